@@ -108,7 +108,7 @@ export class Backups {
       if (files.has(manifestPath(taskId))) return resultOf((await loadManifest(target, taskId, signal)).manifest);
       await this.#parts.trail.begin(actor, { objectId, details });
       const { warehouse } = definitions.root.spec;
-      const result = await this.#parts.warehouses.admit(warehouse, { principal, signal }, (engine) =>
+      const result = await this.#parts.warehouses.admit(warehouse, { principal, signal, isTask: true }, (engine) =>
         this.#takeBackup(engine, { taskId, objectId, target, files }, context),
       );
       this.#parts.trail.enqueue(actor, { outcome: '0', objectId, details });

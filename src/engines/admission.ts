@@ -1,11 +1,17 @@
 // Admission control of a warehouse: limits how many statements run and wait, and decides which one runs next. Slots are shared
-// fairly between principals: the principal with the fewest running statements is next, and none gets all slots. A full queue or an
-// expired wait is 503 WAREHOUSE_BUSY; a caller that was refused and returns after its Retry-After has precedence over new callers.
+// fairly between principals, and between a principal's requests and its tasks: the one with the fewest running statements is next,
+// none gets all slots, and one that has none running need not wait for the long statements of others. A full queue or an expired
+// wait is 503 WAREHOUSE_BUSY; a caller that was refused and returns after its Retry-After has precedence over new callers.
 import { Failure } from '../standard/failure.ts';
 import { type RefusedCaller, RetryQueue } from './retry_queue.ts';
 
 export interface AdmissionLimits {
   readonly queriesMax: number;
+  /**
+   * While other principals are active, a sharer runs as many long statements at most. Whether one is long shows only later: a sharer
+   * runs more than these at once only after as many of its statements were short. Absent: no limit.
+   */
+  readonly longMax?: number;
   readonly queueMax: number;
   readonly queueWaitMs: number;
 }
@@ -14,6 +20,8 @@ export interface AdmissionLimits {
 export interface AdmissionRequest {
   readonly principal: { readonly id: string };
   readonly signal: AbortSignal;
+  /** A statement of a task: the tasks of a principal share slots as another principal would, so that its requests need not wait. */
+  readonly isTask?: boolean;
   /**
    * State of the caller's connection, by which a caller that returns after a refusal is recognized; absent: returning callers are
    * not recognized.
@@ -22,33 +30,54 @@ export interface AdmissionRequest {
 }
 
 interface Waiter {
-  readonly principalId: string;
+  readonly share: Share;
   readonly caller: RefusedCaller | undefined;
   readonly arrivedAt: number;
-  readonly admit: () => void;
+  readonly admit: (slot: Slot) => void;
   readonly refuse: (reason: unknown) => void;
 }
 
-/** The statements of one principal in this warehouse; exists while it has any. */
+/** A running statement. */
+interface Slot {
+  readonly begunAt: number;
+  /** Whether it is known to run for long. */
+  isLong: boolean;
+}
+
+/** The statements of one sharer in this warehouse; exists while it has any. */
 interface Share {
-  running: number;
+  readonly sharer: string;
+  readonly principalId: string;
+  /** In the order in which they began. */
+  readonly running: Set<Slot>;
+  /** How many short statements have ended since the last long one. */
+  shortInARow: number;
   /** In order of arrival. */
   readonly waiting: Set<Waiter>;
 }
 
+/** How many sharers that have no statement running are admitted beyond `queriesMax`. */
+const overcommitMax = 8;
+/** A statement that has run for as long is a long one. */
+const longMs = 250;
+/** How long a principal counts as active after it sent a statement. */
+const activeMs = 10_000;
+const recheckMs = 1000;
 /** How many callers may wait because they returned early; further ones are refused at once. */
 const heldMax = 10_000;
 
 export class Admission {
   #running = 0;
   #queued = 0;
-  /** Ordered by when principals were last served: on a tie, the least recently served one is next. */
+  /** By sharer. Ordered by when they were last served: on a tie, the least recently served one is next. */
   readonly #shares = new Map<string, Share>();
   /** Refuses the callers that returned early and wait. */
   readonly #held = new Set<(reason: Failure) => void>();
   readonly #clock: () => number;
   readonly #retryQueue: RetryQueue;
   readonly #refusals = new Refusals();
+  readonly #recent = new RecentPrincipals();
+  #recheck: NodeJS.Timeout | undefined;
 
   /** `clock`: milliseconds. */
   constructor(clock: () => number = () => performance.now()) {
@@ -99,31 +128,33 @@ export class Admission {
     }
   }
 
-  #checkPlace(limits: AdmissionLimits, { principal, caller }: AdmissionRequest): void {
-    const share = this.#shares.get(principal.id) ?? { running: 0, waiting: new Set() };
-    if (caller) this.#retryQueue.arrived(principal.id, caller);
+  #checkPlace(limits: AdmissionLimits, turn: AdmissionRequest): void {
+    const { caller } = turn;
+    const share = this.#shares.get(sharerOf(turn)) ?? newShare(turn);
+    if (caller) this.#retryQueue.arrived(share.sharer, caller);
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) return;
     if (this.#isFull(limits, caller) && !this.#displaced(share, caller))
-      throw this.#refusal(limits, principal.id, caller);
+      throw this.#refusal(limits, share.sharer, caller);
   }
 
   /** Runs the work once it is admitted; `queuedMs` is the time it waited. Throws WAREHOUSE_BUSY, STATEMENT_CANCELLED. */
   async run<T>(limits: AdmissionLimits, turn: AdmissionRequest, work: (queuedMs: number) => Promise<T>): Promise<T> {
-    const principalId = turn.principal.id;
-    const share = this.#shareOf(principalId);
-    if (turn.caller) this.#retryQueue.arrived(principalId, turn.caller);
-    let queuedMs = 0;
-    if (share.waiting.size === 0 && this.#hasRoom(share, limits)) this.#begin(principalId, share);
-    else queuedMs = await this.#wait(limits, share, turn);
+    const arrivedAt = this.#clock();
+    const share = this.#shareOf(turn);
+    this.#recent.arrived(share.principalId, arrivedAt);
+    if (turn.caller) this.#retryQueue.arrived(share.sharer, turn.caller);
+    const canBegin = share.waiting.size === 0 && this.#hasRoom(share, limits);
+    const slot = canBegin ? this.#begin(share) : await this.#wait(limits, share, turn, arrivedAt);
     if (turn.caller) turn.caller.since = undefined;
-    const begunAt = this.#clock();
     try {
-      return await work(queuedMs);
+      return await work(canBegin ? 0 : slot.begunAt - arrivedAt);
     } finally {
       this.#running--;
-      share.running--;
-      this.#retryQueue.ended(this.#clock() - begunAt);
-      this.#forgetIfIdle(principalId, share);
+      share.running.delete(slot);
+      const ms = this.#clock() - slot.begunAt;
+      share.shortInARow = ms < longMs ? share.shortInARow + 1 : 0;
+      this.#retryQueue.ended(ms);
+      this.#forgetIfIdle(share);
       this.#admitNext(limits);
     }
   }
@@ -134,45 +165,79 @@ export class Admission {
     for (const refuse of this.#held) refuse(reason);
   }
 
-  #shareOf(principalId: string): Share {
-    let share = this.#shares.get(principalId);
+  #shareOf(turn: AdmissionRequest): Share {
+    const sharer = sharerOf(turn);
+    let share = this.#shares.get(sharer);
     if (!share) {
-      share = { running: 0, waiting: new Set() };
-      this.#shares.set(principalId, share);
+      share = newShare(turn);
+      this.#shares.set(sharer, share);
     }
     return share;
   }
 
-  #forgetIfIdle(principalId: string, share: Share): void {
-    if (share.running === 0 && share.waiting.size === 0 && this.#shares.get(principalId) === share)
-      this.#shares.delete(principalId);
+  #forgetIfIdle(share: Share): void {
+    if (share.running.size === 0 && share.waiting.size === 0 && this.#shares.get(share.sharer) === share)
+      this.#shares.delete(share.sharer);
   }
 
-  /** One principal never gets all slots, so that others need not wait until one of its long statements ends. */
-  #hasRoom(share: Share, { queriesMax }: AdmissionLimits): boolean {
-    return this.#running < queriesMax && share.running < Math.max(1, queriesMax - 1);
+  /**
+   * No sharer gets all slots; when all are taken, sharers that have no statement running get one each. Statements that run for long
+   * share the processor with the short ones of others, so that only a few of each sharer may.
+   */
+  #hasRoom(share: Share, { queriesMax, longMax = Number.POSITIVE_INFINITY }: AdmissionLimits): boolean {
+    const own = share.running.size;
+    if (this.#running >= queriesMax)
+      return own === 0 && this.#running < queriesMax + Math.min(queriesMax, overcommitMax);
+    if (own >= Math.max(1, queriesMax - 1)) return false;
+    if (own === 0) return true;
+    const isWithinShare = this.#longRunning(share.principalId) < longMax && own < longMax + share.shortInARow;
+    return isWithinShare || this.#isAlone(share.principalId);
   }
 
-  #begin(principalId: string, share: Share): void {
+  /** How many long statements the principal has, those of its tasks included. */
+  #longRunning(principalId: string): number {
+    const before = this.#clock() - longMs;
+    let count = 0;
+    for (const sharer of sharersOf(principalId)) {
+      const share = this.#shares.get(sharer);
+      for (const slot of share?.running ?? []) {
+        if (slot.begunAt > before) break;
+        if (share && !slot.isLong) share.shortInARow = 0;
+        slot.isLong = true;
+        count++;
+      }
+    }
+    return count;
+  }
+
+  /** Whether no other principal has, or recently had, statements. */
+  #isAlone(principalId: string): boolean {
+    for (const other of this.#shares.values()) if (other.principalId !== principalId) return false;
+    return this.#recent.lastOfOthers(principalId) < this.#clock() - activeMs;
+  }
+
+  #begin(share: Share): Slot {
+    const slot = { begunAt: this.#clock(), isLong: false };
     this.#running++;
-    share.running++;
-    this.#shares.delete(principalId);
-    this.#shares.set(principalId, share);
+    share.running.add(slot);
+    this.#shares.delete(share.sharer);
+    this.#shares.set(share.sharer, share);
+    return slot;
   }
 
-  /** Gives free slots to the waiting principals with the fewest running statements. */
+  /** Gives free slots to the waiting sharers with the fewest running statements. */
   #admitNext(limits: AdmissionLimits): void {
     for (;;) {
-      let next: { readonly principalId: string; readonly share: Share } | undefined;
-      for (const [principalId, share] of this.#shares) {
-        if (share.waiting.size > 0 && (!next || share.running < next.share.running)) next = { principalId, share };
+      let next: Share | undefined;
+      for (const share of this.#shares.values()) {
+        if (share.waiting.size === 0 || (next && share.running.size >= next.running.size)) continue;
+        if (this.#hasRoom(share, limits)) next = share;
       }
-      if (!next || !this.#hasRoom(next.share, limits)) return;
-      const [waiter] = next.share.waiting as unknown as [Waiter];
-      this.#leaveQueue(next.share, waiter);
+      const [waiter] = next?.waiting ?? [];
+      if (!next || !waiter) return;
+      this.#leaveQueue(next, waiter);
       // Counted before the waiter runs, so that the slot is not given twice.
-      this.#begin(next.principalId, next.share);
-      waiter.admit();
+      waiter.admit(this.#begin(next));
     }
   }
 
@@ -180,36 +245,47 @@ export class Admission {
     if (share.waiting.delete(waiter)) this.#queued--;
   }
 
-  async #wait(limits: AdmissionLimits, share: Share, { principal, signal, caller }: AdmissionRequest): Promise<number> {
-    const arrivedAt = this.#clock();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiter: Waiter = { principalId: principal.id, caller, arrivedAt, admit: resolve, refuse: reject };
+  async #wait(limits: AdmissionLimits, share: Share, turn: AdmissionRequest, arrivedAt: number): Promise<Slot> {
+    const { signal, caller, isTask } = turn;
+    const { promise, resolve, reject } = Promise.withResolvers<Slot>();
+    const waiter: Waiter = { share, caller, arrivedAt, admit: resolve, refuse: reject };
     const cancel = () => reject(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled in the queue'));
     const giveUp = () => {
       const message = `timed out after ${limits.queueWaitMs} ms in the queue of the warehouse`;
       reject(new Failure('WAREHOUSE_BUSY', message));
     };
-    const timer = setTimeout(giveUp, limits.queueWaitMs);
+    // A task waits as long as its own time limit allows.
+    const timer = isTask ? undefined : setTimeout(giveUp, limits.queueWaitMs);
     signal.addEventListener('abort', cancel, { once: true });
     try {
       if (signal.aborted) cancel();
       else this.#enqueue(limits, share, waiter);
-      await promise;
-      return this.#clock() - arrivedAt;
+      this.#recheckLater(limits);
+      return await promise;
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', cancel);
       this.#leaveQueue(share, waiter);
-      this.#forgetIfIdle(principal.id, share);
+      this.#forgetIfIdle(share);
     }
+  }
+
+  /** A sharer that waits because of its long statements need not wait when it is alone again, which no event tells. */
+  #recheckLater(limits: AdmissionLimits): void {
+    if (this.#queued === 0 || this.#running >= limits.queriesMax) return;
+    this.#recheck ??= setTimeout(() => {
+      this.#recheck = undefined;
+      this.#admitNext(limits);
+      this.#recheckLater(limits);
+    }, recheckMs).unref();
   }
 
   #enqueue(limits: AdmissionLimits, share: Share, waiter: Waiter): void {
     if (this.#isFull(limits, waiter.caller)) {
       const displaced = this.#displaced(share, waiter.caller);
-      if (!displaced) throw this.#refusal(limits, waiter.principalId, waiter.caller);
+      if (!displaced) throw this.#refusal(limits, waiter.share.sharer, waiter.caller);
       this.#leaveQueue(displaced.share, displaced.waiter);
-      displaced.waiter.refuse(this.#refusal(limits, displaced.waiter.principalId, displaced.waiter.caller));
+      displaced.waiter.refuse(this.#refusal(limits, displaced.waiter.share.sharer, displaced.waiter.caller));
     }
     share.waiting.add(waiter);
     this.#queued++;
@@ -222,8 +298,8 @@ export class Admission {
   }
 
   /**
-   * The waiter that a new one displaces from a full queue: the newest of the principal with the longest queue, if the new one's
-   * principal has fewer waiting; otherwise the newest of a principal that has as many, if the caller was refused before that waiter
+   * The waiter that a new one displaces from a full queue: the newest of the sharer with the longest queue, if the new one's
+   * sharer has fewer waiting; otherwise the newest of a sharer that has as many, if the caller was refused before that waiter
    * arrived.
    */
   #displaced(
@@ -246,8 +322,36 @@ export class Admission {
     return hasFewer || wasRefusedEarlier ? newest : undefined;
   }
 
-  #refusal(limits: AdmissionLimits, principalId: string, caller: RefusedCaller | undefined): Failure {
-    return this.#refusals.after(this.#retryQueue.refuse(principalId, caller, limits.queriesMax), limits);
+  #refusal(limits: AdmissionLimits, sharer: string, caller: RefusedCaller | undefined): Failure {
+    return this.#refusals.after(this.#retryQueue.refuse(sharer, caller, limits.queriesMax), limits);
+  }
+}
+
+/** Who gets a share of the slots. */
+const sharerOf = ({ principal, isTask }: AdmissionRequest): string => (isTask ? tasksOf(principal.id) : principal.id);
+const tasksOf = (principalId: string) => `${principalId} tasks`;
+const sharersOf = (principalId: string) => [principalId, tasksOf(principalId)];
+
+const newShare = (turn: AdmissionRequest): Share => ({
+  sharer: sharerOf(turn),
+  principalId: turn.principal.id,
+  running: new Set(),
+  shortInARow: 0,
+  waiting: new Set(),
+});
+
+/** When each principal last sent a statement: of the last one, and of the last one that is another. */
+class RecentPrincipals {
+  #last: { readonly id: string; at: number } = { id: '', at: Number.NEGATIVE_INFINITY };
+  #other = this.#last;
+
+  arrived(id: string, at: number): void {
+    if (this.#last.id === id) this.#last.at = at;
+    else [this.#other, this.#last] = [this.#last, { id, at }];
+  }
+
+  lastOfOthers(id: string): number {
+    return (this.#last.id === id ? this.#other : this.#last).at;
   }
 }
 

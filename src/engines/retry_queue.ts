@@ -7,6 +7,8 @@ export interface RefusedCaller {
   since: number | undefined;
   /** The second in which it is expected back. */
   due: number | undefined;
+  /** The queue that expects it back in that second. */
+  queue?: RetryQueue | undefined;
   /** When its last Retry-After ends, in milliseconds of the queue's clock. */
   retryAtMs?: number | undefined;
   /** Call when the connection closes: the caller can then return on another one. */
@@ -71,6 +73,7 @@ export class RetryQueue {
     if (caller) {
       caller.since ??= this.#clock();
       caller.due = due;
+      caller.queue = this;
       caller.retryAtMs = this.#clock() + seconds * 1000;
       caller.disconnected = () => this.#disconnected.add(principalId, caller, this.#now());
     }
@@ -81,8 +84,11 @@ export class RetryQueue {
   arrived(principalId: string, caller: RefusedCaller): void {
     this.#advance();
     if (caller.since === undefined) this.#disconnected.resume(principalId, caller, this.#second);
+    // Another queue of the server expects it back.
+    if (caller.queue !== undefined && caller.queue !== this) return;
     const { due } = caller;
     caller.due = undefined;
+    caller.queue = undefined;
     caller.disconnected = undefined;
     const count = due === undefined ? undefined : this.#due.get(due);
     if (due === undefined || count === undefined) return;

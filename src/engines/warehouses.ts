@@ -76,6 +76,8 @@ const idleCheckMs = 1000;
 const pinMsMax = 60_000;
 /** How many damaged catalogs the health of a warehouse names. */
 const damagedShownMax = 10;
+/** More statements than two for each thread compete for the processor. */
+const longMin = 3;
 
 export class Warehouses {
   readonly #options: WarehousesOptions;
@@ -315,7 +317,12 @@ export class Warehouses {
   }
 
   #limitsOf({ spec }: WarehouseDescription): AdmissionLimits {
-    return { queriesMax: spec.queriesMax, queueMax: spec.queueMax, queueWaitMs: this.#options.queueWaitMs };
+    return {
+      queriesMax: spec.queriesMax,
+      longMax: Math.max(longMin, 2 * spec.threads - 1),
+      queueMax: spec.queueMax,
+      queueWaitMs: this.#options.queueWaitMs,
+    };
   }
 
   #describe(name: string): Promise<WarehouseDescription> {
@@ -369,7 +376,6 @@ export class Warehouses {
       toAttach: async () => guard.sound(await catalogsOf(description.name)),
       attached: (report) => guard.reported(report),
     });
-    const admission = new Admission();
     return {
       description,
       engine: withGroupedInserts(
@@ -381,7 +387,7 @@ export class Warehouses {
         }),
       ),
       guard,
-      admission,
+      admission: new Admission(),
       lastUsedAt: performance.now(),
       isAsleep: false,
       starting: undefined,

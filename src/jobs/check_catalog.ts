@@ -147,7 +147,7 @@ class CatalogCheck {
   }
 
   #admit<T>(work: (engine: EngineWarehouse) => Promise<T>): Promise<T> {
-    const turn = { principal: this.#principal, signal: this.#signal };
+    const turn = { principal: this.#principal, signal: this.#signal, isTask: true } as const;
     return this.#parts.warehouses.admit(this.#warehouse, turn, work);
   }
 

@@ -30,7 +30,7 @@ export function optimizeTableKind(parts: {
       const ref = { catalog: { id: root.id, name: root.name }, database: database.name, table: table.name };
       const [before, after] = await parts.warehouses.admit(
         warehouse,
-        { principal: task.principal, signal },
+        { principal: task.principal, signal, isTask: true },
         async (engine) => {
           const statistics = await engine.tableStatistics(ref);
           await engine.optimize(ref, { signal, progress });

@@ -252,7 +252,7 @@ export class LoadPipeline {
     const { warehouses } = this.#parts;
     if ((await warehouses.availableBackends(warehouse)) === 0)
       throw new Failure('REPLICAS_UNAVAILABLE', `table ${table} has no available replica`, { tables: [table] });
-    return warehouses.admit(warehouse, turn, work);
+    return warehouses.admit(warehouse, { principal: turn.principal, signal: turn.signal, isTask: true }, work);
   }
 
   /** Builds the result; stores the file of rejected rows first. */

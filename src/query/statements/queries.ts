@@ -135,7 +135,7 @@ export class Queries {
     let sources: ResultSources = [];
     const lifecycle = new QueryLifecycle(this.#options, submitted, abort);
     try {
-      const turn = { principal: caller.principal, signal: controller.signal, caller: caller.caller };
+      const turn = { ...turnOf(caller), signal: controller.signal };
       const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
       warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
       const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
@@ -473,3 +473,5 @@ function toSubmitted(request: QueryRequest, caller: RunCaller, queryId: string, 
   const { name: submittedBy, id: owner } = caller.principal;
   return { queryId, sql, warehouse, catalog, database, submittedBy, owner, taskId: caller.taskId ?? null };
 }
+
+const turnOf = ({ principal, caller, taskId }: RunCaller) => ({ principal, caller, isTask: taskId !== undefined });
