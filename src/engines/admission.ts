@@ -44,7 +44,9 @@ interface Slot {
   isLong: boolean;
 }
 
-/** The statements of one sharer in this warehouse; exists while it has any. */
+/**
+ * The statements of one sharer (the requests of a principal, or its tasks) in this warehouse; exists while it has any.
+ */
 interface Share {
   readonly sharer: string;
   readonly principalId: string;
@@ -234,11 +236,12 @@ export class Admission {
         if (this.#hasRoom(share, limits)) next = share;
       }
       const [waiter] = next?.waiting ?? [];
-      if (!next || !waiter) return;
+      if (!next || !waiter) break;
       this.#leaveQueue(next, waiter);
       // Counted before the waiter runs, so that the slot is not given twice.
       waiter.admit(this.#begin(next));
     }
+    this.#recheckLater(limits);
   }
 
   #leaveQueue(share: Share, waiter: Waiter): void {
@@ -270,13 +273,15 @@ export class Admission {
     }
   }
 
-  /** A sharer that waits because of its long statements need not wait when it is alone again, which no event tells. */
+  /**
+   * A sharer that waits because of its long statements is admitted when it is alone again, which causes no event. Call it whenever
+   * statements wait although slots are free.
+   */
   #recheckLater(limits: AdmissionLimits): void {
     if (this.#queued === 0 || this.#running >= limits.queriesMax) return;
     this.#recheck ??= setTimeout(() => {
       this.#recheck = undefined;
       this.#admitNext(limits);
-      this.#recheckLater(limits);
     }, recheckMs).unref();
   }
 

@@ -111,6 +111,25 @@ describe('admission', () => {
     await Promise.all(ada.map(({ done }) => done));
   });
 
+  it('admits a statement that began to wait for a slot, and then waits because of a long one, when its principal is alone', async () => {
+    let now = 0;
+    const admission = new Admission(() => now);
+    const limits = { queriesMax: 4, longMax: 1, queueMax: 100, ...patient };
+    const grace = Array.from({ length: 3 }, () => statement(admission, limits, 'grace'));
+    const ada = Array.from({ length: 2 }, () => statement(admission, limits, 'ada'));
+    await turnOfLoop();
+    assert.deepEqual([countOf(grace, 'running'), countOf(ada, 'running')], [3, 1]);
+    now = 1000;
+    for (const { end } of grace) end();
+    await Promise.all(grace.map(({ done }) => done));
+    assert.equal(ada[1]?.is, 'waiting');
+    now = 20_000;
+    for (let waits = 0; ada[1]?.is === 'waiting' && waits < 100; waits++) await pause(50);
+    assert.equal(ada[1]?.is, 'running');
+    for (const { end } of ada) end();
+    await Promise.all(ada.map(({ done }) => done));
+  });
+
   it('runs as many short statements as there are slots beside other principals, and few again after a long one', async () => {
     let now = 0;
     const admission = new Admission(() => now);
