@@ -98,7 +98,7 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
   try {
     const { runDemo } = await import('../demo/demo.ts');
     await runDemo({ url, token, scale: settings.scale, dataDir, out: print, signal: stopDemo.signal });
-    print(`The server goes on at ${url}; Ctrl-C stops it.`);
+    print(`The server is running at ${url}; press Ctrl-C to stop it.`);
   } catch (error) {
     if (stopDemo.signal.aborted) return;
     process.stderr.write(`${(error as Error).message}\n`);

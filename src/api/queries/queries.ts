@@ -46,7 +46,7 @@ const QueryRecord = Type.Object({
     nullable(
       Type.String({
         description:
-          "The engine's plan, with the values of parameters, of a statement that took a quarter of a second or longer; null for others, which `explain` tells of. Not in lists.",
+          "The engine's plan, with the values of parameters, of a statement that took 250 ms or longer; null for others: use `explain`. Not in lists.",
       }),
     ),
   ),

@@ -68,7 +68,7 @@ const shared = {
   mayAccept: true,
   cost: queryCost,
 } as const;
-const past = 'Past `waitSeconds` it goes on as a task (202).';
+const past = 'After `waitSeconds` it continues as a task (202).';
 
 export const tableWritesApi = {
   update_rows: action('object', {

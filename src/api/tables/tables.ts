@@ -215,7 +215,7 @@ export const tablesApi = category({
     }),
     clone: action('object', {
       summary: 'Creates a table with the same definition and the same rows, in the same or another database.',
-      description: 'Nobody sees the copy before it has all rows. Past `waitSeconds` it goes on as a task (202).',
+      description: 'Nobody sees the copy before it has all rows. After `waitSeconds` it continues as a task (202).',
       permission: { privilege: 'read', on: 'object' },
       codes: unique(['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes, ...taskCodes]),
       body: Type.Object(

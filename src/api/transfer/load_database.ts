@@ -91,7 +91,7 @@ export const loadDatabaseApi = {
     summary: 'Creates a table from a file and fills it, all or nothing: CSV, JSON, NDJSON or Parquet.',
     description:
       'Always a task, of which the result is that of a load of a table, with `table`. Nobody sees the table before it is full, and a load that fails leaves none. ' +
-      'With `inferOnly` nothing is made: the answer (200) is the definition that the table would have, and its first rows; past `waitSeconds` it goes on as a task (202).',
+      'With `inferOnly` nothing is created: the answer (200) is the definition that the table would have, and its first rows; after `waitSeconds` it continues as a task (202).',
     permission: { privilege: 'create', on: 'object' },
     codes: [
       ...new Set<Code>([

@@ -40,7 +40,7 @@ export const loadTableApi = {
   load: action('object', {
     summary: 'Loads a file into a table, all or nothing: CSV, JSON, NDJSON or Parquet.',
     description:
-      'Always a task. Its result has `rowsLoaded`, `rowsRejected`, the first `rejectedRows` (row, column, reason, text) and `bytes`; what a crash kept from being told is null. ' +
+      'Always a task. Its result has `rowsLoaded`, `rowsRejected`, the first `rejectedRows` (row, column, reason, text) and `bytes`; fields whose values were lost in a crash are null. ' +
       'A file that cannot be read or does not fit ends it with `DATA_INVALID`, row and column, and the table is as it was.',
     permission: { privilege: 'write', on: 'object' },
     codes: loadCodes,

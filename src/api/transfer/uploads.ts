@@ -20,7 +20,7 @@ const Name = Type.String({
   minLength: 1,
   maxLength: nameCharactersMax,
   pattern: '^[^\\u0000-\\u001f\\u007f]*$',
-  description: 'What the file is called; its ending says what is in it, where a load is not told.',
+  description: 'The name of the file. Its extension determines the format of a load that does not state one.',
 });
 
 const Bytes = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
@@ -32,7 +32,9 @@ const UploadRecord = Type.Object({
   name: Name,
   state: stateField({ receiving: 'bytes are still missing', ready: 'all bytes are here' }),
   bytes: nullable(Bytes),
-  receivedBytes: Type.Integer({ description: 'How many bytes are on the disk for good: from there it goes on.' }),
+  receivedBytes: Type.Integer({
+    description: 'The number of bytes that are durably stored. An interrupted upload continues at this offset.',
+  }),
   sha256: nullable(Sha256),
   link: Type.Optional(
     Type.String({
@@ -86,7 +88,7 @@ export const uploadsApi = category({
     create: create({
       summary: 'Begins an upload. Its bytes are then sent to `link` by `PUT`.',
       description:
-        'One `PUT` takes all bytes, or each of several a part of them by `Content-Range`; `Content-Digest` is checked. One that broke off goes on from `receivedBytes`.',
+        'Send all bytes in one `PUT`, or parts of them in several, with `Content-Range`; `Content-Digest` is checked. An interrupted upload continues at `receivedBytes`.',
       permission: { privilege: 'create', on: 'parent' },
       codes: ['FILE_QUOTA_EXCEEDED', 'BODY_TOO_LARGE', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
       nameField: 'uploadId',

@@ -24,14 +24,14 @@ export class Loads {
     this.#surroundings = surroundings;
   }
 
-  operations(started: Interruptible, told: Pick<LoadEnvironment, 'signal' | 'stage'>): LoadOperations {
+  operations(started: Interruptible, run: Pick<LoadEnvironment, 'signal' | 'stage'>): LoadOperations {
     return {
       inferTable: (work) => this.#apart(started, (connection) => inferTable(connection, work, this.#surroundings)),
       shapeOfLoad: (work) => this.#apart(started, (connection) => shapeOfLoad(connection, work, this.#surroundings)),
       load: (work) => {
         const { catalog, database, table } = work.table;
         const written = { catalog: catalog.name, database, table };
-        const surroundings = { ...this.#surroundings, ...told };
+        const surroundings = { ...this.#surroundings, ...run };
         const { data, removals } = this.#epochs;
         return this.#apart(started, (connection) =>
           removals.trackWrites([written], () =>
