@@ -98,8 +98,15 @@ async function killedAtSteps(seed: number, deadline: number, problems: string[])
     } finally {
       await server.kill();
     }
+    reportProgress(`${tried} of ${steps.length} steps`, problems);
   }
   return `${struck.server} server kills, ${struck.engine} engine kills (${tried} of ${steps.length} steps tried or known to be none; ${names.size} steps of different names)`;
+}
+
+/** A run of hours that is stopped has then shown what it did so far. */
+function reportProgress(done: string, problems: readonly string[]): void {
+  const last = problems.length > 0 ? `, the last: ${problems.at(-1)}` : '';
+  process.stdout.write(`${new Date().toISOString()} ${done}, ${problems.length} wrong${last}\n`);
 }
 
 async function keyedDeaths(seed: number, deadline: number, problems: string[]): Promise<string> {
