@@ -1,17 +1,17 @@
 // Admission control of a warehouse: limits how many statements run and wait, and decides which one runs next. Slots are shared
 // fairly between principals, and between a principal's requests and its tasks: the one with the fewest running statements is next,
-// none gets all slots, and one that has none running need not wait for the long statements of others. A full queue or an expired
-// wait is 503 WAREHOUSE_BUSY; a caller that was refused and returns after its Retry-After has precedence over new callers.
+// none gets all slots, and one that has none running need not wait for the statements of others. A full queue or an expired wait is
+// 503 WAREHOUSE_BUSY; a caller that was refused and returns after its Retry-After has precedence over new callers.
 import { Failure } from '../standard/failure.ts';
 import { type RefusedCaller, RetryQueue } from './retry_queue.ts';
 
 export interface AdmissionLimits {
   readonly queriesMax: number;
   /**
-   * While other principals are active, a sharer runs as many long statements at most. Whether one is long shows only later: a sharer
-   * runs more than these at once only after as many of its statements were short. Absent: no limit.
+   * How many statements a principal runs at once, its tasks included, while other principals are active: more would only make the
+   * others' statements wait for a processor. Absent: no limit.
    */
-  readonly longMax?: number;
+  readonly sharedMax?: number;
   readonly queueMax: number;
   readonly queueWaitMs: number;
 }
@@ -33,15 +33,9 @@ interface Waiter {
   readonly share: Share;
   readonly caller: RefusedCaller | undefined;
   readonly arrivedAt: number;
-  readonly admit: (slot: Slot) => void;
+  /** `beganAt`: the time at which its slot was given. */
+  readonly admit: (beganAt: number) => void;
   readonly refuse: (reason: unknown) => void;
-}
-
-/** A running statement. */
-interface Slot {
-  readonly begunAt: number;
-  /** Whether it is known to run for long. */
-  isLong: boolean;
 }
 
 /**
@@ -50,18 +44,13 @@ interface Slot {
 interface Share {
   readonly sharer: string;
   readonly principalId: string;
-  /** In the order in which they began. */
-  readonly running: Set<Slot>;
-  /** How many short statements have ended since the last long one. */
-  shortInARow: number;
+  running: number;
   /** In order of arrival. */
   readonly waiting: Set<Waiter>;
 }
 
 /** How many sharers that have no statement running are admitted beyond `queriesMax`. */
 const overcommitMax = 8;
-/** A statement that has run for as long is a long one. */
-const longMs = 250;
 /** How long a principal counts as active after it sent a statement. */
 const activeMs = 10_000;
 const recheckMs = 1000;
@@ -146,16 +135,14 @@ export class Admission {
     this.#recent.arrived(share.principalId, arrivedAt);
     if (turn.caller) this.#retryQueue.arrived(share.sharer, turn.caller);
     const canBegin = share.waiting.size === 0 && this.#hasRoom(share, limits);
-    const slot = canBegin ? this.#begin(share) : await this.#wait(limits, share, turn, arrivedAt);
+    const beganAt = canBegin ? this.#begin(share) : await this.#wait(limits, share, turn, arrivedAt);
     if (turn.caller) turn.caller.since = undefined;
     try {
-      return await work(canBegin ? 0 : slot.begunAt - arrivedAt);
+      return await work(canBegin ? 0 : beganAt - arrivedAt);
     } finally {
       this.#running--;
-      share.running.delete(slot);
-      const ms = this.#clock() - slot.begunAt;
-      share.shortInARow = ms < longMs ? share.shortInARow + 1 : 0;
-      this.#retryQueue.ended(ms);
+      share.running--;
+      this.#retryQueue.ended(this.#clock() - beganAt);
       this.#forgetIfIdle(share);
       this.#admitNext(limits);
     }
@@ -178,38 +165,23 @@ export class Admission {
   }
 
   #forgetIfIdle(share: Share): void {
-    if (share.running.size === 0 && share.waiting.size === 0 && this.#shares.get(share.sharer) === share)
+    if (share.running === 0 && share.waiting.size === 0 && this.#shares.get(share.sharer) === share)
       this.#shares.delete(share.sharer);
   }
 
   /**
-   * No sharer gets all slots; when all are taken, sharers that have no statement running get one each. Statements that run for long
-   * share the processor with the short ones of others, so that only a few of each sharer may.
+   * No sharer gets all slots; when all are taken, sharers that have no statement running get one each. While other principals are
+   * active, all statements of one share a few slots.
    */
-  #hasRoom(share: Share, { queriesMax, longMax = Number.POSITIVE_INFINITY }: AdmissionLimits): boolean {
-    const own = share.running.size;
+  #hasRoom(share: Share, { queriesMax, sharedMax = Number.POSITIVE_INFINITY }: AdmissionLimits): boolean {
     if (this.#running >= queriesMax)
-      return own === 0 && this.#running < queriesMax + Math.min(queriesMax, overcommitMax);
-    if (own >= Math.max(1, queriesMax - 1)) return false;
-    if (own === 0) return true;
-    const isWithinShare = this.#longRunning(share.principalId) < longMax && own < longMax + share.shortInARow;
-    return isWithinShare || this.#isAlone(share.principalId);
+      return share.running === 0 && this.#running < queriesMax + Math.min(queriesMax, overcommitMax);
+    if (share.running >= Math.max(1, queriesMax - 1)) return false;
+    return share.running === 0 || this.#runningOf(share.principalId) < sharedMax || this.#isAlone(share.principalId);
   }
 
-  /** How many long statements the principal has, those of its tasks included. */
-  #longRunning(principalId: string): number {
-    const before = this.#clock() - longMs;
-    let count = 0;
-    for (const sharer of sharersOf(principalId)) {
-      const share = this.#shares.get(sharer);
-      for (const slot of share?.running ?? []) {
-        if (slot.begunAt > before) break;
-        if (share && !slot.isLong) share.shortInARow = 0;
-        slot.isLong = true;
-        count++;
-      }
-    }
-    return count;
+  #runningOf(principalId: string): number {
+    return sharersOf(principalId).reduce((sum, sharer) => sum + (this.#shares.get(sharer)?.running ?? 0), 0);
   }
 
   /** Whether no other principal has, or recently had, statements. */
@@ -218,13 +190,13 @@ export class Admission {
     return this.#recent.lastOfOthers(principalId) < this.#clock() - activeMs;
   }
 
-  #begin(share: Share): Slot {
-    const slot = { begunAt: this.#clock(), isLong: false };
+  /** The time at which the statement begins. */
+  #begin(share: Share): number {
     this.#running++;
-    share.running.add(slot);
+    share.running++;
     this.#shares.delete(share.sharer);
     this.#shares.set(share.sharer, share);
-    return slot;
+    return this.#clock();
   }
 
   /** Gives free slots to the waiting sharers with the fewest running statements. */
@@ -232,7 +204,7 @@ export class Admission {
     for (;;) {
       let next: Share | undefined;
       for (const share of this.#shares.values()) {
-        if (share.waiting.size === 0 || (next && share.running.size >= next.running.size)) continue;
+        if (share.waiting.size === 0 || (next && share.running >= next.running)) continue;
         if (this.#hasRoom(share, limits)) next = share;
       }
       const [waiter] = next?.waiting ?? [];
@@ -248,9 +220,9 @@ export class Admission {
     if (share.waiting.delete(waiter)) this.#queued--;
   }
 
-  async #wait(limits: AdmissionLimits, share: Share, turn: AdmissionRequest, arrivedAt: number): Promise<Slot> {
+  async #wait(limits: AdmissionLimits, share: Share, turn: AdmissionRequest, arrivedAt: number): Promise<number> {
     const { signal, caller, isTask } = turn;
-    const { promise, resolve, reject } = Promise.withResolvers<Slot>();
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
     const waiter: Waiter = { share, caller, arrivedAt, admit: resolve, refuse: reject };
     const cancel = () => reject(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled in the queue'));
     const giveUp = () => {
@@ -274,7 +246,7 @@ export class Admission {
   }
 
   /**
-   * A sharer that waits because of its long statements is admitted when it is alone again, which causes no event. Call it whenever
+   * A sharer that waits because of its other statements is admitted when it is alone again, which causes no event. Call it whenever
    * statements wait although slots are free.
    */
   #recheckLater(limits: AdmissionLimits): void {
@@ -340,8 +312,7 @@ const sharersOf = (principalId: string) => [principalId, tasksOf(principalId)];
 const newShare = (turn: AdmissionRequest): Share => ({
   sharer: sharerOf(turn),
   principalId: turn.principal.id,
-  running: new Set(),
-  shortInARow: 0,
+  running: 0,
   waiting: new Set(),
 });
 

@@ -76,8 +76,8 @@ const idleCheckMs = 1000;
 const pinMsMax = 60_000;
 /** How many damaged catalogs the health of a warehouse names. */
 const damagedShownMax = 10;
-/** More statements than two for each thread compete for the processor. */
-const longMin = 3;
+/** Of `sharedMax`. More statements than two for each thread only compete for the processor. */
+const sharedMin = 3;
 
 export class Warehouses {
   readonly #options: WarehousesOptions;
@@ -319,7 +319,7 @@ export class Warehouses {
   #limitsOf({ spec }: WarehouseDescription): AdmissionLimits {
     return {
       queriesMax: spec.queriesMax,
-      longMax: Math.max(longMin, 2 * spec.threads - 1),
+      sharedMax: Math.max(sharedMin, 2 * spec.threads - 1),
       queueMax: spec.queueMax,
       queueWaitMs: this.#options.queueWaitMs,
     };

@@ -399,7 +399,7 @@ export const settings = define({
     min: 1,
     max: 30,
     default: 16,
-    doc: 'The maximum number of concurrently running statements of a warehouse; further ones wait in its queue. One principal can use all of these slots except one; when all are used, principals without a running statement get one each, up to 8 (or `queriesMax`) more. While others are active, a principal runs only a few long statements at once (longer than 250 ms; two for each thread less one, at least 3).',
+    doc: 'The maximum number of concurrently running statements of a warehouse; further ones wait in its queue. One principal can use all of these slots except one; when all are used, principals without a running statement get one each, up to 8 (or `queriesMax`) more. While others are active, a principal runs only a few statements at once (two for each thread less one, at least 3).',
   },
   warehouseQueueMax: {
     section: 'Defaults of warehouses',

@@ -87,14 +87,14 @@ describe('admission', () => {
     await Promise.all([...tasks, request].map(({ done }) => done));
   });
 
-  it('gives a principal only a few places for long statements while others are active, and all slots but one when it is alone', async () => {
+  it('gives a principal only a few slots while others are active, and all slots but one when it is alone', async () => {
     let now = 0;
     const admission = new Admission(() => now);
-    const limits = { queriesMax: 16, longMax: 3, queueMax: 100, ...patient };
+    const limits = { queriesMax: 16, sharedMax: 3, queueMax: 100, ...patient };
     const grace = statement(admission, limits, 'grace');
     const ada = Array.from({ length: 20 }, () => statement(admission, limits, 'ada'));
     await turnOfLoop();
-    assert.equal(countOf(ada, 'running'), 3, 'none is known to be short');
+    assert.equal(countOf(ada, 'running'), 3);
     grace.end();
     await grace.done;
     now = 1000;
@@ -111,10 +111,10 @@ describe('admission', () => {
     await Promise.all(ada.map(({ done }) => done));
   });
 
-  it('admits a statement that began to wait for a slot, and then waits because of a long one, when its principal is alone', async () => {
+  it('admits a statement that began to wait for a slot, and then waits because of another one of its principal, when that is alone', async () => {
     let now = 0;
     const admission = new Admission(() => now);
-    const limits = { queriesMax: 4, longMax: 1, queueMax: 100, ...patient };
+    const limits = { queriesMax: 4, sharedMax: 1, queueMax: 100, ...patient };
     const grace = Array.from({ length: 3 }, () => statement(admission, limits, 'grace'));
     const ada = Array.from({ length: 2 }, () => statement(admission, limits, 'ada'));
     await turnOfLoop();
@@ -128,28 +128,6 @@ describe('admission', () => {
     assert.equal(ada[1]?.is, 'running');
     for (const { end } of ada) end();
     await Promise.all(ada.map(({ done }) => done));
-  });
-
-  it('runs as many short statements as there are slots beside other principals, and few again after a long one', async () => {
-    let now = 0;
-    const admission = new Admission(() => now);
-    const limits = { queriesMax: 16, longMax: 3, queueMax: 100, ...patient };
-    const grace = statement(admission, limits, 'grace');
-    const ada = Array.from({ length: 80 }, () => statement(admission, limits, 'ada'));
-    for (let ended = 0; ended < 40; ended++, now += 10) {
-      await turnOfLoop();
-      const running = countOf(ada, 'running');
-      assert.equal(running, Math.min(15, 3 + ended));
-      ada.find(({ is }) => is === 'running')?.end();
-    }
-    await turnOfLoop();
-    now += 300;
-    const running = ada.filter(({ is }) => is === 'running');
-    for (const { end } of running) end();
-    await Promise.all(running.map(({ done }) => done));
-    assert.equal(countOf(ada, 'running'), 3);
-    for (const { end } of [grace, ...ada]) end();
-    await Promise.all([grace, ...ada].map(({ done }) => done));
   });
 
   it('does not count a caller that one queue refused as returned to another', async () => {
