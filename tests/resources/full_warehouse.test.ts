@@ -196,6 +196,38 @@ describe('rows for a full warehouse', () => {
     }
   });
 
+  it('and other requests that need a place are refused before the engine has any work with them', async () => {
+    const declared = ['Content-Length: 4000000', ''] as const;
+    const sent = (body: string) => [`Content-Length: ${body.length}`, body] as const;
+    // Expressions that are not SQL: the engine would find that out if it was asked to build a statement of them.
+    const cases = [
+      ['GET', `${table}/rows`, ['', '']],
+      ['POST', '/api/v2/databases/shop/explain', declared],
+      ['POST', query, sent('{"sql":"SELECT FROM ("}')],
+      ['POST', '/api/v2/databases/shop/profile', sent('{"sql":"SELECT FROM ("}')],
+      ['POST', `${table}/update`, sent('{"set":{"i":"(("},"where":"(("}')],
+      ['POST', `${table}/delete_rows`, sent('{"where":"(("}')],
+      ['POST', `${table}/insert_select`, sent('{"sql":"SELECT FROM ("}')],
+    ] as const;
+    for (const [method, path, [length, sql]] of cases) {
+      const wire = new Wire(server.port);
+      const fields = length === '' ? [] : [json, length];
+      wire.write(head(token, `${method} ${path}`, ...fields) + sql);
+      const answer = await wire.answer();
+      assert.equal(answer.status, 503, `${method} ${path}: ${answer.body}`);
+      isFailure(answer, 503, 'WAREHOUSE_BUSY');
+      wire.close();
+    }
+  });
+
+  it('and other requests that become a task at once are not refused', async () => {
+    for (const [path, body] of [
+      [`${table}/update`, { set: { i: '2' }, where: 'i = 1', waitSeconds: 0 }],
+      [query, { sql: 'SELECT 1', waitSeconds: 0 }],
+    ] as const)
+      assert.equal((await connection(false).send(path, body)).status, 202);
+  });
+
   it('that were inserted before with the same idempotency key are confirmed', async () => {
     const wire = new Wire(server.port);
     wire.write(keyed());

@@ -145,6 +145,7 @@ export const sqlActionsApi = (what: string) => ({
     codes: explainCodes,
     body: Type.Object({ sql: Sql, parameters: Type.Optional(Parameters) }, { additionalProperties: false }),
     bodyRequired: true,
+    queued: true,
     result: Plan,
     example: { body: { sql: 'SELECT count(*) FROM lineorder' }, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
   }),

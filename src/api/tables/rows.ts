@@ -21,6 +21,7 @@ export const rowsApi = category({
       description:
         'Rows inserted or deleted between pages never make another row be skipped or repeated; a row that is updated may be shown again. Where the engine moved rows in the file, which it may do in tables without a key after deletions, the page token is refused. Use `query` for more.',
       permission: { privilege: 'read', on: 'parent' },
+      queued: true,
       codes: [
         'OBJECT_NOT_FOUND',
         'CHANGE_IN_PROGRESS',

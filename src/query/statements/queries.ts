@@ -229,6 +229,7 @@ export class Queries {
     const { statement, warehouse } = await this.#resolve(request, caller.principal);
     const { warehouses } = this.#options;
     const { principal } = caller;
+    await warehouses.requireQueueCapacity(warehouse, caller);
     warehouses.quarantine.require(warehouse, principal.id, statement);
     const end = this.#options.caps.startQuery(principal.id);
     try {

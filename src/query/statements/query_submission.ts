@@ -92,7 +92,6 @@ export class QuerySubmitter {
       actor.writing = true;
       return { kind: 'task', task: await this.#tasks.submit({ ...submitted, guard: actor.guard }) };
     }
-    await this.#queries.queueCapacity.require(request.catalog, submission);
     const startedAt = Date.now();
     const controller = new AbortController();
     const abort = () => controller.abort();
@@ -109,7 +108,6 @@ export class QuerySubmitter {
       actor,
       signal: controller.signal,
       caller,
-
       progress,
       taskStep,
     });

@@ -7,7 +7,7 @@ import { confirmedRun, profileResult, type QueryAnswer } from '../../query/state
 import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { accepted, type Context, done } from '../records/handler_context.ts';
-import { type TaskBody, taskOptions, waitSecondsOf } from '../records/task_fields.ts';
+import { requireQueueCapacity, type TaskBody, taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 
 type Asked = Pick<QueryRequest, 'sql' | 'parameters' | 'rowsMax' | 'warehouse'> &
   Partial<Pick<QueryRequest, 'numbers'>>;
@@ -48,10 +48,11 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
 async function submitted(
   request: QueryRequest,
   body: TaskBody & { readonly waitSeconds?: number },
-  about: readonly Segment[],
+  about: readonly [Segment, ...Segment[]],
   context: Context,
 ): Promise<QueryAnswer> {
   const waitSeconds = waitSecondsOf(body);
+  await requireQueueCapacity(waitSeconds, about, context);
   const { principal, actor, signal, caller, version } = context.call;
   return context.submitter.submit({
     ...(await taskOptions(body, context)),

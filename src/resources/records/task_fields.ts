@@ -3,6 +3,7 @@
 
 import { waitSecondsDefault } from '../../api/task_fields.ts';
 import { Failure } from '../../standard/failure.ts';
+import type { Segment } from '../../standard/paths.ts';
 import type { Notify, Priority, TaskRequest } from '../../tasks/task.ts';
 import { invalid } from './fields.ts';
 import type { Context } from './handler_context.ts';
@@ -50,6 +51,18 @@ export function waitSecondsOf(
   if (!waitSeconds) return 0;
   const message = 'is 0 where there is `after`: what waits for others is a task at once';
   throw invalid(`${within}/waitSeconds`, 'after', message);
+}
+
+/**
+ * For statements that wait `waitSeconds` before they become a task: throws WAREHOUSE_BUSY if the queue of the warehouse is full, before any
+ * other work on them. A task does not need a place yet.
+ */
+export async function requireQueueCapacity(
+  waitSeconds: number,
+  [root]: readonly [Segment, ...Segment[]],
+  { queries, call }: Context,
+): Promise<void> {
+  if (waitSeconds > 0) await queries.queueCapacity.require(root.name, call);
 }
 
 /** A task is its submitter's; others need the privilege on all tasks. */

@@ -16,7 +16,7 @@ import {
   requirePrivilege,
   segment,
 } from '../records/handler_context.ts';
-import { splitTaskOptions, type TaskBody, waitSecondsOf } from '../records/task_fields.ts';
+import { requireQueueCapacity, splitTaskOptions, type TaskBody, waitSecondsOf } from '../records/task_fields.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
 
 interface WriteBody extends TaskBody {
@@ -33,6 +33,7 @@ async function written(
   const { applied } = context.call.actor.guard ?? {};
   if (applied) return done(confirmedRun(applied));
   const waitSeconds = waitSecondsOf(body);
+  await requireQueueCapacity(waitSeconds, path, context);
   const { parameters, waitSeconds: _, ...sent } = body;
   const { asked, options } = await splitTaskOptions(sent, context);
   const chain = await context.catalog.require(path);
