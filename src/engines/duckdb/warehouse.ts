@@ -21,9 +21,11 @@ import type {
 } from '../engine.ts';
 import { EngineLost } from '../engine_lost.ts';
 import { filesDirectory } from '../export.ts';
+import type { FileLoad, FileLoadResult } from '../load.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { AnalysisProcesses } from './analysis/analysis_processes.ts';
 import { changingToken } from './analysis/named_objects.ts';
+import type { LoadPlan } from './load/load_plan.ts';
 import { EngineProcess } from './process/engine_process.ts';
 import { type OperationName, type Operations, rowsFile, type WireStatement } from './process/protocol.ts';
 import { RestartDelay } from './process/restart_delay.ts';
@@ -262,25 +264,27 @@ export class DuckdbWarehouse implements EngineWarehouse {
   rowsLoadedByStep = (catalog: Operations['rowsLoadedByStep'][0]['catalog'], step: string) =>
     this.#call('rowsLoadedByStep', { catalog, step }, shortTimeoutMs);
 
-  async load(work: Operations['load'][0], { progress, ...turn }: WorkOptions & AdmissionRequest) {
-    const shape = work.file.shape ?? (await this.#detectShape(work, turn));
+  async load(work: FileLoad, { progress, ...turn }: WorkOptions & AdmissionRequest): Promise<FileLoadResult> {
+    const plan = await this.#planLoad(work, turn);
+    if ('repeated' in plan) return plan;
     try {
-      const shaped = { ...work, file: { ...work.file, shape } };
-      return await this.#call('load', shaped, changeTimeoutMs, turn.signal, progress);
+      return await this.#call('load', { work, plan }, changeTimeoutMs, turn.signal, progress);
     } finally {
       // The load may still have been committed, if the process ended before it could report that.
       this.#markChanged(tableNameOf(work.table));
     }
   }
 
-  async #detectShape(work: Operations['load'][0], turn: AdmissionRequest) {
-    const options = { turn, timeoutMs: changeTimeoutMs };
+  /** Returns the result instead if there is nothing to plan: the load was done before, and its file may have been removed since. */
+  async #planLoad(work: FileLoad, turn: AdmissionRequest): Promise<LoadPlan | FileLoadResult> {
     try {
-      return await this.#withoutEffects(this.#analysis.call('shapeOfLoad', work, options));
+      const options = { turn, timeoutMs: changeTimeoutMs };
+      return await this.#withoutEffects(this.#analysis.call('planLoad', work, options));
     } catch (error) {
-      // The file may have been removed because the load was done before.
-      if (work.dryRun || (await this.rowsLoadedByStep(work.table.catalog, work.step)) === undefined) throw error;
-      return undefined;
+      const isOnce = !work.dryRun && work.errorsMax === 0;
+      const rowsLoaded = isOnce ? await this.rowsLoadedByStep(work.table.catalog, work.step) : undefined;
+      if (rowsLoaded === undefined) throw error;
+      return { rowsLoaded, rowsRejected: 0, repeated: true };
     }
   }
 

@@ -23,7 +23,7 @@ const readerQueueWaitMs = 300_000;
 const queueMax = 10_000;
 
 /** Operations that read files; their duration depends on the length of the file. */
-const fileOperations: ReadonlySet<OperationName> = new Set(['inferTable', 'shapeOfLoad']);
+const fileOperations: ReadonlySet<OperationName> = new Set(['inferTable', 'planLoad']);
 
 export interface AnalysisProcessesOptions {
   readonly launch: () => Promise<Launch>;

@@ -16,11 +16,24 @@ import { dataInvalid, type FileColumn, type FileSchema, zonedValue } from './rea
 
 const expressionCharactersMax = 16_384;
 
-export interface LoadedColumn {
+/** A column of the table and where its value comes from. */
+interface SourcedColumn {
   readonly column: ColumnDefinition;
   /** The column of the file; undefined for an expression. */
   readonly source: FileColumn | undefined;
   readonly expression: string | undefined;
+}
+
+export interface MappedColumn extends SourcedColumn {
+  /** The SQL text of its value, over a row of the file as read with the types of the mapping. */
+  readonly value: string;
+}
+
+/** How the rows of a file become rows of a table. */
+export interface ColumnMapping {
+  /** The columns of the file with the types that the reader gives them. */
+  readonly types: readonly FileColumn[];
+  readonly columns: readonly MappedColumn[];
 }
 
 /** The names of the columns of a file without a header, if the load refers to them by position only. */
@@ -29,18 +42,20 @@ export const namesByPlace = (columns: readonly LoadColumn[]): readonly string[] 
     ? columns.map(({ name }) => name)
     : [];
 
-/** How a file is read: the types of its columns, and the expressions for the table's columns. */
-export interface Reading {
-  readonly types: readonly FileColumn[];
-  readonly values: readonly { readonly loaded: LoadedColumn; readonly text: string }[];
-}
-
 /** Throws DATA_INVALID or INVALID_PARAMETER if file and table do not match. */
 export function mapColumns(
   file: FileSchema,
   definition: Pick<TableDefinition, 'columns'>,
   columns: readonly LoadColumn[] | undefined,
-): LoadedColumn[] {
+): ColumnMapping {
+  return withValues(file, sourcedColumns(file, definition, columns));
+}
+
+function sourcedColumns(
+  file: FileSchema,
+  definition: Pick<TableDefinition, 'columns'>,
+  columns: readonly LoadColumn[] | undefined,
+): SourcedColumn[] {
   const columnOf = byName(definition.columns);
   const sourceOf = byName(file.columns);
   if (columns) {
@@ -76,22 +91,21 @@ const wrong = (pointer: string, message: string): Failure =>
   invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
 
 /** The fastest way to read a file: strings are converted to the table's types while the file is parsed. */
-export function readingOf(file: FileSchema, loaded: readonly LoadedColumn[]): Reading {
-  const hasExpression = loaded.some(({ expression }) => expression !== undefined);
+function withValues(file: FileSchema, sourced: readonly SourcedColumn[]): ColumnMapping {
+  const hasExpression = sourced.some(({ expression }) => expression !== undefined);
   const isText = file.format !== 'parquet' && !hasExpression;
   const types = new Map(file.columns.map((one) => [foldName(one.name), one]));
-  const values = loaded.map((one) => {
-    const { column, source, expression } = one;
-    if (!source) return { loaded: one, text: cast(`(${expression}\n)`, column.type) };
+  const sqlValue = ({ column, source, expression }: SourcedColumn): string => {
+    if (!source) return cast(`(${expression}\n)`, column.type);
     const name = quoteIdentifier(source.name);
-    if (!isText) return { loaded: one, text: fileValue(name, source.type, column.type) };
+    if (!isText) return fileValue(name, source.type, column.type);
     const type = file.format === 'csv' ? readFromCsv(column.type) : readFromJson(column.type);
     types.set(foldName(source.name), { name: source.name, type });
-    if (column.type.kind === 'TIMESTAMPTZ' && file.format === 'csv')
-      return { loaded: one, text: zonedValue(name, file.csv) };
-    return { loaded: one, text: fileValue(name, type, column.type) };
-  });
-  return { types: [...types.values()], values };
+    if (column.type.kind === 'TIMESTAMPTZ' && file.format === 'csv') return zonedValue(name, file.csv);
+    return fileValue(name, type, column.type);
+  };
+  const columns = sourced.map((one) => ({ ...one, value: sqlValue(one) }));
+  return { types: [...types.values()], columns };
 }
 
 /** BINARY is base64 text, as in rows of JSON; the reader would convert an invalid TIMESTAMPTZ to null. */
@@ -117,10 +131,10 @@ export const expressionSource = ({ columns }: FileSchema): string =>
 export async function requireExpressions(
   connection: DuckDBConnection,
   file: FileSchema,
-  loaded: readonly LoadedColumn[],
+  { columns }: ColumnMapping,
   unreviewed: ReadonlySet<string>,
 ): Promise<void> {
-  for (const [i, { column, expression }] of loaded.entries()) {
+  for (const [i, { column, expression }] of columns.entries()) {
     if (expression === undefined) continue;
     const pointer = `/columns/${i}/expression`;
     const asked = { pointer, name: column.name, type: column.type, expression };

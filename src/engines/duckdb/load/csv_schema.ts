@@ -5,7 +5,7 @@ import type { CsvOptions, DataFile } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { statementLimits } from '../sql/statement_limits.ts';
-import { csvFields, delimiterOf } from './csv_header.ts';
+import { csvFields, delimiterOf } from './file_bytes.ts';
 import {
   csvOptions,
   dataInvalid,

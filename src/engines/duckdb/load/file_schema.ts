@@ -5,9 +5,8 @@ import { foldName } from '../../../model/names.ts';
 import type { Failure } from '../../../standard/failure.ts';
 import type { DataFile } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
-import { hasLines, lineBytesMax } from './csv_header.ts';
 import { csvSchema } from './csv_schema.ts';
-import { conflictingFormat } from './file_signature.ts';
+import { conflictingFormat, hasLines, lineBytesMax } from './file_bytes.ts';
 import {
   dataInvalid,
   errorTolerance,

@@ -6,55 +6,35 @@ import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
 import { type Failure, invalidParameter } from '../../../standard/failure.ts';
 import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../load.ts';
-import { optimizePlan } from '../analysis/optimized.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping.ts';
-import {
-  expressionSource,
-  type LoadedColumn,
-  mapColumns,
-  namesByPlace,
-  readingOf,
-  requireExpression,
-} from './column_mapping.ts';
+import { type ColumnMapping, expressionSource, mapColumns, namesByPlace, requireExpression } from './column_mapping.ts';
 import { readFileSchema } from './file_schema.ts';
-import { selectText, withLinkedFile } from './load_file.ts';
 import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';
 
 /** Of the rows that are shown, together. */
 const shownCharactersMax = 262_144;
 
-export interface InferSurroundings {
-  readonly own: string;
-  readonly unreviewed: ReadonlySet<string>;
-}
-
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
-export function inferTable(
+export async function inferTable(
   connection: DuckDBConnection,
-  work: SchemaInference,
-  { own, unreviewed }: InferSurroundings,
+  { file, columns: asked, types = {}, isWhole, rowsMax }: SchemaInference,
+  unreviewed: ReadonlySet<string>,
 ): Promise<InferredTable> {
-  return withLinkedFile(work.file, own, async (file) => {
-    const { columns: asked, isWhole } = work;
-    const known = await readFileSchema(connection, file, {
-      headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(work.types ?? {}),
-      names: namesByPlace(asked ?? []),
-      isTyped: true,
-      isWhole,
-    });
-    const columns = asked
-      ? await typed(connection, known, asked, unreviewed)
-      : columnsOf(known, requireTypes(work.types ?? {}, known));
-    const { csv, columns: shape } = known;
-    const loaded = asked && readOf(known, asked);
-    const taken = mapColumns(known, { columns }, loaded);
-    // The load that follows uses this schema and is not checked again.
-    await optimizePlan(connection, selectText(known, readingOf(known, taken)));
-    const rows = await firstRows(connection, known, { columns, loaded: taken }, work.rowsMax);
-    return { columns, shape: { csv, columns: shape }, loaded, rows };
+  const known = await readFileSchema(connection, file, {
+    headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
+    names: namesByPlace(asked ?? []),
+    isTyped: true,
+    isWhole,
   });
+  const columns = asked
+    ? await typed(connection, known, asked, unreviewed)
+    : columnsOf(known, requireTypes(types, known));
+  const { csv, columns: shape } = known;
+  const loaded = asked && readOf(known, asked);
+  const rows = await firstRows(connection, known, columns, mapColumns(known, { columns }, loaded), rowsMax);
+  return { columns, shape: { csv, columns: shape }, loaded, rows };
 }
 
 const wrong = (pointer: string, message: string): Failure =>
@@ -123,22 +103,24 @@ async function typeOfExpression(connection: DuckDBConnection, known: FileSchema,
 async function firstRows(
   connection: DuckDBConnection,
   known: FileSchema,
-  { columns, loaded }: { readonly columns: readonly ColumnDefinition[]; readonly loaded: readonly LoadedColumn[] },
+  columns: readonly ColumnDefinition[],
+  mapping: ColumnMapping,
   rowsMax: number,
 ): Promise<string[]> {
   if (rowsMax === 0) return [];
-  const { types, values } = readingOf(known, loaded);
-  const names = values.map((_, i) => quoteIdentifier(`v${i}`));
+  const names = mapping.columns.map((_, i) => quoteIdentifier(`v${i}`));
   const cells = columns.map(({ name, type }) => {
-    const at = values.findIndex(({ loaded: { column } }) => column.name === name);
-    return at < 0 ? `'null'` : jsonExpression(duckdbType(type), names[at] as string, 'number');
+    const index = mapping.columns.findIndex(({ column }) => column.name === name);
+    return index < 0 ? `'null'` : jsonExpression(duckdbType(type), names[index] as string, 'number');
   });
   const patience = known.format === 'csv' || known.format === 'ndjson' ? ['ignore_errors = true'] : [];
   // The condition keeps the optimizer from moving a repeated expression out of TRY. See rejected_rows.ts.
-  const read = values.map(({ text }, i) => `CASE WHEN random() < 0 THEN NULL ELSE TRY(${text}) END AS ${names[i]}`);
+  const read = mapping.columns.map(
+    ({ value }, i) => `CASE WHEN random() < 0 THEN NULL ELSE TRY(${value}) END AS ${names[i]}`,
+  );
   const rows = await rowsOf(
     connection,
-    `SELECT concat('[', ${cells.join(", ',', ")}, ']') FROM (SELECT ${read.join(', ')} FROM ${fromText(known, types, patience)} LIMIT ${rowsMax})`,
+    `SELECT concat('[', ${cells.join(", ',', ")}, ']') FROM (SELECT ${read.join(', ')} FROM ${fromText(known, mapping.types, patience)} LIMIT ${rowsMax})`,
   );
   const texts: string[] = [];
   let characters = 0;

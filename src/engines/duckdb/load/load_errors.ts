@@ -2,7 +2,7 @@
 // advice about options that callers do not have.
 import { Failure } from '../../../standard/failure.ts';
 import type { DataFile } from '../../load.ts';
-import { lineLongerThan } from './locate_bad_line.ts';
+import { lineLongerThan } from './file_bytes.ts';
 import { dataInvalid, jsonRowBytesMax } from './reader_sql.ts';
 
 /** Limit of a row's text in a failure. */

@@ -8,9 +8,9 @@ import { rowsOf } from '../instance/applied_steps.ts';
 import { fromJson } from '../query/insert_rows.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { lengthOf } from '../sql/table_ddl.ts';
-import type { LoadedColumn, Reading } from './column_mapping.ts';
+import type { ColumnMapping, MappedColumn } from './column_mapping.ts';
+import { lineAt, longestField } from './file_bytes.ts';
 import { noObjectReason } from './file_schema.ts';
-import { lineAt, longestField } from './locate_bad_line.ts';
 import { type FileSchema, fromText, jsonRecordsText } from './reader_sql.ts';
 
 /** Limit of a rejected row's stored text. */
@@ -38,19 +38,17 @@ interface Source {
   readonly record: string;
   /** A condition for records that cannot be parsed; undefined if that cannot happen. */
   readonly broken?: string;
-  readonly columns: readonly {
-    readonly loaded: LoadedColumn;
-    readonly value: string;
+  readonly columns: readonly (MappedColumn & {
     /** A condition for rows whose value is invalid in any case. */
     readonly fault?: string | undefined;
-  }[];
+  })[];
 }
 
 /** `rowsMax`: the maximum number of rejected rows that are returned, one more than is allowed. */
 export async function stageRows(
   connection: DuckDBConnection,
   file: FileSchema,
-  reading: Reading,
+  mapping: ColumnMapping,
   rowsMax: number,
 ): Promise<StagingTable> {
   const id = randomUUID().replaceAll('-', '');
@@ -59,7 +57,7 @@ export async function stageRows(
     for (const name of Object.values(names)) await connection.run(`DROP TABLE IF EXISTS temp.${quoteIdentifier(name)}`);
   };
   try {
-    const source = sourceOf(file, reading, names);
+    const source = sourceOf(file, mapping, names);
     const table = `temp.${quoteIdentifier(names.table)}`;
     await connection.run(
       `CREATE TEMP TABLE ${quoteIdentifier(names.table)} AS SELECT *, ${whichExpression(source, `"row ${id}"`)} AS "which ${id}" FROM ` +
@@ -89,28 +87,31 @@ export async function stageRows(
   }
 }
 
-function sourceOf(file: FileSchema, reading: Reading, names: { rejects: string; scans: string }): Source {
-  const hasExpression = reading.values.some(({ loaded }) => !loaded.source);
-  const columns = reading.values.map(({ loaded, text }) => ({ loaded, value: text }));
+function sourceOf(
+  file: FileSchema,
+  { types, columns }: ColumnMapping,
+  names: { rejects: string; scans: string },
+): Source {
+  const hasExpression = columns.some(({ source }) => !source);
   if (file.format === 'csv') {
     const keep = ['store_rejects = true', 'rejects_limit = 0'];
     const tables = [`rejects_table = ${quoteLiteral(names.rejects)}`, `rejects_scan = ${quoteLiteral(names.scans)}`];
-    return { from: fromText(file, reading.types, [...keep, ...tables]), record: 'NULL', columns };
+    return { from: fromText(file, types, [...keep, ...tables]), record: 'NULL', columns };
   }
   if (file.format === 'parquet') {
-    const record = reading.types.map(({ name }) => `${quoteLiteral(name)}: ${quoteIdentifier(name)}`);
-    return { from: fromText(file, reading.types), record: `to_json({${record.join(', ')}})`, columns };
+    const record = types.map(({ name }) => `${quoteLiteral(name)}: ${quoteIdentifier(name)}`);
+    return { from: fromText(file, types), record: `to_json({${record.join(', ')}})`, columns };
   }
   const of = (name: string) => `json_extract(json, ${quoteLiteral(`$.${JSON.stringify(name)}`)})`;
   const broken = `json IS NULL OR json_type(json) <> 'OBJECT'`;
-  const fromFile = columns.map(({ loaded, value }) =>
-    loaded.source
-      ? { loaded, value: fromJson(loaded.column.type, of(loaded.source.name)) }
-      : { loaded, value, fault: faultOf(loaded, reading) },
+  const fromFile = columns.map((one) =>
+    one.source
+      ? { ...one, value: fromJson(one.column.type, of(one.source.name)) }
+      : { ...one, fault: faultOf(one, types) },
   );
   if (!hasExpression) return { from: jsonRecordsText(file), record: 'json', broken, columns: fromFile };
   // Expressions see the columns with the inferred types, as in a load that rejects nothing.
-  const typed = reading.types.map(({ name, type }) => {
+  const typed = types.map(({ name, type }) => {
     const text = `(${of(name)} ->> '$')`;
     const value = `TRY_CAST(${text} AS ${type})`;
     return `${value} AS ${quoteIdentifier(name)}, ${text} IS NOT NULL AND ${isOther(value, text, type)} AS ${otherOf(name)}`;
@@ -132,7 +133,7 @@ const isOther = (value: string, text: string, type: string): string =>
 const otherOf = (name: string): string => quoteIdentifier(`other ${name}`);
 
 /** An expression is invalid if a column that it uses has a value that does not match the inferred type. */
-function faultOf({ expression = '' }: LoadedColumn, { types }: Reading): string | undefined {
+function faultOf({ expression = '' }: MappedColumn, types: ColumnMapping['types']): string | undefined {
   const named = types.filter(({ name }) => expression.toLowerCase().includes(name.toLowerCase()));
   return named.length === 0 ? undefined : named.map(({ name }) => otherOf(name)).join(' OR ');
 }
@@ -142,7 +143,7 @@ function faultOf({ expression = '' }: LoadedColumn, { types }: Reading): string 
  * evaluate an expression of several TRYs once and outside of TRY, unless they follow a first condition that it cannot fold: `row`.
  */
 function whichExpression({ broken, columns }: Source, row: string): string {
-  const cases = columns.flatMap(({ loaded: { column }, value, fault }, i) => {
+  const cases = columns.flatMap(({ column, value, fault }, i) => {
     const length = lengthOf(column);
     return [
       ...(fault === undefined ? [] : [`WHEN ${fault} THEN ${3 * i + 2}`]),
@@ -157,7 +158,7 @@ function whichExpression({ broken, columns }: Source, row: string): string {
 
 function reasonOf(which: number, { columns }: Source): Pick<RejectedRow, 'column' | 'reason'> {
   if (which === 1) return { column: null, reason: noObjectReason };
-  const { column } = (columns[Math.floor((which - 2) / 3)] as Source['columns'][number]).loaded;
+  const { column } = columns[Math.floor((which - 2) / 3)] as MappedColumn;
   const reasons = [
     `the value is none of ${formatType(column.type as LogicalType)}`,
     'the column is not nullable, and the value is null',

@@ -40,7 +40,7 @@ const blameableOperations: ReadonlySet<OperationName> = new Set([
   'insertRows',
   'load',
   'inferTable',
-  'shapeOfLoad',
+  'planLoad',
   'checkDefault',
   'writeSnapshotPart',
   'restorePart',

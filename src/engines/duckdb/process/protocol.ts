@@ -22,10 +22,11 @@ import type {
   TableRef,
   TableWrite,
 } from '../../engine.ts';
-import type { FileLoad, FileLoadResult, FileShape, InferredTable, SchemaInference } from '../../load.ts';
+import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from '../../load.ts';
 import type { PartToRestore, SnapshotTable, TablePart } from '../../snapshot.ts';
 import type { Applied, ViewReading } from '../../views.ts';
 import type { NamedObjects } from '../analysis/named_objects.ts';
+import type { LoadPlan } from '../load/load_plan.ts';
 import type { AttachMessage } from '../storage/attachments.ts';
 
 /** A statement with its parameters as JSON text. */
@@ -93,9 +94,8 @@ export interface Operations {
   ];
   inferTable: [SchemaInference, InferredTable];
   /** Like `bind`, for a file to load and the expressions over it. */
-  shapeOfLoad: [FileLoad, FileShape];
-  /** The file has a shape, unless the step may have been done and the file removed. */
-  load: [FileLoad, FileLoadResult];
+  planLoad: [FileLoad, LoadPlan];
+  load: [{ readonly work: FileLoad; readonly plan: LoadPlan }, FileLoadResult];
   rowsLoadedByStep: [{ readonly catalog: CatalogRef; readonly step: string }, number | undefined];
   beginSnapshot: [{ readonly catalog: CatalogRef; readonly keepsFile: boolean }, string];
   snapshotParts: [{ readonly id: string; readonly table: SnapshotTable }, readonly TablePart[]];

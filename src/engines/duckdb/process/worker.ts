@@ -113,7 +113,7 @@ class Worker {
     this.#unreviewed = unreviewed;
     this.#numberings = new RowNumberings(fileAccess.dataDirectory, this.#removals);
     const epochs = this.#epochs;
-    this.#loading = new Loads(this.#sessions, epochs, { own: fileAccess.own, unreviewed });
+    this.#loading = new Loads({ sessions: this.#sessions, versions: epochs, own: fileAccess.own, unreviewed });
     this.#snapshots = new Snapshots(instance, fileAccess.own, { sessions: this.#sessions, versions: epochs });
   }
 

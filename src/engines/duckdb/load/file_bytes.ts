@@ -1,0 +1,151 @@
+// What is read of a data file without DuckDB: the signature of its format, the fields of a CSV line, and the position of lines that DuckDB
+// refuses without a sufficient description.
+import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import type { DataFormat } from '../../load.ts';
+
+const signatureBytes = 64;
+
+const kinds: readonly (readonly [string, (head: Buffer) => boolean])[] = [
+  ['is Parquet: say so in `format`', (head) => head.toString('latin1', 0, 4) === 'PAR1'],
+  ['is packed by gzip: say so in `compression`', (head) => head.readUInt16BE(0) === 0x1f8b],
+  ['is packed by zstd: say so in `compression`', (head) => head.readUInt32BE(0) === 0x28b52ffd],
+  ['is a ZIP archive, which is not taken', (head) => head.readUInt32BE(0) === 0x504b0304],
+];
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+/** Nobody names a CSV column like this. */
+const isJson = /^\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:/;
+
+/** How the file conflicts with the declared format, as the end of a message; undefined if it may have that format. */
+export async function conflictingFormat(path: string, format: DataFormat): Promise<string | undefined> {
+  const file = await open(path);
+  try {
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(signatureBytes), 0, signatureBytes, 0);
+    const head = buffer.subarray(0, bytesRead);
+    if (head.length < 4 || format === 'parquet') return undefined;
+    const known = kinds.find(([, is]) => is(head));
+    if (known) return known[0];
+    if (format !== 'csv' && head.subarray(0, 3).equals(byteOrderMark))
+      return 'begins with a byte order mark (BOM), which JSON has not';
+    return format === 'csv' && isJson.test(head.toString()) ? 'is JSON: say so in `format`' : undefined;
+  } finally {
+    await file.close();
+  }
+}
+
+/** DuckDB refuses longer lines, but silently drops a line that is longer than its buffers (32 MB). */
+export const lineBytesMax = 2_000_000;
+const windowBytes = 8_000_000;
+const lookBytes = 65_536;
+
+const delimiters = [',', ';', '\t', '|'];
+
+/** The usual delimiter that occurs most often outside quotes; a comma if none does. */
+export function delimiterOf(line: string, quote: string): string {
+  const counts = new Map<string, number>();
+  let isQuoted = false;
+  for (const sign of line) {
+    if (sign === quote) isQuoted = !isQuoted;
+    else if (!isQuoted) counts.set(sign, (counts.get(sign) ?? 0) + 1);
+  }
+  return delimiters.toSorted((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0))[0] as string;
+}
+
+/** Undefined if a quoted field does not end in the line. */
+export function csvFields(
+  line: string,
+  { delimiter, quote, escape: escaping = quote }: { delimiter: string; quote: string; escape?: string | undefined },
+): string[] | undefined {
+  const fields: string[] = [];
+  for (let at = 0; ; ) {
+    let field = '';
+    if (quote !== '' && line.startsWith(quote, at)) {
+      for (at += 1; ; at++) {
+        if (at >= line.length) return undefined;
+        if (line[at] === escaping && (line[at + 1] === quote || line[at + 1] === escaping)) field += line[++at];
+        else if (line[at] === quote) break;
+        else field += line[at];
+      }
+      at++;
+    }
+    const end = line.indexOf(delimiter, at);
+    fields.push(field + line.slice(at, end < 0 ? line.length : end));
+    if (end < 0) return fields;
+    at = end + delimiter.length;
+  }
+}
+
+/** False if a line is longer than a window. Usually reads one chunk of each window only. */
+export async function hasLines(path: string): Promise<boolean> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const look = Buffer.allocUnsafe(lookBytes);
+    for (let window = 0; window + windowBytes <= size; window += windowBytes) {
+      let isFound = false;
+      for (let at = window; !isFound && at < window + windowBytes; at += lookBytes) {
+        const { bytesRead } = await file.read(look, 0, lookBytes, at);
+        const seen = look.subarray(0, bytesRead);
+        isFound = seen.includes(10) || seen.includes(13);
+      }
+      if (!isFound) return false;
+    }
+    return true;
+  } finally {
+    await file.close();
+  }
+}
+
+/** How much of a line is retained. */
+const keptBytesMax = 8_000_000;
+const newline = 10;
+
+/** The bytes of a line, counted from 1; only the beginning of a very long line. */
+export async function lineAt(path: string, line: number): Promise<Buffer | undefined> {
+  const kept: Buffer[] = [];
+  let [at, bytes] = [1, 0];
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+    for (let from = 0; from < chunk.length; ) {
+      const end = chunk.indexOf(newline, from);
+      const to = end < 0 ? chunk.length : end;
+      if (at === line && bytes < keptBytesMax) {
+        kept.push(chunk.subarray(from, to));
+        bytes += to - from;
+      }
+      if (end < 0) break;
+      if (at === line) return Buffer.concat(kept);
+      at++;
+      from = end + 1;
+    }
+  }
+  return at === line && bytes > 0 ? Buffer.concat(kept) : undefined;
+}
+
+/** The number, from 1, of the first line with more bytes. */
+export async function lineLongerThan(path: string, bytesMax: number): Promise<number | undefined> {
+  let [at, bytes] = [1, 0];
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+    for (let from = 0; from <= chunk.length; ) {
+      const end = chunk.indexOf(newline, from);
+      bytes += (end < 0 ? chunk.length : end) - from;
+      if (bytes > bytesMax) return at;
+      if (end < 0) break;
+      at++;
+      bytes = 0;
+      from = end + 1;
+    }
+  }
+  return undefined;
+}
+
+/** The index of the longest field of a CSV line that is too long; undefined if the line is not too long. */
+export function longestField(
+  line: Buffer,
+  { delimiter, quote, escape: escaping }: { delimiter: string; quote: string; escape?: string | undefined },
+): number | undefined {
+  if (line.length <= lineBytesMax) return undefined;
+  const text = line.toString();
+  const fields = csvFields(text, { delimiter, quote, escape: escaping }) ?? text.split(delimiter);
+  const lengths = fields.map((field) => field.length);
+  return lengths.indexOf(Math.max(...lengths));
+}
