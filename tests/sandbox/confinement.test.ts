@@ -142,6 +142,27 @@ whereItWorks('the running engine has its own directories writable, and no more',
   for (const path of ['/home', '/root', '/var', '/sys', '/etc', '/tmp', data]) assert.ok(!seen.includes(path), path);
 });
 
+whereItWorks('readable mounts keep the options that a namespace may not remove', () => {
+  const mounted = join(directory, 'mounted');
+  mkdirSync(mounted);
+  const source = `
+    import { spawnSync } from 'node:child_process';
+    import { confinedCommand } from ${JSON.stringify(import.meta.resolve('../../src/engines/duckdb/sandbox/sandbox.ts'))};
+    const { places, mounted } = JSON.parse(process.argv[1]);
+    const { command, args } = confinedCommand({ ...places, readable: [mounted] }, ['cat', '/proc/self/mountinfo']);
+    const { stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
+    console.log(stdout, stderr);`;
+  const script = 'mount -t tmpfs -o nosuid,nodev,noexec,noatime x "$1" && shift && exec "$@"';
+  const namespaces = ['--user', '--map-root-user', '--mount', 'sh', '-c', script, 'test', mounted];
+  const node = [process.execPath, '--input-type=module', '-e', source, JSON.stringify({ places, mounted })];
+  const { stdout } = spawnSync('unshare', [...namespaces, ...node], { encoding: 'utf8' });
+  const options = stdout
+    .split('\n')
+    .map((line) => line.split(' '))
+    .find(([, , , , point]) => point?.endsWith('/mounted'))?.[5];
+  assert.deepEqual(options?.split(',').sort(), ['noatime', 'nodev', 'noexec', 'nosuid', 'ro'], stdout);
+});
+
 whereItWorks('nothing is written outside the directories of the engine', () => {
   const { output, complaint } = inside(`
     for path in / /tmp /usr /etc /dev /proc /lib /var/tmp '${process.cwd()}' '${data.replaceAll("'", "'\\''")}' "$HOME"; do

@@ -73,10 +73,10 @@ export function confinedCommand(directories: EngineDirectories, command: readonl
   const { data, writable } = pathsOf(directories);
   const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--ipc', '--uts', '--propagation', 'private'];
   const read = topmost([...pathsOf(directories).readable, ...existing(statistics)]);
-  const pathArguments = [data, ...read, '--', ...writable, '--'];
+  const script = namespaceScript({ data, readable: read, writable });
   return {
     command: 'unshare',
-    args: [...namespaces, 'sh', '-c', namespaceScript, 'engine', ...pathArguments, ...command],
+    args: [...namespaces, 'sh', '-c', script, 'engine', ...command],
   };
 }
 
