@@ -243,12 +243,10 @@ export class ServerBackups {
         target.close();
       }
     }
-    return catalog.retrying(async () => {
-      const now = await catalog.byId(object.id);
-      if (!now) return false;
-      const also = (tx: Parameters<TargetSecrets['remove']>[1]) => notes.remove(backupId, tx);
-      return catalog.drop(now, { principal: actor, cascade: true, childCategories: [], inTransaction: also });
-    });
+    const now = await catalog.byId(object.id);
+    if (!now) return false;
+    const inTransaction = (tx: Parameters<TargetSecrets['remove']>[1]) => notes.remove(backupId, tx);
+    return catalog.drop(now, { principal: actor, cascade: true, childCategories: [], inTransaction });
   }
 
   async #open(backupId: string, to: TargetRequest): Promise<BackupTarget> {
