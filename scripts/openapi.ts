@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { apiInfo, categoriesWith } from '../src/resources/index.ts';
 import { codes } from '../src/standard/codes.ts';
 import type { Category } from '../src/standard/endpoint.ts';
-import { openApi } from '../src/standard/openapi.ts';
+import { openApi } from '../src/standard/openapi/document.ts';
 
 const root = new URL('../', import.meta.url);
 const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string };

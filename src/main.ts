@@ -73,7 +73,7 @@ import { assembleSchedules } from './resources/tasks/scheduled_calls.ts';
 import { type AssembledBackups, assembleBackups, backupKinds } from './resources/transfer/assemble_backups.ts';
 import { helpText, readSettings, type Settings, SettingsError, warehouseDefaults } from './settings/read_settings.ts';
 import type { Category } from './standard/endpoint.ts';
-import { openApi } from './standard/openapi.ts';
+import { openApi } from './standard/openapi/document.ts';
 import { DataDirectoryError, prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace } from './store/disk_space.ts';
 import { StoreChecks } from './store/integrity/scheduled_checks.ts';

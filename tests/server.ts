@@ -13,7 +13,7 @@ import { categoriesWith } from '../src/resources/index.ts';
 import { readSettings, type Settings } from '../src/settings/read_settings.ts';
 import type { Code } from '../src/standard/codes.ts';
 import type { Endpoint } from '../src/standard/endpoint.ts';
-import { codesOf } from '../src/standard/openapi.ts';
+import { codesOf } from '../src/standard/openapi/endpoint_codes.ts';
 import { Routes } from '../src/standard/paths.ts';
 import { deadlineMs, eventually, statementWaitSeconds } from './deadline.ts';
 

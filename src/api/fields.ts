@@ -20,16 +20,22 @@ export const engineCodes = [
 export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
 const PropertyValue = Type.String({ maxLength: 4096 });
 export const PropertiesField = Type.Record(Type.String(), PropertyValue, {
+  title: 'Properties',
   maxProperties: propertiesMax,
   description: 'Names and values of the users own; the service does not read them.',
 });
-export const Owner = Type.String({ minLength: 1, maxLength: 128, description: 'The principal that owns the object.' });
+export const Owner = Type.String({
+  title: 'Owner',
+  minLength: 1,
+  maxLength: 128,
+  description: 'The principal that owns the object.',
+});
 const Timestamp = Type.String({ format: 'date-time' });
 
 /** One of the texts, each a literal of its own. */
 export const oneOf = <const N extends string>(
   names: readonly N[],
-  options: { readonly description?: string; readonly default?: N } = {},
+  options: { readonly title?: string; readonly description?: string; readonly default?: N } = {},
   descriptions: Partial<Readonly<Record<N, string>>> = {},
 ): TEnum<N[]> =>
   Type.Union(
@@ -40,10 +46,11 @@ export const oneOf = <const N extends string>(
     options,
   ) as never;
 
-export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+export const nullable = <S extends TSchema>(schema: S, options: { readonly title?: string } = {}) =>
+  Type.Union([schema, Type.Null()], options);
 export const NewName = Type.Object(
   { newName: Type.String({ description: 'The name that the object gets.' }) },
-  { additionalProperties: false },
+  { title: 'RenameRequest', additionalProperties: false },
 );
 
 /** The fields that every record ends with (rest-standard B4). */
@@ -92,6 +99,7 @@ export const describedBody = {
         maxProperties: propertiesMax,
         description: 'A PATCH changes those that it names; null removes one, or all of them.',
       }),
+      { title: 'PropertiesPatch' },
     ),
   ),
   owner: Type.Optional(Owner),

@@ -30,8 +30,10 @@ export const storeKeys = {
   sessionToken: Type.Optional(key(8192, 'As the secret key.')),
 };
 
-/** Where files are kept under a name in front. */
-export const storeFolder = (hosts: string) =>
+const folderTitles = { exportHosts: 'ObjectStoreTarget', loadHosts: 'ObjectStoreSource' } as const;
+
+/** Where files are kept under a name in front. `hosts`: the setting that lists those of endpoints. */
+export const storeFolder = (hosts: keyof typeof folderTitles) =>
   Type.Object(
     {
       ...storeFields(hosts),
@@ -45,5 +47,9 @@ export const storeFolder = (hosts: string) =>
       ),
       ...storeKeys,
     },
-    { additionalProperties: false, description: 'A part of a bucket, in a store that speaks S3.' },
+    {
+      title: folderTitles[hosts],
+      additionalProperties: false,
+      description: 'A part of a bucket, in a store that speaks S3.',
+    },
   );

@@ -18,13 +18,18 @@ interface Searched<F extends TProperties, R extends TObject> {
   readonly fields: F;
   readonly record: R;
   readonly example: Static<TObject<F>>;
+  /** The name of the body, if several categories are searched alike. */
+  readonly title?: string;
 }
 
 export function searchBy<F extends TProperties, R extends TObject>(declared: Searched<F, R>) {
-  const { category, fields, record, example, ...rest } = declared;
+  const { category, fields, record, example, title, ...rest } = declared;
   return action('collection', {
     ...rest,
-    body: Type.Object({ ...fields, ...pageFields }, { additionalProperties: false }),
+    body: Type.Object(
+      { ...fields, ...pageFields },
+      { ...(title === undefined ? {} : { title }), additionalProperties: false },
+    ),
     item: record,
     result: Type.Object({ [camelCase(category)]: Type.Array(record), nextPageToken: Type.Optional(Type.String()) }),
     example: { body: example },
@@ -54,6 +59,7 @@ export const searchByName = <R extends TObject>(declared: SearchedByName<R>) =>
   searchBy({
     ...searchedByName(declared),
     summary: `${summaryOf(declared.category)}.`,
+    title: 'SearchByNameRequest',
     fields: searchFields,
     record: declared.record,
   });
@@ -63,6 +69,7 @@ export const searchWithDropped = <F extends TProperties>(declared: SearchedByNam
   searchBy({
     ...searchedByName(declared),
     summary: `${summaryOf(declared.category)}, or those that were dropped.`,
+    title: 'SearchWithDroppedRequest',
     fields: {
       ...searchFields,
       dropped: Type.Optional(

@@ -3,11 +3,14 @@ import { Type } from '../standard/type.ts';
 import { nullable } from './fields.ts';
 
 /** One of a closed list. */
-export function stateField<const S extends string>(states: Readonly<Record<S, string>>) {
+export function stateField<const S extends string>(
+  states: Readonly<Record<S, string>>,
+  options: { readonly title?: string } = {},
+) {
   const names: S[] = [];
   for (const name in states) names.push(name);
   const description = names.map((name) => `\`${name}\`: ${states[name]}`).join('; ');
-  return Type.Enum(names, { type: 'string', description: `${description}.` });
+  return Type.Enum(names, { ...options, type: 'string', description: `${description}.` });
 }
 
 /** Of objects that an engine realises. */
@@ -22,7 +25,7 @@ export const engineStates = {
   purging: 'its data is being deleted for good',
 } as const;
 export const engineState = {
-  state: stateField(engineStates),
+  state: stateField(engineStates, { title: 'ObjectState' }),
   stateReason: nullable(Type.String({ description: 'What keeps it from being used; null where nothing does.' })),
 };
 export const engineStateExample = { state: 'ready', stateReason: null };

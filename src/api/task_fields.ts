@@ -8,6 +8,7 @@ const afterMax = 100;
 export const waitSecondsDefault = 30;
 
 export const PriorityField = Type.Union([Type.Literal('high'), Type.Literal('normal'), Type.Literal('low')], {
+  title: 'TaskPriority',
   description:
     'Which goes first of the tasks that wait for a runner. In one priority users take turns; every eighth to begin is the one that waits longest.',
 });
@@ -18,6 +19,7 @@ export const taskFields = {
   priority: Type.Optional(PriorityField),
   after: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+      title: 'TaskDependencies',
       maxItems: afterMax,
       description:
         'Ids of tasks that the caller may read: the task begins when all of them have succeeded, and fails with `TASK_DEPENDENCY_FAILED` when one has failed or was cancelled.',
@@ -42,6 +44,7 @@ export const taskFields = {
         ),
       },
       {
+        title: 'TaskNotification',
         additionalProperties: false,
         description:
           'Where the end of the task is reported: a POST, at least once, repeated until it is answered with 2xx or given up.',
@@ -58,4 +61,7 @@ export const sometimesByTask = (what: string) =>
   `${what} \`priority\` and \`notify\` are for that task; with \`after\` it is a task in any case.`;
 
 /** A new name, for what may take a task. */
-export const NewNameByTask = Type.Object({ ...NewName.properties, ...taskFields }, { additionalProperties: false });
+export const NewNameByTask = Type.Object(
+  { ...NewName.properties, ...taskFields },
+  { title: 'RenameByTaskRequest', additionalProperties: false },
+);

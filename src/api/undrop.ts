@@ -83,12 +83,18 @@ const undropped = <R extends TObject>({ title, record, codes = [] }: Undropping<
   }) as const;
 
 export const undrop = <R extends TObject>(declared: Undropping<R>) =>
-  action('collection', { ...undropped(declared), body: Type.Object(undropFields, { additionalProperties: false }) });
+  action('collection', {
+    ...undropped(declared),
+    body: Type.Object(undropFields, { title: 'UndropRequest', additionalProperties: false }),
+  });
 
 /** The same where data may have to be rewritten, which a task does. */
 export const undropByTask = <R extends TObject>(declared: Undropping<R>) =>
   action('collection', {
     ...undropped({ ...declared, codes: [...taskCodes, ...(declared.codes ?? [])] }),
-    body: Type.Object({ ...undropFields, ...taskFields }, { additionalProperties: false }),
+    body: Type.Object(
+      { ...undropFields, ...taskFields },
+      { title: 'UndropByTaskRequest', additionalProperties: false },
+    ),
     mayAccept: true,
   });

@@ -1,6 +1,6 @@
 // Every category there is, in the order in which documents list them.
 import type { Category } from '../standard/endpoint.ts';
-import type { OpenApiInfo } from '../standard/openapi.ts';
+import type { OpenApiInfo } from '../standard/openapi/document.ts';
 import { backends } from './compute/backends.ts';
 import { warehouses } from './compute/warehouses.ts';
 import { auditEvents } from './identity/audit_events.ts';

@@ -113,7 +113,7 @@ export interface Endpoint<Context = unknown> {
   readonly summary: string;
   readonly description?: string;
   readonly permission: Permission;
-  /** Codes specific to this endpoint, in addition to those that follow from its shape (see `codesOf` in openapi.ts). */
+  /** Codes specific to this endpoint, in addition to those that follow from its shape (see openapi/endpoint_codes.ts). */
   readonly codes: readonly Code[];
   readonly since: ApiVersion;
   /** The first version without this endpoint. */

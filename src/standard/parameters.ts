@@ -29,6 +29,7 @@ export const pageQuery = Type.Object(
 export type Check = (value: unknown) => void;
 
 const ExpectedVersion = Type.Integer({
+  title: 'ExpectedVersion',
   minimum: 1,
   description: 'The request is applied only if the object has this version.',
 });

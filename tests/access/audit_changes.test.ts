@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { isMutation } from '../../src/standard/endpoint.ts';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { bodyOf, fixtureOf, makeFor, namedBody, newNameOf } from '../every_endpoint/fixtures.ts';
 import {
   call,

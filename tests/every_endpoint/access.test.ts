@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { privileges } from '../../src/model/privileges.ts';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import type { Given } from '../access/people.ts';
 import { Budget } from '../budget.ts';
 import { Random, seedFrom } from '../faults/random.ts';

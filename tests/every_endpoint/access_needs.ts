@@ -1,6 +1,6 @@
 // What the tests of access know of endpoints beyond their declarations, each entry with its reason: what they need besides the
 // declared permission, what a permission on a `target` is on, and which of them answer everybody.
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import type { Given } from '../access/people.ts';
 import type { Params } from './operation_call.ts';
 

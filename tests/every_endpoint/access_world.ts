@@ -7,7 +7,7 @@ import { startServer } from '../../src/main.ts';
 import type { Privilege } from '../../src/model/privileges.ts';
 import { readSettings, type Settings } from '../../src/settings/read_settings.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { type Given, newToken } from '../access/people.ts';
 import { type Reply, TestServer, uri } from '../server.ts';
 import { grantable, targets } from './access_needs.ts';

@@ -6,7 +6,7 @@ import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Code } from '../../src/standard/codes.ts';
 import { type Category, nameFieldOf } from '../../src/standard/endpoint.ts';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import type { TestServer } from '../server.ts';
 import { uri } from '../server.ts';

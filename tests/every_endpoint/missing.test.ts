@@ -2,7 +2,7 @@
 // succeeds (rest-standard B1, B2).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { start, type TestServer } from '../server.ts';
 import { fixtureOf, freshName } from './fixtures.ts';
 import {

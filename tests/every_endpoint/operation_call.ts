@@ -6,7 +6,8 @@ import { type TObject, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { categoriesWith } from '../../src/resources/index.ts';
 import { type Category, nameFieldOf } from '../../src/standard/endpoint.ts';
-import { codesOf, type Operation, operationsOf } from '../../src/standard/openapi.ts';
+import { codesOf } from '../../src/standard/openapi/endpoint_codes.ts';
+import { type Operation, operationsOf } from '../../src/standard/openapi/operations.ts';
 import { listKeyOf } from '../../src/standard/parameters.ts';
 import type { Reply, RequestOptions, TestServer } from '../server.ts';
 

@@ -13,7 +13,7 @@ import type { Services } from '../../src/resources/records/handler_context.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
 import { type Category, isReadOnly } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { Budget } from '../budget.ts';
 import { type Fault, FaultPlan } from '../faults/fault_plan.ts';
 import { faultyEngine } from '../faults/faulty_engine.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { acceptsExpectedVersion, isConditional } from '../../src/standard/endpoint.ts';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { start, type TestServer } from '../server.ts';
 import { bodyOf, fixtureOf, makeFor } from './fixtures.ts';
 import { call, nameOf, operations, pathOf, titleOf } from './operation_call.ts';

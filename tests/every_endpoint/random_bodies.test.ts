@@ -3,7 +3,7 @@
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { TSchema } from 'typebox';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { bodyOf } from '../../src/standard/parameters.ts';
 import { start, type TestServer } from '../server.ts';
 import { fixtureOf } from './fixtures.ts';

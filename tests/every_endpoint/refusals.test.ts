@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TSchema } from 'typebox';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { bodyOf, parametersOf } from '../../src/standard/parameters.ts';
 import { sampled } from '../budget.ts';
 import { type RequestOptions, start, type TestServer } from '../server.ts';

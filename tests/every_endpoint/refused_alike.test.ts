@@ -2,7 +2,7 @@
 // endpoint and every name of its path; and a refusal comes before the body is read.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { deadlineMs } from '../deadline.ts';
 import type { RequestOptions, TestServer } from '../server.ts';
 import { openToAll } from './access_needs.ts';

@@ -2,7 +2,7 @@
 // the standard promises of it (rest-standard A2, A3, B1, B3, B4).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Operation } from '../../src/standard/openapi.ts';
+import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { listKeyOf } from '../../src/standard/parameters.ts';
 import { type Reply, start, type TestServer } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';

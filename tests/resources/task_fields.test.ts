@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { categoriesWith } from '../../src/resources/index.ts';
-import { codesOf } from '../../src/standard/openapi.ts';
+import { codesOf } from '../../src/standard/openapi/endpoint_codes.ts';
 import { eventually } from '../deadline.ts';
 import { endOfTask, start, type TestServer, uri } from '../server.ts';
 import { Receiver } from '../tasks/receiver.ts';

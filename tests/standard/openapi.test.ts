@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { release } from '../../src/model/release.ts';
@@ -10,7 +11,9 @@ import { apiInfo, categoriesWith } from '../../src/resources/index.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
 import { codes } from '../../src/standard/codes.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
-import { codesOf, openApi, operationsOf } from '../../src/standard/openapi.ts';
+import { openApi } from '../../src/standard/openapi/document.ts';
+import { codesOf } from '../../src/standard/openapi/endpoint_codes.ts';
+import { operationsOf } from '../../src/standard/openapi/operations.ts';
 import { bodyOf, parametersOf } from '../../src/standard/parameters.ts';
 import { Routes } from '../../src/standard/paths.ts';
 
@@ -18,8 +21,83 @@ const declared = categoriesWith(readSettings([], {}));
 const categories = declared as readonly Category[];
 const operations = operationsOf(categories, 'v2');
 const document = JSON.parse(JSON.stringify(openApi(categories, apiInfo(release)))) as {
-  paths: Record<string, Record<string, { operationId: string; responses: object; parameters: object[] }>>;
+  paths: Record<string, Record<string, DescribedOperation>>;
+  components: Record<string, Record<string, object>>;
 };
+
+interface DescribedOperation {
+  readonly operationId: string;
+  readonly description: string;
+  readonly requestBody?: object;
+  readonly responses: object;
+  readonly 'x-alias-of'?: string;
+}
+
+const methods = ['get', 'post', 'put', 'patch', 'delete'];
+const described = Object.values(document.paths).flatMap((item) =>
+  Object.entries(item).flatMap(([method, operation]) => (methods.includes(method) ? [operation] : [])),
+);
+
+/** Calls `visit` with each object in the document. */
+function eachObject(value: unknown, visit: (object: Readonly<Record<string, unknown>>) => void): void {
+  if (typeof value !== 'object' || value === null) return;
+  if (!Array.isArray(value)) visit(value as Readonly<Record<string, unknown>>);
+  for (const inner of Object.values(value)) eachObject(inner, visit);
+}
+
+test('the document is small enough to be loaded by tools', () => {
+  const text = JSON.stringify(document);
+  assert.ok(text.length <= 550_000, `${text.length} characters`);
+  assert.ok(gzipSync(text).length <= 60_000, `${gzipSync(text).length} bytes compressed`);
+});
+
+test('components have names without numbers, and requests, results and failures are components', () => {
+  for (const [kind, components] of Object.entries(document.components))
+    for (const name of Object.keys(components)) assert.match(name, /^[A-Za-z-]+$/, `${kind}: ${name}`);
+  for (const { operationId, requestBody, responses } of described) {
+    for (const value of [...Object.values(responses), ...(requestBody ? [requestBody] : [])])
+      assert.deepEqual(Object.keys(value), ['$ref'], operationId);
+  }
+  const { requestBodies = {}, responses = {} } = document.components;
+  for (const [name, body] of [...Object.entries(requestBodies), ...Object.entries(responses)]) {
+    const { content } = body as { content: Record<string, { schema: object }> };
+    assert.deepEqual(Object.keys(content['application/json']?.schema ?? {}), ['$ref'], name);
+  }
+});
+
+test('an alias has the request and the responses of its operation, which is no alias', () => {
+  const byId = new Map(described.map((operation) => [operation.operationId, operation]));
+  const aliases = described.filter((operation) => operation['x-alias-of'] !== undefined);
+  assert.ok(aliases.length > 50);
+  for (const alias of aliases) {
+    const operation = byId.get(alias['x-alias-of'] as string);
+    assert.deepEqual(alias.requestBody, operation?.requestBody, alias.operationId);
+    assert.deepEqual(alias.responses, operation?.responses, alias.operationId);
+    assert.equal(operation?.['x-alias-of'], undefined);
+  }
+  const isAlias = (path: string) => /^\/api\/v2\/databases|\/create$/.test(path);
+  for (const [path, item] of Object.entries(document.paths))
+    for (const method of methods.filter((one) => item[one]))
+      assert.equal(item[method]?.['x-alias-of'] !== undefined, isAlias(path), `${method} ${path}`);
+});
+
+test('operations have ids by action and a description', () => {
+  for (const { operationId, description } of described) {
+    assert.match(operationId, /^[a-z_]+\.[a-z_]+$/);
+    assert.ok(description.length > 0, operationId);
+  }
+  for (const id of ['tables.rename', 'catalogs.query', 'tables.create', 'tables.update_rows', 'role_grants.list'])
+    assert.ok(
+      described.some(({ operationId }) => operationId === id),
+      id,
+    );
+});
+
+test('schemas have no unions and no patterns of names, which generators of clients do not understand', () => {
+  eachObject(document.components, (object) => {
+    for (const keyword of ['anyOf', 'patternProperties']) assert.ok(!(keyword in object), JSON.stringify(object));
+  });
+});
 
 test('openapi.json is the document of these declarations', async () => {
   const committed = JSON.parse(await readFile(new URL('../../openapi.json', import.meta.url), 'utf8')) as object;
@@ -98,6 +176,8 @@ test('codes: declared ones exist, none stands twice, and each status of the clos
     assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${what} declares a code twice`);
     const responses = document.paths[path]?.[method]?.responses ?? {};
     const failures = new Set(codesOf(endpoint).map((code) => String(codes[code].status)));
+    // A method that is not allowed is a failure of the path, and of no operation.
+    failures.delete('405');
     for (const status of failures) assert.ok(status in responses, `${what}: ${status}`);
     const successes = Object.keys(responses).filter((status) => Number(status) < 300);
     const first = endpoint.verb === 'create' || endpoint.creates ? '201' : '200';
@@ -106,17 +186,12 @@ test('codes: declared ones exist, none stands twice, and each status of the clos
 });
 
 test('every reference in the document leads somewhere', () => {
-  const walk = (value: unknown): void => {
-    if (typeof value !== 'object' || value === null) return;
-    const { $ref } = value as { $ref?: unknown };
-    if (typeof $ref === 'string') {
-      let at: unknown = document;
-      for (const key of $ref.slice(2).split('/')) at = (at as Record<string, unknown> | undefined)?.[key];
-      assert.notEqual(at, undefined, $ref);
-    }
-    for (const inner of Object.values(value)) walk(inner);
-  };
-  walk(document);
+  eachObject(document, ({ $ref }) => {
+    if (typeof $ref !== 'string') return;
+    let at: unknown = document;
+    for (const key of $ref.slice(2).split('/')) at = (at as Record<string, unknown> | undefined)?.[key];
+    assert.notEqual(at, undefined, $ref);
+  });
 });
 
 function fits(schema: TSchema, value: unknown, what: string): void {

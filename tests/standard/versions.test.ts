@@ -14,7 +14,8 @@ import { RequestPipeline } from '../../src/http/request_pipeline.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { openApi, operationsOf } from '../../src/standard/openapi.ts';
+import { openApi } from '../../src/standard/openapi/document.ts';
+import { operationsOf } from '../../src/standard/openapi/operations.ts';
 import { uriOf } from '../../src/standard/paths.ts';
 import { Type } from '../../src/standard/type.ts';
 

@@ -3,7 +3,7 @@ import { privilegeDocs, privileges } from '../../model/privileges.ts';
 import { Type } from '../../standard/type.ts';
 import { oneOf } from '../fields.ts';
 
-export const PrivilegeField = oneOf(privileges, { description: 'What it allows.' }, privilegeDocs);
+export const PrivilegeField = oneOf(privileges, { title: 'Privilege', description: 'What it allows.' }, privilegeDocs);
 
 export const GrantFields = {
   grantId: Type.String({ description: 'The same for the same privilege on the same thing.' }),

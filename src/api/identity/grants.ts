@@ -28,7 +28,7 @@ const GrantRecord = Type.Object({
   ...recordFields,
 });
 
-const Check = Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false });
+const Check = Type.Object({ privilege: PrivilegeField, on: On }, { title: 'GrantCheck', additionalProperties: false });
 
 const CheckResult = Type.Object({
   privilege: PrivilegeField,
@@ -110,10 +110,10 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
         codes: ['OBJECT_NOT_FOUND'],
         body: Type.Object(
           { checks: Type.Array(Check, { minItems: 1, maxItems: checksMax }) },
-          { additionalProperties: false },
+          { title: 'CheckGrantsRequest', additionalProperties: false },
         ),
         bodyRequired: true,
-        result: Type.Object({ results: Type.Array(CheckResult) }),
+        result: Type.Object({ results: Type.Array(CheckResult) }, { title: 'CheckGrantsResult' }),
         example: {
           body: { checks: [{ privilege: 'read', on: '/api/v2/catalogs/default' }] },
           result: { results: [{ privilege: 'read', on: '/api/v2/catalogs/default', allowed: false, by: null }] },

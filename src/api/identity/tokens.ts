@@ -14,11 +14,12 @@ const ScopeField = Type.Object(
     privilege: oneOf(privileges),
     on: Type.String({ minLength: 1, maxLength: 4096, description: 'A URI, as of a grant.' }),
   },
-  { additionalProperties: false },
+  { title: 'Scope', additionalProperties: false },
 );
 
 const Scopes = nullable(
   Type.Array(ScopeField, { maxItems: scopesMax, description: 'What it is confined to; null: all that its user may.' }),
+  { title: 'Scopes' },
 );
 
 const Timestamp = Type.String({ format: 'date-time' });

@@ -5,10 +5,13 @@ import { noFields, nullable, pageFields } from '../fields.ts';
 import { GrantFields } from './grant_fields.ts';
 import { Password, UserRecord } from './user_fields.ts';
 
-const EffectiveGrant = Type.Object({
-  ...GrantFields,
-  via: Type.Object({ category: Type.String({ description: '`users` or `roles`.' }), name: Type.String() }),
-});
+const EffectiveGrant = Type.Object(
+  {
+    ...GrantFields,
+    via: Type.Object({ category: Type.String({ description: '`users` or `roles`.' }), name: Type.String() }),
+  },
+  { title: 'EffectiveGrant' },
+);
 
 export const userActionsApi = {
   change_password: action('object', {

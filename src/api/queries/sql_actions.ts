@@ -36,24 +36,27 @@ const QueryBody = Type.Object(
     ),
     ...taskFields,
   },
-  { additionalProperties: false },
+  { title: 'QueryRequest', additionalProperties: false },
 );
 
-const QueryResult = Type.Object({
-  columns: Type.Array(ColumnOfResult),
-  rows: nullable(
-    Type.Array(Type.Array(Type.Unknown()), {
-      description:
-        'The rows, or those of the first page; null where a statement that writes is repeated with its idempotency key.',
-    }),
-  ),
-  rowCount: Type.Integer({ description: 'Rows of the whole result; for DML the rows changed.' }),
-  truncated: Type.Boolean({ description: 'Whether `rowsMax` cut the result.' }),
-  nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
-  pageCount: Type.Integer(),
-  statistics: Statistics,
-  queryId: Type.String(),
-});
+const QueryResult = Type.Object(
+  {
+    columns: Type.Array(ColumnOfResult),
+    rows: nullable(
+      Type.Array(Type.Array(Type.Unknown()), {
+        description:
+          'The rows, or those of the first page; null where a statement that writes is repeated with its idempotency key.',
+      }),
+    ),
+    rowCount: Type.Integer({ description: 'Rows of the whole result; for DML the rows changed.' }),
+    truncated: Type.Boolean({ description: 'Whether `rowsMax` cut the result.' }),
+    nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
+    pageCount: Type.Integer(),
+    statistics: Statistics,
+    queryId: Type.String(),
+  },
+  { title: 'QueryResult' },
+);
 
 export type QueryResult = Static<typeof QueryResult>;
 
@@ -65,21 +68,24 @@ const ProfileBody = Type.Object(
     warehouse: QueryBody.properties.warehouse,
     ...taskFields,
   },
-  { additionalProperties: false },
+  { title: 'ProfileRequest', additionalProperties: false },
 );
-const ProfileResult = Type.Object({
-  profile: Type.Object(
-    {},
-    {
-      additionalProperties: true,
-      description:
-        'As the engine tells it: `latency` and `cpu_time` in seconds, and in `children` the operators, each with `operator_timing`, `operator_cardinality`, `operator_rows_scanned` and `extra_info`.',
-    },
-  ),
-  rowCount: Type.Integer({ description: 'Rows of the result, which is dropped.' }),
-  statistics: Statistics,
-  queryId: Type.String(),
-});
+const ProfileResult = Type.Object(
+  {
+    profile: Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description:
+          'As the engine tells it: `latency` and `cpu_time` in seconds, and in `children` the operators, each with `operator_timing`, `operator_cardinality`, `operator_rows_scanned` and `extra_info`.',
+      },
+    ),
+    rowCount: Type.Integer({ description: 'Rows of the result, which is dropped.' }),
+    statistics: Statistics,
+    queryId: Type.String(),
+  },
+  { title: 'ProfileResult' },
+);
 
 const example = {
   body: {
@@ -143,7 +149,10 @@ export const sqlActionsApi = (what: string) => ({
     summary: `Shows the plan of a SQL statement without running it.`,
     permission: { privilege: 'read', on: 'object', orWithin: true },
     codes: explainCodes,
-    body: Type.Object({ sql: Sql, parameters: Type.Optional(Parameters) }, { additionalProperties: false }),
+    body: Type.Object(
+      { sql: Sql, parameters: Type.Optional(Parameters) },
+      { title: 'ExplainRequest', additionalProperties: false },
+    ),
     bodyRequired: true,
     queued: true,
     result: Plan,

@@ -29,7 +29,10 @@ export const Parameters = Type.Union(
     Type.Array(Type.Unknown(), { maxItems: 10_000 }),
     Type.Record(Type.String(), Type.Unknown(), { maxProperties: 10_000 }),
   ],
-  { description: 'Values of `$1`, `?` (an array) or `$name` (an object): bound, never spliced into the text.' },
+  {
+    title: 'StatementParameters',
+    description: 'Values of `$1`, `?` (an array) or `$name` (an object): bound, never spliced into the text.',
+  },
 );
 
 export const WaitSeconds = Type.Number({
@@ -39,15 +42,21 @@ export const WaitSeconds = Type.Number({
   description: 'How long to wait for the result before the statement becomes a task; 0: a task at once.',
 });
 
-export const ColumnOfResult = Type.Object({ name: Type.String(), type: Type.String() });
+export const ColumnOfResult = Type.Object({ name: Type.String(), type: Type.String() }, { title: 'ResultColumn' });
 
-export const Statistics = Type.Object({
-  elapsedMs: Type.Number({ description: 'Milliseconds in the engine.' }),
-  queuedMs: Type.Number({ description: 'Milliseconds in the queue of the warehouse.' }),
-  resultBytes: Type.Integer({ description: 'Bytes of the rows as JSON.' }),
-});
+export const Statistics = Type.Object(
+  {
+    elapsedMs: Type.Number({ description: 'Milliseconds in the engine.' }),
+    queuedMs: Type.Number({ description: 'Milliseconds in the queue of the warehouse.' }),
+    resultBytes: Type.Integer({ description: 'Bytes of the rows as JSON.' }),
+  },
+  { title: 'StatementStatistics' },
+);
 
-export const Plan = Type.Object({ plan: Type.String({ description: "The engine's plan as text." }) });
+export const Plan = Type.Object(
+  { plan: Type.String({ description: "The engine's plan as text." }) },
+  { title: 'QueryPlan' },
+);
 
 export const codes = [
   'OBJECT_NOT_FOUND',

@@ -19,7 +19,7 @@ export const ColumnBody = Type.Object(
     defaultValue: Type.Optional(nullable(DefaultValue)),
     comment: Type.Optional(nullable(Comment)),
   },
-  { additionalProperties: false },
+  { title: 'ColumnDefinition', additionalProperties: false },
 );
 
 export type ColumnBody = Static<typeof ColumnBody>;
@@ -71,7 +71,7 @@ export const columnFieldSchemas = {
   isKey: Type.Boolean({ description: 'Whether it is part of the primary key.' }),
 };
 
-export const ColumnFields = Type.Object(columnFieldSchemas);
+export const ColumnFields = Type.Object(columnFieldSchemas, { title: 'TableColumn' });
 
 export const TableRecord = Type.Object({
   name: Type.String(),

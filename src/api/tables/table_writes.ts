@@ -22,11 +22,14 @@ const Where = Type.String({
   description: 'Which rows: one SQL expression. `true` is all of them.',
 });
 const common = { parameters: Type.Optional(Parameters), waitSeconds: Type.Optional(WaitSeconds), ...taskFields };
-const Changed = Type.Object({
-  rowCount: Type.Integer({ description: 'Rows changed.' }),
-  statistics: Statistics,
-  queryId: Type.String(),
-});
+const Changed = Type.Object(
+  {
+    rowCount: Type.Integer({ description: 'Rows changed.' }),
+    statistics: Statistics,
+    queryId: Type.String(),
+  },
+  { title: 'ChangedRows' },
+);
 const exampleResult = {
   rowCount: 3,
   statistics: { elapsedMs: 2.1, queuedMs: 0, resultBytes: 3 },

@@ -38,7 +38,7 @@ export const QueryField = Type.Object(
     database: Type.Optional(Name),
     warehouse: Type.Optional(Name),
   },
-  { additionalProperties: false, description: 'What it does: a statement.' },
+  { title: 'ScheduledStatement', additionalProperties: false, description: 'What it does: a statement.' },
 );
 
 /** Actions whose work is a task's, wherever they are declared. */
@@ -69,7 +69,7 @@ export const ScheduledRequest = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, description: 'What it does: an action of the API.' },
+  { title: 'ScheduledAction', additionalProperties: false, description: 'What it does: an action of the API.' },
 );
 
 export const fields = {

@@ -18,7 +18,7 @@ export const backupApi = (what: string) => ({
       'Always a task (202), whose id is that of the backup. Its result has `backupId`, `takenAt`, `since` (the backup that it builds on, or null), `databases`, `tables`, `rows`, `files`, `bytes`, and of them `filesSent` and `bytesSent`. A task that fails or is cancelled leaves nothing. Grants and owners are not in a backup.',
     permission: { privilege: 'read', on: 'object' },
     codes,
-    body: Type.Object({ to: To, ...taskFields }, { additionalProperties: false }),
+    body: Type.Object({ to: To, ...taskFields }, { title: 'BackupRequest', additionalProperties: false }),
     bodyRequired: true,
     result: Type.Object({}),
     mayAccept: true,

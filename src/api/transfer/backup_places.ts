@@ -6,7 +6,7 @@ import { storeFolder } from '../object_store_fields.ts';
 const pathCharactersMax = 4096;
 
 /** `hosts`: the setting that lists those of object stores. */
-export const place = (hosts: string, description: string) =>
+export const place = (hosts: 'exportHosts' | 'loadHosts', title: string, description: string) =>
   Type.Object(
     {
       path: Type.Optional(
@@ -20,6 +20,7 @@ export const place = (hosts: string, description: string) =>
       s3: Type.Optional(storeFolder(hosts)),
     },
     {
+      title,
       additionalProperties: false,
       minProperties: 1,
       maxProperties: 1,
@@ -30,8 +31,12 @@ export const place = (hosts: string, description: string) =>
 const kept =
   'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.';
 
-export const To = place('exportHosts', kept);
+export const To = place('exportHosts', 'BackupTarget', kept);
 
-export const From = place('loadHosts', kept);
+export const From = place('loadHosts', 'BackupSource', kept);
 
-export const ServerPlace = place('exportHosts', 'Where the files of the backup are kept: one of these.');
+export const ServerPlace = place(
+  'exportHosts',
+  'ServerBackupTarget',
+  'Where the files of the backup are kept: one of these.',
+);

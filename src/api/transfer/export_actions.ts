@@ -32,7 +32,7 @@ const Csv = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, description: 'For `csv`.' },
+  { title: 'CsvExportFormat', additionalProperties: false, description: 'For `csv`.' },
 );
 const To = Type.Object(
   {
@@ -45,6 +45,7 @@ const To = Type.Object(
     s3: Type.Optional(storeFolder('exportHosts')),
   },
   {
+    title: 'ExportTarget',
     additionalProperties: false,
     minProperties: 1,
     maxProperties: 1,
@@ -81,7 +82,7 @@ const common = {
 
 const QueryBody = Type.Object(
   { sql: Query, parameters: Type.Optional(Parameters), ...common },
-  { additionalProperties: false },
+  { title: 'ExportQueryRequest', additionalProperties: false },
 );
 const TableBody = Type.Object(
   {

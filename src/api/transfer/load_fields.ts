@@ -20,6 +20,7 @@ const S3 = Type.Object(
     secretAccessKey: Type.Optional(storeKeys.secretAccessKey),
   },
   {
+    title: 'ObjectStoreFile',
     additionalProperties: false,
     description: 'An object of a store that speaks S3; without keys it is asked unsigned.',
   },
@@ -52,7 +53,13 @@ export const Source = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, minProperties: 1, maxProperties: 1, description: 'Where the data is: one of these.' },
+  {
+    title: 'LoadSource',
+    additionalProperties: false,
+    minProperties: 1,
+    maxProperties: 1,
+    description: 'Where the data is: one of these.',
+  },
 );
 
 export const Csv = Type.Object(
@@ -76,6 +83,7 @@ export const Csv = Type.Object(
     comment: sign('Lines that begin with it are passed over.'),
   },
   {
+    title: 'CsvFormat',
     additionalProperties: false,
     description: 'How a CSV file is written. Delimiter and header are found where they are not said.',
   },

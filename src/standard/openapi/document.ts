@@ -1,0 +1,164 @@
+// Generates the OpenAPI 3.1 document from the declarations. What several operations share is a component with a name that says what it
+// is; the document contains only what the declarations contain.
+import type { ApiVersion, Category, Endpoint } from '../endpoint.ts';
+import { nameFieldOf } from '../endpoint.ts';
+import { bodyOf } from '../parameters.ts';
+import type { TObject } from '../type.ts';
+import { Components, type Json } from './components.ts';
+import { ownCodesOf, sharedCodes } from './endpoint_codes.ts';
+import { failuresOf } from './failures.ts';
+import { pascal } from './names.ts';
+import { nounOf, type Operation, operationsOf } from './operations.ts';
+import { headers, parametersOf, sharedParametersOf } from './parameters.ts';
+import { Schemas } from './schemas.ts';
+import { type Names, Successes } from './successes.ts';
+
+export interface OpenApiInfo {
+  readonly title: string;
+  readonly description: string;
+  readonly release: string;
+  readonly version: ApiVersion;
+}
+
+interface Options {
+  /** Whether operations that are aliases of others are part of it. */
+  readonly aliases: boolean;
+}
+
+export function openApi(
+  categories: readonly Category[],
+  info: OpenApiInfo,
+  { aliases }: Options = { aliases: true },
+): Json {
+  const components = new Components();
+  const describe = new Descriptions(categories, components);
+  const byParameter = new Map(categories.map((category) => [category.parameter, category]));
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const operation of operationsOf(categories, info.version)) {
+    if (operation.aliasOf !== undefined && !aliases) continue;
+    const { path, method } = operation;
+    const item = paths[path] ?? { parameters: sharedParametersOf(path, byParameter, components) };
+    item[method] = describe.operation(operation);
+    paths[path] = item;
+  }
+  for (const [name, header] of Object.entries(headers)) components.add('headers', name, header);
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: info.title,
+      description: info.description,
+      version: info.release,
+      contact: { name: 'The maintainers of Tabularium' },
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/', description: 'The server that serves this document.' }],
+    security: [{ bearer: [] }, { basic: [] }],
+    tags: categories.map(({ title, doc }) => ({ name: title, description: doc })),
+    'x-codes': sharedCodes,
+    paths,
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' }, basic: { type: 'http', scheme: 'basic' } },
+      ...components.toJson(),
+    },
+  };
+}
+
+/** The name of the body of actions without fields of their own; undefined for others. */
+function emptyBodyName({ properties }: TObject): string | undefined {
+  const [field, ...others] = Object.keys(properties);
+  if (field === undefined) return 'Empty';
+  return field === 'expectedVersion' && others.length === 0 ? 'ExpectedVersion' : undefined;
+}
+
+class Descriptions {
+  readonly #categories: readonly Category[];
+  readonly #components: Components;
+  readonly #schemas: Schemas;
+  readonly #successes: Successes;
+  /** Responses by endpoint, which has several operations. */
+  readonly #responses = new Map<Endpoint, Json>();
+
+  constructor(categories: readonly Category[], components: Components) {
+    this.#categories = categories;
+    this.#components = components;
+    this.#schemas = new Schemas(components);
+    this.#successes = new Successes(components, this.#schemas);
+  }
+
+  operation(operation: Operation): Json {
+    const { endpoint, category, operationId, aliasOf } = operation;
+    const names = this.#namesOf(operation);
+    const parameters = parametersOf(operation, this.#components, this.#schemas);
+    const requestBody = this.#requestBody(operation, names);
+    return {
+      operationId,
+      tags: [category.title],
+      summary: aliasOf === undefined ? endpoint.summary : `Alias of \`${aliasOf}\`.`,
+      description: this.#descriptionOf(operation),
+      ...(endpoint.deprecated ? { deprecated: true } : {}),
+      ...(aliasOf === undefined
+        ? { 'x-privilege': endpoint.permission.privilege, 'x-codes': ownCodesOf(endpoint) }
+        : { 'x-alias-of': aliasOf }),
+      ...(parameters.length > 0 ? { parameters } : {}),
+      ...(requestBody ? { requestBody } : {}),
+      responses: this.#responsesOf(endpoint, category, names),
+    };
+  }
+
+  #namesOf({ category, endpoint }: Operation): Names {
+    const object = pascal(nounOf(category, this.#categories));
+    const many = object.slice(0, object.length - pascal(category.singular).length) + pascal(category.name);
+    const action = endpoint.auditName ?? endpoint.action ?? endpoint.verb;
+    const noun = endpoint.on === 'object' || (endpoint.verb === 'create' && endpoint.named !== false) ? object : many;
+    const operation = pascal(action);
+    return { object, operation: operation.endsWith(noun) ? operation : operation + noun };
+  }
+
+  #responsesOf(endpoint: Endpoint, category: Category, names: Names): Json {
+    const known = this.#responses.get(endpoint);
+    if (known) return known;
+    const responses = {
+      ...this.#successes.of(endpoint, category, names),
+      ...failuresOf(endpoint, this.#components),
+    };
+    this.#responses.set(endpoint, responses);
+    return responses;
+  }
+
+  #requestBody({ endpoint, nameInPath }: Operation, { operation }: Names): Json | undefined {
+    const withName = bodyOf(endpoint, true);
+    const schema = bodyOf(endpoint, !nameInPath);
+    if (!schema || !withName) return undefined;
+    const isSame = !nameInPath || JSON.stringify(schema) === JSON.stringify(withName);
+    const name = emptyBodyName(schema) ?? (isSame ? operation : operation.replace(/^Create/, 'Ensure'));
+    const example = endpoint.example?.body as Json | undefined;
+    const { [nameFieldOf(endpoint)]: _, ...unnamed } = example ?? {};
+    const { title = `${name}Request` } = schema as { title?: string };
+    const reference = this.#schemas.named(title, schema);
+    const content: Record<string, Json> = {
+      'application/json': {
+        schema: reference,
+        ...(example && Object.keys(example).length > 0 ? { example: isSame ? example : unnamed } : {}),
+      },
+    };
+    for (const type of Object.keys(endpoint.textBodies ?? {})) content[type] = { schema: { type: 'string' } };
+    const required = endpoint.bodyRequired ?? false;
+    return this.#components.add('requestBodies', name, { ...(required ? { required } : {}), content });
+  }
+
+  #descriptionOf({ endpoint, category, aliasOf, ensures }: Operation): string {
+    if (aliasOf !== undefined) return `The same as \`${aliasOf}\`.`;
+    if (ensures !== undefined) return `The same as \`${ensures}\`, but an object that exists is returned unchanged.`;
+    const { privilege, on, orWithin, orSelf } = endpoint.permission;
+    const parent = this.#categories.find(({ name }) => name === category.parent);
+    const object = {
+      object: `the ${category.singular}`,
+      parent: parent ? `the ${parent.singular}` : `all ${category.name}`,
+      target: `the ${category.singular} or what it concerns`,
+    }[on].replaceAll('_', ' ');
+    const within = orWithin ? ' or on something in it' : '';
+    const self = orSelf ? ', unless it is the caller’s own' : '';
+    const permission = `Requires the privilege \`${privilege}\` on ${object}${within}${self}.`;
+    return endpoint.description === undefined ? permission : `${endpoint.description} ${permission}`;
+  }
+}

@@ -1,0 +1,104 @@
+// Converts declared schemas to those of the document, in the form that generators of clients understand best: enumerations instead of
+// unions of literals, lists of types instead of unions with null, `additionalProperties` instead of patterns. A schema with a `title`
+// becomes a component of that name.
+import type { TSchema } from '../type.ts';
+import type { Components, Json } from './components.ts';
+
+interface Declared {
+  readonly title?: string;
+  readonly type?: string;
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly description?: string;
+  readonly anyOf?: readonly TSchema[];
+  readonly items?: TSchema;
+  readonly properties?: Readonly<Record<string, TSchema>>;
+  readonly patternProperties?: Readonly<Record<string, TSchema>>;
+}
+
+export class Schemas {
+  readonly #components: Components;
+  /** Schemas are shared between declarations. */
+  readonly #converted = new Map<TSchema, Json>();
+
+  constructor(components: Components) {
+    this.#components = components;
+  }
+
+  /** The schema, or a reference to it if it has a title. */
+  describe(schema: TSchema): Json {
+    const { title } = schema as Declared;
+    return title === undefined ? this.inline(schema) : this.named(title, schema);
+  }
+
+  /** A reference to the component of this name. */
+  named(name: string, schema: TSchema): Json {
+    return this.#components.add('schemas', name, this.inline(schema));
+  }
+
+  /** The schema itself, whose parts can be references. */
+  inline(schema: TSchema): Json {
+    const known = this.#converted.get(schema);
+    if (known) return known;
+    const converted = this.#convert(schema as Declared);
+    this.#converted.set(schema, converted);
+    return converted;
+  }
+
+  #convert({ title: _, anyOf, items, properties, patternProperties, ...rest }: Declared): Json {
+    if (anyOf) return { ...unite(flatten(anyOf).map((one) => this.inline(one))), ...describedMembers(anyOf, rest) };
+    if (rest.const !== undefined) return { ...rest, type: typeof rest.const };
+    if (rest.enum) return { ...rest, type: typeof rest.enum[0] };
+    const [values] = Object.values(patternProperties ?? {});
+    const fields = Object.entries(properties ?? {}).map(([name, field]) => [name, this.describe(field)]);
+    return {
+      ...rest,
+      ...(items ? { items: this.describe(items) } : {}),
+      ...(fields.length > 0 ? { properties: Object.fromEntries(fields) } : {}),
+      ...(values ? { additionalProperties: this.#additional(values) } : {}),
+    };
+  }
+
+  #additional(values: TSchema): Json | true {
+    const described = this.describe(values);
+    return Object.keys(described).length > 0 ? described : true;
+  }
+}
+
+const flatten = (members: readonly TSchema[]): readonly TSchema[] =>
+  members.flatMap((one) => {
+    const { anyOf } = one as Declared;
+    return anyOf ? flatten(anyOf) : [one];
+  });
+
+/** One schema for members of different types, or for literals of one type, each also with null. */
+function unite(members: readonly Json[]): Json {
+  const isNullable = members.some(({ type }) => type === 'null');
+  const others = members.filter(({ type }) => type !== 'null');
+  const types = [...new Set(others.map(({ type }) => type as string))];
+  const type = isNullable ? [...types, 'null'] : types;
+  const single = type.length === 1 ? type[0] : type;
+  if (others.every((one) => one.const !== undefined)) {
+    const values = others.map((one) => one.const);
+    return { type: single, enum: isNullable ? [...values, null] : values };
+  }
+  const [only] = others;
+  if (others.length === 1 && only)
+    return {
+      ...only,
+      type: single,
+      ...(isNullable && only.enum ? { enum: [...(only.enum as unknown[]), null] } : {}),
+    };
+  if (types.length !== others.length) throw new Error(`a union of one type: ${JSON.stringify(members)}`);
+  return { ...Object.assign({}, ...others), type: single };
+}
+
+/** The keywords of a union, with what its literals mean. */
+function describedMembers(members: readonly TSchema[], { description = '', ...rest }: Declared): Json {
+  const meanings = members.flatMap((one) => {
+    const { const: value, description: meaning } = one as Declared;
+    return value === undefined || meaning === undefined ? [] : [`\`${value}\`: ${meaning}`];
+  });
+  const text = [description, ...meanings].filter((one) => one !== '').join(' ');
+  return text === '' ? rest : { ...rest, description: text };
+}

@@ -1,0 +1,201 @@
+// The success responses of the OpenAPI document: the envelope around a record, a page of records, or the result of an action.
+import { type Category, type Endpoint, isPaged } from '../endpoint.ts';
+import { listKeyOf } from '../parameters.ts';
+import { type TObject, type TSchema, Type } from '../type.ts';
+import type { Components, Json } from './components.ts';
+import type { Schemas } from './schemas.ts';
+
+/** What the document calls a category and its operations. */
+export interface Names {
+  /** `Table`. */
+  readonly object: string;
+  /** `CreateTable`. */
+  readonly operation: string;
+}
+
+interface Success {
+  readonly status: 200 | 201;
+  /** Of the schema of the result, and of the response unless `responseName` says otherwise. */
+  readonly name: string;
+  readonly responseName?: string;
+  readonly result: Json;
+  readonly example?: unknown;
+  readonly headers?: readonly ('ETag' | 'Location')[];
+}
+
+const creation = {
+  type: 'object',
+  required: ['created'],
+  properties: { created: { type: 'boolean', description: 'False if the object already existed.' } },
+};
+
+export class Successes {
+  readonly #components: Components;
+  readonly #schemas: Schemas;
+
+  constructor(components: Components, schemas: Schemas) {
+    this.#components = components;
+    this.#schemas = schemas;
+  }
+
+  /** The success responses of an endpoint, by status. */
+  of(endpoint: Endpoint, category: Category, names: Names): Record<string, Json> {
+    const success = this.#successOf(endpoint, category, names);
+    return {
+      [success.status]: this.#response(success),
+      ...(endpoint.mayAccept ? { 202: this.#accepted() } : {}),
+    };
+  }
+
+  #successOf(endpoint: Endpoint, category: Category, names: Names): Success {
+    switch (endpoint.verb) {
+      case 'list':
+        return this.#page(listKeyOf(category), category.record, names.object, category);
+      case 'create':
+        return this.#created(endpoint, category, names);
+      case 'delete':
+        return {
+          status: 200,
+          name: 'Deletion',
+          result: {
+            type: 'object',
+            required: ['deleted'],
+            properties: { deleted: { type: 'boolean', description: 'False if the object did not exist.' } },
+          },
+          example: { deleted: true },
+        };
+      case 'get':
+      case 'update':
+        return endpoint.result
+          ? this.#resultOf(endpoint, endpoint.result, category, names)
+          : this.#record(category, names);
+      case 'action':
+        if (endpoint.result === undefined)
+          return { status: 200, name: 'NoResult', result: { type: 'object' }, example: {} };
+        return this.#resultOf(endpoint, endpoint.result, category, names);
+    }
+  }
+
+  #record(category: Category, { object }: Names): Success {
+    return { status: 200, name: object, result: this.#recordSchema(category), headers: ['ETag'] };
+  }
+
+  /** The only place of the example of a record. */
+  #recordSchema({ record, example }: Category): Json {
+    return { ...this.#schemas.inline(record), examples: [example] };
+  }
+
+  #created(endpoint: Endpoint, category: Category, { object }: Names): Success {
+    const record = this.#components.add('schemas', object, this.#recordSchema(category));
+    const created = { status: 201, name: `Created${object}`, headers: ['Location', 'ETag'] } as const;
+    if (endpoint.result === undefined)
+      return { ...created, result: { allOf: [record, this.#components.add('schemas', 'Creation', creation)] } };
+    const result = this.#extending(category, record, endpoint.result as TObject);
+    return { ...created, result, example: endpoint.example?.result };
+  }
+
+  /** A schema with more fields than the record refers to the record. */
+  #extending(category: Category, record: Json, schema: TObject): Json {
+    const known = Object.entries(category.record.properties);
+    const more = Object.entries(schema.properties).filter(([name]) => !Object.hasOwn(category.record.properties, name));
+    if (known.length === 0 || known.some(([name, field]) => schema.properties[name] !== field))
+      return this.#schemas.inline(schema);
+    return { allOf: [record, this.#schemas.inline(Type.Object(Object.fromEntries(more)))] };
+  }
+
+  #resultOf(endpoint: Endpoint, result: TSchema, category: Category, names: Names): Success {
+    if (isPaged(endpoint) && endpoint.item) {
+      const [key = ''] = Object.keys((result as TObject).properties);
+      return this.#page(key, endpoint.item, names.object, category, endpoint.example?.result);
+    }
+    const { title } = result as { title?: string };
+    const isRecord = result === category.record;
+    const example = endpoint.example?.result;
+    if (isRecord && !endpoint.creates && example === undefined) return this.#record(category, names);
+    return {
+      status: endpoint.creates ? 201 : 200,
+      ...(isRecord
+        ? {
+            name: names.object,
+            responseName: names.operation,
+            result: this.#recordSchema(category),
+            headers: endpoint.creates ? ['Location', 'ETag'] : ['ETag'],
+          }
+        : { name: title ?? `${names.operation}Result`, result: this.#schemas.inline(result) }),
+      ...(example === undefined ? {} : { example }),
+    };
+  }
+
+  /** A page of records, or of what a search finds: records with more fields. */
+  #page(key: string, item: TObject, object: string, category: Category, example?: unknown): Success {
+    const { title } = item as { title?: string };
+    const record = this.#components.add('schemas', object, this.#recordSchema(category));
+    const itemName = item === category.record ? object : (title ?? `Found${object}`);
+    const items =
+      item === category.record
+        ? record
+        : this.#components.add('schemas', itemName, this.#extending(category, record, item));
+    return {
+      status: 200,
+      name: `${itemName}List`,
+      result: {
+        type: 'object',
+        required: [key],
+        properties: {
+          [key]: { type: 'array', items },
+          nextPageToken: { type: 'string', description: 'The `pageToken` of the next page, if there is one.' },
+        },
+      },
+      ...(example === undefined ? {} : { example }),
+    };
+  }
+
+  #accepted(): Json {
+    const result = {
+      type: 'object',
+      required: ['taskId', 'state', 'uri', 'cancelUri'],
+      properties: {
+        taskId: { type: 'string' },
+        state: { type: 'string' },
+        uri: { type: 'string', description: 'Where the state of the task is shown.' },
+        cancelUri: { type: 'string', description: 'Where the task is cancelled, by POST.' },
+      },
+      description: 'The record of the task.',
+    };
+    return this.#envelope('AcceptedTask', 'A task was submitted.', result, ['Location']);
+  }
+
+  #response({ status, name, responseName = name, result, example, headers }: Success): Json {
+    return this.#envelope(name, status === 201 ? 'Created.' : 'Success.', result, headers, responseName, example);
+  }
+
+  #envelope(
+    name: string,
+    description: string,
+    result: Json,
+    headers: Success['headers'] = [],
+    responseName = name,
+    example?: unknown,
+  ): Json {
+    const schema = this.#components.add('schemas', `${name}Response`, {
+      type: 'object',
+      required: ['code', 'message', 'result'],
+      properties: {
+        code: { type: 'string', const: '0' },
+        message: { type: 'string', const: 'OK' },
+        result: this.#components.add('schemas', name, result),
+      },
+    });
+    const named = headers.map((header) => [header, { $ref: `#/components/headers/${header}` }]);
+    return this.#components.add('responses', responseName, {
+      description,
+      headers: { 'x-service-request-id': { $ref: '#/components/headers/RequestId' }, ...Object.fromEntries(named) },
+      content: {
+        'application/json': {
+          schema,
+          ...(example === undefined ? {} : { example: { code: '0', message: 'OK', result: example } }),
+        },
+      },
+    });
+  }
+}
