@@ -24,7 +24,7 @@ export interface CompletedChange {
 export type Begun =
   /** No change is known to have been made. `isRetry`: the outcome of an earlier attempt is unknown. */
   | { readonly kind: 'new'; readonly guard: Guard; readonly isRetry: boolean }
-  | { readonly kind: 'answered'; readonly answer: StoredResponse; readonly granted: readonly Granted[] }
+  | { readonly kind: 'answered'; readonly response: StoredResponse; readonly granted: readonly Granted[] }
   | { readonly kind: 'done'; readonly guard: Guard; readonly made: CompletedChange };
 
 /** Work of an attempt that was passed to an engine, which identifies it by `step`. */
@@ -66,7 +66,7 @@ export class IdempotencyKeys {
         if (status !== null && body !== null)
           return {
             kind: 'answered',
-            answer: { status, body, location: location ?? undefined, etag: etag ?? undefined },
+            response: { status, body, location: location ?? undefined, etag: etag ?? undefined },
             granted,
           };
         const guard = { owner, key, keyId: known.key_id, attempt };
@@ -96,8 +96,8 @@ export class IdempotencyKeys {
   }
 
   /** Stores a response; one that is too large is built anew for a repeated request. */
-  async storeResponse(guard: Guard, answer: StoredResponse): Promise<void> {
-    const stored = answer.body.length <= bodyCharactersMax ? answer : undefined;
+  async storeResponse(guard: Guard, response: StoredResponse): Promise<void> {
+    const stored = response.body.length <= bodyCharactersMax ? response : undefined;
     const set = this.#store.db.updateTable('idempotency_keys').set({
       state: 'done',
       granted: serializeGranted(guard),

@@ -21,7 +21,7 @@ import { Failure } from '../standard/failure.ts';
 import type { Store } from '../store/store.ts';
 import { HandedBack, RetryableError, type TaskContext, type TaskRecord, type TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import { consistentSnapshot, type Definitions, readDefinitions } from './definitions.ts';
+import { consistentSnapshot, readDefinitions, type SourceDefinitions } from './definitions.ts';
 import {
   type BackedUpPart,
   backupFolder,
@@ -127,12 +127,12 @@ export class Backups {
   }
 
   /** Rights are checked again, because the task may have waited. */
-  async #authorize(objectId: string, principal: Principal): Promise<Definitions> {
+  async #authorize(objectId: string, principal: Principal): Promise<SourceDefinitions> {
     const { catalog, authorizer, directory } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const definitions = await readDefinitions(catalog, objectId);
-    const { root, of } = definitions;
-    if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === of ? [root] : [root, of]))
+    const { root, source } = definitions;
+    if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === source ? [root] : [root, source]))
       throw new Failure('FORBIDDEN', 'the submitter may no longer read the object to back up');
     const path = [{ category: 'warehouses', name: root.spec.warehouse }];
     await authorizer.require(principal, 'use', { category: 'warehouses', path });
@@ -175,7 +175,7 @@ export class Backups {
     }
   }
 
-  async #tables({ databases }: Definitions, snapshot: Snapshot, signal: AbortSignal): Promise<TableToUpload[]> {
+  async #tables({ databases }: SourceDefinitions, snapshot: Snapshot, signal: AbortSignal): Promise<TableToUpload[]> {
     const all: TableToUpload[] = [];
     for (const { object, tables } of databases)
       for (const { id, name, spec } of tables) {
@@ -247,7 +247,7 @@ async function findLatest(
 
 function manifestOf(
   head: Pick<Manifest, 'backupId' | 'takenAt' | 'release'>,
-  { root, of, databases }: Definitions,
+  { root, source, databases }: SourceDefinitions,
 
   uploaded: readonly TableToUpload[],
   sent: ReadonlyMap<string, BackedUpPart[]>,
@@ -263,11 +263,11 @@ function manifestOf(
     ...(properties === undefined ? {} : { properties: { ...properties } }),
   });
   const bodies = new Map(uploaded.map(({ id, body }) => [id, body]));
-  const category = of === root ? ('catalogs' as const) : ('databases' as const);
+  const category = source === root ? ('catalogs' as const) : ('databases' as const);
   return {
     formatVersion,
     ...head,
-    of: { category, id: of.id, name: of.name, catalog: root.name, ...metadataOf(of.spec) },
+    of: { category, id: source.id, name: source.name, catalog: root.name, ...metadataOf(source.spec) },
     databases: databases.map(({ object, tables, views }) => ({
       id: object.id,
       name: object.name,

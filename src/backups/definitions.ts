@@ -21,21 +21,21 @@ export interface DefinedDatabase {
   readonly views: readonly CatalogObject<ViewSpec>[];
 }
 
-export interface Definitions {
+export interface SourceDefinitions {
   readonly root: CatalogObject<CatalogSpec>;
   /** The object to back up: the catalog, or a database of it. */
-  readonly of: CatalogObject<CatalogSpec | DatabaseSpec>;
+  readonly source: CatalogObject<CatalogSpec | DatabaseSpec>;
   readonly databases: readonly DefinedDatabase[];
 }
 
 export const catalogRef = ({ id, name }: CatalogObject): CatalogRef => ({ id, name });
 
 /** Throws OBJECT_NOT_FOUND if the object no longer exists. */
-export async function readDefinitions(catalog: Catalog, objectId: string): Promise<Definitions> {
+export async function readDefinitions(catalog: Catalog, objectId: string): Promise<SourceDefinitions> {
   const chain = await catalog.findChain(objectId);
   const [root, database] = chain as [CatalogObject<CatalogSpec>?, CatalogObject<DatabaseSpec>?];
-  const of = chain.at(-1);
-  if (!root || !of)
+  const source = chain.at(-1);
+  if (!root || !source)
     throw new Failure('OBJECT_NOT_FOUND', 'the object to back up no longer exists', {
       category: 'catalogs',
       name: objectId,
@@ -47,7 +47,7 @@ export async function readDefinitions(catalog: Catalog, objectId: string): Promi
       tables: await listAll<TableSpec>(catalog, object.id, 'tables'),
       views: await listAll<ViewSpec>(catalog, object.id, 'views'),
     });
-  return { root, of: of as Definitions['of'], databases };
+  return { root, source: source as SourceDefinitions['source'], databases };
 }
 
 async function listAll<S>(catalog: Catalog, parentId: string, category: string): Promise<CatalogObject<S>[]> {
@@ -60,18 +60,18 @@ async function listAll<S>(catalog: Catalog, parentId: string, category: string):
   }
 }
 
-function objectsOf({ root, of, databases }: Definitions): CatalogObject[] {
-  return [root, of, ...databases.flatMap(({ object, tables, views }) => [object, ...tables, ...views])];
+function objectsOf({ root, source, databases }: SourceDefinitions): CatalogObject[] {
+  return [root, source, ...databases.flatMap(({ object, tables, views }) => [object, ...tables, ...views])];
 }
 
 /** Equal states imply equal contents in the engine: while the engine changes an object, the object has another state. */
-const stateOf = (definitions: Definitions) =>
+const stateOf = (definitions: SourceDefinitions) =>
   JSON.stringify(objectsOf(definitions).map(({ id, version, name, state }) => [id, version, name, state]));
 
-const isSettled = (definitions: Definitions) => objectsOf(definitions).every(({ state }) => state === 'ready');
+const isSettled = (definitions: SourceDefinitions) => objectsOf(definitions).every(({ state }) => state === 'ready');
 
 export interface Consistent {
-  readonly definitions: Definitions;
+  readonly definitions: SourceDefinitions;
   readonly snapshot: Snapshot;
   readonly takenAt: string;
 }

@@ -132,8 +132,8 @@ export class Restores {
       validateBackup(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
       const { principal } = task;
-      const turn = { principal, signal: run.signal, isTask: true } as const;
-      return await warehouses.admit(request.warehouse, turn, (engine) => {
+      const admission = { principal, signal: run.signal, isTask: true } as const;
+      return await warehouses.admit(request.warehouse, admission, (engine) => {
         const work = {
           ...run,
           principal,

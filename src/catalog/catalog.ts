@@ -8,7 +8,7 @@ import type { WorkOptions } from '../engines/engine.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
-import { ObjectChanged } from '../standard/basis.ts';
+import { ObjectChanged } from '../standard/expected_version.ts';
 import { visible } from '../store/migrations/migrate.ts';
 import type { Store } from '../store/store.ts';
 import {

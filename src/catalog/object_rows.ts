@@ -1,7 +1,7 @@
 // Converts rows of the store to objects of the catalog. Parsed specs are cached, because parsing costs more than reading. The cache is
 // keyed by id and version, so an entry can be unused but never stale.
 import type { Selectable } from 'kysely';
-import type { Basis } from '../model/principal.ts';
+import type { ObjectVersion } from '../model/principal.ts';
 import type { ObjectsTable } from '../store/schema.ts';
 import type { CatalogObject } from './object.ts';
 
@@ -98,7 +98,7 @@ export function foldedComment(spec: unknown): string | null {
   return typeof comment === 'string' && comment !== '' ? comment.toLowerCase() : null;
 }
 
-export const basisOfRow = ({ id: objectId, category, name, version }: ObjectRow): Basis => ({
+export const versionOfRow = ({ id: objectId, category, name, version }: ObjectRow): ObjectVersion => ({
   objectId,
   category,
   name,

@@ -89,17 +89,17 @@ export class Admission {
    * returns before its Retry-After and finds no place waits for the rest of it and is tried once more: callers that ignore Retry-After
    * cannot fill the event loop with refusals.
    */
-  requireQueueCapacity(limits: AdmissionLimits, turn: AdmissionRequest): Promise<void> | undefined {
-    const waitMs = (turn.caller?.retryAtMs ?? 0) - this.#clock();
+  requireQueueCapacity(limits: AdmissionLimits, request: AdmissionRequest): Promise<void> | undefined {
+    const waitMs = (request.caller?.retryAtMs ?? 0) - this.#clock();
     if (waitMs <= 0 || this.#held.size >= heldMax) {
-      this.#checkPlace(limits, turn);
+      this.#checkPlace(limits, request);
       return undefined;
     }
     try {
-      this.#checkPlace(limits, turn);
+      this.#checkPlace(limits, request);
       return undefined;
     } catch {
-      return this.#hold(waitMs, turn.signal).then(() => this.#checkPlace(limits, turn));
+      return this.#hold(waitMs, request.signal).then(() => this.#checkPlace(limits, request));
     }
   }
 
@@ -119,9 +119,9 @@ export class Admission {
     }
   }
 
-  #checkPlace(limits: AdmissionLimits, turn: AdmissionRequest): void {
-    const { caller } = turn;
-    const share = this.#shares.get(sharerOf(turn)) ?? newShare(turn);
+  #checkPlace(limits: AdmissionLimits, request: AdmissionRequest): void {
+    const { caller } = request;
+    const share = this.#shares.get(sharerOf(request)) ?? newShare(request);
     if (caller) this.#retryQueue.arrived(share.sharer, caller);
     if (share.waiting.size === 0 && this.#hasRoom(share, limits)) return;
     if (this.#isFull(limits, caller) && !this.#displaced(share, caller))
@@ -129,14 +129,14 @@ export class Admission {
   }
 
   /** Runs the work once it is admitted; `queuedMs` is the time it waited. Throws WAREHOUSE_BUSY, STATEMENT_CANCELLED. */
-  async run<T>(limits: AdmissionLimits, turn: AdmissionRequest, work: (queuedMs: number) => Promise<T>): Promise<T> {
+  async run<T>(limits: AdmissionLimits, request: AdmissionRequest, work: (queuedMs: number) => Promise<T>): Promise<T> {
     const arrivedAt = this.#clock();
-    const share = this.#shareOf(turn);
+    const share = this.#shareOf(request);
     this.#recent.arrived(share.principalId, arrivedAt);
-    if (turn.caller) this.#retryQueue.arrived(share.sharer, turn.caller);
+    if (request.caller) this.#retryQueue.arrived(share.sharer, request.caller);
     const canBegin = share.waiting.size === 0 && this.#hasRoom(share, limits);
-    const beganAt = canBegin ? this.#begin(share) : await this.#wait(limits, share, turn, arrivedAt);
-    if (turn.caller) turn.caller.since = undefined;
+    const beganAt = canBegin ? this.#begin(share) : await this.#wait(limits, share, request, arrivedAt);
+    if (request.caller) request.caller.since = undefined;
     try {
       return await work(canBegin ? 0 : beganAt - arrivedAt);
     } finally {
@@ -154,11 +154,11 @@ export class Admission {
     for (const refuse of this.#held) refuse(reason);
   }
 
-  #shareOf(turn: AdmissionRequest): Share {
-    const sharer = sharerOf(turn);
+  #shareOf(request: AdmissionRequest): Share {
+    const sharer = sharerOf(request);
     let share = this.#shares.get(sharer);
     if (!share) {
-      share = newShare(turn);
+      share = newShare(request);
       this.#shares.set(sharer, share);
     }
     return share;
@@ -220,8 +220,8 @@ export class Admission {
     if (share.waiting.delete(waiter)) this.#queued--;
   }
 
-  async #wait(limits: AdmissionLimits, share: Share, turn: AdmissionRequest, arrivedAt: number): Promise<number> {
-    const { signal, caller, isTask } = turn;
+  async #wait(limits: AdmissionLimits, share: Share, request: AdmissionRequest, arrivedAt: number): Promise<number> {
+    const { signal, caller, isTask } = request;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const waiter: Waiter = { share, caller, arrivedAt, admit: resolve, refuse: reject };
     const cancel = () => reject(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled in the queue'));
@@ -309,9 +309,9 @@ const sharerOf = ({ principal, isTask }: AdmissionRequest): string => (isTask ? 
 const tasksOf = (principalId: string) => `${principalId} tasks`;
 const sharersOf = (principalId: string) => [principalId, tasksOf(principalId)];
 
-const newShare = (turn: AdmissionRequest): Share => ({
-  sharer: sharerOf(turn),
-  principalId: turn.principal.id,
+const newShare = (request: AdmissionRequest): Share => ({
+  sharer: sharerOf(request),
+  principalId: request.principal.id,
   running: 0,
   waiting: new Set(),
 });

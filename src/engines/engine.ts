@@ -327,8 +327,8 @@ export interface EngineWarehouse {
   /** Deletes recorded steps that no intent needs any more. */
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
-  /** `turn`: analyses of different principals share the processes fairly. */
-  analyze(statement: Statement, turn: AdmissionRequest): Promise<StatementAnalysis>;
+  /** Analyses of different principals share the processes fairly. */
+  analyze(statement: Statement, request: AdmissionRequest): Promise<StatementAnalysis>;
   /**
    * All names in a text at places where a table can be named, each split into its parts as written (`c.d.t`, `d.t`, `t`). Used
    * where an analysis cannot show the names, because it failed or because the engine folded a part into a constant.
@@ -365,7 +365,7 @@ export interface EngineWarehouse {
    * Infers a table that can hold the file. Throws DATA_INVALID, and INVALID_PARAMETER if the requested columns cannot be derived
    * from the file.
    */
-  inferTable(work: SchemaInference, turn: AdmissionRequest): Promise<InferredTable>;
+  inferTable(work: SchemaInference, request: AdmissionRequest): Promise<InferredTable>;
   /** All or nothing. Throws DATA_INVALID with row and column, or CONSTRAINT_VIOLATED. */
   load(work: FileLoad, options: WorkOptions & AdmissionRequest): Promise<FileLoadResult>;
   /** How many rows the load with this step inserted; undefined if none did, or if the step was deleted. */

@@ -102,10 +102,10 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
     cost: (change) =>
       detachingChanges.has(change.kind) ? engine.cost(change) : reading(catalogOf(change), () => engine.cost(change)),
     forget: (catalog, steps) => writing([catalog], () => engine.forget(catalog, steps)),
-    analyze: (statement, turn) =>
+    analyze: (statement, request) =>
       reading(statement.catalog, async () => {
         try {
-          return await engine.analyze(statement, turn);
+          return await engine.analyze(statement, request);
         } catch (error) {
           throw damagedIn(statement.sql, error) ?? error;
         }

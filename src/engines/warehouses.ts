@@ -256,20 +256,20 @@ export class Warehouses {
   }
 
   /** Throws WAREHOUSE_BUSY if the warehouse is full, before any work is done for a statement. Delays callers that return too early. */
-  async requireQueueCapacity(name: string, turn: AdmissionRequest): Promise<void> {
+  async requireQueueCapacity(name: string, request: AdmissionRequest): Promise<void> {
     const { admission, description } = await this.#runningOf(name);
-    await admission.requireQueueCapacity(this.#limitsOf(description), turn);
+    await admission.requireQueueCapacity(this.#limitsOf(description), request);
   }
 
-  /** Runs a statement when its principal's turn comes. */
+  /** Runs a statement once it is admitted. Throws WAREHOUSE_BUSY. */
   async admit<T>(
     name: string,
-    turn: AdmissionRequest,
+    request: AdmissionRequest,
     work: (engine: EngineWarehouse, queuedMs: number, spec: WarehouseSpec) => Promise<T>,
   ): Promise<T> {
     const running = await this.#runningOf(name);
     const { spec } = running.description;
-    return running.admission.run(this.#limitsOf(running.description), turn, async (queuedMs) => {
+    return running.admission.run(this.#limitsOf(running.description), request, async (queuedMs) => {
       if (!running.engine.running) await this.#ensureAwake(running);
       const recovered = this.#options.recovered?.(name);
       if (recovered) {

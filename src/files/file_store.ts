@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { type Selectable, sql, type Transaction } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
 import { newId } from '../model/ids.ts';
-import { type Actor, type Basis, parseScopes, type Scope } from '../model/principal.ts';
-import { requireBasis } from '../standard/basis.ts';
+import { type Actor, type ObjectVersion, parseScopes, type Scope } from '../model/principal.ts';
+import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -42,7 +42,7 @@ export interface StoredFile {
 }
 
 /** Identifies one upload: a later upload that reuses the id of a removed one is another. */
-export const basisOfUpload = ({ fileId, createdAt, state }: StoredFile): Basis => ({
+export const versionOfUpload = ({ fileId, createdAt, state }: StoredFile): ObjectVersion => ({
   objectId: `${fileId}/${createdAt}`,
   category: 'uploads',
   name: fileId,
@@ -231,7 +231,7 @@ export class FileStore {
           .returningAll()
           .executeTakeFirst();
         if (!row) return false;
-        if (actor) requireBasis(basisOfUpload(toStoredFile(row)), actor);
+        if (actor) requireExpectedVersion(versionOfUpload(toStoredFile(row)), actor);
         this.#moving.add(fileId);
         isMarked = true;
         if (actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId });

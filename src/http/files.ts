@@ -9,7 +9,7 @@ import type { LinkMode } from '../files/file_links.ts';
 import type { FileStore, StoredFile } from '../files/file_store.ts';
 import { fileNotFound } from '../files/parts.ts';
 import type { Actor } from '../model/principal.ts';
-import type { Answer } from '../standard/envelope.ts';
+import type { ApiResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { hasBody } from './bodies/body.ts';
 import { conditionOf, isRangeOfSame } from './conditions.ts';
@@ -83,7 +83,7 @@ export class FileRequests {
     outgoing: ServerResponse,
     commonHeaders: CommonHeaders,
     call: FileCall,
-  ): Promise<Answer | undefined> {
+  ): Promise<ApiResponse | undefined> {
     if (!call.isValid) throw invalidRequestId();
     const { method } = incoming;
     const mode = method === 'PUT' ? 'write' : 'read';
@@ -127,7 +127,7 @@ export class FileRequests {
     return file;
   }
 
-  async #receive(file: StoredFile, incoming: IncomingMessage, path: string): Promise<Answer> {
+  async #receive(file: StoredFile, incoming: IncomingMessage, path: string): Promise<ApiResponse> {
     const { files, addressOf, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
     const { headers } = incoming;
     const contentRange = contentRangeOf(headers['content-range']);
@@ -147,19 +147,19 @@ export class FileRequests {
     };
     const content = receivedChunks(incoming, idleMs, transferMsMax);
     if (contentRange === undefined)
-      return receivedAnswer(await files.append(file.fileId, content, { offset: 0, total: length, digest }, actor));
+      return receivedResponse(await files.append(file.fileId, content, { offset: 0, total: length, digest }, actor));
     const { range, total } = contentRange;
     if (range === undefined) {
       if (length !== 0) throw new Failure('BODY_NOT_ALLOWED', 'a request for the upload offset must have no body');
-      if (file.state === 'ready' || total === undefined || total !== file.receivedBytes) return receivedAnswer(file);
+      if (file.state === 'ready' || total === undefined || total !== file.receivedBytes) return receivedResponse(file);
       // The content is complete; only its end or the response was lost.
       const { receivedBytes: offset } = file;
-      return receivedAnswer(await files.append(file.fileId, content, { offset, end: offset, total }, actor));
+      return receivedResponse(await files.append(file.fileId, content, { offset, end: offset, total }, actor));
     }
     const { start: offset, end } = range;
     if (length !== undefined && length !== end - offset)
       throw invalidHeader('Content-Range', 'must have the length of the body');
-    return receivedAnswer(await files.append(file.fileId, content, { offset, end, total, digest }, actor));
+    return receivedResponse(await files.append(file.fileId, content, { offset, end, total, digest }, actor));
   }
 
   async #send(
@@ -271,7 +271,7 @@ async function* receivedChunks(
   }
 }
 
-function receivedAnswer({ fileId, state, bytes, receivedBytes, sha256 }: StoredFile): Answer {
+function receivedResponse({ fileId, state, bytes, receivedBytes, sha256 }: StoredFile): ApiResponse {
   const body = { code: '0', message: 'OK', result: { uploadId: fileId, state, bytes, receivedBytes, sha256 } };
   return { status: 200, headers: {}, body: [JSON.stringify(body)] };
 }

@@ -1,7 +1,7 @@
 // `If-Match` and `expectedVersion`: a change is applied only to the state of the record that the caller has read (rest-standard B4,
-// RFC 9110, 13.1.1). The record is read as by a GET; its basis is checked again in the transaction of the change.
+// RFC 9110, 13.1.1). The record is read as by a GET; its version is checked again in the transaction of the change.
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Basis } from '../model/principal.ts';
+import type { ObjectVersion } from '../model/principal.ts';
 import { type Endpoint, inputOfGet, isConditional } from '../standard/endpoint.ts';
 import { ReadyRecord, type RecordBody } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
@@ -35,11 +35,11 @@ export function preconditionOf<Context>(
  * The state that must be unchanged when the change is applied; undefined when there is none to compare. Throws VERSION_CONFLICT, and
  * OBJECT_NOT_FOUND when the object does not exist.
  */
-export async function basisFor<Context>(
+export async function expectedVersionFor<Context>(
   { tags, expectedVersion }: Precondition,
   route: Route<Context>,
   context: Context,
-): Promise<Basis | undefined> {
+): Promise<ObjectVersion | undefined> {
   const { endpoint } = route;
   const current = endpoint.on === 'object' ? await currentOf(route, context) : undefined;
   if (endpoint.on === 'object' && current === undefined)
@@ -48,14 +48,14 @@ export async function basisFor<Context>(
   const isMatch =
     (tags === undefined || tags === '*' || (current !== undefined && tags.includes(current.etag))) &&
     (expectedVersion === undefined || expectedVersion === version);
-  if (isMatch) return current?.basis;
+  if (isMatch) return current?.objectVersion;
   throw new Failure('VERSION_CONFLICT', `the object has changed since it was read; its current version is ${version}`, {
     version,
   });
 }
 
-/** The basis of a missing object: an object created under the name in the meantime does not match it. */
-function missingObject<Context>({ segments, category }: Route<Context>): Basis {
+/** The expected version of a missing object: an object created under the name in the meantime does not match it. */
+function missingObject<Context>({ segments, category }: Route<Context>): ObjectVersion {
   return { objectId: '', category: category.name, name: segments.at(-1)?.name ?? '', version: 0 };
 }
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Session } from '../access/authentication/authenticator.ts';
 import type { GrantReach } from '../access/authorization/authorizer.ts';
 import type { RefusedCaller } from '../engines/retry_queue.ts';
-import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
+import type { Actor, Guard, ObjectVersion, Principal } from '../model/principal.ts';
 import type { ApiVersion } from '../standard/endpoint.ts';
 
 /** The part of a request that handlers see. */
@@ -108,7 +108,7 @@ export class CallActor implements Actor {
   writing = false;
   changed = false;
   guard: Guard | undefined = undefined;
-  basis: Basis | undefined = undefined;
+  expectedVersion: ObjectVersion | undefined = undefined;
   readonly action: string;
   readonly requestId: string;
   readonly address: string;

@@ -20,7 +20,7 @@ import {
   needsDiskSpace,
   type Outcome,
 } from '../standard/endpoint.ts';
-import { type Answer, answerOf, answerOfFailure, withDeprecation } from '../standard/envelope.ts';
+import { type ApiResponse, failureResponse, successResponse, withDeprecation } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { acceptsJson } from '../standard/media.ts';
 import { pageSizeDefault } from '../standard/page_limits.ts';
@@ -32,10 +32,10 @@ import { discardSmallBody, hasBody } from './bodies/body.ts';
 import { CallFailures } from './call_failures.ts';
 import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './idempotency/keyed_calls.ts';
 import { keyOf } from './idempotency/replay.ts';
-import { basisFor, preconditionOf } from './preconditions.ts';
+import { expectedVersionFor, preconditionOf } from './preconditions.ts';
 import { type Call, CallActor, RequestContext, RequestContexts } from './request_context.ts';
 import { authorizationOf, misspelledHeader, requestIdHeader } from './request_headers.ts';
-import { authorizationTarget, operationName, optionsAnswer } from './route_metadata.ts';
+import { authorizationTarget, operationName, optionsResponse } from './route_metadata.ts';
 
 export type { PreferredReply as Wanted, StoredReply as Shown } from './idempotency/keyed_calls.ts';
 export type { Call } from './request_context.ts';
@@ -70,7 +70,7 @@ export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Conte
 
 /** Summary of an ended request, for the log. */
 export interface RequestSummary {
-  readonly answer: Answer;
+  readonly response: ApiResponse;
   readonly requestId: string;
   readonly endpoint: string;
   readonly code: string;
@@ -98,24 +98,24 @@ export class RequestPipeline<Context> {
   async call(incoming: IncomingMessage, outgoing: ServerResponse): Promise<RequestSummary> {
     const { requestId, isValid } = requestIdOf(incoming);
     const progress: RequestProgress<Context> = {};
-    let answer: Answer;
+    let response: ApiResponse;
     let code: Code | '0' = '0';
     try {
       if (!isValid) throw invalidRequestId();
-      answer = await this.#handle(incoming, outgoing, requestId, progress);
+      response = await this.#handle(incoming, outgoing, requestId, progress);
     } catch (error) {
       // A failure of a handler already has its outcome (see #run). Any other failure happened before the handler started.
       const failure = this.#failures.withOutcome(error, requestId, 'notApplied');
       code = failure.code;
-      answer = answerOfFailure(failure);
+      response = failureResponse(failure);
       // The client is expected to retry, so the connection is kept usable.
       if (code === 'WAREHOUSE_BUSY') await discardSmallBody(incoming);
     }
     const { endpoint, actor } = progress;
     if (endpoint && actor) this.#audit(endpoint, actor, code);
-    if (endpoint?.deprecated) answer = withDeprecation(answer, endpoint.deprecated);
+    if (endpoint?.deprecated) response = withDeprecation(response, endpoint.deprecated);
     return {
-      answer,
+      response,
       requestId,
       endpoint: actor?.action ?? '-',
       code,
@@ -178,13 +178,13 @@ export class RequestPipeline<Context> {
     outgoing: ServerResponse,
     requestId: string,
     progress: RequestProgress<Context>,
-  ): Promise<Answer> {
+  ): Promise<ApiResponse> {
     const { limits, addressOf } = this.#options;
     const url = incoming.url as string;
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
     const method = incoming.method as string;
-    if (method === 'OPTIONS') return optionsAnswer(this.#routes, path);
+    if (method === 'OPTIONS') return optionsResponse(this.#routes, path);
     const route = this.#routes.resolve(method, path);
     const { endpoint } = route;
     const actor = new CallActor(operationName(route), requestId, addressOf(incoming), path);
@@ -214,7 +214,7 @@ export class RequestPipeline<Context> {
         body: () => this.#body(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
       };
-      return await this.#keyed.answer({ incoming, route, call, key, query, steps });
+      return await this.#keyed.respond({ incoming, route, call, key, query, steps });
     }
     // Authorization happens before the body is read.
     const authorization = this.#authorise(route, call);
@@ -223,8 +223,8 @@ export class RequestPipeline<Context> {
     const body = endpoint.body
       ? await this.#body(incoming, outgoing, route, call, false)
       : noBody(incoming, endpoint.verb);
-    const { run, answerOf } = await this.#prepare(route, call, incoming, body, query);
-    return answerOf(await run());
+    const { run, successResponse } = await this.#prepare(route, call, incoming, body, query);
+    return successResponse(await run());
   }
 
   /** Prepares a call whose body has been read. */
@@ -239,7 +239,7 @@ export class RequestPipeline<Context> {
     const scope = isPaged(route.endpoint) ? await this.#pageScope(route, body ?? {}) : '';
     return {
       run: () => this.#run(route, call, this.#inputOf(route, body, query, scope)),
-      answerOf: (outcome) => this.#toAnswer(outcome, route.category, scope),
+      successResponse: (outcome) => this.#toResponse(outcome, route.category, scope),
     };
   }
 
@@ -254,8 +254,8 @@ export class RequestPipeline<Context> {
     const precondition = preconditionOf(endpoint, incoming.headers, takeExpectedVersion(endpoint, body));
     if (!precondition) return;
     call.checkPrecondition = async () => {
-      call.actor.basis = undefined;
-      call.actor.basis = await basisFor(precondition, route, this.#options.contextOf(call));
+      call.actor.expectedVersion = undefined;
+      call.actor.expectedVersion = await expectedVersionFor(precondition, route, this.#options.contextOf(call));
     };
   }
 
@@ -320,9 +320,9 @@ export class RequestPipeline<Context> {
     return outcome;
   }
 
-  #toAnswer(outcome: Outcome, category: Category<Context>, scope: string): Answer {
+  #toResponse(outcome: Outcome, category: Category<Context>, scope: string): ApiResponse {
     const { pageTokenKey } = this.#options;
-    return answerOf(
+    return successResponse(
       outcome,
       () => listKeyOf(category),
       (key) => signPageToken(pageTokenKey, scope, key),

@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Answer } from '../standard/envelope.ts';
+import type { ApiResponse } from '../standard/envelope.ts';
 import { hasBody } from './bodies/body.ts';
 import { type Coding, compressed, compressedBytesMin, compressor, preferenceOf } from './content_coding.ts';
 import { requestIdHeader } from './request_headers.ts';
@@ -22,22 +22,22 @@ export class ResponseWriter {
     this.commonHeaders = commonHeaders;
   }
 
-  send(outgoing: ServerResponse, answer: Answer, requestId: string | undefined, closing = false): void {
+  send(outgoing: ServerResponse, response: ApiResponse, requestId: string | undefined, closing = false): void {
     if (outgoing.destroyed || outgoing.headersSent) return;
     const { req: incoming } = outgoing;
-    const headers: Headers = { ...answer.headers, 'Cache-Control': 'no-store' };
-    if (answer.body.length > 0) headers['Content-Type'] = 'application/json';
+    const headers: Headers = { ...response.headers, 'Cache-Control': 'no-store' };
+    if (response.body.length > 0) headers['Content-Type'] = 'application/json';
     headers[requestIdHeader] = requestId ?? randomUUID();
     // A request without a body may not be marked as complete yet when it is answered immediately.
     if (hasBody(incoming) && !incoming.complete && currentResponse(incoming.socket) === outgoing) {
       incoming.resume();
-      const body = joined(answer.body);
-      const allHeaders = { ...this.commonHeaders, ...headers, 'Content-Length': answer.bodyBytes ?? bytesOf(body) };
-      sendLast(incoming.socket, answer.status, allHeaders, incoming.method === 'HEAD' ? [] : body);
+      const body = joined(response.body);
+      const allHeaders = { ...this.commonHeaders, ...headers, 'Content-Length': response.bodyBytes ?? bytesOf(body) };
+      sendLast(incoming.socket, response.status, allHeaders, incoming.method === 'HEAD' ? [] : body);
       return;
     }
     if (closing) headers.Connection = 'close';
-    this.write(outgoing, answer.status, headers, answer.body, answer.bodyBytes);
+    this.write(outgoing, response.status, headers, response.body, response.bodyBytes);
   }
 
   /** Writes a response with the content coding that the request prefers, unless `headers` has one. Returns before compression ends. */
@@ -45,7 +45,7 @@ export class ResponseWriter {
     outgoing: ServerResponse,
     status: number,
     headers: Readonly<Headers>,
-    body: Answer['body'],
+    body: ApiResponse['body'],
     bodyBytes?: number,
   ): void {
     const pieces = joined(body);
@@ -67,24 +67,24 @@ export class ResponseWriter {
   }
 
   /** Sends a last response on a socket, after those to earlier complete requests. A response that has started to an incomplete request is cut off. */
-  last(socket: Socket, answer: Answer): void {
+  last(socket: Socket, response: ApiResponse): void {
     const running = currentResponse(socket);
-    if (running?.req.complete) running.once('close', () => this.last(socket, answer));
+    if (running?.req.complete) running.once('close', () => this.last(socket, response));
     else if (running?.headersSent || !socket.writable) socket.destroy();
-    else this.raw(socket, answer);
+    else this.raw(socket, response);
   }
 
   /** Bypasses node:http and writes immediately. Call it only when no other response is in progress. */
-  raw(socket: Socket, answer: Answer): void {
-    const body = answer.body.join('');
+  raw(socket: Socket, response: ApiResponse): void {
+    const body = response.body.join('');
     const headers = {
       ...this.commonHeaders,
-      ...answer.headers,
+      ...response.headers,
       [requestIdHeader]: randomUUID(),
       'Content-Type': 'application/json',
       'Content-Length': Buffer.byteLength(body),
     };
-    sendLast(socket, answer.status, headers, [body]);
+    sendLast(socket, response.status, headers, [body]);
   }
 }
 
@@ -98,7 +98,7 @@ async function sendCoded(
   outgoing: ServerResponse,
   status: number,
   headers: Headers,
-  pieces: Answer['body'],
+  pieces: ApiResponse['body'],
   bytes: number,
   coding: Coding,
 ): Promise<void> {
@@ -117,7 +117,7 @@ async function sendCoded(
 }
 
 /** Slices small enough that encoding and writing one takes little time. */
-function* slices(pieces: Answer['body']): Generator<Uint8Array> {
+function* slices(pieces: ApiResponse['body']): Generator<Uint8Array> {
   for (const piece of pieces) {
     for (let start = 0, end = 0; start < piece.length; start = end) {
       end = Math.min(start + bufferedCodingBytesMax, piece.length);
@@ -130,7 +130,7 @@ function* slices(pieces: Answer['body']): Generator<Uint8Array> {
   }
 }
 
-function sendPieces(outgoing: ServerResponse, pieces: Answer['body']): void {
+function sendPieces(outgoing: ServerResponse, pieces: ApiResponse['body']): void {
   const [single] = pieces;
   if (pieces.length <= 1) {
     outgoing.end(single);
@@ -143,11 +143,11 @@ function sendPieces(outgoing: ServerResponse, pieces: Answer['body']): void {
   outgoing.uncork();
 }
 
-const bytesOf = (pieces: Answer['body']): number =>
+const bytesOf = (pieces: ApiResponse['body']): number =>
   pieces.reduce((bytes, piece) => bytes + Buffer.byteLength(piece), 0);
 
 /** Joins text, so that it is sent with the head in one write. Byte pieces are large and are not copied. */
-function joined(body: Answer['body']): Answer['body'] {
+function joined(body: ApiResponse['body']): ApiResponse['body'] {
   return body.length <= 1 || body.some((piece) => typeof piece !== 'string') ? body : [body.join('')];
 }
 
@@ -164,7 +164,7 @@ function sendLast(
   socket: Socket,
   status: number,
   headers: Readonly<Record<string, string | number>>,
-  body: Answer['body'],
+  body: ApiResponse['body'],
 ): void {
   const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
   for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);

@@ -1,6 +1,6 @@
 // Metadata of routes, computed once and used by every request: operation name, authorization target, methods.
 import type { AuthorizationTarget } from '../access/authorization/authorizer.ts';
-import type { Answer } from '../standard/envelope.ts';
+import type { ApiResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Route, Routes } from '../standard/paths.ts';
 
@@ -32,7 +32,7 @@ export function authorizationTarget<Context>(route: Route<Context>): Authorizati
 }
 
 /** HEAD and OPTIONS have no body by definition (rest-standard B1). */
-export function optionsAnswer<Context>(routes: Routes<Context>, path: string): Answer {
+export function optionsResponse<Context>(routes: Routes<Context>, path: string): ApiResponse {
   try {
     routes.resolve('OPTIONS', path);
   } catch (error) {

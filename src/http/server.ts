@@ -6,7 +6,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Privilege } from '../model/privileges.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Code } from '../standard/codes.ts';
-import { type Answer, answerOfFailure } from '../standard/envelope.ts';
+import { type ApiResponse, failureResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { networkOf } from './connection/client_address.ts';
 import { Connections } from './connection/connections.ts';
@@ -129,7 +129,7 @@ export class HttpServer<Context> {
       const failure = new Failure('METHOD_NOT_ALLOWED', 'CONNECT is not supported', {
         allow: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
       });
-      this.#writer.raw(socket as Socket, answerOfFailure(failure));
+      this.#writer.raw(socket as Socket, failureResponse(failure));
     });
     // Without a listener of 'upgrade', a request that offers one (Java's client, curl --http2) is answered as it stands.
   }
@@ -170,7 +170,7 @@ export class HttpServer<Context> {
     const { limits } = this.#options;
     if (limits.requestsPerConnectionMax > 0) {
       const left = limits.requestsPerConnectionMax - this.#countRequest(incoming.socket);
-      if (left < 0) return; // the answer before says that the connection ends
+      if (left < 0) return; // the response before says that the connection ends
       outgoing.shouldKeepAlive &&= left > 0;
     }
     this.#active++;
@@ -181,8 +181,11 @@ export class HttpServer<Context> {
       await this.#serveOutsideApi(incoming, outgoing);
       return;
     }
-    const { answer, requestId, endpoint, code, principal, session } = await this.#options.api.call(incoming, outgoing);
-    this.#writer.send(outgoing, answer, requestId, this.#stopping);
+    const { response, requestId, endpoint, code, principal, session } = await this.#options.api.call(
+      incoming,
+      outgoing,
+    );
+    this.#writer.send(outgoing, response, requestId, this.#stopping);
     const isSlow = outgoing.writableLength > slowAnswerBytesMin || !outgoing.headersSent;
     if (session && isSlow && !outgoing.writableEnded) this.#options.api.watch(outgoing, session);
     this.#options.observe({
@@ -191,10 +194,10 @@ export class HttpServer<Context> {
       method: incoming.method as string,
       endpoint,
       path: pathOf(url),
-      status: answer.status,
+      status: response.status,
       code,
       principal,
-      network: this.#networkOf(incoming, answer.status),
+      network: this.#networkOf(incoming, response.status),
       ms: performance.now() - started,
     });
   }
@@ -233,7 +236,7 @@ export class HttpServer<Context> {
       this.#writer.write(outgoing, status, allHeaders, [body]);
     } catch (error) {
       const failure = this.#failureOf(error, path);
-      this.#writer.send(outgoing, answerOfFailure(failure), undefined, this.#stopping);
+      this.#writer.send(outgoing, failureResponse(failure), undefined, this.#stopping);
     }
   }
 
@@ -242,10 +245,10 @@ export class HttpServer<Context> {
     const call = new FileCall(incoming);
     const path = pathOf(incoming.url as string);
     let code: Code | '0' = '0';
-    let answer: Answer | undefined;
+    let response: ApiResponse | undefined;
     this.#transfers.add(incoming.socket);
     try {
-      answer = await files.serve(incoming, outgoing, this.#writer.commonHeaders, call);
+      response = await files.serve(incoming, outgoing, this.#writer.commonHeaders, call);
     } catch (error) {
       if (outgoing.headersSent) {
         // The response has started and cannot become an error response. Closing the connection shows the client that it is incomplete.
@@ -254,22 +257,22 @@ export class HttpServer<Context> {
       } else {
         const failure = this.#failureOf(error, path);
         code = failure.code;
-        answer = answerOfFailure(failure);
+        response = failureResponse(failure);
       }
     } finally {
       this.#transfers.delete(incoming.socket);
     }
-    if (answer) this.#writer.send(outgoing, answer, call.requestId, this.#stopping);
+    if (response) this.#writer.send(outgoing, response, call.requestId, this.#stopping);
     this.#options.observe({
       kind: 'requestEnded',
       requestId: call.requestId,
       method: incoming.method as string,
       endpoint: call.endpoint,
       path,
-      status: answer?.status ?? outgoing.statusCode,
+      status: response?.status ?? outgoing.statusCode,
       code,
       principal: call.principal,
-      network: this.#networkOf(incoming, answer?.status),
+      network: this.#networkOf(incoming, response?.status),
       ms: performance.now() - started,
     });
   }
@@ -302,7 +305,7 @@ export class HttpServer<Context> {
     this.#broken.add(socket);
     this.#options.observe({ kind: 'requestBroken', code, reason: error.code ?? error.message });
     const line = error.code === 'HPE_INVALID_METHOD' ? requestLineOf(error as ParserError) : undefined;
-    this.#writer.last(socket, line ? answerOfFailure(this.#refusalOfMethod(line)) : refusal(code, message));
+    this.#writer.last(socket, line ? failureResponse(this.#refusalOfMethod(line)) : refusal(code, message));
   }
 }
 
@@ -351,6 +354,6 @@ function invalidHead(incoming: IncomingMessage, headersCountMax: number): readon
     : ['MALFORMED_HTTP', 'the request must have exactly one Host header'];
 }
 
-function refusal(code: Code, message: string): Answer {
-  return answerOfFailure(new Failure(code, message));
+function refusal(code: Code, message: string): ApiResponse {
+  return failureResponse(new Failure(code, message));
 }

@@ -147,8 +147,8 @@ class CatalogCheck {
   }
 
   #admit<T>(work: (engine: EngineWarehouse) => Promise<T>): Promise<T> {
-    const turn = { principal: this.#principal, signal: this.#signal, isTask: true } as const;
-    return this.#parts.warehouses.admit(this.#warehouse, turn, work);
+    const admission = { principal: this.#principal, signal: this.#signal, isTask: true } as const;
+    return this.#parts.warehouses.admit(this.#warehouse, admission, work);
   }
 
   async #isServed(): Promise<boolean> {

@@ -52,7 +52,7 @@ export interface AppliedWrite {
 }
 
 /** An object and its version. */
-export interface Basis {
+export interface ObjectVersion {
   readonly objectId: string;
   readonly category: string;
   readonly name: string;
@@ -71,7 +71,7 @@ export interface Actor {
   readonly target?: string;
   readonly guard?: Guard | undefined;
   /** The version of an object that a change of it requires (rest-standard B4); cleared after the first check. */
-  basis?: Basis | undefined;
+  expectedVersion?: ObjectVersion | undefined;
   /** Set when the audit trail has, or certainly will have, an event for the request. */
   audited?: boolean;
   /** Set before the first write for the request: no error before that has side effects. */

@@ -37,13 +37,13 @@ export class QueueCapacity {
    */
   async require(
     catalog: string,
-    turn: Omit<AdmissionRequest, 'principal'> & { readonly principal: Principal },
+    request: Omit<AdmissionRequest, 'principal'> & { readonly principal: Principal },
   ): Promise<void> {
     const place = this.#warehouses.get(catalog) ?? (await this.#find(catalog));
     if (!place) return;
-    const decision = this.#options.authorizer.authorize(turn.principal, toUse, place);
+    const decision = this.#options.authorizer.authorize(request.principal, toUse, place);
     if (decision instanceof Promise) await decision;
-    await this.#options.warehouses.requireQueueCapacity(place.warehouse, turn);
+    await this.#options.warehouses.requireQueueCapacity(place.warehouse, request);
   }
 
   async #find(name: string): Promise<WarehouseTarget | undefined> {

@@ -8,7 +8,7 @@ import { type RecordVersion, versionOf } from './record_version.ts';
 
 export { JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 
-export interface Answer {
+export interface ApiResponse {
   readonly status: SuccessStatus | FailureStatus;
   readonly headers: Readonly<Record<string, string>>;
   /** Pieces of the JSON body. */
@@ -29,7 +29,7 @@ const successStatus: Record<Outcome['outcome'], SuccessStatus> = {
 
 const noHeaders = {};
 
-const tagged = (version: RecordVersion | undefined): Answer['headers'] =>
+const tagged = (version: RecordVersion | undefined): ApiResponse['headers'] =>
   version ? { ETag: version.etag } : noHeaders;
 
 function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
@@ -38,7 +38,7 @@ function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
 }
 
 /** `listKey` returns the field of a list's result, the category in camelCase; `sign` creates the page token for a key. */
-export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: string) => string): Answer {
+export function successResponse(outcome: Outcome, listKey: () => string, sign: (key: string) => string): ApiResponse {
   const status = successStatus[outcome.outcome];
   switch (outcome.outcome) {
     case 'found':
@@ -79,14 +79,14 @@ export function answerOf(outcome: Outcome, listKey: () => string, sign: (key: st
 }
 
 /** The response of a deprecated endpoint, with the headers of RFC 9745 and RFC 8594. */
-export function withDeprecation(answer: Answer, { since, sunset }: Deprecation): Answer {
+export function withDeprecation(response: ApiResponse, { since, sunset }: Deprecation): ApiResponse {
   const Deprecation = `@${Date.parse(since) / 1000}`;
   const Sunset = new Date(sunset).toUTCString();
-  return { ...answer, headers: { ...answer.headers, Deprecation, Sunset } };
+  return { ...response, headers: { ...response.headers, Deprecation, Sunset } };
 }
 
 /** A METHOD_NOT_ALLOWED failure must have `allow` in its result. */
-export function answerOfFailure(failure: Failure): Answer {
+export function failureResponse(failure: Failure): ApiResponse {
   const { status, retryAfterSeconds } = codes[failure.code];
   const headers: Record<string, string> = {};
   const retryAfter = failure.retryAfterSeconds ?? retryAfterSeconds;

@@ -1,5 +1,5 @@
 // The types of tasks, for the modules that submit, run and show them. See tasks.ts for the queue and the runner.
-import type { Actor, Basis, Guard, Principal } from '../model/principal.ts';
+import type { Actor, Guard, ObjectVersion, Principal } from '../model/principal.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -66,12 +66,12 @@ export interface TaskRecord {
   readonly error: TaskError | null;
 }
 
-/** The basis of a task; its version is that of its record. */
-export const basisOfTask = ({
+/** The version of a task, by its last change of state. */
+export const versionOfTask = ({
   taskId,
   startedAt,
   endedAt,
-}: Pick<TaskRecord, 'taskId' | 'startedAt' | 'endedAt'>): Basis => ({
+}: Pick<TaskRecord, 'taskId' | 'startedAt' | 'endedAt'>): ObjectVersion => ({
   objectId: taskId,
   category: 'tasks',
   name: taskId,

@@ -8,7 +8,7 @@ import { dayMs } from '../model/durations.ts';
 import { newId } from '../model/ids.ts';
 import { type Actor, type Principal, systemActor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
-import { requireBasis } from '../standard/basis.ts';
+import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -16,12 +16,12 @@ import { heartbeatEveryMs } from './leases.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
 import {
-  basisOfTask,
   type TaskContext,
   type TaskError,
   type TaskKind,
   type TaskRecord,
   type TaskRequest,
+  versionOfTask,
 } from './task.ts';
 import {
   ending,
@@ -258,7 +258,7 @@ export class Tasks {
     const now = this.#clock();
     const moved = await this.#store.transaction(async (tx) => {
       const row = await readTask(tx, taskId);
-      if (row) requireBasis(basisOfTask(taskRecord(row)), actor);
+      if (row) requireExpectedVersion(versionOfTask(taskRecord(row)), actor);
       const ended = await moveTask(tx, taskId, ['pending'], ending('cancelled', now, {}));
       const signalled = !ended && (await moveTask(tx, taskId, ['running'], { state: 'cancelling' }));
       if (ended || signalled) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });

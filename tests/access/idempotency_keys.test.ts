@@ -26,7 +26,7 @@ after(async () => {
 const nothingEarlier = { recover: async () => {}, rowsOf: async () => undefined };
 const server = (keys: IdempotencyKeys = new IdempotencyKeys(store, () => now)) =>
   new IdempotentRequests(keys, nothingEarlier);
-const answer = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
+const responseWith = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
 const textOf = ({ body }: { readonly body: readonly (string | Uint8Array)[] }) => body.join('');
 const keyed = (key: string, run: KeyedRequest['run']): KeyedRequest => ({
   owner: 'o',
@@ -36,7 +36,7 @@ const keyed = (key: string, run: KeyedRequest['run']): KeyedRequest => ({
   granted: [],
   authorise: async () => {},
   run,
-  again: async (_guard, objectId) => answer(`made: ${objectId}`),
+  again: async (_guard, objectId) => responseWith(`made: ${objectId}`),
 });
 /** A change as the catalog and the tasks make it: what is made and the key's mark are one transaction. */
 const change = (guard: Guard, made: string[], objectId: string) =>
@@ -44,13 +44,13 @@ const change = (guard: Guard, made: string[], objectId: string) =>
     await markKey(tx, guard, objectId);
     made.push(objectId);
   });
-const performed = (text: string) => ({ answer: answer(text), stored: answer(text) });
+const performed = (text: string) => ({ response: responseWith(text), stored: responseWith(text) });
 
 test('of two servers with one store, only the later attempt of a key changes something', async () => {
   const made: string[] = [];
   const begun = Promise.withResolvers<void>();
   const overtaken = Promise.withResolvers<void>();
-  const first = server().answer(
+  const first = server().respond(
     keyed('raced', async (guard) => {
       begun.resolve();
       await overtaken.promise;
@@ -60,7 +60,7 @@ test('of two servers with one store, only the later attempt of a key changes som
   );
   first.catch(() => {});
   await begun.promise;
-  const second = await server().answer(
+  const second = await server().respond(
     keyed('raced', async (guard) => {
       await change(guard, made, 'second');
       return performed('second');
@@ -69,7 +69,7 @@ test('of two servers with one store, only the later attempt of a key changes som
   overtaken.resolve();
   await assert.rejects(first, { code: 'CHANGE_IN_PROGRESS' });
   assert.deepEqual([made, textOf(second)], [['second'], '{"text":"second"}']);
-  const again = await server().answer(keyed('raced', async () => assert.fail('it ran again')));
+  const again = await server().respond(keyed('raced', async () => assert.fail('it ran again')));
   assert.equal(textOf(again), '{"text":"second"}');
 });
 
@@ -88,15 +88,15 @@ test('a store that does not take the answer: the change is confirmed, not made a
     await change(guard, made, 'x');
     return performed('made');
   };
-  assert.equal(textOf(await failing.answer(keyed('unsaved', run))), '{"text":"made"}');
-  assert.equal(textOf(await failing.answer(keyed('unsaved', run))), '{"text":"made: x"}');
+  assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made"}');
+  assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made: x"}');
   assert.deepEqual(made, ['x']);
   // Where not even the release succeeds, the caller has the failure of its request.
   const busy = async () => {
     throw new Failure('WAREHOUSE_BUSY', 'full');
   };
-  await assert.rejects(failing.answer(keyed('unreleased', busy)), { code: 'WAREHOUSE_BUSY' });
-  assert.equal(textOf(await failing.answer(keyed('unreleased', run))), '{"text":"made"}');
+  await assert.rejects(failing.respond(keyed('unreleased', busy)), { code: 'WAREHOUSE_BUSY' });
+  assert.equal(textOf(await failing.respond(keyed('unreleased', run))), '{"text":"made"}');
 });
 
 test('a key whose outcome is unknown is retained beyond a day, an answered one is not', async () => {
@@ -106,16 +106,16 @@ test('a key whose outcome is unknown is retained beyond a day, an answered one i
     steps.push(keyId);
     throw new Failure('WAREHOUSE_FAILED', 'the engine died', {}, { outcome: 'unknown' });
   });
-  await assert.rejects(server(keys).answer(lost), { code: 'WAREHOUSE_FAILED' });
-  await server(keys).answer(keyed('answered', async () => performed('once')));
+  await assert.rejects(server(keys).respond(lost), { code: 'WAREHOUSE_FAILED' });
+  await server(keys).respond(keyed('answered', async () => performed('once')));
   now += 25 * hourMs;
   await keys.sweep();
-  await assert.rejects(server(keys).answer(lost), { code: 'WAREHOUSE_FAILED', outcome: 'unknown' });
+  await assert.rejects(server(keys).respond(lost), { code: 'WAREHOUSE_FAILED', outcome: 'unknown' });
   assert.equal(steps[0], steps[1], 'the engine knows the work by the same step');
-  assert.equal(textOf(await server(keys).answer(keyed('answered', async () => performed('anew')))), '{"text":"anew"}');
+  assert.equal(textOf(await server(keys).respond(keyed('answered', async () => performed('anew')))), '{"text":"anew"}');
   now += 25 * hourMs;
   await keys.sweep();
-  await assert.rejects(server(keys).answer(lost), { code: 'WAREHOUSE_FAILED' });
+  await assert.rejects(server(keys).respond(lost), { code: 'WAREHOUSE_FAILED' });
   assert.notEqual(steps[2], steps[0]);
 });
 
@@ -128,8 +128,8 @@ test('only what certainly changed nothing frees the key for another request', as
     const fail = async () => {
       throw new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome });
     };
-    await assert.rejects(server().answer(keyed(outcome, fail)), { code: 'WAREHOUSE_FAILED' });
-    const again = server().answer(other(outcome));
+    await assert.rejects(server().respond(keyed(outcome, fail)), { code: 'WAREHOUSE_FAILED' });
+    const again = server().respond(other(outcome));
     if (isFree) assert.equal(textOf(await again), '{"text":"other"}');
     else await assert.rejects(again, { code: 'IDEMPOTENCY_KEY_REUSED' });
   }
@@ -139,7 +139,7 @@ test('only what certainly changed nothing frees the key for another request', as
     new Failure('STATEMENT_TIMEOUT', 'killed', {}, { outcome: 'unknown' }),
   ]) {
     const key = failure.code;
-    await assert.rejects(server().answer(keyed(key, () => Promise.reject(failure))), { code: key });
-    assert.equal(textOf(await server().answer(keyed(key, async () => performed('done')))), '{"text":"done"}');
+    await assert.rejects(server().respond(keyed(key, () => Promise.reject(failure))), { code: key });
+    assert.equal(textOf(await server().respond(keyed(key, async () => performed('done')))), '{"text":"done"}');
   }
 });

@@ -6,16 +6,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { noTrail } from '../../src/access/audit/audit_log.ts';
-import { basisOfToken, Tokens } from '../../src/access/authentication/tokens.ts';
+import { Tokens, versionOfToken } from '../../src/access/authentication/tokens.ts';
 import { Directory } from '../../src/access/authorization/directory.ts';
-import { basisOfGrant, Grants } from '../../src/access/authorization/grants.ts';
-import { basisOfUpload, FileStore } from '../../src/files/file_store.ts';
-import type { Actor, Basis } from '../../src/model/principal.ts';
+import { Grants, versionOfGrant } from '../../src/access/authorization/grants.ts';
+import { FileStore, versionOfUpload } from '../../src/files/file_store.ts';
+import type { Actor, ObjectVersion } from '../../src/model/principal.ts';
 import { QueryHistory } from '../../src/query/statements/history.ts';
-import { basisOfQuery, type QueryEntry } from '../../src/query/statements/history_entry.ts';
-import { ObjectChanged } from '../../src/standard/basis.ts';
+import { type QueryEntry, versionOfQuery } from '../../src/query/statements/history_entry.ts';
+import { ObjectChanged } from '../../src/standard/expected_version.ts';
 import { openStore, type Store } from '../../src/store/store.ts';
-import { basisOfTask } from '../../src/tasks/task.ts';
+import { versionOfTask } from '../../src/tasks/task.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-conditions-'));
@@ -37,8 +37,8 @@ after(async () => {
 
 const user = { id: 'u', name: 'ann' };
 /** Of a request that found the object in this state. */
-const expecting = (basis: Basis): Actor => ({ ...user, basis });
-const nothing = (basis: Basis): Actor => expecting({ ...basis, objectId: '', version: 0 });
+const expecting = (version: ObjectVersion): Actor => ({ ...user, expectedVersion: version });
+const nothing = (version: ObjectVersion): Actor => expecting({ ...version, objectId: '', version: 0 });
 const observe = () => undefined;
 
 test('a token that was made again is not revoked', async () => {
@@ -48,10 +48,10 @@ test('a token that was made again is not revoked', async () => {
   const first = await make();
   assert.equal(await tokens.remove(first, user), true);
   const second = await make();
-  await assert.rejects(tokens.remove(second, expecting(basisOfToken(first))), ObjectChanged);
-  await assert.rejects(tokens.remove(second, nothing(basisOfToken(first))), ObjectChanged);
+  await assert.rejects(tokens.remove(second, expecting(versionOfToken(first))), ObjectChanged);
+  await assert.rejects(tokens.remove(second, nothing(versionOfToken(first))), ObjectChanged);
   assert.equal((await tokens.find('u', 'nightly'))?.token_id, second.token_id);
-  assert.equal(await tokens.remove(second, expecting(basisOfToken(second))), true);
+  assert.equal(await tokens.remove(second, expecting(versionOfToken(second))), true);
 });
 
 test('a grant that was made again is not revoked', async () => {
@@ -66,9 +66,9 @@ test('a grant that was made again is not revoked', async () => {
   assert.equal(await grants.remove(first, user), true);
   const second = await make();
   // The directory that the request looked in may be a moment old.
-  await assert.rejects(grants.remove(first, expecting(basisOfGrant(first))), ObjectChanged);
-  assert.equal(await grants.remove(second, expecting(basisOfGrant(second))), true);
-  assert.equal(await grants.remove(second, expecting(basisOfGrant(second))), false);
+  await assert.rejects(grants.remove(first, expecting(versionOfGrant(first))), ObjectChanged);
+  assert.equal(await grants.remove(second, expecting(versionOfGrant(second))), true);
+  assert.equal(await grants.remove(second, expecting(versionOfGrant(second))), false);
 });
 
 test('a task that has begun since is not cancelled', async (t) => {
@@ -79,13 +79,13 @@ test('a task that has begun since is not cancelled', async (t) => {
   const pending = await tasks.submit({ type: 'work', principal: user, target: '/api/v2/x', request: {} });
   await tasks.start();
   while ((await tasks.get(pending.taskId))?.state !== 'running') await new Promise((done) => setTimeout(done, 5));
-  await assert.rejects(tasks.cancel(pending.taskId, expecting(basisOfTask(pending))), ObjectChanged);
-  await assert.rejects(tasks.remove(pending.taskId, expecting(basisOfTask(pending))), ObjectChanged);
+  await assert.rejects(tasks.cancel(pending.taskId, expecting(versionOfTask(pending))), ObjectChanged);
+  await assert.rejects(tasks.remove(pending.taskId, expecting(versionOfTask(pending))), ObjectChanged);
   assert.equal((await tasks.get(pending.taskId))?.state, 'running');
   resolve();
   const ended = await tasks.wait(pending.taskId, 5000);
   assert.equal(ended?.state, 'succeeded');
-  assert.equal(await tasks.remove(pending.taskId, expecting(basisOfTask(ended))), true);
+  assert.equal(await tasks.remove(pending.taskId, expecting(versionOfTask(ended))), true);
 });
 
 test('a statement that has ended since is neither cancelled nor forgotten', async () => {
@@ -99,15 +99,15 @@ test('a statement that has ended since is neither cancelled nor forgotten', asyn
     isCancelled = true;
   });
   const queued = { ...running, startedAt: null };
-  await assert.rejects(history.cancel('q', expecting(basisOfQuery(queued))), ObjectChanged);
-  await assert.rejects(history.remove('q', expecting(basisOfQuery(queued))), ObjectChanged);
+  await assert.rejects(history.cancel('q', expecting(versionOfQuery(queued))), ObjectChanged);
+  await assert.rejects(history.remove('q', expecting(versionOfQuery(queued))), ObjectChanged);
   history.end('q', { state: 'succeeded', endedAt: 2 });
-  await assert.rejects(history.cancel('q', expecting(basisOfQuery(running))), ObjectChanged);
-  await assert.rejects(history.remove('q', expecting(basisOfQuery(running))), ObjectChanged);
+  await assert.rejects(history.cancel('q', expecting(versionOfQuery(running))), ObjectChanged);
+  await assert.rejects(history.remove('q', expecting(versionOfQuery(running))), ObjectChanged);
   assert.equal(isCancelled, false);
   const ended = await history.get('q');
   assert.ok(ended);
-  assert.equal(await history.remove('q', expecting(basisOfQuery(ended))), true);
+  assert.equal(await history.remove('q', expecting(versionOfQuery(ended))), true);
 });
 
 test('an upload that is complete since, or has the id of one that is gone, is not deleted', async () => {
@@ -135,10 +135,10 @@ test('an upload that is complete since, or has the id of one that is gone, is no
   };
   const complete = await files.append(fileId, content(), { offset: 0, total: 3 });
   assert.equal(complete.state, 'ready');
-  await assert.rejects(files.remove(fileId, expecting(basisOfUpload(first))), ObjectChanged);
-  assert.equal(await files.remove(fileId, expecting(basisOfUpload(complete))), true);
+  await assert.rejects(files.remove(fileId, expecting(versionOfUpload(first))), ObjectChanged);
+  assert.equal(await files.remove(fileId, expecting(versionOfUpload(complete))), true);
   const second = await make();
-  await assert.rejects(files.remove(fileId, expecting(basisOfUpload(first))), ObjectChanged);
-  assert.equal(await files.remove(fileId, expecting(basisOfUpload(second))), true);
+  await assert.rejects(files.remove(fileId, expecting(versionOfUpload(first))), ObjectChanged);
+  assert.equal(await files.remove(fileId, expecting(versionOfUpload(second))), true);
   await files.stop();
 });

@@ -13,7 +13,7 @@ import type { Code } from '../../src/standard/codes.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { openStore } from '../../src/store/store.ts';
 
-const answer = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
+const responseWith = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
 const textOf = ({ body }: { readonly body: readonly (string | Uint8Array)[] }) => body.join('');
 
 test('a key whose change was gone on with meanwhile is answered with what it made; what may pass is tried anew', async (t) => {
@@ -32,9 +32,9 @@ test('a key whose change was gone on with meanwhile is answered with what it mad
     observe: () => undefined,
   });
   const nothing = { recover: async () => {}, rowsOf: async () => undefined };
-  const ask = (key: string, run: () => Promise<Completed['answer']>) =>
+  const ask = (key: string, run: () => Promise<Completed['response']>) =>
     // A server of its own each time: what another had under way is not known.
-    new IdempotentRequests(keys, nothing).answer({
+    new IdempotentRequests(keys, nothing).respond({
       owner: 'o',
       key,
       fingerprint: 'f',
@@ -43,9 +43,9 @@ test('a key whose change was gone on with meanwhile is answered with what it mad
       authorise: async () => {},
       run: async () => {
         const made = await run();
-        return { answer: made, stored: made };
+        return { response: made, stored: made };
       },
-      again: async (_guard, objectId) => answer(`made: ${objectId}`),
+      again: async (_guard, objectId) => responseWith(`made: ${objectId}`),
     });
   const refuse = (code: Code) => async () => {
     throw new Failure(code, 'no');
@@ -79,6 +79,6 @@ test('a key whose change was gone on with meanwhile is answered with what it mad
   ] as const) {
     await assert.rejects(ask(code, refuse(code as Code)), { code });
     if (isKept) assert.match(textOf(await ask(code, never)), /OBJECT_NOT_FOUND/);
-    else assert.equal(textOf(await ask(code, async () => answer('now'))), '{"text":"now"}');
+    else assert.equal(textOf(await ask(code, async () => responseWith('now'))), '{"text":"now"}');
   }
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Code, codes } from '../../src/standard/codes.ts';
-import { answerOfFailure } from '../../src/standard/envelope.ts';
+import { failureResponse } from '../../src/standard/envelope.ts';
 import { Failure, outcomeOf, violationsFailure, violationsMax, withOutcome } from '../../src/standard/failure.ts';
 
 const names = Object.keys(codes) as Code[];
@@ -22,7 +22,7 @@ test('every 503 says when to come back, and nothing else does', () => {
   for (const name of names) {
     const { status, retryAfterSeconds } = codes[name] as { status: number; retryAfterSeconds?: number };
     assert.equal(retryAfterSeconds !== undefined, status === 503, name);
-    const { headers } = answerOfFailure(new Failure(name, 'text', name === 'METHOD_NOT_ALLOWED' ? { allow: [] } : {}));
+    const { headers } = failureResponse(new Failure(name, 'text', name === 'METHOD_NOT_ALLOWED' ? { allow: [] } : {}));
     assert.equal(headers['Retry-After'] !== undefined, status === 503, name);
     assert.equal(headers['WWW-Authenticate'] !== undefined, status === 401, name);
     assert.equal(headers.Allow !== undefined, status === 405, name);
@@ -33,7 +33,7 @@ test('every 5xx has an outcome, its own or that of its code, and nothing else ha
   for (const name of names) {
     const { status } = codes[name];
     const shown = (failure: Failure) => {
-      const { result } = JSON.parse(answerOfFailure(failure).body.join('')) as { result: { outcome?: string } };
+      const { result } = JSON.parse(failureResponse(failure).body.join('')) as { result: { outcome?: string } };
       return result.outcome;
     };
     const result = name === 'METHOD_NOT_ALLOWED' ? { allow: [] } : {};
@@ -47,12 +47,12 @@ test('every 5xx has an outcome, its own or that of its code, and nothing else ha
 
 test('a failure may say its own time to retry, in whole seconds', () => {
   const failure = new Failure('WAREHOUSE_BUSY', 'text', {}, { retryAfterSeconds: 1.2 });
-  assert.equal(answerOfFailure(failure).headers['Retry-After'], '2');
+  assert.equal(failureResponse(failure).headers['Retry-After'], '2');
 });
 
 test('the envelope of a failure has its three keys and no more', () => {
   const failure = new Failure('SQL_INVALID', 'a "quoted" text\n', { line: 1 }, { cause: new Error('secret') });
-  const body = JSON.parse(answerOfFailure(failure).body.join('')) as object;
+  const body = JSON.parse(failureResponse(failure).body.join('')) as object;
   assert.deepEqual(body, { code: 'SQL_INVALID', message: 'a "quoted" text\n', result: { line: 1 } });
 });
 

@@ -5,9 +5,9 @@ import { crc32 } from 'node:zlib';
 import type { Selectable } from 'kysely';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
-import type { Actor, Basis, Scope } from '../../model/principal.ts';
+import type { Actor, ObjectVersion, Scope } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
-import { requireBasis } from '../../standard/basis.ts';
+import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { TokensTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
@@ -34,7 +34,7 @@ export interface NewToken {
 }
 
 /** A token never changes. */
-export const basisOfToken = ({ token_id: objectId, name }: TokenRow): Basis => ({
+export const versionOfToken = ({ token_id: objectId, name }: TokenRow): ObjectVersion => ({
   objectId,
   category: 'tokens',
   name,
@@ -141,7 +141,7 @@ export class Tokens {
   async remove(row: TokenRow, actor: Actor): Promise<boolean> {
     const { store, directory, trail } = this.#options;
     const isRemoved = await store.transaction(async (tx) => {
-      requireBasis(basisOfToken(row), actor);
+      requireExpectedVersion(versionOfToken(row), actor);
       const { numDeletedRows } = await tx.deleteFrom('tokens').where('token_id', '=', row.token_id).executeTakeFirst();
       const details = { tokenId: row.token_id, name: row.name };
       if (numDeletedRows > 0n) await trail.append(tx, actor, { outcome: '0', objectId: row.user_id, details });

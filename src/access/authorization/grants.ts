@@ -1,8 +1,8 @@
 // Creates and removes grants: in the store together with the audit event, then in the directory.
 
-import type { Actor, Basis } from '../../model/principal.ts';
+import type { Actor, ObjectVersion } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import { requireBasis } from '../../standard/basis.ts';
+import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import type { Store } from '../../store/store.ts';
 import type { Trail } from '../audit/audit_log.ts';
 import { type Directory, grantOf } from './directory.ts';
@@ -23,7 +23,7 @@ export function grantIdOf(privilege: Privilege, path: readonly string[]): string
 }
 
 /** A grant never changes; one that was revoked and created again is another grant. */
-export const basisOfGrant = ({ granteeId, grantId, createdAt }: Grant): Basis => ({
+export const versionOfGrant = ({ granteeId, grantId, createdAt }: Grant): ObjectVersion => ({
   objectId: `${granteeId}/${grantId}/${createdAt}`,
   category: 'grants',
   name: grantId,
@@ -89,7 +89,7 @@ export class Grants {
         .returningAll()
         .executeTakeFirst();
       if (!row) return false;
-      requireBasis(basisOfGrant(grantOf(row)), actor);
+      requireExpectedVersion(versionOfGrant(grantOf(row)), actor);
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details: { grantId } });
       return true;
     });

@@ -232,9 +232,9 @@ export class ServerBackups {
     }
     if (!keepFiles) {
       // The precondition of the request is checked with this change, which alters the state.
-      const principal = { ...systemActor, action: deleteBegun, basis: actor.basis };
+      const principal = { ...systemActor, action: deleteBegun, expectedVersion: actor.expectedVersion };
       await catalog.update(object, { spec: { ...object.spec, status: 'deleting' }, principal });
-      actor.basis = undefined;
+      actor.expectedVersion = undefined;
       const target = await this.#open(backupId, to);
       try {
         await target.remove(serverManifestPath(backupId));

@@ -5,7 +5,7 @@ import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Change, EngineWarehouse } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { Observe } from '../../observe/observations.ts';
-import { ObjectChanged } from '../../standard/basis.ts';
+import { ObjectChanged } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';

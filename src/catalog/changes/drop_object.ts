@@ -2,11 +2,11 @@
 // transaction deletes the rows or retains them for an undrop.
 import { newId } from '../../model/ids.ts';
 import type { Actor } from '../../model/principal.ts';
-import { ObjectChanged, requireBasis } from '../../standard/basis.ts';
+import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import { visible } from '../../store/migrations/migrate.ts';
 import type { CatalogObject, DropRequest } from '../object.ts';
-import { basisOfRow, type ObjectRow } from '../object_rows.ts';
+import { type ObjectRow, versionOfRow } from '../object_rows.ts';
 import {
   Blocked,
   type CatalogContext,
@@ -70,7 +70,7 @@ async function begin(
   const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
   if (busy.length > 0) throw new Blocked(busy);
   if (row.name !== object.name) throw new ObjectChanged(row.id);
-  requireBasis(basisOfRow(row), request.principal);
+  requireExpectedVersion(versionOfRow(row), request.principal);
   if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
   const limit = isDamaged ? 0 : blockersMax;
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit });

@@ -5,13 +5,13 @@ import type { Change, ChangeCost, WorkOptions } from '../../engines/engine.ts';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';
-import { ObjectChanged, requireBasis } from '../../standard/basis.ts';
 import type { Code } from '../../standard/codes.ts';
+import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import { visible } from '../../store/migrations/migrate.ts';
 import { HandedBack, RetryableError } from '../../tasks/task.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from '../object.ts';
-import { basisOfRow, type ObjectRow, objectColumns } from '../object_rows.ts';
+import { type ObjectRow, objectColumns, versionOfRow } from '../object_rows.ts';
 import {
   alreadyExists,
   Blocked,
@@ -115,7 +115,7 @@ async function begin(
   byTask: boolean,
 ): Promise<Begun> {
   const row = await requireCurrentRow(context, tx, object, request.expectedVersion);
-  requireBasis(basisOfRow(row), request.principal);
+  requireExpectedVersion(versionOfRow(row), request.principal);
   const chain = await requireReadyChain(context, tx, { ...object, name: row.name });
   const next = nextRow(row, request);
   const { change, warehouse } = request;

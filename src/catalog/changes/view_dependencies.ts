@@ -2,7 +2,7 @@
 // renamed. Dependencies are stored by id. Those of a dropped view remain as they were and have no effect.
 
 import type { ViewSource } from '../../engines/views.ts';
-import { ObjectChanged } from '../../standard/basis.ts';
+import { ObjectChanged } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ViewSourcesTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';

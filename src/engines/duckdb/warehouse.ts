@@ -184,10 +184,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
   parseCreateView = (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
     this.#call('readView', { ...toWireStatement(statement), database: statement.database }, analysisTimeoutMs);
-  analyze = async (statement: Statement, turn: AdmissionRequest) => {
+  analyze = async (statement: Statement, request: AdmissionRequest) => {
     const wireStatement = toWireStatement(statement);
     const objects = await this.#call('namedObjects', wireStatement, shortTimeoutMs);
-    const options = { turn, timeoutMs: analysisTimeoutMs };
+    const options = { request, timeoutMs: analysisTimeoutMs };
     try {
       return await this.#withoutEffects(this.#analysis.call('bind', { statement: wireStatement, objects }, options));
     } catch (error) {
@@ -256,19 +256,19 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return count;
   }
 
-  inferTable = (work: Operations['inferTable'][0], turn: AdmissionRequest) => {
+  inferTable = (work: Operations['inferTable'][0], request: AdmissionRequest) => {
     const timeoutMs = work.isWhole ? changeTimeoutMs : shortTimeoutMs;
-    return this.#withoutEffects(this.#analysis.call('inferTable', work, { turn, timeoutMs }));
+    return this.#withoutEffects(this.#analysis.call('inferTable', work, { request, timeoutMs }));
   };
 
   rowsLoadedByStep = (catalog: Operations['rowsLoadedByStep'][0]['catalog'], step: string) =>
     this.#call('rowsLoadedByStep', { catalog, step }, shortTimeoutMs);
 
-  async load(work: FileLoad, { progress, ...turn }: WorkOptions & AdmissionRequest): Promise<FileLoadResult> {
-    const plan = await this.#planLoad(work, turn);
+  async load(work: FileLoad, { progress, ...request }: WorkOptions & AdmissionRequest): Promise<FileLoadResult> {
+    const plan = await this.#planLoad(work, request);
     if ('repeated' in plan) return plan;
     try {
-      return await this.#call('load', { work, plan }, changeTimeoutMs, turn.signal, progress);
+      return await this.#call('load', { work, plan }, changeTimeoutMs, request.signal, progress);
     } finally {
       // The load may still have been committed, if the process ended before it could report that.
       this.#markChanged(tableNameOf(work.table));
@@ -276,9 +276,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   /** Returns the result instead if there is nothing to plan: the load was done before, and its file may have been removed since. */
-  async #planLoad(work: FileLoad, turn: AdmissionRequest): Promise<LoadPlan | FileLoadResult> {
+  async #planLoad(work: FileLoad, request: AdmissionRequest): Promise<LoadPlan | FileLoadResult> {
     try {
-      const options = { turn, timeoutMs: changeTimeoutMs };
+      const options = { request, timeoutMs: changeTimeoutMs };
       return await this.#withoutEffects(this.#analysis.call('planLoad', work, options));
     } catch (error) {
       const isOnce = !work.dryRun && work.errorsMax === 0;
@@ -360,8 +360,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   #parse<K extends OperationName>(operation: K, argument: Operations[K][0]): Promise<Operations[K][1]> {
-    const turn = { principal: definitionsPrincipal, signal: new AbortController().signal };
-    return this.#withoutEffects(this.#analysis.call(operation, argument, { turn, timeoutMs: analysisTimeoutMs }));
+    const request = { principal: definitionsPrincipal, signal: new AbortController().signal };
+    return this.#withoutEffects(this.#analysis.call(operation, argument, { request, timeoutMs: analysisTimeoutMs }));
   }
 
   /** Marks failures as not applied: a process without files cannot change anything. */

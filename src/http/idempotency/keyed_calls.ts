@@ -5,7 +5,7 @@ import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Granted, Guard } from '../../model/principal.ts';
 import { type Accepted, isMutation, type Outcome } from '../../standard/endpoint.ts';
-import type { Answer } from '../../standard/envelope.ts';
+import type { ApiResponse } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Route } from '../../standard/paths.ts';
 import type { CallFailures } from '../call_failures.ts';
@@ -44,7 +44,7 @@ export interface CallSteps {
 
 export interface PreparedCall {
   readonly run: () => Promise<Outcome>;
-  readonly answerOf: (outcome: Outcome) => Answer;
+  readonly successResponse: (outcome: Outcome) => ApiResponse;
 }
 
 interface KeyedCall<Context> {
@@ -68,7 +68,7 @@ export class KeyedCalls<Context> {
   }
 
   /** Applies the request once, however often it is sent. */
-  async answer({ incoming, route, call, key, query, steps }: KeyedCall<Context>): Promise<Answer> {
+  async respond({ incoming, route, call, key, query, steps }: KeyedCall<Context>): Promise<ApiResponse> {
     const { authorizer } = this.#options.access;
     const { principal } = call;
     const granted = authorizer.record(principal);
@@ -77,7 +77,7 @@ export class KeyedCalls<Context> {
     const body = await steps.body().catch((error) => Promise.reject(refusal ?? error));
     const [path = ''] = (incoming.url as string).split('?', 1);
     const fingerprint = await fingerprintOf({ method: incoming.method as string, path, route, query, body });
-    const { run, answerOf } = await steps.prepare(body);
+    const { run, successResponse } = await steps.prepare(body);
     const keyed = {
       owner: principal.id,
       key,
@@ -91,15 +91,15 @@ export class KeyedCalls<Context> {
       run: async (guard: Guard) => {
         if (refusal !== undefined) throw refusal;
         call.actor.guard = guard;
-        return completedOf(await run(), route, answerOf);
+        return completedOf(await run(), route, successResponse);
       },
       again: async (guard: Guard, objectId: string | undefined) => {
         call.actor.guard = guard;
-        return answerOf(await this.#reconstruct(route, call, objectId, resultingName(route, body)));
+        return successResponse(await this.#reconstruct(route, call, objectId, resultingName(route, body)));
       },
     };
     try {
-      return await this.#replays.answer(keyed);
+      return await this.#replays.respond(keyed);
     } catch (error) {
       if (error instanceof Failure && error.code === 'IDEMPOTENCY_KEY_REUSED') throw refusal ?? error;
       // An earlier attempt with the key may have been applied.
@@ -153,14 +153,14 @@ export class KeyedCalls<Context> {
 function completedOf<Context>(
   outcome: Outcome,
   { endpoint }: Route<Context>,
-  answerOf: (outcome: Outcome) => Answer,
+  successResponse: (outcome: Outcome) => ApiResponse,
 ): Completed {
-  const answer = answerOf(outcome);
-  if (outcome.outcome === 'listed') return { answer, stored: undefined };
-  if (outcome.outcome !== 'done') return { answer, stored: answer };
+  const response = successResponse(outcome);
+  if (outcome.outcome === 'listed') return { response, stored: undefined };
+  if (outcome.outcome !== 'done') return { response, stored: response };
   const { stored = isMutation(endpoint) ? outcome.result : null } = outcome;
-  if (stored === null) return { answer, stored: undefined };
-  return { answer, stored: answerOf({ outcome: 'done', result: stored }) };
+  if (stored === null) return { response, stored: undefined };
+  return { response, stored: successResponse({ outcome: 'done', result: stored }) };
 }
 
 /** The name of the object after the request, as far as the request determines it. */

@@ -14,14 +14,14 @@ import {
 import type { AppliedWrite, Granted, Guard } from '../../model/principal.ts';
 import { type Code, codes, type SuccessStatus } from '../../standard/codes.ts';
 import { acceptsIdempotencyKey, type Endpoint } from '../../standard/endpoint.ts';
-import { type Answer, answerOfFailure } from '../../standard/envelope.ts';
+import { type ApiResponse, failureResponse } from '../../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
 import { idempotencyKeyHeader } from '../request_headers.ts';
 
 /** A completed request: its response, and the one stored for retries; undefined: a retry runs again. */
 export interface Completed {
-  readonly answer: Answer;
-  readonly stored: Answer | undefined;
+  readonly response: ApiResponse;
+  readonly stored: ApiResponse | undefined;
 }
 
 /** A request with an idempotency key and the functions that run it. */
@@ -37,7 +37,7 @@ export interface KeyedRequest {
   readonly authorise: (granted: readonly Granted[]) => Promise<void>;
   readonly run: (guard: Guard) => Promise<Completed>;
   /** Builds the response to an applied change whose response was lost. */
-  readonly again: (guard: Guard, objectId: string | undefined) => Promise<Answer>;
+  readonly again: (guard: Guard, objectId: string | undefined) => Promise<ApiResponse>;
 }
 
 /** The effects of earlier attempts in the catalog and in the engines. */
@@ -81,7 +81,7 @@ export class IdempotentRequests {
     this.#earlier = earlier;
   }
 
-  async answer(keyed: KeyedRequest): Promise<Answer> {
+  async respond(keyed: KeyedRequest): Promise<ApiResponse> {
     const { owner, key, fingerprint } = keyed;
     const id = `${owner} ${key}`;
     for (let running = this.#running.get(id); running; running = this.#running.get(id)) {
@@ -103,18 +103,18 @@ export class IdempotentRequests {
     return this.#keys.isKnown(owner, key);
   }
 
-  async #attempt(keyed: KeyedRequest): Promise<Answer> {
+  async #attempt(keyed: KeyedRequest): Promise<ApiResponse> {
     const begun: Begun = await this.#keys.begin(keyed.owner, keyed.key, keyed.fingerprint);
     if (begun.kind === 'answered') {
       await keyed.authorise(begun.granted);
-      return storedReply(begun.answer);
+      return storedReply(begun.response);
     }
     const guard: Guard = { ...begun.guard, granted: keyed.granted };
     if (begun.kind === 'done') return this.#confirm(keyed, guard, begun.made);
     return begun.isRetry ? this.#resume(keyed, guard) : this.#first(keyed, guard);
   }
 
-  async #first(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
+  async #first(keyed: KeyedRequest, guard: Guard): Promise<ApiResponse> {
     try {
       return await this.#perform(keyed, guard);
     } catch (error) {
@@ -127,14 +127,14 @@ export class IdempotentRequests {
   }
 
   /** An attempt after one with an unknown outcome: confirms its effect, or applies the request. */
-  async #resume(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
+  async #resume(keyed: KeyedRequest, guard: Guard): Promise<ApiResponse> {
     await this.#earlier.recover(guard.keyId);
     const made = await this.#keys.completedChange(guard);
     if (made) return this.#confirm(keyed, guard, made);
     const applied = await this.#appliedBefore(keyed, guard);
     try {
-      const answer = await this.#perform(keyed, applied ? { ...guard, applied } : guard);
-      return applied ? markReplayed(answer) : answer;
+      const response = await this.#perform(keyed, applied ? { ...guard, applied } : guard);
+      return applied ? markReplayed(response) : response;
     } catch (error) {
       // Another server may be completing the change, which can be the reason for this failure.
       const late = await this.#doneSince(guard, isRefusal(error) ? recoveryMs : 0);
@@ -145,13 +145,13 @@ export class IdempotentRequests {
     }
   }
 
-  async #perform(keyed: KeyedRequest, guard: Guard): Promise<Answer> {
-    const { answer, stored } = await keyed.run(guard);
+  async #perform(keyed: KeyedRequest, guard: Guard): Promise<ApiResponse> {
+    const { response, stored } = await keyed.run(guard);
     if (stored) await this.#store(keyed, guard, stored);
-    return answer;
+    return response;
   }
 
-  async #confirm(keyed: KeyedRequest, guard: Guard, { objectId, granted }: CompletedChange): Promise<Answer> {
+  async #confirm(keyed: KeyedRequest, guard: Guard, { objectId, granted }: CompletedChange): Promise<ApiResponse> {
     await keyed.authorise(granted);
     return markReplayed(await keyed.again(guard, objectId));
   }
@@ -176,14 +176,14 @@ export class IdempotentRequests {
   async #storeRefusal(keyed: KeyedRequest, guard: Guard, failure: Failure): Promise<void> {
     const { code } = failure;
     const stored = quotingRows.has(code) ? new Failure(code, codes[code].meaning) : failure;
-    await this.#store(keyed, guard, answerOfFailure(stored));
+    await this.#store(keyed, guard, failureResponse(stored));
   }
 
   /** If storing fails, a retry reconstructs the response. */
-  async #store(keyed: KeyedRequest, guard: Guard, answer: Answer): Promise<void> {
-    const body = withoutSecrets(textOf(answer), keyed.secretFields);
-    const { Location: location, ETag: etag } = answer.headers;
-    const stored = { status: answer.status, location, etag, body };
+  async #store(keyed: KeyedRequest, guard: Guard, response: ApiResponse): Promise<void> {
+    const body = withoutSecrets(textOf(response), keyed.secretFields);
+    const { Location: location, ETag: etag } = response.headers;
+    const stored = { status: response.status, location, etag, body };
     await this.#keys.storeResponse(guard, stored).catch(() => undefined);
   }
 }
@@ -196,7 +196,7 @@ function isRefusal(error: unknown): error is Failure {
   return status < 500 && status !== 401 && status !== 403;
 }
 
-function storedReply({ status, location, etag, body }: StoredResponse): Answer {
+function storedReply({ status, location, etag, body }: StoredResponse): ApiResponse {
   const headers = {
     ...replayHeader,
     ...(location === undefined ? {} : { Location: location }),
@@ -205,7 +205,7 @@ function storedReply({ status, location, etag, body }: StoredResponse): Answer {
   return { status: status as SuccessStatus, headers, body: [body] };
 }
 
-function textOf({ body }: Answer): string {
+function textOf({ body }: ApiResponse): string {
   return body.map((piece) => (typeof piece === 'string' ? piece : Buffer.from(piece).toString())).join('');
 }
 
@@ -216,4 +216,7 @@ function withoutSecrets(body: string, fields: readonly string[]): string {
   return JSON.stringify(envelope);
 }
 
-const markReplayed = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...replayHeader } });
+const markReplayed = (response: ApiResponse): ApiResponse => ({
+  ...response,
+  headers: { ...response.headers, ...replayHeader },
+});

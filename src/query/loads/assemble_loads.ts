@@ -4,14 +4,14 @@ import type { FileStore } from '../../files/file_store.ts';
 import { type LoadParts, LoadPipeline } from './load_pipeline.ts';
 import { type LoadFileOptions, LoadFiles } from './load_sources.ts';
 import { Loads } from './loads.ts';
-import { type Definitions, NewTableLoads } from './new_table_loads.ts';
+import { type DefinitionConversions, NewTableLoads } from './new_table_loads.ts';
 
 type Options = Omit<LoadParts, 'files' | 'fileStore'> & {
   readonly catalog: Catalog;
   readonly loading: Omit<LoadFileOptions, 'spoolDirectory' | 'files'>;
   readonly spoolDirectory: string;
   readonly files: FileStore;
-  readonly definitions: Definitions;
+  readonly definitions: DefinitionConversions;
 };
 
 export function assembleLoads({ loading, spoolDirectory, files, ...parts }: Options) {

@@ -246,13 +246,17 @@ export class LoadPipeline {
   async #admitted<T>(
     warehouse: string,
     table: string,
-    turn: AdmissionRequest,
+    admission: AdmissionRequest,
     work: (engine: EngineWarehouse) => Promise<T>,
   ): Promise<T> {
     const { warehouses } = this.#parts;
     if ((await warehouses.availableBackends(warehouse)) === 0)
       throw new Failure('REPLICAS_UNAVAILABLE', `table ${table} has no available replica`, { tables: [table] });
-    return warehouses.admit(warehouse, { principal: turn.principal, signal: turn.signal, isTask: true }, work);
+    return warehouses.admit(
+      warehouse,
+      { principal: admission.principal, signal: admission.signal, isTask: true },
+      work,
+    );
   }
 
   /** Builds the result; stores the file of rejected rows first. */

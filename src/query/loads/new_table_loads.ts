@@ -66,7 +66,7 @@ export interface NewTableRequest extends NewTableInput, FileRequest {
 }
 
 /** Conversions of table definitions, supplied by the category of tables. */
-export interface Definitions {
+export interface DefinitionConversions {
   /** Throws INVALID_PARAMETER. */
   readonly specOf: (input: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine) => TableSpec;
   /** The definition in the form of a request body. */
@@ -85,7 +85,7 @@ export interface Parts {
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
   readonly pipeline: LoadPipeline;
-  readonly definitions: Definitions;
+  readonly definitions: DefinitionConversions;
 }
 
 export class NewTableLoads {

@@ -3,9 +3,9 @@
 import type { Kysely } from 'kysely';
 import type { Actor } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
-import { requireBasis } from '../../standard/basis.ts';
+import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import type { QueriesTable, Schema } from '../../store/schema.ts';
-import { basisOfQuery, type QueryEntry, type QueryState } from './history_entry.ts';
+import { type QueryEntry, type QueryState, versionOfQuery } from './history_entry.ts';
 import { matchesFilter, type QueryFilter, toConditions } from './history_search.ts';
 
 export type { QueryEntry } from './history_entry.ts';
@@ -72,7 +72,7 @@ export class QueryHistory {
   async cancel(queryId: string, actor: Actor): Promise<QueryEntry | undefined> {
     if (!this.#cancel(queryId, actor)) {
       const ended = await this.get(queryId);
-      if (ended) requireBasis(basisOfQuery(ended), actor);
+      if (ended) requireExpectedVersion(versionOfQuery(ended), actor);
     }
     return this.get(queryId);
   }
@@ -81,7 +81,7 @@ export class QueryHistory {
   #cancel(queryId: string, actor: Actor): boolean {
     const running = this.#running.get(queryId);
     if (!running) return false;
-    requireBasis(basisOfQuery(running.entry), actor);
+    requireExpectedVersion(versionOfQuery(running.entry), actor);
     running.cancel();
     return true;
   }
@@ -124,7 +124,7 @@ export class QueryHistory {
     if (this.#cancel(queryId, actor)) return true;
     const ended = await this.get(queryId);
     if (!ended) return false;
-    requireBasis(basisOfQuery(ended), actor);
+    requireExpectedVersion(versionOfQuery(ended), actor);
     const { numDeletedRows } = await this.#options.db
       .deleteFrom('queries')
       .where('query_id', '=', queryId)

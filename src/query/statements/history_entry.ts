@@ -1,5 +1,5 @@
 // One entry of the statement history.
-import type { Basis } from '../../model/principal.ts';
+import type { ObjectVersion } from '../../model/principal.ts';
 
 export type QueryState = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled';
 
@@ -28,7 +28,7 @@ export interface QueryEntry {
   readonly plan: string | null;
 }
 
-export const basisOfQuery = ({ queryId, startedAt, endedAt }: QueryEntry): Basis => ({
+export const versionOfQuery = ({ queryId, startedAt, endedAt }: QueryEntry): ObjectVersion => ({
   objectId: queryId,
   category: 'queries',
   name: queryId,

@@ -75,7 +75,7 @@ interface Run {
   readonly resultPath: string;
 }
 
-type PrincipalTurn = Pick<Caller, 'principal' | 'signal'>;
+type Requester = Pick<Caller, 'principal' | 'signal'>;
 
 /** Codes of an engine's errors about binding: their messages may reveal which objects exist. */
 const bindingCodes: ReadonlySet<Code> = new Set<Code>([
@@ -135,17 +135,17 @@ export class Queries {
     let sources: ResultSources = [];
     const lifecycle = new QueryLifecycle(this.#options, submitted, abort);
     try {
-      const turn = { ...turnOf(caller), signal: controller.signal };
+      const admission = { ...toAdmissionRequest(caller), signal: controller.signal };
       const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
       warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
-      const result = await warehouses.admit(warehouse, turn, async (engine, queuedMs, spec) => {
+      const result = await warehouses.admit(warehouse, admission, async (engine, queuedMs, spec) => {
         lifecycle.begin(queuedMs);
         const work = () =>
           this.#withAuthorisedAnalysis(
             engine,
             statement,
             warehouse,
-            turn,
+            admission,
             request.only,
             async (analysis, readSources) => {
               sources = readSources;
@@ -348,11 +348,11 @@ export class Queries {
     engine: EngineWarehouse,
     statement: Statement,
     warehouse: string,
-    turn: PrincipalTurn,
+    requester: Requester,
     expected: ExpectedStatement | undefined,
     work: (analysis: StatementAnalysis, sources: ResultSources) => Promise<T>,
   ): Promise<T> {
-    const { principal } = turn;
+    const { principal } = requester;
     const key = JSON.stringify([
       warehouse,
       statement.catalog.id,
@@ -368,7 +368,7 @@ export class Queries {
         const wasCached = cached !== undefined;
         if (!cached) {
           cached = {
-            analysis: await this.#analyze(engine, statement, turn),
+            analysis: await this.#analyze(engine, statement, requester),
             version: '',
             authorised: new WeakSet(),
             sources: [],
@@ -422,16 +422,16 @@ export class Queries {
   }
 
   /** Engine messages about names are returned only to callers who may see those objects; other callers get one uniform refusal. */
-  async #analyze(engine: EngineWarehouse, statement: Statement, turn: PrincipalTurn): Promise<StatementAnalysis> {
+  async #analyze(engine: EngineWarehouse, statement: Statement, requester: Requester): Promise<StatementAnalysis> {
     try {
-      return await engine.analyze(statement, turn);
+      return await engine.analyze(statement, requester);
     } catch (error) {
       if (!(error instanceof Failure) || !bindingCodes.has(error.code) || syntaxErrorPattern.test(error.message))
         throw error;
       const names = () => engine.tableNamesIn(statement.sql);
       // A name may be missing only because a change of the object was interrupted.
       this.#options.catalog.requireNoOpenChange(names(), true);
-      if (!(await this.#options.names.areVisibleTo(turn.principal, statement, names))) throw hiddenObject();
+      if (!(await this.#options.names.areVisibleTo(requester.principal, statement, names))) throw hiddenObject();
       await this.#requireNotRenamed(statement, names());
       throw error;
     }
@@ -475,4 +475,8 @@ function toSubmitted(request: QueryRequest, caller: RunCaller, queryId: string, 
   return { queryId, sql, warehouse, catalog, database, submittedBy, owner, taskId: caller.taskId ?? null };
 }
 
-const turnOf = ({ principal, caller, taskId }: RunCaller) => ({ principal, caller, isTask: taskId !== undefined });
+const toAdmissionRequest = ({ principal, caller, taskId }: RunCaller) => ({
+  principal,
+  caller,
+  isTask: taskId !== undefined,
+});

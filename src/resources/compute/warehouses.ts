@@ -8,8 +8,8 @@ import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.t
 import type { WarehouseCondition } from '../../engines/warehouses.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../../model/records.ts';
-import { Failure } from '../../standard/failure.ts';
-import { defined, describe, dottedNames, invalid, shownDescription } from '../records/fields.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { defined, describe, dottedNames, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -122,7 +122,7 @@ export const warehouses = implement(warehousesApi, {
     const { name, owner, comment, properties, engine: asked, ...limits } = body;
     const names = context.warehouses.engineNames();
     const [engine = ''] = asked === undefined ? names : [asked];
-    if (!names.includes(engine)) throw invalid('/engine', 'engine', `is not one of ${dottedNames(names)}`);
+    if (!names.includes(engine)) throw invalidParameter('/engine', 'engine', `is not one of ${dottedNames(names)}`);
     const spec = describe({ ...warehouseSpec(engine, context), ...defined(limits) }, defined({ comment, properties }));
     const { actor: principal } = context.call;
     const { object, created: made } = await context.catalog.create({

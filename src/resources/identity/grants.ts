@@ -10,15 +10,14 @@ import {
   grantPath,
   objectIdsOf,
 } from '../../access/authorization/grant_scopes.ts';
-import { basisOfGrant, grantIdOf } from '../../access/authorization/grants.ts';
+import { grantIdOf, versionOfGrant } from '../../access/authorization/grants.ts';
 import type { BodyOf } from '../../api/handlers.ts';
 import { roleGrantsApi, userGrantsApi } from '../../api/identity/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { type Segment, segmentsOfUri, uriOf } from '../../standard/paths.ts';
-import { basisOf } from '../../standard/record_version.ts';
-import { invalid } from '../records/fields.ts';
+import { objectVersion } from '../../standard/record_version.ts';
 import { type Context, created, deleted, done, found, implement, segment } from '../records/handler_context.ts';
 import { type Page, pageOf, searchWith } from '../records/search.ts';
 
@@ -76,7 +75,7 @@ interface Target {
 function targetOf(on: string, pointer: string): Target {
   const names = on.split('/');
   const [start, api, version, first] = names;
-  const fault = (message: string) => invalid(pointer, 'uri', message);
+  const fault = (message: string) => invalidParameter(pointer, 'uri', message);
   if (start !== '' || api !== 'api' || !/^v\d+$/.test(version ?? '') || names.slice(3).includes(''))
     throw fault('is not a URI of this service, such as /api/v2/catalogs/default');
   if (first === undefined) return { category: globalScope, path: [] };
@@ -146,7 +145,7 @@ export async function scopesOf(scopes: readonly { privilege: Privilege; on: stri
     const permission = { privilege, on: 'object', orWithin: true } as const;
     if (target.path.length > 0) await context.access.authorizer.authorize(context.call.principal, permission, target);
     const path = await idsOf(target, context);
-    if (!path) throw invalid(`/scopes/${i}/on`, 'exists', `names nothing: ${JSON.stringify(on)}`);
+    if (!path) throw invalidParameter(`/scopes/${i}/on`, 'exists', `names nothing: ${JSON.stringify(on)}`);
     found.push({ privilege, path });
   }
   return found;
@@ -168,7 +167,7 @@ async function record(grant: Grant, grantee: readonly Segment[], context: Contex
     updatedBy: createdBy,
     version: 1,
     uri,
-    [basisOf]: basisOfGrant(grant),
+    [objectVersion]: versionOfGrant(grant),
   };
 }
 
@@ -268,10 +267,10 @@ const handlers = {
     context.call.permitted = true;
     const { id } = await granteeOf(segments, context);
     const ids = await idsOf(target, context);
-    if (!ids) throw invalid('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
+    if (!ids) throw invalidParameter('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
     const grantId = grantIdOf(privilege, ids);
     if (name !== undefined && name !== grantId)
-      throw invalid('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
+      throw invalidParameter('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
     const outcome = await context.grants.create(id, privilege, ids, context.call.actor);
     if (!outcome) throw missing(grantId);
     if (!outcome.created && ifExists === 'fail') {

@@ -2,8 +2,9 @@
 
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
 import { type ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, invalid, shownDescription } from '../records/fields.ts';
+import { defined, describe, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -68,15 +69,15 @@ function specOf(before: ProviderSpec, change: Change): ProviderSpec {
 /** Who maps a claim to a role puts whom it likes into it; who lets visitors become users makes users. */
 async function check(spec: ProviderSpec, id: string | undefined, context: Context): Promise<void> {
   const fault = context.identityProviders.fault(spec, id);
-  if (fault) throw invalid(fault.pointer, 'provider', fault.message);
+  if (fault) throw invalidParameter(fault.pointer, 'provider', fault.message);
   if (spec.algorithms.some((name) => name.startsWith('HS')) && !spec.hasClientSecret)
-    throw invalid('/clientSecret', 'required', 'is needed for the HS* algorithms');
+    throw invalidParameter('/clientSecret', 'required', 'is needed for the HS* algorithms');
   if (spec.createUsers) await requireOnCollection('create', 'users', context);
   for (const role of new Set(Object.values(spec.roleMapping)))
     await requirePrivilege('grant', [segment('roles', role)], context);
   for (const [claim, role] of Object.entries(spec.roleMapping))
     if (!context.directory.roleNamed(role))
-      throw invalid(`/roleMapping/${claim}`, 'exists', `names no role: ${JSON.stringify(role)}`);
+      throw invalidParameter(`/roleMapping/${claim}`, 'exists', `names no role: ${JSON.stringify(role)}`);
 }
 
 const nothing: ProviderSpec = {

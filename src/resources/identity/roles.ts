@@ -4,7 +4,8 @@ import type { RoleSpec } from '../../access/authorization/directory_types.ts';
 import type { RecordOf, SegmentsOf } from '../../api/handlers.ts';
 import { membersMax, rolesApi } from '../../api/identity/roles.ts';
 import { ready } from '../../api/states.ts';
-import { describe, invalid, requirePrincipalName, shownDescription } from '../records/fields.ts';
+import { invalidParameter } from '../../standard/failure.ts';
+import { describe, requirePrincipalName, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -62,7 +63,7 @@ async function setMembers(
 ): Promise<RecordOf<typeof rolesApi>> {
   const [object] = await context.catalog.require(path);
   const members = change(new Set(context.directory.membersOf(object.id)));
-  if (members.size > membersMax) throw invalid('/members', 'maxItems', `would be more than ${membersMax}`);
+  if (members.size > membersMax) throw invalidParameter('/members', 'maxItems', `would be more than ${membersMax}`);
   const changed = await context.catalog.update(object, {
     principal: context.call.actor,
     inTransaction: (tx) => writeMembers(tx, object.id, members),

@@ -1,16 +1,15 @@
 // Tokens: secrets of a user that programs carry. The secret is shown once, when the token is made.
 
-import { basisOfToken, type TokenRow } from '../../access/authentication/tokens.ts';
+import { type TokenRow, versionOfToken } from '../../access/authentication/tokens.ts';
 import type { ParentSegmentsOf } from '../../api/handlers.ts';
 import { tokensApi } from '../../api/identity/tokens.ts';
 import { dayMs } from '../../model/durations.ts';
 import { nameFault } from '../../model/names.ts';
 import { parseScopes } from '../../model/principal.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { basisOf } from '../../standard/record_version.ts';
+import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
-import { invalid } from '../records/fields.ts';
 import { type Context, created, deleted, found, implement, listed, segment } from '../records/handler_context.ts';
 import { pageOf } from '../records/search.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
@@ -46,7 +45,7 @@ async function record(row: TokenRow, user: UserPath[0], context: Context) {
     updatedBy: row.created_by,
     version: 1,
     uri: uriOf(context.call.version, [user, segment('tokens', row.name)]),
-    [basisOf]: basisOfToken(row),
+    [objectVersion]: versionOfToken(row),
   };
 }
 
@@ -56,9 +55,9 @@ function expiryOf(asked: string | null | undefined): number | undefined {
   if (asked === undefined) return now + lifetimeMsDefault;
   if (asked === null) return undefined;
   const at = Date.parse(asked);
-  if (Number.isNaN(at)) throw invalid('/expiresAt', 'format', 'must be a time such as 2026-12-31T00:00:00Z');
-  if (at <= now) throw invalid('/expiresAt', 'future', 'is past');
-  if (at > now + lifetimeMsMax) throw invalid('/expiresAt', 'maximum', 'is more than ten years away');
+  if (Number.isNaN(at)) throw invalidParameter('/expiresAt', 'format', 'must be a time such as 2026-12-31T00:00:00Z');
+  if (at <= now) throw invalidParameter('/expiresAt', 'future', 'is past');
+  if (at > now + lifetimeMsMax) throw invalidParameter('/expiresAt', 'maximum', 'is more than ten years away');
   return at;
 }
 

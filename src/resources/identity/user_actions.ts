@@ -2,8 +2,8 @@
 import { rootUserId } from '../../access/authorization/directory_types.ts';
 import type { Handlers } from '../../api/handlers.ts';
 import type { usersApi } from '../../api/identity/users.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { invalid } from '../records/fields.ts';
 import { type Context, done, listedAs, render, segment } from '../records/handler_context.ts';
 import { grantFields, uriOfIds } from './grants.ts';
 import { hashOf, requireOwnUser, setSpec, shownUser } from './user_record.ts';
@@ -40,7 +40,7 @@ export const userActions: Pick<
     context.failedLogins.beginAttempt(actor.address ?? '', object.name);
     if (!(await context.passwords.check(object.spec.passwordHash, currentPassword))) {
       context.failedLogins.recordFailure(actor.address ?? '', object.name);
-      throw invalid('/currentPassword', 'password', 'is not the password of the user');
+      throw invalidParameter('/currentPassword', 'password', 'is not the password of the user');
     }
     const passwordHash = await hashOf(newPassword, object.name, context);
     const changed = await setSpec(object, { ...object.spec, passwordHash }, context);

@@ -5,9 +5,9 @@ import type { PropertiesPatch } from '../../api/fields.ts';
 import type { Identity } from '../../api/identity/user_fields.ts';
 import type { usersApi } from '../../api/identity/users.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, invalid, shownDescription } from '../records/fields.ts';
+import { defined, describe, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -62,13 +62,14 @@ export async function specOf(before: UserSpec, change: SpecChange, name: string,
 
 export async function hashOf(password: string, name: string, context: Context): Promise<string> {
   const fault = context.passwords.fault(password, name);
-  if (fault !== undefined) throw invalid('/password', 'password', fault);
+  if (fault !== undefined) throw invalidParameter('/password', 'password', fault);
   return context.passwords.hash(password);
 }
 
 async function identityOf({ provider, subject }: Static<typeof Identity>, context: Context) {
   const [object] = (await context.catalog.find([segment('identity_providers', provider)])) ?? [];
-  if (!object) throw invalid('/identity/provider', 'exists', `names no identity provider: ${JSON.stringify(provider)}`);
+  if (!object)
+    throw invalidParameter('/identity/provider', 'exists', `names no identity provider: ${JSON.stringify(provider)}`);
   return { providerId: object.id, subject };
 }
 
@@ -76,7 +77,7 @@ async function identityOf({ provider, subject }: Static<typeof Identity>, contex
 export function requireFreeIdentity(spec: UserSpec, userId: string | undefined, context: Context): void {
   const { identity } = spec;
   const other = identity && context.directory.userOfIdentity(identity.providerId, identity.subject);
-  if (other && other.id !== userId) throw invalid('/identity', 'unique', 'is another user already');
+  if (other && other.id !== userId) throw invalidParameter('/identity', 'unique', 'is another user already');
 }
 
 /** The first user is changed by itself alone, and keeps its name and its way in. */

@@ -3,9 +3,9 @@
 import { catalogsApi, defaultCatalogName, defaultWarehouseName } from '../../api/namespaces/catalogs.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec } from '../../model/records.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { sqlHandlers } from '../queries/sql_actions.ts';
-import { describe, invalid, shownDescription } from '../records/fields.ts';
+import { describe, shownDescription } from '../records/fields.ts';
 import {
   type Context,
   commonFields,
@@ -68,7 +68,7 @@ export const catalogs = implement(catalogsApi, {
     const { name, warehouse = defaultWarehouseName } = body;
     await requirePrivilege('use', [segment('warehouses', warehouse)], context);
     if (!(await context.catalog.find([segment('warehouses', warehouse)]))) {
-      throw invalid('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
+      throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
     }
     await requireUsableName(name, warehouse, context);
     const { object, created: made } = await context.catalog.create<CatalogSpec>({

@@ -8,8 +8,8 @@ import { type CatalogObject, type ChainOf, isOf, type ObjectOf, type ViewSourceN
 import type { ViewSource } from '../../engines/views.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ViewColumn, ViewSpec } from '../../model/records.ts';
-import { Failure } from '../../standard/failure.ts';
-import { describe, invalid } from '../records/fields.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { describe } from '../records/fields.ts';
 import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
 
 type ViewPath = SegmentsOf<typeof viewsApi>;
@@ -79,13 +79,17 @@ async function readBody(body: CreateViewBody, [root, database]: ViewParents, con
   const parsed = (await context.warehouses.use(root.spec.warehouse)).parseCreateView(body.sql);
   const mismatch = (what: string, said: string | undefined, is: string | undefined) => {
     if (said !== undefined && is !== undefined && said !== is)
-      throw invalid('/sql', 'name', `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`);
+      throw invalidParameter(
+        '/sql',
+        'name',
+        `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`,
+      );
   };
   mismatch('catalog', parsed?.catalog, root.name);
   mismatch('database', parsed?.database, database.name);
   mismatch('view', parsed?.view, body.name);
   const name = body.name ?? parsed?.view;
-  if (name === undefined) throw invalid('/name', 'required', 'is required');
+  if (name === undefined) throw invalidParameter('/name', 'required', 'is required');
   return { name, sql: parsed?.sql ?? body.sql };
 }
 

@@ -3,12 +3,12 @@ import { queriesApi } from '../../api/queries/queries.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { type QueryEntry, sqlCharactersMax } from '../../query/statements/history.ts';
-import { basisOfQuery } from '../../query/statements/history_entry.ts';
+import { versionOfQuery } from '../../query/statements/history_entry.ts';
 import type { QueryFilter } from '../../query/statements/history_search.ts';
 import type { QueryRequest } from '../../query/statements/queries.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { basisOf } from '../../standard/record_version.ts';
+import { objectVersion } from '../../standard/record_version.ts';
 import { defined, timeOf } from '../records/fields.ts';
 import {
   type Context,
@@ -26,7 +26,7 @@ const time = (ms: number | null) => (ms === null ? null : new Date(ms).toISOStri
 function record(entry: QueryEntry, context: Context) {
   const { queryId, sql, kind, state, warehouse, catalog, database, elapsedMs, queuedMs, rowCount, resultBytes } = entry;
   const submittedAt = new Date(entry.submittedAt).toISOString();
-  const basis = basisOfQuery(entry);
+  const version = versionOfQuery(entry);
   return {
     queryId,
     sql,
@@ -47,9 +47,9 @@ function record(entry: QueryEntry, context: Context) {
     createdBy: entry.submittedBy,
     updatedAt: time(entry.endedAt ?? entry.startedAt) ?? submittedAt,
     updatedBy: entry.submittedBy,
-    version: basis.version,
+    version: version.version,
     uri: uriOf(context.call.version, [segment('queries', queryId)]),
-    [basisOf]: basis,
+    [objectVersion]: version,
   };
 }
 

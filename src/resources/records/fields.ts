@@ -32,7 +32,7 @@ function mergedProperties(before: Properties | undefined, change: PropertiesPatc
   const merged = mergedMap(before ?? {}, change);
   const count = Object.keys(merged).length;
   if (count > propertiesMax)
-    throw invalid('/properties', 'maxProperties', `would be ${count}; at most ${propertiesMax}`);
+    throw invalidParameter('/properties', 'maxProperties', `would be ${count}; at most ${propertiesMax}`);
   return merged;
 }
 
@@ -77,14 +77,10 @@ export function requirePrincipalName(name: string): void {
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
 }
 
-export function invalid(pointer: string, rule: string, message: string): Failure {
-  return invalidParameter(pointer, rule, message);
-}
-
 /** Milliseconds since 1970. Throws INVALID_PARAMETER. */
 export function timeOf(text: string | undefined, pointer: string): number | undefined {
   if (text === undefined) return undefined;
   const at = Date.parse(text);
-  if (Number.isNaN(at)) throw invalid(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
+  if (Number.isNaN(at)) throw invalidParameter(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
   return at;
 }

@@ -17,7 +17,7 @@ import type { FileStore } from '../../files/file_store.ts';
 import type { Call } from '../../http/request_pipeline.ts';
 import type { NewTableSubmit } from '../../jobs/load_database.ts';
 import type { LoadSubmit } from '../../jobs/load_table.ts';
-import type { Basis } from '../../model/principal.ts';
+import type { ObjectVersion } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Exports } from '../../query/exports/exports.ts';
 import { rejectsLifetimeMs } from '../../query/loads/load_pipeline.ts';
@@ -30,15 +30,15 @@ import type { Queries } from '../../query/statements/queries.ts';
 import type { QuerySubmitter } from '../../query/statements/query_submission.ts';
 import type { Accepted, Category, Created, Deleted, Done, Found, Listed, Updated } from '../../standard/endpoint.ts';
 import { JsonText, ReadyRecord, type RecordBody } from '../../standard/envelope.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
-import { basisOf } from '../../standard/record_version.ts';
+import { objectVersion } from '../../standard/record_version.ts';
 import type { CheckCall } from '../../tasks/schedule.ts';
 import type { Schedules } from '../../tasks/schedules.ts';
-import { basisOfTask, type TaskRecord } from '../../tasks/task.ts';
+import { type TaskRecord, versionOfTask } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { Webhooks } from '../../tasks/webhooks.ts';
-import { invalid, last } from './fields.ts';
+import { last } from './fields.ts';
 import { withInUseErrors } from './in_use_by_views.ts';
 import { redactedRequest } from './request_redaction.ts';
 
@@ -146,7 +146,7 @@ export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'cal
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
   const request = redactedRequest(task);
-  const basis = basisOfTask(task);
+  const version = versionOfTask(task);
   const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
   const fileId =
     typeof result === 'object' && result !== null && 'rejectsFileId' in result ? result.rejectsFileId : undefined;
@@ -162,14 +162,14 @@ export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'cal
     createdBy: submittedBy,
     updatedAt: endedAt ?? startedAt ?? submittedAt,
     updatedBy: submittedBy,
-    version: basis.version,
+    version: version.version,
     uri,
     cancelUri: `${uri}/cancel`,
-    [basisOf]: basis,
+    [objectVersion]: version,
   };
 }
 
-export const basisOfObject = ({ id: objectId, category, name, version }: CatalogObject): Basis => ({
+export const versionOfObject = ({ id: objectId, category, name, version }: CatalogObject): ObjectVersion => ({
   objectId,
   category,
   name,
@@ -179,7 +179,7 @@ export const basisOfObject = ({ id: objectId, category, name, version }: Catalog
 /** The fields that every record ends with (rest-standard B4). */
 export function commonFields(object: CatalogObject, uri: string) {
   const { createdAt, createdBy, updatedAt, updatedBy, version } = object;
-  return { createdAt, createdBy, updatedAt, updatedBy, version, uri, [basisOf]: basisOfObject(object) };
+  return { createdAt, createdBy, updatedAt, updatedBy, version, uri, [objectVersion]: versionOfObject(object) };
 }
 
 /** How a category shows its objects. `chain` is the object and its parents, root first. */
@@ -343,7 +343,8 @@ export function userNamed(name: string, pointer: string, context: Context): stri
     user &&
     (user.id === principal.id ||
       context.access.authorizer.isAllowedOn(principal, 'read', 'users', [{ id: user.id, owner: '' }]));
-  if (!seen) throw invalid(pointer, 'exists', `names no user that the caller may see: ${JSON.stringify(name)}`);
+  if (!seen)
+    throw invalidParameter(pointer, 'exists', `names no user that the caller may see: ${JSON.stringify(name)}`);
   return user.id;
 }
 

@@ -2,10 +2,9 @@
 // For every endpoint that makes tasks, be it only sometimes.
 
 import { waitSecondsDefault } from '../../api/task_fields.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
 import type { Notify, Priority, TaskRequest } from '../../tasks/task.ts';
-import { invalid } from './fields.ts';
 import type { Context } from './handler_context.ts';
 
 export interface TaskBody {
@@ -25,7 +24,7 @@ export async function taskOptions(body: TaskBody, context: Context, within = '')
   if (notify) checkNotify(notify, context, within);
   for (const [i, taskId] of after.entries())
     if (!(await mayRead(taskId, context)))
-      throw invalid(
+      throw invalidParameter(
         `${within}/after/${i}`,
         'exists',
         `names no task that the caller may read: ${JSON.stringify(taskId)}`,
@@ -50,7 +49,7 @@ export function waitSecondsOf(
   if (after === undefined || after.length === 0) return waitSeconds ?? waitSecondsDefault;
   if (!waitSeconds) return 0;
   const message = 'is 0 where there is `after`: what waits for others is a task at once';
-  throw invalid(`${within}/waitSeconds`, 'after', message);
+  throw invalidParameter(`${within}/waitSeconds`, 'after', message);
 }
 
 /**
@@ -80,7 +79,7 @@ export function checkNotify(notify: Notify, context: Context, within = ''): void
     context.webhooks.check(notify);
   } catch (error) {
     if (error instanceof Failure && error.code === 'INVALID_PARAMETER')
-      throw invalid(`${within}/notify/url`, 'url', `is not acceptable: ${error.message}`);
+      throw invalidParameter(`${within}/notify/url`, 'url', `is not acceptable: ${error.message}`);
     throw error;
   }
 }

@@ -14,9 +14,9 @@ import type {
 } from '../../catalog/object.ts';
 import type { SpecOf } from '../../catalog/specs.ts';
 import type { Accepted, Deleted, Done, Listed } from '../../standard/endpoint.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { invalid, last } from './fields.ts';
+import { last } from './fields.ts';
 import {
   accepted,
   type Context,
@@ -190,7 +190,7 @@ async function requireDropped<K extends string>(
 ): Promise<DroppedObject<SpecOf<K>>> {
   const asked = id ?? name;
   if (asked === undefined || (id !== undefined && name !== undefined))
-    throw invalid('/name', 'either', 'or /id says what is to come back, and not both');
+    throw invalidParameter('/name', 'either', 'or /id says what is to come back, and not both');
   const by = id === undefined ? { name: asked } : { id };
   const found = await context.catalog.findDropped(parents.at(-1)?.id ?? null, category, by);
   const dropped = found.find(({ object }) => mayUndrop(context, category, parents, object));

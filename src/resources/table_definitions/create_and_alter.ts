@@ -10,10 +10,10 @@ import type { Change, TableRef } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType, widens } from '../../model/types.ts';
-import { Failure, type Violation } from '../../standard/failure.ts';
+import { Failure, invalidParameter, type Violation } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, dottedNames, invalid, patched } from '../records/fields.ts';
+import { defined, describe, dottedNames, patched } from '../records/fields.ts';
 import { type Context, newOwner, ownerId, segment } from '../records/handler_context.ts';
 import type { TaskOptions } from '../records/task_fields.ts';
 import {
@@ -96,16 +96,20 @@ async function readDefinition(body: CreateTableBody, [root, database]: ParentCha
   const { warehouse } = root.spec;
   const engine = await context.warehouses.engineOf(warehouse);
   if (body.sql !== undefined && body.columns !== undefined)
-    throw invalid('/columns', 'exclusive', 'is given by `sql` already');
+    throw invalidParameter('/columns', 'exclusive', 'is given by `sql` already');
   if (body.sql === undefined) {
-    if (body.columns === undefined) throw invalid('/columns', 'required', 'is required, or `sql`');
-    if (body.name === undefined) throw invalid('/name', 'required', 'is required');
+    if (body.columns === undefined) throw invalidParameter('/columns', 'required', 'is required, or `sql`');
+    if (body.name === undefined) throw invalidParameter('/name', 'required', 'is required');
     return { name: body.name, definition: tableSpec({ ...body, columns: body.columns }, engine) };
   }
   const parsed = await (await context.warehouses.use(warehouse)).parseCreateTable(body.sql);
   const mismatch = (what: string, said: string | undefined, is: string | undefined) => {
     if (said !== undefined && is !== undefined && said !== is) {
-      throw invalid('/sql', 'name', `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`);
+      throw invalidParameter(
+        '/sql',
+        'name',
+        `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`,
+      );
     }
   };
   mismatch('catalog', parsed.catalog, root.name);
@@ -211,7 +215,7 @@ export async function changeTable(
   const next = await nextSpec(change, table, warehouse, context);
   const engineChange = engineChangeOf(change, chain, next, context);
   if (!engineChange && options.after?.length)
-    throw invalid('/after', 'task', 'is for what a task does; this change is one of the record alone');
+    throw invalidParameter('/after', 'task', 'is for what a task does; this change is one of the record alone');
   if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
     await checkDefaults(next.columns, table.spec.columns, await context.warehouses.use(warehouse));
   }

@@ -4,12 +4,12 @@ import type { ColumnBody, NewTableDefinition } from '../../api/tables/table_fiel
 import type { Engine } from '../../engines/engine.ts';
 import type { ColumnDefinition, TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
-import type { Definitions, NewTableInput } from '../../query/loads/new_table_loads.ts';
+import type { DefinitionConversions, NewTableInput } from '../../query/loads/new_table_loads.ts';
 import { Failure, violationsOf } from '../../standard/failure.ts';
 import { defined, describe } from '../records/fields.ts';
 import { bodyOf, definitionOf, tableSpec } from './table_definition.ts';
 
-export const newTableDefinitions: Definitions = { specOf, bodyOf, definitionOf };
+export const newTableDefinitions: DefinitionConversions = { specOf, bodyOf, definitionOf };
 
 /** Throws INVALID_PARAMETER; DATA_INVALID where a column of the file, of which nothing was said, cannot be one of a table. */
 function specOf(asked: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine): TableSpec {

@@ -4,14 +4,12 @@ import type { ObjectOf } from '../../catalog/object.ts';
 import { compareNames } from '../../model/names.ts';
 import type { ColumnSpec } from '../../model/records.ts';
 import { formatType, parseType, TypeSyntaxError } from '../../model/types.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { basisOf } from '../../standard/record_version.ts';
+import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
-import { invalid } from '../records/fields.ts';
 import {
   accepted,
-  basisOfObject,
   type Context,
   created,
   deleted,
@@ -22,6 +20,7 @@ import {
   requireTask,
   segment,
   updated,
+  versionOfObject,
 } from '../records/handler_context.ts';
 import { engineStateOf } from '../records/states.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
@@ -41,7 +40,7 @@ function record(column: ColumnSpec, index: number, table: Table, path: TablePath
   };
   const uri = uriOf(version, [...path, segment('columns', column.name)]);
   const shown = { ...columnFields(column, index, table.spec), ...engineStateOf(table) };
-  return { ...shown, ...history, uri, [basisOf]: basisOfObject(table) };
+  return { ...shown, ...history, uri, [objectVersion]: versionOfObject(table) };
 }
 
 async function require(path: TablePath, context: Context): Promise<Table> {
@@ -82,7 +81,7 @@ function canonicalType(text: string): string {
   try {
     return formatType(parseType(text));
   } catch (error) {
-    if (error instanceof TypeSyntaxError) throw invalid('/type', 'type', error.message);
+    if (error instanceof TypeSyntaxError) throw invalidParameter('/type', 'type', error.message);
     throw error;
   }
 }

@@ -6,9 +6,9 @@ import { createFilledTableTask, type FillRequest } from '../../jobs/create_fille
 import type { TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { describe, invalid } from '../records/fields.ts';
+import { describe } from '../records/fields.ts';
 import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
 import {
   splitTaskOptions,
@@ -53,8 +53,8 @@ export async function createFromQuery(
   const { asSelect, name } = body;
   const waitSeconds = waitSecondsOf(asSelect, '/asSelect');
   for (const other of ['columns', 'sql'] as const)
-    if (body[other] !== undefined) throw invalid(`/${other}`, 'exclusive', 'is given by `asSelect` already');
-  if (name === undefined) throw invalid('/name', 'required', 'is required');
+    if (body[other] !== undefined) throw invalidParameter(`/${other}`, 'exclusive', 'is given by `asSelect` already');
+  if (name === undefined) throw invalidParameter('/name', 'required', 'is required');
   const chain = await context.catalog.require(parents);
   const parameters = asSelect.parameters;
   const request = {

@@ -5,9 +5,8 @@ import type { SegmentsOf } from '../../api/handlers.ts';
 import type { tablesApi } from '../../api/tables/tables.ts';
 import type { BuiltStatement, StatementParameters, TableWrite } from '../../engines/engine.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { invalid } from '../records/fields.ts';
 import {
   accepted,
   type Context,
@@ -96,7 +95,7 @@ export const tableWrites: Writes = {
     written(segments, body, context, (chain) => {
       body.columns?.forEach((column, i) => {
         requireColumn(column, `/columns/${i}`, chain);
-        if (body.columns?.indexOf(column) !== i) throw invalid(`/columns/${i}`, 'unique', 'stands twice');
+        if (body.columns?.indexOf(column) !== i) throw invalidParameter(`/columns/${i}`, 'unique', 'stands twice');
       });
       return {
         kind: 'insert',
@@ -111,7 +110,7 @@ const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
 function requireColumn(name: string, pointer: string, [, , { spec }]: TableChain): void {
   if (!spec.columns.some((column) => column.name === name))
-    throw invalid(pointer, 'column', `is no column of the table: ${JSON.stringify(name)}`);
+    throw invalidParameter(pointer, 'column', `is no column of the table: ${JSON.stringify(name)}`);
 }
 
 /** The engine counts lines of the statement that it made; the caller knows those of his body. */

@@ -5,11 +5,12 @@ import { changeFields, missedRunsDefault, type QueryField } from '../../api/task
 import type { schedulesApi } from '../../api/tasks/schedules.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { CronFault } from '../../tasks/cron.ts';
 import type { ScheduleSecrets, ScheduleSpec } from '../../tasks/schedule.ts';
-import { defined, describe, invalid, shownDescription } from '../records/fields.ts';
+import { defined, describe, shownDescription } from '../records/fields.ts';
 import { type Context, commonFields, ownerName, type RenderOf, segment } from '../records/handler_context.ts';
 import { enabledStateOf } from '../records/states.ts';
 import { checkNotify } from '../records/task_fields.ts';
@@ -69,7 +70,7 @@ export function changed(
   context: Context,
 ): Changed {
   const { comment, properties, query, request, notify, ...rest } = change;
-  if (query && request) throw invalid('/request', 'exclusive', 'says what it does, or `query` does; not both');
+  if (query && request) throw invalidParameter('/request', 'exclusive', 'says what it does, or `query` does; not both');
   if (notify) checkNotify(notify, context);
   const asked = request && context.checkCall(request);
   const isConfirmed = query || request || notify !== undefined || change.disabled === false;
@@ -95,10 +96,10 @@ function requireTimes(spec: ScheduleSpec, context: Context): void {
   try {
     if (context.schedules.hasAnyOccurrence(spec)) return;
   } catch (error) {
-    if (error instanceof CronFault) throw invalid(`/${error.field}`, 'time', error.message);
+    if (error instanceof CronFault) throw invalidParameter(`/${error.field}`, 'time', error.message);
     throw error;
   }
-  throw invalid('/cron', 'time', 'names a time that never comes');
+  throw invalidParameter('/cron', 'time', 'names a time that never comes');
 }
 
 const shownOf = ({ url, secret }: { readonly url: string; readonly secret?: string }) => ({

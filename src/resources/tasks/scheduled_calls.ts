@@ -5,13 +5,12 @@ import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
 import { authorizationTarget } from '../../http/route_metadata.ts';
 import { type Category, type Endpoint, inputOfGet } from '../../standard/endpoint.ts';
-import { Failure, violationsFailure, violationsOf } from '../../standard/failure.ts';
+import { Failure, invalidParameter, violationsFailure, violationsOf } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
 import { withoutWriteOnly } from '../../standard/write_only.ts';
 import type { CheckCall, ScheduledCall, SubmitCall } from '../../tasks/schedule.ts';
 import { Schedules, type SchedulesOptions } from '../../tasks/schedules.ts';
-import { invalid } from '../records/fields.ts';
 import type { Context, Services } from '../records/handler_context.ts';
 
 /** Said by the schedule, or not at all. */
@@ -33,10 +32,14 @@ class ScheduledCalls {
   readonly check: CheckCall = ({ on, action, body = {} }) => {
     for (const field of fieldsOfRun)
       if (Object.hasOwn(body, field))
-        throw invalid(`/request/body/${field}`, 'ofRun', 'is of the run and not of the request: the schedule says it');
+        throw invalidParameter(
+          `/request/body/${field}`,
+          'ofRun',
+          'is of the run and not of the request: the schedule says it',
+        );
     const { endpoint } = this.#route(on, action);
     if (endpoint.bodyRequired && Object.keys(body).length === 0)
-      throw invalid('/request/body', 'required', `is required by the action ${action}`);
+      throw invalidParameter('/request/body', 'required', `is required by the action ${action}`);
     try {
       this.#checked(endpoint, body);
     } catch (error) {
@@ -79,7 +82,7 @@ class ScheduledCalls {
   /** Throws INVALID_PARAMETER. */
   #route(on: string, action: string): Route<Context> {
     this.#routes ??= new Routes(this.#categories);
-    const fault = () => invalid('/request/on', 'action', `names nothing that has the action ${action}`);
+    const fault = () => invalidParameter('/request/on', 'action', `names nothing that has the action ${action}`);
     let route: Route<Context>;
     try {
       route = this.#routes.resolve('POST', `${on}/${action}`);

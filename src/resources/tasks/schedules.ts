@@ -2,7 +2,7 @@
 // exports.
 
 import { schedulesApi } from '../../api/tasks/schedules.ts';
-import { invalid } from '../records/fields.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import { type Context, deleted, implement, newOwner, ownerId, render, updated } from '../records/handler_context.ts';
 import { findByName } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
@@ -16,7 +16,7 @@ export const schedules = implement(schedulesApi, {
   get: standing.get,
   create: async ({ body, ifExists }, context) => {
     const { name, owner, ...change } = body;
-    if (!change.query && !change.request) throw invalid('/query', 'required', 'or /request says what it does');
+    if (!change.query && !change.request) throw invalidParameter('/query', 'required', 'or /request says what it does');
     const { spec, secrets } = changed(nothing, {}, change, context);
     const { object, created: made } = await context.catalog.create({
       parent: null,

@@ -9,10 +9,9 @@ import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogRef, Change } from '../../engines/engine.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { invalid } from '../records/fields.ts';
 import { accepted, type Context, requirePrivilege, requireTask, segment } from '../records/handler_context.ts';
 import { taskOptions } from '../records/task_fields.ts';
 import { storeFolderOf } from './object_store_fields.ts';
@@ -55,7 +54,7 @@ export const restoreCatalog = (
     const { name, warehouse = defaultWarehouse } = body;
     await requirePrivilege('use', [segment('warehouses', warehouse)], context);
     if (!(await context.catalog.find([segment('warehouses', warehouse)])))
-      throw invalid('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
+      throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
     const of = (id: string) => ({ catalog: { id, name } });
     return submitted(body, context, {
       category: 'catalogs',

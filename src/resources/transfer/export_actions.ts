@@ -6,8 +6,8 @@ import { parquetCompressions, textCompressions } from '../../model/export_format
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { ExportTarget } from '../../query/exports/export_targets.ts';
 import type { ExportRequest } from '../../query/exports/exports.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
-import { invalid } from '../records/fields.ts';
 import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
 import { taskOptions } from '../records/task_fields.ts';
 import { storeFolderOf } from './object_store_fields.ts';
@@ -30,7 +30,8 @@ export const exportTable: SharedHandlers<typeof exportTableApi, Context, TablePa
     const chain = await context.catalog.require(segments);
     const known = new Set(chain[2].spec.columns.map(({ name }) => name));
     body.columns?.forEach((column, i) => {
-      if (!known.has(column)) throw invalid(`/columns/${i}`, 'exists', `names no column: ${JSON.stringify(column)}`);
+      if (!known.has(column))
+        throw invalidParameter(`/columns/${i}`, 'exists', `names no column: ${JSON.stringify(column)}`);
     });
     const columns = body.columns?.map(quoted).join(', ') ?? '*';
     const sql = `SELECT ${columns} FROM ${chain.map(({ name }) => quoted(name)).join('.')}`;
@@ -85,7 +86,7 @@ function targetOf({ s3 }: NonNullable<Body['to']> = {}): {
 
 /** Throws INVALID_PARAMETER for an option of another format. */
 function formatOf({ format: kind, compression, csv, arrowLayout, numbers }: Body): ExportFormat {
-  const wrongFormat = (pointer: string) => invalid(pointer, 'format', `is not for the format ${kind}`);
+  const wrongFormat = (pointer: string) => invalidParameter(pointer, 'format', `is not for the format ${kind}`);
   if (csv !== undefined && kind !== 'csv') throw wrongFormat('/csv');
   if (arrowLayout !== undefined && kind !== 'arrow') throw wrongFormat('/arrowLayout');
   if (compression !== undefined && kind === 'arrow') throw wrongFormat('/compression');

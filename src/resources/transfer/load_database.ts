@@ -7,11 +7,10 @@ import { loadDatabaseTask } from '../../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../../model/types.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { NewTableInput, NewTableRequest } from '../../query/loads/new_table_loads.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import type { TaskRecord, TaskRequest } from '../../tasks/task.ts';
-import { invalid } from '../records/fields.ts';
 import { accepted, type Context, done, requireTask, segment } from '../records/handler_context.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 import { tableRequest } from '../table_definitions/create_and_alter.ts';
@@ -59,14 +58,15 @@ type Body = BodyOf<(typeof loadDatabaseApi)['load']>;
 function askedOf(body: Body): Omit<NewTableInput, 'source'> {
   const { table, inferOnly, dryRun, columns, types } = body;
   if (table !== undefined) checkName(table);
-  else if (!inferOnly) throw invalid('/table', 'required', 'is required');
-  if (inferOnly && dryRun) throw invalid('/dryRun', 'exclusive', 'is not taken with `inferOnly`, which does less');
+  else if (!inferOnly) throw invalidParameter('/table', 'required', 'is required');
+  if (inferOnly && dryRun)
+    throw invalidParameter('/dryRun', 'exclusive', 'is not taken with `inferOnly`, which does less');
   if (body.waitSeconds !== undefined && !inferOnly)
-    throw invalid('/waitSeconds', 'inferOnly', 'is for `inferOnly`: a load is a task at once');
-  if (columns && types) throw invalid('/types', 'exclusive', 'is not taken with `columns`, which have types');
+    throw invalidParameter('/waitSeconds', 'inferOnly', 'is for `inferOnly`: a load is a task at once');
+  if (columns && types) throw invalidParameter('/types', 'exclusive', 'is not taken with `columns`, which have types');
   columns?.forEach(({ type, defaultValue }, i) => {
     if (type === undefined && defaultValue !== undefined && defaultValue !== null)
-      throw invalid(`/columns/${i}/type`, 'required', 'is required where there is a default');
+      throw invalidParameter(`/columns/${i}/type`, 'required', 'is required where there is a default');
   });
   for (const [name, type] of Object.entries(types ?? {})) requireType(`/types/${pointerPart(name)}`, type);
   const { format, compression, csv, errorsMax, label: labelled, inferFrom } = body;
@@ -94,7 +94,7 @@ function requireType(pointer: string, type: string): void {
     parseType(type);
   } catch (error) {
     if (!(error instanceof TypeSyntaxError)) throw error;
-    throw invalid(pointer, 'type', error.message);
+    throw invalidParameter(pointer, 'type', error.message);
   }
 }
 

@@ -2,8 +2,8 @@
 import type { Source } from '../../api/transfer/load_fields.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { LoadSource } from '../../query/loads/load_sources.ts';
+import { invalidParameter } from '../../standard/failure.ts';
 import type { Static } from '../../standard/type.ts';
-import { invalid } from '../records/fields.ts';
 import { storePlace } from './object_store_fields.ts';
 
 export function splitSource({ s3: from, ...source }: Static<typeof Source>): {
@@ -13,7 +13,7 @@ export function splitSource({ s3: from, ...source }: Static<typeof Source>): {
   if (!from) return { source, credentials: undefined };
   const { accessKeyId, secretAccessKey, sessionToken, ...place } = from;
   if ((accessKeyId === undefined) !== (secretAccessKey === undefined))
-    throw invalid('/source/s3', 'credentials', 'has `accessKeyId` and `secretAccessKey`, or neither');
+    throw invalidParameter('/source/s3', 'credentials', 'has `accessKeyId` and `secretAccessKey`, or neither');
   const s3 = storePlace(place);
   if (accessKeyId === undefined || secretAccessKey === undefined) return { source: { s3 }, credentials: undefined };
   return { source: { s3 }, credentials: { accessKeyId, secretAccessKey, sessionToken } };

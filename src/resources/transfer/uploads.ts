@@ -1,12 +1,12 @@
 // Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
 import { uploadsApi, uuid } from '../../api/transfer/uploads.ts';
-import { basisOfUpload, type StoredFile } from '../../files/file_store.ts';
+import { type StoredFile, versionOfUpload } from '../../files/file_store.ts';
 import { fileNotFound } from '../../files/parts.ts';
 import { dayMs } from '../../model/durations.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { basisOf } from '../../standard/record_version.ts';
-import { defined, invalid } from '../records/fields.ts';
+import { objectVersion } from '../../standard/record_version.ts';
+import { defined } from '../records/fields.ts';
 import {
   type Context,
   created,
@@ -28,7 +28,7 @@ const time = (ms: number) => new Date(ms).toISOString();
 
 function record(file: StoredFile, context: Context) {
   const { fileId, name, state, bytes, receivedBytes, sha256, createdBy } = file;
-  const basis = basisOfUpload(file);
+  const version = versionOfUpload(file);
   return {
     uploadId: fileId,
     name,
@@ -42,9 +42,9 @@ function record(file: StoredFile, context: Context) {
     createdBy,
     updatedAt: time(file.updatedAt),
     updatedBy: createdBy,
-    version: basis.version,
+    version: version.version,
     uri: uriOf(context.call.version, [segment('uploads', fileId)]),
-    [basisOf]: basis,
+    [objectVersion]: version,
   };
 }
 
@@ -111,7 +111,7 @@ export const uploads = implement(uploadsApi, {
     const { principal, actor } = context.call;
     const { uploadId, name = 'upload', bytes, sha256 } = body;
     if (uploadId !== undefined && !isUuid.test(uploadId))
-      throw invalid('/uploadId', 'pattern', 'must be a UUID in lower case');
+      throw invalidParameter('/uploadId', 'pattern', 'must be a UUID in lower case');
     const { file, created: isNew } = await context.files.create(
       {
         fileId: uploadId,

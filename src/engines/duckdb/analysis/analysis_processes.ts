@@ -96,15 +96,15 @@ export class AnalysisProcesses {
   call<K extends OperationName>(
     operation: K,
     argument: Operations[K][0],
-    { turn, timeoutMs }: { readonly turn: AdmissionRequest; readonly timeoutMs: number },
+    { request, timeoutMs }: { readonly request: AdmissionRequest; readonly timeoutMs: number },
   ): Promise<Operations[K][1]> {
     const isReader = fileOperations.has(operation);
     const admission = isReader ? this.#readerAdmission : this.#admission;
     const limits = isReader ? this.#readerLimits : this.#limits;
-    return admission.run(limits, turn, async (queuedMs) => {
-      const process = await this.#acquire(isReader, turn.signal, limits.queueWaitMs - queuedMs);
+    return admission.run(limits, request, async (queuedMs) => {
+      const process = await this.#acquire(isReader, request.signal, limits.queueWaitMs - queuedMs);
       try {
-        return await process.call(operation, argument, { timeoutMs, signal: turn.signal });
+        return await process.call(operation, argument, { timeoutMs, signal: request.signal });
       } finally {
         this.#release(process);
       }

@@ -124,7 +124,7 @@ export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
     status: () => engine.status(),
     cost: (change) => engine.cost(change),
     forget: (catalog, steps) => engine.forget(catalog, steps),
-    analyze: (statement, turn) => engine.analyze(statement, turn),
+    analyze: (statement, request) => engine.analyze(statement, request),
     tableNamesIn: (sql) => engine.tableNamesIn(sql),
     describe: (statement) => engine.describe(statement),
     readView: (statement) => engine.readView(statement),
@@ -145,7 +145,7 @@ export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
     execute: (statement, options) =>
       locks.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
     recordStep: (resultPath, step) => engine.recordStep(resultPath, step),
-    inferTable: (work, turn) => engine.inferTable(work, turn),
+    inferTable: (work, request) => engine.inferTable(work, request),
     rowsLoadedByStep: (catalog, step) => engine.rowsLoadedByStep(catalog, step),
     load: (work, options) => {
       const { catalog, database, table } = work.table;

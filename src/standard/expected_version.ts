@@ -1,5 +1,5 @@
 // The state that a conditional request expects of an object, checked in the transaction that changes it (rest-standard B4).
-import type { Actor, Basis } from '../model/principal.ts';
+import type { Actor, ObjectVersion } from '../model/principal.ts';
 import { Failure } from './failure.ts';
 
 /** The object has changed since it was read. The caller reads it again and retries (see `Catalog.retrying`). */
@@ -14,12 +14,12 @@ export class ObjectChanged extends Failure {
 }
 
 /** Throws ObjectChanged; the precondition is then checked against the current state and the change is retried. */
-export function requireBasis(current: Basis, actor: Actor): void {
-  const { basis } = actor;
-  if (basis === undefined) return;
-  if (current.objectId === basis.objectId) {
-    if (current.version !== basis.version) throw new ObjectChanged();
+export function requireExpectedVersion(current: ObjectVersion, actor: Actor): void {
+  const { expectedVersion: expected } = actor;
+  if (expected === undefined) return;
+  if (current.objectId === expected.objectId) {
+    if (current.version !== expected.version) throw new ObjectChanged();
     // A request may change its object in several steps.
-    actor.basis = undefined;
-  } else if (current.category === basis.category && current.name === basis.name) throw new ObjectChanged();
+    actor.expectedVersion = undefined;
+  } else if (current.category === expected.category && current.name === expected.name) throw new ObjectChanged();
 }
