@@ -1,4 +1,5 @@
-// The places that the metadata store records backups in, for a command that restores a catalog from one of them while no server runs.
+// The backup targets that are recorded in the metadata store, for a command that restores a catalog from one of them while no
+// server runs.
 import { stat } from 'node:fs/promises';
 import { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, openObjectStore } from '../outbound/object_store.ts';
@@ -14,13 +15,13 @@ import { ObjectStoreTarget } from './targets/object_store_target.ts';
 
 export interface RecordedTarget {
   readonly to: TargetRequest;
-  /** A backup of the server in it, under whose id its credentials are stored. */
+  /** A server backup in this target: its id identifies the stored credentials. */
   readonly backupId?: string | undefined;
 }
 
 /**
- * Each place once: those with backups of the server, and the directories with backups of the catalog, as long as their tasks are retained.
- * The credentials of an object store are not stored once a backup of a catalog has ended.
+ * Each target once: those with backups of the server, and the directories with backups of the catalog, as long as their tasks are
+ * retained. The credentials of an object store are deleted once a backup of a catalog has ended.
  */
 export async function listRecordedTargets(store: Store, catalogId: string): Promise<RecordedTarget[]> {
   const places = new Map<string, RecordedTarget>();
@@ -30,7 +31,7 @@ export async function listRecordedTargets(store: Store, catalogId: string): Prom
   return [...places.values()];
 }
 
-/** The newest backup last. */
+/** The newest backup comes last. */
 async function serverBackupPlaces({ db }: Store): Promise<RecordedTarget[]> {
   const rows = await db.selectFrom('objects').select('spec').where('category', '=', serverBackupsCategory).execute();
   const ready = rows.map(({ spec }) => JSON.parse(spec) as ServerBackupSpec).filter(({ status }) => status === 'ready');
@@ -50,7 +51,7 @@ async function catalogBackupPlaces({ db }: Store, catalogId: string): Promise<Ta
     .map(({ to }) => to);
 }
 
-/** Opens a recorded place for an operator, whose machine it is: in any directory, on any host. To be closed. Throws a Failure. */
+/** Opens a recorded target for an operator, without restrictions on directories and hosts. The caller must close it. Throws a Failure. */
 export async function openRecordedTarget(
   to: TargetRequest,
   credentials: ObjectStoreCredentials | undefined,

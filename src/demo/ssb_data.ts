@@ -166,8 +166,8 @@ function dateRow(index: number): SsbValue[] {
 
 const DATE_KEYS: readonly number[] = Array.from({ length: DATES_COUNT }, (_, index) => dateRow(index)[0] as number);
 
-// An order has 1 to 7 lines, each number equally often. Dealing them as shuffled sets of 1..7 keeps the mean at exactly
-// 4 and tells where every order starts without counting those before it.
+// An order has 1 to 7 lines, each number equally often. Dealing them as shuffled sets of 1..7 keeps the mean at exactly 4, and
+// shows where every order starts without counting the lines before it.
 const LINES_PER_ORDER_MAX = 7;
 const LINES_PER_BLOCK = 28;
 const ORDERED_DAYS = DATES_COUNT - 151; // the last order is of 1998-08-02, so that every commit date is in `dates`
@@ -203,7 +203,7 @@ interface KeyRanges {
 
 const ORD_TOTAL_PRICE = 10; // position of lo_ordtotalprice
 
-/** Appends the lines of one order; its total is that of the lines that the table has, also where the table ends in it. */
+/** Appends the lines of one order; its total is that of the lines in the table, even if the table ends within the order. */
 function pushOrder(rows: SsbValue[][], order: number, firstLine: number, lines: number, ranges: KeyRanges): void {
   const orderRandom = rowKey(STREAM.order, order);
   // As TPC-H does, only 8 of every 32 order keys are used.
@@ -290,7 +290,7 @@ function dimension(
   return { name, columns: words(columns), rowCount, batch };
 }
 
-/** In an order in which they can be loaded: what is referred to comes first. */
+/** In an order in which they can be loaded: referenced tables come first. */
 export const ssbTables: readonly SsbTable[] = [
   dimension(
     'customer',

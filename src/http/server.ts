@@ -131,10 +131,10 @@ export class HttpServer<Context> {
       });
       this.#writer.raw(socket as Socket, failureResponse(failure));
     });
-    // Without a listener of 'upgrade', a request that offers one (Java's client, curl --http2) is answered as it stands.
+    // Without a listener for 'upgrade', a request that offers one (Java's client, curl --http2) is answered as plain HTTP.
   }
 
-  /** Resolves with the port once connections are taken. */
+  /** Resolves with the port once connections are accepted. */
   listen(host: string, port: number): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
@@ -147,7 +147,7 @@ export class HttpServer<Context> {
     });
   }
 
-  /** Takes no more connections, lets running requests end for at most `deadlineMs`, then cuts what is left. */
+  /** Accepts no more connections, lets running requests end for at most `deadlineMs`, then closes the remaining connections. */
   async close(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     this.#options.transport?.tls?.stop();
@@ -170,7 +170,7 @@ export class HttpServer<Context> {
     const { limits } = this.#options;
     if (limits.requestsPerConnectionMax > 0) {
       const left = limits.requestsPerConnectionMax - this.#countRequest(incoming.socket);
-      if (left < 0) return; // the response before says that the connection ends
+      if (left < 0) return; // the previous response says that the connection ends
       outgoing.shouldKeepAlive &&= left > 0;
     }
     this.#active++;
@@ -202,7 +202,7 @@ export class HttpServer<Context> {
     });
   }
 
-  /** Of refusals only: the log counts them for each caller. */
+  /** Of refusals only: the log counts them per caller. */
   #networkOf(incoming: IncomingMessage, status: number | undefined): string | undefined {
     const { transport } = this.#options;
     return status === 503 && transport ? networkOf(transport.clientAddressOf(incoming)) : undefined;

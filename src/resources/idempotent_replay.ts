@@ -1,5 +1,5 @@
-// What is shown of an object or a task that a request made or changed before: for a request that is sent again, whose first answer
-// was lost in a crash.
+// The record of an object or a task that an earlier attempt of a request created or changed: for a repeated request whose first
+// response was lost in a crash.
 import type { RetainedStep } from '../access/idempotency_keys.ts';
 import type { Shown, Wanted } from '../http/request_pipeline.ts';
 import { type Category, type Endpoint, inputOfGet, type PathParameters, type Segment } from '../standard/endpoint.ts';
@@ -9,7 +9,7 @@ import { parseJson } from '../standard/json/parse_json.ts';
 import { uriOf } from '../standard/paths.ts';
 import { accepted, type Context, segment } from './records/handler_context.ts';
 
-/** Undefined where there is no such thing in the category, or not any more. */
+/** Undefined if the category has no such object (any more). */
 export async function recordOf(
   { id, category: wanted, name }: Wanted,
   categories: readonly Category<Context>[],
@@ -51,18 +51,18 @@ function parseRecord(text: string): object {
   return record;
 }
 
-/** The rows that an engine changed for an earlier attempt of a keyed request; undefined where it did not do it. */
+/** The number of rows that an engine changed for an earlier attempt of a keyed request; undefined if it applied nothing. */
 export async function rowsOfStep(
   { step, warehouse, catalogId }: RetainedStep,
   { catalog, warehouses }: Pick<Context, 'catalog' | 'warehouses'>,
 ): Promise<number | undefined> {
   const root = await catalog.byId(catalogId);
-  // With the catalog its engine's memory is out of reach, and so is all that the request could change.
+  // Without the catalog the engine's record of the step is inaccessible, and so is everything that the request could have changed.
   if (!root) return undefined;
   return (await warehouses.use(warehouse)).rowsLoadedByStep({ id: root.id, name: root.name }, step);
 }
 
-/** Of a collection at the top whose members are no objects and are known by their ids. */
+/** For a top-level collection whose members are not objects of the catalog and are identified by id. */
 async function memberOf(
   category: Category<Context> | undefined,
   id: string,

@@ -1,4 +1,4 @@
-// Every category there is, in the order in which documents list them.
+// All categories, in the order in which documents list them.
 import type { Category } from '../standard/endpoint.ts';
 import type { OpenApiInfo } from '../standard/openapi/document.ts';
 import { backends } from './compute/backends.ts';
@@ -25,7 +25,7 @@ import { tasks } from './tasks/tasks.ts';
 import { serverBackups } from './transfer/server_backups.ts';
 import { uploads } from './transfer/uploads.ts';
 
-/** `rowsBodyBytesMax`: the largest body of an insert. */
+/** `rowsBodyBytesMax`: the maximum size of the body of an insert. */
 export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): readonly Category<Context>[] {
   return [
     catalogs,
@@ -54,7 +54,7 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
   ];
 }
 
-/** What the OpenAPI document says of the API as a whole. `release`: the version of the software. */
+/** The metadata of the API in the OpenAPI document. `release`: the version of the software. */
 export function apiInfo(release: string): OpenApiInfo {
   return {
     title: 'Tabularium',

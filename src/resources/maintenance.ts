@@ -1,5 +1,5 @@
-// What is done every minute, and once at the start: changes that were broken off are settled; what has expired goes, and so does what
-// a crash kept from going. What each part does of it is the part's own.
+// The work of every minute, also done at start: recovers interrupted changes, and removes what has expired and what a crash left
+// behind. Each part implements its own work.
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
@@ -8,9 +8,9 @@ import type { Services } from './records/handler_context.ts';
 const everyMs = 60_000;
 
 export interface Maintenance {
-  /** All of it, now. What fails is told, and does not stop the rest. */
+  /** Runs all of it now. A failure is reported and does not stop the others. */
   all(): Promise<void>;
-  /** Settles what is open at once, the rest in a minute. */
+  /** Recovers interrupted changes now and does the rest within a minute. */
   start(): void;
   stop(): void;
 }

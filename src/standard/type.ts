@@ -4,7 +4,7 @@ import type { TSchema, Type as TypeBox } from 'typebox';
 
 export type { Static, TEnum, TObject, TProperties, TSchema } from 'typebox';
 
-/** A value that nobody changes any more, all levels down. */
+/** Freezes a value and everything in it. */
 export type Immutable<T> = T extends object ? { readonly [K in keyof T]: Immutable<T[K]> } : T;
 
 type Builders = Pick<

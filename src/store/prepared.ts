@@ -1,5 +1,5 @@
-// Queries that are compiled once, because building and compiling a query in Kysely costs more than running it in SQLite. They are built
-// like any other query, with slots in place of the values.
+// Queries that are compiled once, because building and compiling a query in Kysely costs more than running it in SQLite. They are
+// built like any other query, with placeholders for the values.
 import type { Compilable, CompiledQuery, Kysely } from 'kysely';
 import type { Schema } from './schema.ts';
 

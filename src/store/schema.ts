@@ -325,13 +325,13 @@ export interface FilesTable {
   scopes: string | null;
   name: string;
   state: 'receiving' | 'ready';
-  /** Announced, and once it is ready what it has; null: not known yet. */
+  /** The announced size until the file is ready, then its size; null: not known yet. */
   bytes: number | null;
-  /** What is on the disk for good. */
+  /** Bytes that are durably on the disk. */
   received_bytes: number;
-  /** What it counts for in its owner's quota. */
+  /** Bytes that count towards its owner's quota. */
   reserved_bytes: number;
-  /** In hexadecimal: announced, and once it is ready what it has; null: not known. */
+  /** In hexadecimal: the announced digest until the file is ready, then its digest; null: not known. */
   sha256: string | null;
   created_at: number;
   created_by: string;
@@ -341,10 +341,10 @@ export interface FilesTable {
   task_id: string | null;
 }
 
-/** What a stored result was read from (query/results/result_access.ts). */
+/** The sources of a stored result (query/results/result_access.ts). */
 export interface ResultSourcesTable {
   task_id: string;
-  /** JSON: of each table and view, the ids of its catalog, its database and itself. */
+  /** JSON: for each table and view, the ids of its catalog, its database and itself. */
   sources: string;
 }
 

@@ -202,7 +202,7 @@ test('a default is a constant or a simple function that gives the type', async (
     for (const expression of expressions) {
       const failure = await failureOf(checkDefault(connection, expression, parseType(type)));
       assert.equal(failure.code, 'INVALID_PARAMETER', `${type}: ${expression.slice(0, 80)}`);
-      assert.match(failure.message, /^the default is not acceptable: ./);
+      assert.match(failure.message, /^the default is invalid: ./);
     }
   }
 });

@@ -129,7 +129,7 @@ test('without a caller, as in a view, functions about the caller are refused; co
       assert.equal(await codeOf(w.run(sql)), 'SQL_FORBIDDEN_FUNCTION', sql);
   const from = `FROM (SELECT 'a' AS "user", 'b' AS current_user) GROUP BY ALL ORDER BY user`;
   assert.deepEqual(await w.rows(`SELECT user, current_user ${from}`), [['a', 'b']]);
-  assert.equal(await codeOf(w.run(`SELECT error('the function "x" is not offered')`)), 'SQL_INVALID');
+  assert.equal(await codeOf(w.run(`SELECT error('the function "x" is not allowed')`)), 'SQL_INVALID');
 });
 
 test('shapes that cost more than they can mean are refused before they are bound', () =>

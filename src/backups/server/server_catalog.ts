@@ -1,4 +1,4 @@
-// One catalog in a backup of the whole server: its files, fetched. The caller decides what to do with them.
+// Fetches the files of one catalog from a backup of the whole server.
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { schemaVersion } from '../../store/migrations/migrate.ts';

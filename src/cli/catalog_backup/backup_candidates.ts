@@ -1,5 +1,5 @@
-// The backups that a damaged catalog may be restored from: those of the whole server and those of catalogs, in all places that are recorded
-// or in the one that is named. Whether one can be used is up to server_backup.ts and parquet_backup.ts.
+// The backups from which a damaged catalog may be restored: those of the whole server and those of catalogs, in all recorded
+// targets or in a given one. server_backup.ts and parquet_backup.ts decide whether a backup can be used.
 import { listRecordedTargets, openRecordedTarget } from '../../backups/recorded_targets.ts';
 import { serverBackupNotes } from '../../backups/server/server_backups.ts';
 import { listServerBackups } from '../../backups/server/server_manifest.ts';
@@ -15,7 +15,7 @@ import { secretsOf } from '../data_directory.ts';
 
 export interface OpenPlace {
   readonly place: BackupTarget;
-  /** As the body of a request names it. */
+  /** In the form of a request body. */
   readonly named: BackupLocation;
   /** For messages. */
   readonly where: string;
@@ -26,24 +26,24 @@ export interface Candidate extends OpenPlace {
   readonly backupId: string;
 }
 
-/** A backup of the catalog that was fetched and read, and is sound. */
+/** A backup of the catalog that has been fetched and read without a fault. */
 export interface FoundBackup {
   readonly kind: Candidate['kind'];
   readonly backupId: string;
   readonly takenAt: string;
-  /** Laid out as a data directory. */
+  /** Has the layout of a data directory. */
   readonly directory: string;
-  /** A metadata store that describes the catalog as of the backup. */
+  /** A metadata store that describes the catalog at the time of the backup. */
   readonly older: Store;
   readonly identity: string | undefined;
-  /** What the backup contains but could not be restored. */
+  /** The objects of the backup that could not be restored. */
   readonly left: readonly string[];
 }
 
-/** The files and the store of a candidate are not usable. */
+/** The files and the store of a candidate cannot be used. */
 export const unusable = (why: string) => new Failure('DATA_INVALID', why);
 
-/** A Failure of the place or of the backup is returned, so that another can be tried. */
+/** A Failure of the target or of the backup is returned, so that another backup can be tried. */
 export async function attempt<T>(work: () => Promise<T>): Promise<T | Failure> {
   try {
     return await work();
@@ -53,7 +53,7 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | Failure> {
   }
 }
 
-/** The newest first. */
+/** Newest first. */
 export async function candidatesIn(
   places: readonly OpenPlace[],
   { say, settings: { backupId: wanted } }: CatalogsToCheck,
@@ -72,7 +72,7 @@ export async function candidatesIn(
   return candidates.filter(({ backupId }) => wanted === '' || backupId === wanted);
 }
 
-/** To be closed. */
+/** The caller must close it. */
 export async function openPlaces(
   { store, settings, dataDirectory, say }: CatalogsToCheck,
   { id }: CatalogName,

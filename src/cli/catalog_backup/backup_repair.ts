@@ -1,5 +1,6 @@
-// The repair `backup`: puts a damaged catalog back to its state in the newest backup that can be used, of the whole server or of the catalog
-// alone. The backup is fetched and read completely before anything is replaced; if it is damaged, that is reported and the one before is tried.
+// The repair `backup`: restores a damaged catalog to its state in the newest usable backup, of the whole server or of the catalog
+// alone. A backup is fetched and read completely before anything is replaced; if it is damaged, that is reported and the previous
+// one is tried.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
@@ -14,10 +15,10 @@ import { fromParquetBackup } from './parquet_backup.ts';
 import { fromServerBackup } from './server_backup.ts';
 
 const linesShownMax = 20;
-/** Below the data directory, so that files are moved and not copied. Emptied by each start of the server. */
+/** Below the data directory, so that files are moved instead of copied. Emptied at each start of the server. */
 const stagingName = 'staging';
 
-/** What is known before it is looked for. */
+/** Known before the search for a backup. */
 export async function backupLoses(store: Store, { id }: CatalogName, backupPlace: string): Promise<string | undefined> {
   const places = backupPlace === '' ? await listRecordedTargets(store, id) : [backupPlace];
   if (places.length === 0) return undefined;
@@ -25,8 +26,8 @@ export async function backupLoses(store: Store, { id }: CatalogName, backupPlace
 }
 
 /**
- * Replaces the files of the catalog and what the store describes of it.
- * @returns the paths of the files that hold the originals; undefined: no backup can be used, as was reported.
+ * Replaces the files of the catalog and its description in the store. @returns the paths of the files with the originals; undefined
+ * if no backup can be used, which has been reported.
  */
 export async function restoreFromBackup(
   work: CatalogsToCheck,
@@ -93,7 +94,7 @@ async function putBack(
   await audit.write({ action: 'catalogs.repair', target, objectId: catalog.id, details }, async (tx) => {
     await rewindCatalog(tx, older.db, catalog.id, Date.parse(takenAt));
     await tx.deleteFrom('catalog_files').where('catalog_id', '=', catalog.id).execute();
-    // Where the backup recorded no identity, the first attachment records it.
+    // If the backup recorded no identity, the first attachment records it.
     if (identity === undefined) return;
     const position = { catalog_id: catalog.id, identity, checkpoint, log_bytes: logBytes };
     await tx.insertInto('catalog_files').values(position).execute();
@@ -101,7 +102,7 @@ async function putBack(
   return originals;
 }
 
-/** As the statistics of the tables were recorded last. */
+/** From the last recorded statistics of the tables. */
 async function tablesLost(
   { store, checks }: CatalogsToCheck,
   catalog: CatalogName,
@@ -140,7 +141,7 @@ async function recordedRows({ db }: Store, { id }: CatalogName): Promise<Map<str
   return new Map(rows.map(({ database, table, row_count }) => [`${database}.${table}`, row_count]));
 }
 
-/** What the audit trail has of the catalog after the instant, by its kind. */
+/** The audit events of the catalog after the backup, by kind. */
 async function workLost({ db }: Store, { id, name }: CatalogName, takenAt: string): Promise<string[]> {
   const within = new Set(await subtreeIds(db, id));
   const named = `"${JSON.stringify(name).slice(1, -1)}.`;

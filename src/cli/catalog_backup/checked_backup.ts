@@ -1,10 +1,10 @@
-// The last check of a backup before it replaces a catalog: all its tables are read and compared with what its store describes.
+// The last check of a backup before it replaces a catalog: reads all its tables and compares them with its store.
 import { expectedTables } from '../../store/expected_tables.ts';
 import { findRewindObstacle } from '../../store/rewound_catalog.ts';
 import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
 import { type FoundBackup, unusable } from './backup_candidates.ts';
 
-/** Closes the backup's store if it throws a Failure: the backup cannot be used. */
+/** Closes the store of the backup if it throws a Failure: the backup cannot be used. */
 export async function checkedBackup(
   { store, checks }: CatalogsToCheck,
   catalog: CatalogName,

@@ -1,5 +1,5 @@
-// A backup of the catalog alone, which is Parquet: a server on a scratch directory restores it with the request that any client would send,
-// and its objects get the ids that they had, so that grants, owners and the audit trail still refer to them.
+// Restores a backup of a single catalog, which consists of Parquet files: a server on a scratch directory restores it with an
+// ordinary request, and its objects get the ids that they had, so that grants, owners and the audit trail still refer to them.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Manifest } from '../../backups/manifest.ts';
@@ -13,7 +13,7 @@ import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
 import { type Candidate, type FoundBackup, unusable } from './backup_candidates.ts';
 import { checkedBackup } from './checked_backup.ts';
 
-/** Undefined: the backup is of something else. Throws a Failure if it cannot be used. */
+/** Undefined if the backup is of something else. Throws a Failure if it cannot be used. */
 export async function fromParquetBackup(
   work: CatalogsToCheck,
   catalog: CatalogName,
@@ -41,7 +41,7 @@ interface RestoreResult {
   readonly viewsLeft?: readonly string[];
 }
 
-/** Afterwards the scratch directory holds the data of a server that has been stopped. */
+/** Afterwards the scratch directory contains the data of a stopped server. */
 async function restoredIn(
   scratch: string,
   { settings, checks }: CatalogsToCheck,
@@ -61,7 +61,7 @@ async function restoredIn(
   }
 }
 
-/** Only this process calls the server, and its data directory is deleted after use. The rest is as for the server that is repaired. */
+/** Only this process calls the server, whose data directory is deleted after use. The other settings are those of the repaired server. */
 function scratchSettings(settings: Settings, dataDir: string, from: BackupLocation): Settings {
   return {
     ...settings,
@@ -79,7 +79,7 @@ function scratchSettings(settings: Settings, dataDir: string, from: BackupLocati
   };
 }
 
-/** Moves the file to where it is expected, and closes the store if that fails. */
+/** Moves the file to its expected path; closes the store if that fails. */
 async function adopt(
   older: Store,
   { store, checks }: CatalogsToCheck,

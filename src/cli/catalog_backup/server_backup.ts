@@ -1,4 +1,4 @@
-// One catalog of a backup of the whole server: its files are fetched, compared with their digests and read.
+// Restores one catalog from a backup of the whole server: fetches its files, verifies their digests and reads them.
 import { rm } from 'node:fs/promises';
 import { fetchCatalog, hasCatalog, incompatibility } from '../../backups/server/server_catalog.ts';
 import { loadServerManifest } from '../../backups/server/server_manifest.ts';
@@ -7,7 +7,7 @@ import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
 import { type Candidate, type FoundBackup, unusable } from './backup_candidates.ts';
 import { checkedBackup } from './checked_backup.ts';
 
-/** Undefined: the backup does not contain this catalog. Throws a Failure if it cannot be used. */
+/** Undefined if the backup does not contain the catalog. Throws a Failure if it cannot be used. */
 export async function fromServerBackup(
   work: CatalogsToCheck,
   catalog: CatalogName,

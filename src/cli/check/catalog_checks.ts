@@ -1,4 +1,5 @@
-// What the command `check` needs of a catalog: its recorded file, the checks and repairs of the engine's adapter, and what it works on.
+// The interfaces between the command `check` and the engine: the catalog under check, and the checks and repairs that an engine's
+// adapter provides.
 import type { ExpectedTable } from '../../model/expected_table.ts';
 import type { Settings } from '../../settings/read_settings.ts';
 import type { Store } from '../../store/store.ts';
@@ -22,14 +23,14 @@ export interface LogCut {
 }
 
 export interface CatalogFiles {
-  /** Or a directory laid out as one. */
+  /** Or a directory with the same layout. */
   readonly dataDirectory: string;
   readonly id: string;
 }
 
-/** What the engine's adapter does with files of catalogs, and a server that reads what only an engine can. */
+/** The functions of the engine's adapter, and a server that reads what only an engine can read. */
 export interface CatalogChecks {
-  /** Reads all of a catalog's file. `faults` are sentences; none: it is sound. */
+  /** Reads the whole file of a catalog. `faults` are sentences; empty if there are none. */
   readonly checkCatalog: (
     dataDirectory: string,
     catalog: CatalogName,
@@ -37,9 +38,9 @@ export interface CatalogChecks {
     expected: readonly ExpectedTable[],
   ) => Promise<{ readonly faults: readonly string[]; readonly bytes: number | undefined }>;
   readonly damagedLog: (dataDirectory: string, catalog: CatalogName) => Promise<LogCut | undefined>;
-  /** `cutLog` and `setFilesAside` return the names of the files that have the originals. */
+  /** `cutLog` and `setFilesAside` return the names of the files with the originals. */
   readonly cutLog: (dataDirectory: string, catalog: CatalogName, cut: LogCut, suffix: string) => Promise<string[]>;
-  /** Moves the files of a catalog, also to another id. @returns their position. */
+  /** Moves the files of a catalog, possibly to another id. @returns their position. */
   readonly moveFiles: (from: CatalogFiles, to: CatalogFiles) => Promise<Omit<RecordedFile, 'identity'>>;
   /** By `database.table`. */
   readonly rowCounts: (
@@ -55,7 +56,7 @@ export interface CatalogChecks {
 export interface CatalogsToCheck {
   readonly store: Store;
   readonly dataDirectory: string;
-  /** Of the one catalog with this name; empty: all. */
+  /** Only the catalog with this name; empty: all. */
   readonly only: string;
   readonly repair: Settings['repair'];
   readonly settings: Settings;

@@ -1,5 +1,5 @@
-// The repairs of a damaged catalog of a stopped server: what each would lose, and how it is done. What is damaged is found by
-// check_catalogs.ts. The store's part of a repair and its audit line are one transaction.
+// The repairs of a damaged catalog of a stopped server: what each loses, and how it is done. See check_catalogs.ts for the
+// detection. The changes of the store by a repair and its audit event are one transaction.
 import { basename } from 'node:path';
 import type { Settings } from '../../settings/read_settings.ts';
 import { expectedTables } from '../../store/expected_tables.ts';
@@ -16,10 +16,10 @@ interface RepairRun extends CatalogsToCheck {
   readonly faults: readonly string[];
 }
 
-/** @returns the paths of the files that hold the originals; undefined: it cannot be done, as was reported. */
+/** @returns the paths of the files with the originals; undefined if the repair is not possible, which has been reported. */
 type Repair = (run: RepairRun, line: RepairLine) => Promise<readonly string[] | undefined>;
 
-/** Reports what the repairs lose, and does the one that was chosen. @returns whether the catalog is repaired. */
+/** Reports what the repairs lose, and carries out the chosen one. @returns whether the catalog is repaired. */
 export async function repaired(
   work: CatalogsToCheck,
   catalog: CatalogName,
@@ -57,12 +57,12 @@ export async function repaired(
   return true;
 }
 
-/** Of the audit line. */
+/** Details for the audit event. */
 const faultsInLineMax = 20;
 
 const repairs: Readonly<Record<RepairName, Repair>> = {
   async accept({ audit, catalog: { id } }, line) {
-    // What was acknowledged is no longer required of the file.
+    // The file is no longer required to contain all acknowledged work.
     await audit.write(line, (tx) => tx.deleteFrom('catalog_files').where('catalog_id', '=', id).execute());
     return [];
   },
@@ -78,7 +78,7 @@ const repairs: Readonly<Record<RepairName, Repair>> = {
   backup: (run) => restoreFromBackup(run, run.catalog, run.faults),
   async detach({ audit, dataDirectory, checks, suffix, catalog }, line) {
     const originals = await checks.setFilesAside(dataDirectory, catalog, suffix);
-    // Its content, its grants and its open changes go with it.
+    // Also deletes its contents, its grants and its open changes.
     await audit.write(line, (tx) => tx.deleteFrom('objects').where('id', '=', catalog.id).execute());
     return originals;
   },

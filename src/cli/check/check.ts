@@ -1,5 +1,5 @@
-// The command `check`: reads a stopped server's metadata store and the files of its catalogs, and says what is damaged, missing or lost,
-// and what each repair would lose. `--repair` does one of them; what it replaces stays beside, renamed.
+// The command `check`: reads the metadata store and the catalog files of a stopped server, and reports what is damaged, missing or
+// lost, and what each repair would lose. `--repair` carries one out; the replaced files are retained under other names.
 import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
@@ -15,7 +15,7 @@ import { checkCatalogs } from './check_catalogs.ts';
 import { RepairAudit } from './repair_audit.ts';
 
 const integrityFaultsMax = 20;
-/** Of an audit line. */
+/** Details for an audit event. */
 const lostInLineMax = 100;
 const storeFileEnds = ['', '-wal', '-sums'] as const;
 type Say = (line: string) => void;
@@ -26,7 +26,7 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
     doc: 'Reads the metadata store and the catalogs of a stopped server: is every page and every block as it was written, does the store describe the tables that are there, and is nothing older than acknowledged work? Ends with 1 where something is wrong, and says what each `--repair` would lose.',
     run: async (settings, say) => {
       const checks = await loadChecks();
-      // Of the files of a repair, and of no earlier one.
+      // Suffix of the files that a repair retains; unique for each run.
       const suffix = `.damaged-${new Date().toISOString().replace(/[:.]/g, '-')}`;
       const faults = await withCheckedStore(settings, suffix, say, async (found) => {
         const { store, dataDirectory, isCopy, accepted } = found;
@@ -52,9 +52,9 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
 interface CheckedStore {
   readonly store: Store;
   readonly dataDirectory: string;
-  /** Of a damaged store; nothing is repaired then. */
+  /** The store is damaged; nothing is repaired. */
   readonly isCopy: boolean;
-  /** What `--repair=accept` gave up, for the audit trail. */
+  /** The losses that `--repair=accept` accepted, for the audit trail. */
   readonly accepted: string[];
 }
 
@@ -64,7 +64,7 @@ const acceptedDetails = (accepted: readonly string[]) => ({
   lostCount: accepted.length,
 });
 
-/** A damaged store is read from a copy: SQLite would change it, and its log, when it closes it. @returns how many faults there are. */
+/** A damaged store is read from a copy, because SQLite would change it and its log when closing it. @returns the number of faults. */
 async function withCheckedStore(
   settings: Settings,
   suffix: string,

@@ -1,11 +1,11 @@
-// The part of `check` that is about catalogs: each is compared with what the store says of it. The repairs are catalog_repairs.ts.
+// The part of `check` for catalogs: compares each with its description in the store. See catalog_repairs.ts for the repairs.
 import { SettingsError } from '../../settings/read_settings.ts';
 import { expectedTables } from '../../store/expected_tables.ts';
 import type { Store } from '../../store/store.ts';
 import type { CatalogName, CatalogsToCheck, RecordedFile } from './catalog_checks.ts';
 import { repaired } from './catalog_repairs.ts';
 
-/** @returns how many are damaged and not repaired. */
+/** @returns the number of catalogs that are damaged and not repaired. */
 export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
   const { store, only, say, dataDirectory, checks } = work;
   const rows = await store.db
@@ -23,7 +23,7 @@ export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
     const expected = await expectedTables(store, catalog.id);
     const { faults, bytes } = await checks.checkCatalog(dataDirectory, catalog, recorded, expected);
     const shown = JSON.stringify(catalog.name);
-    // The first use of a catalog makes its file.
+    // Its file is created at its first use.
     const isUnused = recorded === undefined && bytes === undefined && (await databasesIn(store, catalog)) === 0;
     if (isUnused) say(`sound   catalog ${shown}: never used, without a file`);
     else if (faults.length === 0) say(`sound   catalog ${shown}: ${bytes} bytes`);
@@ -35,7 +35,7 @@ export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
   return damaged;
 }
 
-/** In whatever state. */
+/** In any state. */
 async function databasesIn(store: Store, { id }: CatalogName): Promise<number> {
   return (await store.db.selectFrom('objects').select('id').where('parent_id', '=', id).execute()).length;
 }

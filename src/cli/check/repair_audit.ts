@@ -1,4 +1,4 @@
-// Writes the repairs of the command `check` to the audit trail of the stopped server, each line in the transaction of its change.
+// Writes the repairs of the command `check` to the audit trail of the stopped server, each event in the transaction of its change.
 import { randomUUID } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import { auditKeyOf } from '../../access/assemble_access.ts';
@@ -31,14 +31,14 @@ export class RepairAudit {
   }
 
   /**
-   * To be called before files are changed. Throws SecretKeyError where lines cannot be signed, StoreBehind where acknowledged changes are
-   * missing: lines written then would hide that.
+   * Call it before files are changed. Throws SecretKeyError if events cannot be signed, StoreBehind if acknowledged changes are
+   * missing: events written now would hide the loss.
    */
   async ready(): Promise<void> {
     await this.#open();
   }
 
-  /** One transaction: the change and its line. */
+  /** Writes the change and its event in one transaction. */
   async write(line: RepairLine, change?: (tx: Transaction<Schema>) => Promise<unknown>): Promise<void> {
     const { trail } = await this.#open();
     const { action, target, objectId, details } = line;

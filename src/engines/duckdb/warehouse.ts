@@ -434,9 +434,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   /**
-   * @returns undefined on success; an object if the process ended and another attempt is to be made. `culprit`: the id of the
-   * catalog whose file crashed it; absent if the process was killed from outside, which is tolerated if `forgives` is set. Throws
-   * if the engine does not start at all.
+   * @returns undefined on success; an object if the process ended and the caller must try again. `culprit`: the id of the catalog
+   * whose file crashed the process; absent if the process was killed from outside, which is tolerated if `toleratesKill` is set.
+   * Throws if the engine does not start at all.
    */
   async #open(catalogs: readonly AttachRequest[], forgives: boolean): Promise<{ culprit?: string } | undefined> {
     const { attached } = this.#options;

@@ -416,7 +416,7 @@ export class Queries {
   }
 
   #cacheAnalysis(key: string, cached: CachedAnalysis): void {
-    if (key.length > 20_000) return; // long texts are seldom repeated, and would fill the memory
+    if (key.length > 20_000) return; // long texts are seldom repeated and would fill the memory
     if (this.#analyses.size >= cachedAnalysesMax) this.#analyses.delete(this.#analyses.keys().next().value as string);
     this.#analyses.set(key, cached);
   }

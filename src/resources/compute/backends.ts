@@ -1,5 +1,5 @@
-// Backends: the processes or servers of a warehouse. An embedded engine brings its one backend along; it can be taken out of
-// service and put back, not added or removed.
+// The handlers of `backends`: the processes or servers of a warehouse. An embedded engine has exactly one backend, which can be
+// disabled and enabled but not added or removed.
 
 import { backendsApi } from '../../api/compute/backends.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
@@ -25,12 +25,12 @@ export const embeddedBackendName = 'embedded';
 
 type Path = SegmentsOf<typeof backendsApi>;
 
-/** All backends of a warehouse: there are few. */
+/** All backends of a warehouse; there are few. */
 export function backendsOf(warehouse: CatalogObject, context: Context): Promise<ObjectOf<'backends'>[]> {
   return context.catalog.list(warehouse.id, 'backends', { limit: 1000 });
 }
 
-/** Each table is one tablet here; those of every catalog that lives in the warehouse. */
+/** Each table is a single tablet in an embedded engine; counts the tables of all catalogs in the warehouse. */
 async function tabletCount(warehouse: string, context: Context): Promise<number> {
   let count = 0;
   for (const root of await context.catalog.list(null, 'catalogs', { limit: 1000 })) {

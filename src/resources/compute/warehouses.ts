@@ -1,4 +1,4 @@
-// Warehouses: what runs SQL. Their limits are kept here; their processes are engines/warehouses.ts.
+// The handlers of `warehouses`, which run SQL. Their limits are stored here; engines/warehouses.ts runs their processes.
 
 import { blockedShownMax, warehousesApi } from '../../api/compute/warehouses.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
@@ -70,7 +70,7 @@ async function blockedChange({ intent, reason, path }: BlockedIntent, context: C
   };
 }
 
-/** A warehouse with blocked changes is not healthy, however well its engine runs. */
+/** A warehouse with blocked changes is unhealthy even if its engine runs. */
 function healthWith(
   health: WarehouseCondition['health'],
   { blocked: { length } }: OpenChanges,
@@ -81,12 +81,12 @@ function healthWith(
   return { status: 'degraded', message: `${before}${changes}: see blocked, and release_blocked_changes` };
 }
 
-/** The spec of a warehouse of which only the engine is said. */
+/** The spec of a warehouse for which the request gives only the engine. */
 export function warehouseSpec(engine: string, context: Pick<Context, 'warehouseDefaults'>): WarehouseSpec {
   return { engine, suspended: false, autoResume: true, ...context.warehouseDefaults };
 }
 
-/** An embedded engine's one backend, made with its warehouse; made again at a start if a crash came between the two. */
+/** Creates the only backend of an embedded engine together with its warehouse, or at a start if a crash happened between the two. */
 export async function ensureBackend(
   warehouse: CatalogObject,
   context: Pick<Context, 'catalog'>,

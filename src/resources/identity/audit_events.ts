@@ -1,4 +1,5 @@
-// The audit trail: every change and every refusal. It is read here; nothing writes it but what it tells of.
+// The handlers of `audit_events`, the audit trail of changes and refusals. It can only be read: events are written with the changes
+// that they record.
 import type { AuditEvent } from '../../access/audit/audit_log.ts';
 import type { AuditFilter } from '../../access/audit/audit_reader.ts';
 import { auditEventsApi, type soughtFields } from '../../api/identity/audit_events.ts';

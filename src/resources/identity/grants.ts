@@ -1,5 +1,5 @@
-// Grants: what a user or a role may do, on an object and all that is in it, on a collection, or on everything. They hang on ids,
-// so that they stay through renames.
+// The handlers of `grants`: the privileges of a user or a role on an object and its descendants, on a collection, or on everything.
+// Grants refer to ids, so renames do not affect them.
 
 import { forbidden } from '../../access/authorization/authorizer.ts';
 import type { Grant } from '../../access/authorization/directory_types.ts';
@@ -21,7 +21,7 @@ import { objectVersion } from '../../standard/record_version.ts';
 import { type Context, created, deleted, done, found, implement, segment } from '../records/handler_context.ts';
 import { type Page, pageOf, searchWith } from '../records/search.ts';
 
-/** What a grant can be on: objects of the store, and the collections of these at the top. */
+/** What a grant can apply to: objects, and the top-level collections. */
 const topCategories = [
   'catalogs',
   'warehouses',
@@ -50,7 +50,7 @@ const objectCategories = [
 ];
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
 
-/** The URI of what a path of ids leads to. */
+/** The URI of the object or collection at a path of ids. */
 export async function uriOfIds(path: readonly string[], context: Context): Promise<string> {
   return uriOfObjects(path, await context.catalog.findByIdsWithDropped(objectIdsOf(path)), context);
 }
@@ -71,7 +71,7 @@ interface Target {
   readonly path: readonly Segment[];
 }
 
-/** What a URI names, as far as its form tells. Throws INVALID_PARAMETER. */
+/** Parses a URI; checks only its form. Throws INVALID_PARAMETER. */
 function targetOf(on: string, pointer: string): Target {
   const names = on.split('/');
   const [start, api, version, first] = names;
@@ -99,7 +99,7 @@ function readSegments(on: string, fault: (message: string) => Failure): Segment[
   }
 }
 
-/** Ids from the root to what a URI names; undefined where it is not there. */
+/** The ids from the root to the object that a URI names; undefined if it does not exist. */
 async function idsOf({ category, path }: Target, context: Context): Promise<string[] | undefined> {
   if (path.length === 0) return category === globalScope ? [globalScope] : [globalScope, categoryScope(category)];
   const steps = await context.catalog.findPrefix(path);
@@ -111,7 +111,7 @@ async function idsOf({ category, path }: Target, context: Context): Promise<stri
       );
 }
 
-/** Who grants or revokes may grant there, and has the privilege itself. */
+/** A principal that grants or revokes must be allowed to grant there, and hold the privilege itself. */
 async function mayGrant(privilege: Privilege, target: Target, context: Context): Promise<boolean> {
   const { principal } = context.call;
   const { authorizer } = context.access;
@@ -121,7 +121,7 @@ async function mayGrant(privilege: Privilege, target: Target, context: Context):
   );
 }
 
-/** The same, by ids: what it is on may have been dropped. */
+/** The same by ids, because the object may have been dropped. */
 async function requireMayRevoke({ path, privilege }: Grant, context: Context): Promise<void> {
   const objects = await context.catalog.findByIdsWithDropped(objectIdsOf(path));
   const target = targetOf(uriOfObjects(path, objects, context), '/on');
@@ -131,13 +131,13 @@ async function requireMayRevoke({ path, privilege }: Grant, context: Context): P
   if (!may('grant') || !may(privilege)) throw forbidden('grant', target);
 }
 
-/** Who may not see a user or a role is not told whether it is there, nor what it was granted. */
+/** A caller who may not see a user or a role does not learn whether it exists or what it was granted. */
 async function requireSeen(path: Grantee, context: Context): Promise<void> {
   const permission = { privilege: 'read', on: 'object', orSelf: true } as const;
   await context.access.authorizer.authorize(context.call.principal, permission, { category: path[0].category, path });
 }
 
-/** Scopes of a token, as the ids that they hang on. What is not there is refused as what one may not do anything with. */
+/** The scopes of a token, with ids. An object that does not exist is refused like one without privileges. */
 export async function scopesOf(scopes: readonly { privilege: Privilege; on: string }[], context: Context) {
   const found = [];
   for (const [i, { privilege, on }] of scopes.entries()) {
@@ -178,7 +178,7 @@ function missing(grantId: string): Failure {
   });
 }
 
-/** Why somebody may do something: the first reason there is. */
+/** Why a principal is allowed to do something: the first reason that applies. */
 async function reasonOf(granteeId: string, privilege: Privilege, target: Target, context: Context) {
   const { directory } = context;
   const user = directory.users.get(granteeId);
@@ -237,7 +237,7 @@ interface Sought {
   readonly on?: string;
 }
 
-/** For grants of users and of roles alike. */
+/** For the grants of both users and roles. */
 const handlers = {
   list: ({ segments, page }: OfGrantee & { readonly page: Page }, context: Context) =>
     grantsPage(segments, page, context),

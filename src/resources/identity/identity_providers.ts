@@ -1,4 +1,5 @@
-// Identity providers: issuers of tokens (OpenID Connect) whose word is taken for who somebody is, and perhaps for roles.
+// The handlers of `identity_providers`: issuers of tokens (OpenID Connect) that the server trusts to identify users and,
+// optionally, to assign roles.
 
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
 import { type ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
@@ -66,7 +67,7 @@ function specOf(before: ProviderSpec, change: Change): ProviderSpec {
   };
 }
 
-/** Who maps a claim to a role puts whom it likes into it; who lets visitors become users makes users. */
+/** Mapping a claim to a role controls the members of the role; creating users at login requires the privilege to create users. */
 async function check(spec: ProviderSpec, id: string | undefined, context: Context): Promise<void> {
   const fault = context.identityProviders.fault(spec, id);
   if (fault) throw invalidParameter(fault.pointer, 'provider', fault.message);

@@ -1,4 +1,4 @@
-// Roles: sets of users that things are granted to together.
+// The handlers of `roles`: groups of users that share grants.
 
 import type { RoleSpec } from '../../access/authorization/directory_types.ts';
 import type { RecordOf, SegmentsOf } from '../../api/handlers.ts';
@@ -55,7 +55,10 @@ async function writeMembers(tx: Tx, roleId: string, userIds: ReadonlySet<string>
       .execute();
 }
 
-/** `change`: from the members that it has to those that it gets. Membership is all that the role may. */
+/**
+ * `change`: computes the new members from the current ones. Changing members requires the privilege to grant everything that the
+ * role may do.
+ */
 async function setMembers(
   path: SegmentsOf<typeof rolesApi>,
   change: (members: Set<string>) => Set<string>,

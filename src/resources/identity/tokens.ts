@@ -1,4 +1,5 @@
-// Tokens: secrets of a user that programs carry. The secret is shown once, when the token is made.
+// The handlers of `tokens`: secrets by which programs authenticate as a user. The secret is returned once, when the token is
+// created.
 
 import { type TokenRow, versionOfToken } from '../../access/authentication/tokens.ts';
 import type { ParentSegmentsOf } from '../../api/handlers.ts';
@@ -16,7 +17,7 @@ import { scopesOf, uriOfIds } from './grants.ts';
 
 const yearMs = 366 * dayMs;
 
-/** A token lives so long at most, and so long where nothing is said. */
+/** The maximum lifetime of a token, and its default. */
 const lifetimeMsMax = 10 * yearMs;
 
 const lifetimeMsDefault = 90 * dayMs;
@@ -49,7 +50,7 @@ async function record(row: TokenRow, user: UserPath[0], context: Context) {
   };
 }
 
-/** Milliseconds since 1970; undefined: never. */
+/** Milliseconds since 1970; undefined: the token does not expire. */
 function expiryOf(asked: string | null | undefined): number | undefined {
   const now = Date.now();
   if (asked === undefined) return now + lifetimeMsDefault;
@@ -84,7 +85,7 @@ export const tokens = implement(tokensApi, {
     const [user] = await context.catalog.require(segments);
     if (context.call.principal.scopes !== undefined)
       throw new Failure('FORBIDDEN', 'a token that is confined by scopes makes no tokens');
-    // Who has a token of the first user is the first user.
+    // A token of the first user gives all of its privileges, so only the first user may create one.
     if (user.id === 'root' && context.call.principal.id !== 'root')
       throw new Failure('FORBIDDEN', 'the first user makes its tokens itself');
     const existing = ifExists === 'return' ? await context.tokens.find(user.id, name) : undefined;

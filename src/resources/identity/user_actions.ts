@@ -1,4 +1,4 @@
-// What is done with a user besides creating and changing it: a new password by the old one, what was granted, who is calling.
+// The handlers of the actions of users: change the own password, list effective grants, identify the caller.
 import { rootUserId } from '../../access/authorization/directory_types.ts';
 import type { Handlers } from '../../api/handlers.ts';
 import type { usersApi } from '../../api/identity/users.ts';
@@ -8,7 +8,7 @@ import { type Context, done, listedAs, render, segment } from '../records/handle
 import { grantFields, uriOfIds } from './grants.ts';
 import { hashOf, requireOwnUser, setSpec, shownUser } from './user_record.ts';
 
-/** The grants of a user and of its roles, in order of who has them and what they are called. */
+/** The grants of a user and of its roles, ordered by grantee and id. */
 function effectiveGrants(userId: string, context: Context) {
   const { directory } = context;
   const subjects = [

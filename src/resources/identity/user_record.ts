@@ -1,4 +1,4 @@
-// What a user is: its record, what a request makes of its spec, and who may change whom. The endpoints are users.ts.
+// The record of a user, its spec as derived from a request, and who may change it. See users.ts for the endpoints.
 
 import { rootUserId, type UserSpec } from '../../access/authorization/directory_types.ts';
 import type { PropertiesPatch } from '../../api/fields.ts';
@@ -73,14 +73,14 @@ async function identityOf({ provider, subject }: Static<typeof Identity>, contex
   return { providerId: object.id, subject };
 }
 
-/** One subject is one user. */
+/** A subject of an identity provider belongs to one user. */
 export function requireFreeIdentity(spec: UserSpec, userId: string | undefined, context: Context): void {
   const { identity } = spec;
   const other = identity && context.directory.userOfIdentity(identity.providerId, identity.subject);
   if (other && other.id !== userId) throw invalidParameter('/identity', 'unique', 'is another user already');
 }
 
-/** The first user is changed by itself alone, and keeps its name and its way in. */
+/** Only the first user can change itself; it cannot be renamed or disabled. */
 export function protectRoot(object: CatalogObject, context: Context, what: string): void {
   if (object.id !== rootUserId) return;
   throw new Failure(
@@ -92,7 +92,7 @@ export function protectRoot(object: CatalogObject, context: Context, what: strin
 export async function requireOwnUser(object: CatalogObject, context: Context): Promise<void> {
   if (object.id === rootUserId && context.call.principal.id !== rootUserId)
     throw new Failure('FORBIDDEN', 'the first user is changed by itself alone');
-  // Who can set a password can be the user.
+  // Whoever can set a user's password can log in as that user.
   await requirePrivilege('own', [segment('users', object.name)], context);
 }
 

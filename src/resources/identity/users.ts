@@ -1,4 +1,5 @@
-// Users: who may call, by a password, by tokens (tokens.ts), or by an identity provider. What they may do is grants.ts.
+// The handlers of `users`: principals that authenticate with a password, tokens (tokens.ts) or an identity provider. See grants.ts
+// for their privileges.
 import { rootUserId } from '../../access/authorization/directory_types.ts';
 import { usersApi } from '../../api/identity/users.ts';
 import { rootPrincipal } from '../../model/principal.ts';

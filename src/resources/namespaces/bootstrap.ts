@@ -1,5 +1,5 @@
-// What is there from the first start on: the warehouse and the catalog that requests without one mean; and the users that an
-// identity provider brings.
+// Creates what must exist from the first start on: the default warehouse and the default catalog; also creates users of identity
+// providers at their first login.
 
 import type { VerifiedToken } from '../../access/authentication/oidc.ts';
 import type { User as KnownUser } from '../../access/authorization/directory_types.ts';
@@ -12,7 +12,7 @@ import { Failure } from '../../standard/failure.ts';
 import { ensureBackend, warehouseSpec } from '../compute/warehouses.ts';
 import type { Services } from '../records/handler_context.ts';
 
-/** Without waking an engine. */
+/** Without starting an engine. */
 export async function bootstrap(
   services: Services,
   engine: string,
@@ -38,12 +38,12 @@ export async function bootstrap(
   });
 }
 
-/** The user of a subject that comes for the first time; undefined where its provider may make none, or its name is taken. */
+/** The user of a subject at its first login; undefined if its provider may not create users, or if the name is taken. */
 export async function userOfVisitor(token: VerifiedToken, services: Services): Promise<KnownUser | undefined> {
   const { catalog, directory, identityProviders } = services;
   const { providerId, subject, userName: name } = token;
   if (name === undefined || !identityProviders.specOf(providerId)?.createUsers) return undefined;
-  // A name is no proof: it must not make the visitor somebody who is here already.
+  // A name proves no identity: the login must not become an existing user.
   if ((nameFault(name) ?? principalNameFault(name)) !== undefined || name.includes(':')) return undefined;
   try {
     await catalog.create({

@@ -1,4 +1,4 @@
-// The action that checks a catalog while it is in use.
+// The handler of `check` of a catalog: checks it while it is in use.
 import type { catalogsApi } from '../../api/namespaces/catalogs.ts';
 import { type CheckRequest, checkCatalogTask } from '../../jobs/check_catalog.ts';
 import { uriOf } from '../../standard/paths.ts';

@@ -1,4 +1,4 @@
-// Catalogs: the top of the namespace. A catalog's data lives in one warehouse.
+// The handlers of `catalogs`, the top level of the namespace. The data of a catalog is stored in one warehouse.
 
 import { catalogsApi, defaultCatalogName, defaultWarehouseName } from '../../api/namespaces/catalogs.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -106,7 +106,7 @@ export const catalogs = implement(catalogsApi, {
       change: { kind: 'dropCatalog', catalog },
       keep: {
         change: () => ({ kind: 'hideCatalog', catalog }),
-        // By then its name may be another's.
+        // Another catalog may have its name by then.
         purge: { kind: 'dropCatalog', catalog: { id: object.id, name: `dropped ${object.id}` } },
       },
     };

@@ -1,4 +1,4 @@
-// Databases: what a catalog is divided into.
+// The handlers of `databases`, which divide a catalog.
 
 import { databasesApi } from '../../api/namespaces/databases.ts';
 import { type CatalogObject, isOf, type ObjectOf } from '../../catalog/object.ts';
@@ -58,7 +58,7 @@ async function requireUsableName(name: string, root: ObjectOf<'catalogs'>, conte
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
 }
 
-/** All tables, for an engine that has to move them one by one. */
+/** All tables of the database, for an engine that has to move them one by one. */
 async function tablesOf(database: CatalogObject, context: Context): Promise<ObjectOf<'tables'>[]> {
   const tables: ObjectOf<'tables'>[] = [];
   for (let after: string | undefined; ; ) {

@@ -1,5 +1,5 @@
-// How views are made, changed and brought back: one path from a query's text to what the catalog is asked for. Who makes a view must be
-// able to run its query.
+// Creates, changes and restores views, all in the same way: from the text of a query to the request to the catalog. The creator of
+// a view must be allowed to run its query.
 
 import type { PropertiesPatch } from '../../api/fields.ts';
 import type { ParentSegmentsOf, SegmentsOf } from '../../api/handlers.ts';
@@ -17,7 +17,7 @@ type ParentPath = ParentSegmentsOf<typeof viewsApi>;
 type ViewChain = ChainOf<ViewPath>;
 type ViewParents = ChainOf<ParentPath>;
 
-/** Tables and views of a database are one name space to SQL. */
+/** In SQL, tables and views of a database share one namespace. */
 export const sharesNames = ['tables'];
 
 interface Described {
@@ -93,7 +93,7 @@ async function readBody(body: CreateViewBody, [root, database]: ViewParents, con
   return { name, sql: parsed?.sql ?? body.sql };
 }
 
-/** What the query gives and names, for a caller who may run it. */
+/** The columns and sources of the query, for a caller who may run it. */
 async function readQuery(
   sql: string,
   [root, database]: ViewParents,
@@ -114,7 +114,7 @@ async function seenSource({ name, isView, uses }: ViewSource, context: Context):
     { category: isView ? 'views' : 'tables', name: name.table },
   ]);
   const object = chain?.at(-1);
-  // The query was allowed a moment ago: it went, or became another, since.
+  // The query was allowed just before, so an object in it was dropped or replaced since.
   if (!chain || !object || foldName(object.name) !== foldName(name.table))
     throw new Failure('CHANGE_IN_PROGRESS', 'what the query reads is being changed');
   return { id: object.id, version: object.version, path: chain.map((one) => one.name), uses };
@@ -157,7 +157,7 @@ export async function renameView(path: ViewPath, newName: string, context: Conte
   return [root, database, object ?? view];
 }
 
-/** As it would be made now: what it names may be others than when it was dropped. */
+/** Analyzed as a new view, because the names in it may refer to other objects than when it was dropped. */
 export async function restoredView(view: ObjectOf<'views'>, name: string, parents: ViewParents, context: Context) {
   const { columns, sources } = await readQuery(view.spec.sql, parents, context);
   const change = { kind: 'createView' as const, view: viewRef(parents, name), sql: view.spec.sql };
@@ -168,7 +168,7 @@ export async function restoredView(view: ObjectOf<'views'>, name: string, parent
   };
 }
 
-/** Views among what was in a catalog or database that was dropped. `nameOf`: of the database that one is in, as it will be called. */
+/** The views that a dropped catalog or database contained. `nameOf`: returns the name of the view's database after the restore. */
 export function keptViews(within: readonly CatalogObject[], nameOf: (view: CatalogObject) => string) {
   return within
     .filter((one) => isOf(one, 'views'))

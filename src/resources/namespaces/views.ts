@@ -1,4 +1,4 @@
-// Views: made of a query, shown, changed, dropped. What their queries may be and name is view_definition.ts'.
+// The handlers of `views`. See view_definition.ts for their queries.
 
 import { viewsApi } from '../../api/namespaces/views.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -31,7 +31,7 @@ import {
   viewRef,
 } from './view_definition.ts';
 
-/** Who is asked shows in it: it is made for each caller. */
+/** The response depends on the caller, so it is not cached. */
 const toRecord: RenderOf<typeof viewsApi> = async ([, , object], uri, context) => {
   const { name, spec } = object;
   const columns = spec.columns.map((column, i) => ({ name: column.name, position: i + 1, type: column.type }));

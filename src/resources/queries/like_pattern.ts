@@ -1,5 +1,5 @@
-// SQL LIKE on names that no store is asked for: `%` any text, `_` one character, `\` takes the next as it is; case does not
-// count. Time is bounded by the product of the two lengths, which a regular expression of the same meaning would not keep.
+// Matches SQL LIKE patterns on names in memory: `%` any text, `_` one character, `\` escapes the next character; case-insensitive.
+// The time is bounded by the product of the two lengths, which an equivalent regular expression would not guarantee.
 
 const anyText = Symbol('%');
 const oneCharacter = Symbol('_');
@@ -27,7 +27,7 @@ function tokensOf(pattern: string): Token[] {
   return tokens;
 }
 
-/** Only the last `%` met is ever tried again: what an earlier one could take differently, it can take too. */
+/** Only the last `%` needs backtracking: whatever an earlier one could match differently, the last one can match too. */
 function matches(tokens: readonly Token[], characters: readonly string[]): boolean {
   let token = 0;
   let at = 0;

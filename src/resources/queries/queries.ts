@@ -1,4 +1,4 @@
-// Queries: the history of statements, those that run included.
+// The handlers of `queries`: the history of statements, including running ones.
 import { queriesApi } from '../../api/queries/queries.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
@@ -62,7 +62,10 @@ function missing(queryId: string): Failure {
   });
 }
 
-/** A statement is its submitter's; others need the privilege on all. Throws FORBIDDEN, whether it is there or not. */
+/**
+ * A statement belongs to its submitter; others need the privilege on all statements. Throws FORBIDDEN whether or not the statement
+ * exists.
+ */
 async function permitQuery(privilege: Privilege, queryId: string, context: Context): Promise<void> {
   const entry = await context.history.get(queryId);
   const { call } = context;
@@ -71,7 +74,7 @@ async function permitQuery(privilege: Privilege, queryId: string, context: Conte
   call.permitted = true;
 }
 
-/** Whose history the caller may see of its own right. The texts of a user's statements are not for its confined tokens. */
+/** The owner whose history the caller may see without a privilege. Tokens with scopes do not see the texts of their user's statements. */
 function ownHistory({ id, scopes }: Principal, context: Context): string {
   return scopes === undefined && context.directory.users.has(id) ? id : 'nobody';
 }

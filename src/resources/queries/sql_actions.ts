@@ -44,7 +44,7 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
     done({ plan: await context.queries.explain(requestOf(body, segments), context.call) }),
 };
 
-/** Waited for as long as the caller said. */
+/** The wait time that the caller requested. */
 async function submitted(
   request: QueryRequest,
   body: TaskBody & { readonly waitSeconds?: number },
@@ -66,10 +66,10 @@ async function submitted(
   });
 }
 
-/** Of a statement that wrote before. Rows that it returned are stored nowhere. */
+/** The result of a statement that an earlier attempt applied. Rows that it returned are not stored. */
 const countsOnly = { columns: [], rows: null, truncated: false, pageCount: 1 };
 
-/** The result as text: the rows are the engine's own bytes. */
+/** The result as JSON text: the rows are the engine's bytes, unchanged. */
 function rowsText(
   run: QueryRun,
   rows: string | Uint8Array,

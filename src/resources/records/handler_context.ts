@@ -1,4 +1,4 @@
-// What every handler is given, and the small vocabulary in which categories are written. No category is named here.
+// The context of every handler, and the functions from which handlers are built. Names no category.
 
 import type { AssembledAccess } from '../../access/assemble_access.ts';
 import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
@@ -42,7 +42,7 @@ import { last } from './fields.ts';
 import { withInUseErrors } from './in_use_by_views.ts';
 import { redactedRequest } from './request_redaction.ts';
 
-/** What a new warehouse has where the request does not say. */
+/** The defaults of a new warehouse. */
 export interface WarehouseDefaults {
   readonly threads: number;
   readonly memoryLimitBytes: number;
@@ -76,7 +76,7 @@ export interface Services extends AssembledAccess {
   readonly serverBackups: ServerBackups;
   readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
-  /** How long what was dropped can come back; 0: not at all. */
+  /** How long a dropped object can be restored; 0: not at all. */
   readonly undropSeconds: number;
 }
 
@@ -84,7 +84,7 @@ export interface Context extends Services {
   readonly call: Call;
 }
 
-/** Runs a handler that may change something: again from the start where somebody else changed an object that it had looked up. */
+/** Runs a handler that may change something; repeats it if an object that it read was changed by another request. */
 function changing<T>(work: () => Promise<T>, context: Context): Promise<T> {
   const attempt = async () => {
     await context.call.checkPrecondition?.();
@@ -93,7 +93,7 @@ function changing<T>(work: () => Promise<T>, context: Context): Promise<T> {
   return withInUseErrors(() => context.catalog.retrying(attempt), context);
 }
 
-/** A declared category with its handlers. */
+/** Joins a declared category and its handlers. */
 export const implement = <C extends DeclaredCategory>(declared: C, handlers: HandlersOf<C>): Category<Context> =>
   implementWith(declared, handlers, changing);
 
@@ -103,7 +103,7 @@ export const listed = <T extends object>(items: readonly RecordBody<T>[], next?:
   items,
   next,
 });
-/** The lists of an action that shows others than the objects of its category. */
+/** The list result of an action whose items are not objects of its own category. */
 export const listedAs = <T extends object>(
   field: string,
   items: readonly RecordBody<T>[],
@@ -134,14 +134,17 @@ export function accepted(task: TaskRecord, context: Context): Accepted {
   return { outcome: 'accepted', task: record, uri: record.uri };
 }
 
-/** The record of a task that was just submitted. */
+/** The record of a task that has just been submitted. */
 export async function requireTask(taskId: string, context: Context): Promise<TaskRecord> {
   const task = await context.tasks.get(taskId);
   if (!task) throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
   return task;
 }
 
-/** A task as callers see it (rest-standard B5). `firstPage`: where the rows of a query are; `rejectsLink`: those a load left out. */
+/**
+ * The record of a task (rest-standard B5). `firstPage`: the URI of the rows of a query; `rejectsLink`: of the rows that a load
+ * rejected.
+ */
 export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'call' | 'files'>) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
@@ -182,7 +185,7 @@ export function commonFields(object: CatalogObject, uri: string) {
   return { createdAt, createdBy, updatedAt, updatedBy, version, uri, [objectVersion]: versionOfObject(object) };
 }
 
-/** How a category shows its objects. `chain` is the object and its parents, root first. */
+/** How a category converts its objects to records. `chain`: the object and its ancestors, root first. */
 export type Render<T extends object = object, P extends ObjectPath = ObjectPath> = (
   chain: ChainOf<P>,
   uri: string,
@@ -195,7 +198,7 @@ export type HandlersOf<C extends DeclaredCategory> = Handlers<C, Context>;
 /** How the objects of a declared category are shown. */
 export type RenderOf<C extends DeclaredCategory> = Render<RecordOf<C>, SegmentsOf<C>>;
 
-/** GET of one object: from the cache, or read, rendered and kept. */
+/** GET of an object: from the cache, or read, serialized and cached. */
 export async function show<T extends object, P extends ObjectPath>(
   path: P,
   context: Context,
@@ -211,7 +214,7 @@ export async function show<T extends object, P extends ObjectPath>(
   });
 }
 
-/** The record of an object just changed; not from the cache. */
+/** The record of an object that was just changed; bypasses the cache. */
 export function render<T extends object, const P extends ObjectPath>(
   path: P,
   chain: ChainOf<NoInfer<P>>,
@@ -221,7 +224,7 @@ export function render<T extends object, const P extends ObjectPath>(
   return toRecord(chain, uriOf(context.call.version, path), context);
 }
 
-/** Records of one page of a collection, ready to send, and the key of the next page. */
+/** The serialized records of one page of a collection, and the key of the next page. */
 class ReadyPage<T extends object = object> {
   readonly items: readonly JsonText<T>[];
   readonly bodyBytes: number;
@@ -235,10 +238,10 @@ class ReadyPage<T extends object = object> {
   }
 }
 
-/** The path of an object in a collection. `P`: of what holds the collection. */
+/** The path of an object in a collection. `P`: the path of the collection's parent. */
 export type Member<P extends ObjectPath, K extends string> = readonly [...P, Segment<K>];
 
-/** GET of a collection: whole pages are kept. `parents` is the path of what holds it. */
+/** GET of a collection: whole pages are cached. `parents`: the path of the collection's parent. */
 export async function page<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
@@ -268,7 +271,7 @@ export async function page<T extends object, P extends ObjectPath, K extends str
   return listed(made.items, made.next);
 }
 
-/** For a caller who may read only some of it: the page is theirs alone, its records are kept. */
+/** For a caller who may read only some of the objects: the page is not cached, its records are. */
 async function partOfPage<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
@@ -284,7 +287,7 @@ async function partOfPage<T extends object, P extends ObjectPath, K extends stri
   for (const object of objects) {
     const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
     const known = records.get(uri);
-    // By now the name may be another object's, which is not the caller's to see.
+    // The name may belong to another object by now, which the caller may not see.
     if (known instanceof ReadyRecord && known.objectId === object.id) texts.push(known.recordText);
     else {
       const record = new ReadyRecord(await toRecord([...chain, object], uri, context), object.id);
@@ -295,7 +298,7 @@ async function partOfPage<T extends object, P extends ObjectPath, K extends stri
   return listed(new ReadyPage<T>(texts, next).items, next);
 }
 
-/** What the caller may see of a page. `next`: the key of the page after it. */
+/** The part of a page that the caller may see. `next`: the key of the next page. */
 async function listShown<P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
@@ -313,7 +316,10 @@ async function listShown<P extends ObjectPath, K extends string>(
   return { chain, objects: objects.slice(0, at.limit), next };
 }
 
-/** The same, not kept: for a caller who may read only some of it, and for records that change with other objects. */
+/**
+ * The same without caching: for a caller who may read only some of the objects, and for records that change together with other
+ * objects.
+ */
 export async function freshPage<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
@@ -330,12 +336,12 @@ export async function freshPage<T extends object, P extends ObjectPath, K extend
   return listed(records, next);
 }
 
-/** The user that owns an object, by its name now. */
+/** The current name of the user that owns an object. */
 export function ownerName(object: CatalogObject, context: Context): string {
   return context.access.directory.nameOf(object.owner);
 }
 
-/** A user that a body names. One that the caller may not see is as one that is not there. */
+/** The user that a body names. A user that the caller may not see is treated like one that does not exist. */
 export function userNamed(name: string, pointer: string, context: Context): string {
   const { principal } = context.call;
   const user = context.directory.userNamed(name);
@@ -348,12 +354,12 @@ export function userNamed(name: string, pointer: string, context: Context): stri
   return user.id;
 }
 
-/** The id of the user that is to own a new object. Throws INVALID_PARAMETER. */
+/** The id of the user that will own a new object. Throws INVALID_PARAMETER. */
 export function ownerId(name: string | undefined, context: Context): string | undefined {
   return name === undefined ? undefined : userNamed(name, '/owner', context);
 }
 
-/** As `ownerId`, for an object that is there: who gives it away must own it. */
+/** As `ownerId`, for an existing object: only its owner may give it away. */
 export async function newOwner(
   name: string | undefined,
   path: ObjectPath,
@@ -363,18 +369,18 @@ export async function newOwner(
   return ownerId(name, context);
 }
 
-/** What a handler needs besides its endpoint's permission. Throws FORBIDDEN. */
+/** Requires a privilege beyond the permission of the endpoint. Throws FORBIDDEN. */
 export async function requirePrivilege(privilege: Privilege, path: ObjectPath, context: Context): Promise<void> {
   const category = path[0]?.category ?? globalScope;
   await context.access.authorizer.require(context.call.principal, privilege, { category, path });
 }
 
-/** The same on a collection at the top as a whole. */
+/** The same for a whole top-level collection. */
 export async function requireOnCollection(privilege: Privilege, category: string, context: Context): Promise<void> {
   await context.access.authorizer.require(context.call.principal, privilege, { category, path: [] });
 }
 
-/** What of a collection the caller is shown; undefined: all. `chain`: what holds it. */
+/** The part of a collection that the caller may see; undefined: everything. `chain`: the collection's parents. */
 export function listing(
   category: string,
   chain: readonly CatalogObject[],

@@ -1,4 +1,4 @@
-// IN_USE as its caller may know it: the views that stand in the way by their URIs, those that the caller may not read as a number.
+// Completes IN_USE for its caller: names the dependent views by URI, and only counts those that the caller may not read.
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { UsedByViews } from '../../catalog/changes/view_dependencies.ts';
@@ -12,7 +12,7 @@ interface Asked {
   readonly call: { readonly principal: Principal; readonly version: string };
 }
 
-/** As many are named; of more there is the number. */
+/** How many views are named; further ones are counted. */
 const namedMax = 100;
 
 export async function withInUseErrors<T>(work: () => Promise<T>, asked: Asked): Promise<T> {

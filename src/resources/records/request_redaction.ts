@@ -1,5 +1,5 @@
-// What a task's record shows as its `request`: the body that the caller sent, its defaults filled in. What the task keeps there for
-// itself, such as ids of objects or a statement that was put together from the body, is not shown.
+// The `request` in the record of a task: the body that the caller sent, with defaults. Internal data of the task, such as ids of
+// objects or a statement that was assembled from the body, is not shown.
 import { type BackupRequest, backupTask } from '../../backups/backups.ts';
 import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
 import { type ServerBackupRequest, serverBackupTask } from '../../backups/server/server_backups.ts';
@@ -18,7 +18,7 @@ import type { QueryRequest } from '../../query/statements/query_request.ts';
 import { profileQueryTask, runQueryTask } from '../../query/statements/query_submission.ts';
 import type { TaskRecord } from '../../tasks/task.ts';
 
-/** By type of task. Those of others are what was sent. */
+/** By task type; for others, the request is shown as it was sent. */
 const shownOf: Readonly<Record<string, (request: never) => object>> = {
   [runQueryTask]: queryShown,
   [profileQueryTask]: queryShown,
@@ -83,7 +83,7 @@ export function redactedTarget(place: ExportTarget | TargetRequest): object {
   }
 }
 
-/** What follows the `?` of a URL is often all that is needed to read it: a signature, a token. */
+/** The query of a URL often contains credentials: a signature or a token. */
 function sourceShown({ url, ...source }: LoadSource): LoadSource {
   return url === undefined ? source : { ...source, url: url.replace(/[?#].*$/s, '?…') };
 }
@@ -97,7 +97,7 @@ function newTableShown({
   source,
   ...asked
 }: NewTableRequest) {
-  // Where a table is only looked at, it need not have a name.
+  // If the table is only inferred, it need not have a name.
   return { ...asked, source: sourceShown(source), ...(table === '' ? {} : { table }), ...definition };
 }
 

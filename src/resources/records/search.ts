@@ -1,4 +1,4 @@
-// The handlers of `search`: one page of what was found, and the key of the next page. Its declaration: api/search.ts.
+// The handlers of `search`: one page of results, and the key of the next page. See api/search.ts for the declaration.
 
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { ParentSegmentsOf, RecordOf } from '../../api/handlers.ts';
@@ -11,7 +11,7 @@ import { searchDropped } from './undrop.ts';
 
 export type Page = Input<unknown, unknown>['page'];
 
-/** One page of `found`, which is sorted, has no more than one item beyond the page, and of which `key` tells the order. */
+/** One page of `found`, which is sorted and has at most one item beyond the page. `key` returns the sort key of an item. */
 export async function pageOf<T, R extends object>(
   found: readonly T[],
   { limit }: Page,
@@ -30,7 +30,7 @@ interface PageBody {
   readonly pageToken?: string;
 }
 
-/** The handler of a search: `find` gets the fields that are sought, without those of the page. */
+/** The handler of a search: `find` gets the search criteria, without the fields of the page. */
 export function searchWith<B extends PageBody, I, R extends object>(
   find: (sought: Omit<B, keyof PageBody>, input: I, context: Context) => Promise<Listed<R>>,
 ) {
@@ -40,7 +40,7 @@ export function searchWith<B extends PageBody, I, R extends object>(
   };
 }
 
-/** Finds objects of a category by name pattern and comment, also those that were dropped and can come back. */
+/** Finds objects of a category by name pattern and comment, including dropped ones that can be restored. */
 export function findByName<C extends DeclaredCategory>(declared: C, toRecord: RenderOf<C>) {
   const category: C['name'] = declared.name;
   return (input: ObjectSearchInput<ParentSegmentsOf<C>>, context: Context): Promise<Listed<RecordOf<C>>> =>

@@ -1,5 +1,5 @@
-// The fields of bodies that say how a task is to be run: what it comes after, before which others it goes, who is told of its end.
-// For every endpoint that makes tasks, be it only sometimes.
+// Reads the fields of bodies that say how a task runs: its dependencies, its priority, and who is notified of its end. For every
+// endpoint that may submit tasks.
 
 import { waitSecondsDefault } from '../../api/task_fields.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
@@ -16,8 +16,8 @@ export interface TaskBody {
 export type TaskOptions = Pick<TaskRequest, 'priority' | 'after' | 'notify'>;
 
 /**
- * Throws HOST_NOT_ALLOWED; INVALID_PARAMETER where a task to come after is not one that the caller may read. `within`: the pointer of
- * what holds the fields.
+ * Throws HOST_NOT_ALLOWED; INVALID_PARAMETER if the caller may not read a task that is named as a dependency. `within`: the JSON
+ * pointer of the object that contains the fields.
  */
 export async function taskOptions(body: TaskBody, context: Context, within = ''): Promise<TaskOptions> {
   const { priority, after = [], notify } = body;
@@ -32,7 +32,7 @@ export async function taskOptions(body: TaskBody, context: Context, within = '')
   return { priority, after, notify };
 }
 
-/** What is asked, which the task may show, and how it is to be run, which it may not. Throws as `taskOptions`. */
+/** Separates the request, which the task may show, from the options of the task, which it may not. Throws as `taskOptions`. */
 export async function splitTaskOptions<B extends TaskBody>(
   body: B,
   context: Context,
@@ -41,7 +41,7 @@ export async function splitTaskOptions<B extends TaskBody>(
   return { asked, options: await taskOptions(body, context) };
 }
 
-/** How long the caller waits before it is a task. What waits for others is one at once. */
+/** How long the caller waits before the statement becomes a task. A statement with dependencies is a task from the beginning. */
 export function waitSecondsOf(
   { waitSeconds, after }: Pick<TaskBody, 'after'> & { readonly waitSeconds?: number },
   within = '',
@@ -67,7 +67,7 @@ export async function requireQueueCapacity(
 /** A task is its submitter's; others need the privilege on all tasks. */
 async function mayRead(taskId: string, { tasks, access, call }: Context): Promise<boolean> {
   const { authorizer } = access;
-  // Asked first, so that time does not tell whether the task is there.
+  // Authorized before the look-up, so that the response time does not reveal whether the task exists.
   const mayReadAll = await authorizer.isAllowed(call.principal, 'read', { category: 'tasks', path: [] });
   const task = await tasks.get(taskId);
   return task !== undefined && (mayReadAll || authorizer.isSubmitter(call.principal, task.principal));

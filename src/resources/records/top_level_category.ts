@@ -1,4 +1,4 @@
-// Handlers that the categories of objects in no other object share: how they are listed, shown and renamed.
+// Handlers that the top-level categories share: list, get and rename.
 import type { ObjectOf } from '../../catalog/object.ts';
 import type { Input, Segment } from '../../standard/endpoint.ts';
 import { type Context, created, done, found, freshPage, type Render, render, segment } from './handler_context.ts';
@@ -9,7 +9,7 @@ interface Named<K extends string> {
   readonly segments: Top<K>;
 }
 
-/** `checkName` throws INVALID_NAME for names that the category does not allow, besides those that no object can have. */
+/** `checkName` throws INVALID_NAME for names that this category does not allow. */
 export function handlersAtTop<T extends { readonly uri: string }, const K extends string>(
   category: K,
   toRecord: Render<T, Top<K>>,

@@ -1,5 +1,5 @@
-// What the categories share whose objects can come back after they were dropped: the handlers of DELETE and `undrop`, and the search for
-// what can come back. Who owns an object, or may drop what is in its parent, may bring it back; nobody else learns of it.
+// The handlers that categories with restorable objects share: DELETE, `undrop`, and the search for restorable objects. The owner of
+// an object may restore it, and so may whoever may drop objects in its parent; nobody else learns of it.
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { ParentSegmentsOf, RecordOf, SegmentsOf } from '../../api/handlers.ts';
 import type {
@@ -31,7 +31,7 @@ import {
 } from './handler_context.ts';
 import { splitTaskOptions, type TaskBody } from './task_fields.ts';
 
-/** How the engine drops an object, and what it does where the object can be restored (`keep`). */
+/** How the engine drops an object, and what it does instead if the object stays restorable (`keep`). */
 interface Drop extends Pick<DropRequest, 'warehouse' | 'change' | 'isDamaged'> {
   readonly childCategories?: DropRequest['childCategories'];
   readonly keep: Omit<SoftDelete, 'seconds'>;
@@ -42,7 +42,7 @@ interface DropInput<C extends DeclaredCategory> {
   readonly query: { readonly cascade?: boolean; readonly purge?: boolean };
 }
 
-/** The handler of the DELETE of an object that can be restored. */
+/** The handler of the DELETE of a restorable object. */
 export const dropHandler =
   <C extends DeclaredCategory>(dropOf: (chain: ChainOf<SegmentsOf<C>>, context: Context) => Drop) =>
   async ({ segments, query }: DropInput<C>, context: Context): Promise<Deleted> => {
@@ -74,10 +74,10 @@ function mayUndrop(
   ]);
 }
 
-/** Between a name, which has no control characters, and an id in a page token. */
+/** The separator of name and id in a page token: names have no control characters. */
 const tokenSeparator = '\u007f';
 
-/** One page of what was dropped in a collection. */
+/** One page of the dropped objects of a collection. */
 export async function searchDropped<T extends object, P extends ObjectPath, K extends string>(
   category: K,
   path: P,
@@ -107,31 +107,31 @@ export async function searchDropped<T extends object, P extends ObjectPath, K ex
   return listed(records, last && `${last.name}${tokenSeparator}${last.id}`);
 }
 
-/** What comes back, and where. */
+/** The object to restore, and its new parent. */
 export interface Restored<C extends DeclaredCategory> {
   readonly object: ObjectOf<C['name']>;
-  /** That it gets. */
+  /** The restored object's properties. */
   readonly name: string;
   readonly parents: ChainOf<ParentSegmentsOf<C>>;
-  /** What its parent was called when it was dropped, where the engine keeps it there. */
+  /** The name of its parent at the time of the drop, if the engine stores the object there. */
   readonly originalDatabase: string | undefined;
 }
 
 interface Undrop<C extends DeclaredCategory> {
   readonly toRecord: RenderOf<C>;
-  /** Throws where nothing can be called so. */
+  /** Throws if the name is invalid. */
   readonly check: (
     name: string,
     parents: ChainOf<ParentSegmentsOf<C>>,
     context: Context,
     dropped: DroppedObject,
   ) => Promise<void>;
-  /** Categories beside it in which nothing may have the name. */
+  /** Other categories that share one namespace with this one. */
   readonly sharesNames?: readonly string[];
   readonly prepare: (restored: Restored<C>, context: Context) => Prepared | Promise<Prepared>;
 }
 
-/** What the catalog is asked for. `change` gets what was in the object, all levels down. */
+/** The request to the catalog. `change` gets the former contents of the object, on all levels. */
 type Prepared = Pick<UndropRequest, 'sources' | 'spec' | 'change'>;
 
 interface UndropInput<C extends DeclaredCategory> {
@@ -148,7 +148,7 @@ export const undropHandler =
     return restored;
   };
 
-/** The same where a task may do it. `task`: its type. */
+/** The same, possibly done by a task. `task`: its type. */
 export const undropHandlerByTask =
   <C extends DeclaredCategory>(declared: C, task: string, undrop: Undrop<C>) =>
   (input: UndropInput<C>, context: Context): Promise<Done<RecordOf<C>> | Accepted> =>
@@ -181,7 +181,7 @@ async function restoreDropped<C extends DeclaredCategory>(
   return done(await toRecord([...parents, outcome.object], uri, context));
 }
 
-/** What is not to be brought back by the caller is not there. */
+/** An object that the caller may not restore is treated as missing. */
 async function requireDropped<K extends string>(
   category: K,
   parents: readonly CatalogObject[],

@@ -1,4 +1,4 @@
-// How the definition of a table stands in a backup: as the body that makes it, read as a request is.
+// The format of table definitions in backups: the body of a request that creates the table, validated like one.
 import type { TableBody } from '../../backups/manifest.ts';
 import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
 import type { TableSpec } from '../../model/records.ts';
@@ -10,7 +10,7 @@ export function backedUpBody(spec: TableSpec): TableBody {
   return { ...bodyOf(spec), ...(comment === undefined ? {} : { comment }), ...(properties ? { properties } : {}) };
 }
 
-/** Throws INVALID_PARAMETER where no table can be made so. */
+/** Throws INVALID_PARAMETER if the table cannot be created. */
 export async function restoredSpec(body: TableBody, engine: Engine, warehouse: EngineWarehouse): Promise<TableSpec> {
   const spec = describe(tableSpec(body, engine), body);
   if (spec.columns.some(({ defaultValue }) => defaultValue !== undefined))

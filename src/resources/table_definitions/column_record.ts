@@ -1,4 +1,4 @@
-// A column as records show it, in its table and by itself.
+// The record of a column, in its table and on its own.
 
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';

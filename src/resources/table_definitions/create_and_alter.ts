@@ -1,5 +1,4 @@
-// How tables are made and changed, by whichever endpoint: one path from a request to the catalog for definitions, and one
-// for changes of columns.
+// Creates tables and changes their columns, for all endpoints that do so.
 
 import type { PropertiesPatch } from '../../api/fields.ts';
 import type { ParentSegmentsOf, SegmentsOf } from '../../api/handlers.ts';
@@ -58,7 +57,7 @@ export function tableRef([{ id, name }, database, table]: readonly [ParentChain[
 export const pathOfTable = ([root, database, table]: readonly [Named, Named, Named]) =>
   [segment('catalogs', root.name), segment('databases', database.name), segment('tables', table.name)] as const;
 
-/** The path of the table that a path of something in it begins with. */
+/** The path of the table that contains the addressed object. */
 export const tablePathIn = ([root, database, table]: readonly [...TablePath, ...Segment[]]): TablePath => [
   root,
   database,
@@ -82,7 +81,7 @@ export async function copyTable(path: TablePath, toParents: ParentPath, newName:
   return makeTable(to, newName, await copiedSpec(chain, to, context), undefined, 'fail', context);
 }
 
-/** The definition of a copy. */
+/** The definition of a copied table. */
 export async function copiedSpec(
   [, , { spec }]: TableChain,
   [root]: ParentChain,
@@ -137,7 +136,7 @@ async function makeTable(...of: Parameters<typeof tableRequest>): Promise<{ chai
   return { chain: [root, database, object], made: created };
 }
 
-/** Throws what is wrong with the wish for a table. */
+/** Throws if the requested table is invalid. */
 export async function tableRequest(
   [root, database]: ParentChain,
   name: string,
@@ -184,7 +183,7 @@ export interface TablePatch {
   readonly columns?: readonly ColumnBody[];
 }
 
-/** What can be asked of a table that exists. Columns are named as they are before the change. */
+/** The changes that can be requested of a table. Columns are named as before the change. */
 export type TableChange =
   | { readonly kind: 'patch'; readonly body: TablePatch }
   | { readonly kind: 'rename'; readonly newName: string }
@@ -202,7 +201,7 @@ export type TableChanged =
   | { readonly chain: TableChain; readonly taskId?: undefined }
   | { readonly taskId: string; readonly chain?: undefined };
 
-/** Reads the table, works out what becomes of it, and has the catalog do it. */
+/** Reads the table, computes the new definition, and submits the change to the catalog. */
 export async function changeTable(
   path: TablePath,
   change: TableChange,
@@ -356,7 +355,7 @@ export function columnMissing(name: string): Failure {
   });
 }
 
-/** A column is an object as any other: its name is judged as theirs are (rest-standard B1). */
+/** The name of a column follows the rules for all names (rest-standard B1). */
 function requireFreeColumnName(name: string, { columns }: Pick<TableSpec, 'columns'>): void {
   const fault = nameFault(name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is not acceptable: ${fault}`, { name });
@@ -375,7 +374,7 @@ function requireUnused(name: string, spec: TableSpec): void {
   });
 }
 
-/** The column with its history carried on: a column that changed remembers when and by whom. Narrowing a type is refused. */
+/** The new column with its history: a changed column records when and by whom. Narrowing a type is refused. */
 function touched(
   was: ColumnSpec | undefined,
   next: ColumnSpec,

@@ -1,4 +1,4 @@
-// The definition of a table that a load makes: what the request says of it, and for the rest what was found in the file.
+// The definition of a table that a load creates: as requested, completed by what was found in the file.
 
 import type { ColumnBody, NewTableDefinition } from '../../api/tables/table_fields.ts';
 import type { Engine } from '../../engines/engine.ts';
@@ -11,7 +11,7 @@ import { bodyOf, definitionOf, tableSpec } from './table_definition.ts';
 
 export const newTableDefinitions: DefinitionConversions = { specOf, bodyOf, definitionOf };
 
-/** Throws INVALID_PARAMETER; DATA_INVALID where a column of the file, of which nothing was said, cannot be one of a table. */
+/** Throws INVALID_PARAMETER; DATA_INVALID if a column of the file that the request does not define cannot be a column of a table. */
 function specOf(asked: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine): TableSpec {
   const columns = inferred.map(({ name, type }, i): ColumnBody => {
     const { nullable, defaultValue, comment } = asked.columns?.[i] ?? {};
@@ -31,7 +31,7 @@ function isAboutColumns(error: unknown): error is Failure {
   return violationsOf(error)[0]?.pointer.startsWith('/columns') === true;
 }
 
-/** As far as the request says it: what is wrong with that is said at once. A column without a type can be anything. */
+/** Validates the requested part immediately. A column without a type can have any. */
 export function requestedSpec(asked: NewTableInput, engine: Engine): TableSpec {
   const said = asked.definition;
   if (!asked.columns) return describe(undefinedSpec(said), said);
@@ -42,7 +42,7 @@ export function requestedSpec(asked: NewTableInput, engine: Engine): TableSpec {
   return describe(tableSpec({ ...said, columns }, engine), said);
 }
 
-/** What is kept of the table until the file was looked at. */
+/** The stored definition until the file has been read. */
 export function expectedSpec(asked: NewTableInput): TableSpec {
   const said = asked.definition;
   return describe(undefinedSpec(said), said);

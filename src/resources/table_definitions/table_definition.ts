@@ -1,5 +1,5 @@
-// A table's definition, from what a request says to what the catalog keeps: defaults filled in, every reference checked,
-// and what a change of columns means for keys and order. No I/O but to ask the engine about a default's text.
+// Converts the definition of a table from a request to its stored form: defaults filled in, references checked, and the effects of
+// a change of columns on keys and order. No I/O, except that the engine checks defaults.
 
 import type { ColumnBody, DefinitionBody } from '../../api/tables/table_fields.ts';
 import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
@@ -9,7 +9,7 @@ import { formatType, type LogicalType, parseType, TypeSyntaxError } from '../../
 import { Failure, type Violation, violationsFailure } from '../../standard/failure.ts';
 import { defined } from '../records/fields.ts';
 
-/** Throws INVALID_PARAMETER with violations. `engine` says which keys and names it can hold. */
+/** Throws INVALID_PARAMETER with violations. `engine` decides which keys and names are supported. */
 export function tableSpec(body: DefinitionBody, engine: Engine): TableSpec {
   const violations: Violation[] = [];
   const columns = body.columns.map((column, i) => columnSpec(column, `/columns/${i}`, violations));
@@ -27,7 +27,7 @@ export function tableSpec(body: DefinitionBody, engine: Engine): TableSpec {
   return checked;
 }
 
-/** The spec of a column as a request gives it; what is wrong is added to `violations`. */
+/** Converts a requested column to its spec; appends errors to `violations`. */
 export function columnSpec(body: ColumnBody, pointer: string, violations: Violation[]): ColumnSpec {
   let type: LogicalType = { kind: 'STRING' };
   try {
@@ -45,14 +45,14 @@ export function columnSpec(body: ColumnBody, pointer: string, violations: Violat
   });
 }
 
-/** Key columns hold no NULL, whatever the request says of them. */
+/** Key columns are never nullable, whatever the request says. */
 export function withKeysNotNull(columns: readonly ColumnSpec[], primaryKey: readonly string[]): ColumnSpec[] {
   return columns.map((column) =>
     primaryKey.includes(column.name) && column.nullable ? { ...column, nullable: false } : column,
   );
 }
 
-/** Everything that is wrong with a definition. */
+/** All errors of a definition. */
 export function faults(spec: TableSpec, engine: Engine): Violation[] {
   const found: Violation[] = [];
   const { columnsMax } = engine.limits;
@@ -101,7 +101,7 @@ export function refuse(violations: readonly Violation[]): void {
   if (first) throw violationsFailure('INVALID_PARAMETER', `${first.pointer}: ${first.message}`, violations);
 }
 
-/** The engine reads each new default as it would when it uses it. */
+/** The engine binds each new default as it will when it uses it. */
 export async function checkDefaults(
   columns: readonly ColumnDefinition[],
   known: readonly ColumnDefinition[],
@@ -124,7 +124,7 @@ export async function checkDefaults(
   }
 }
 
-/** What the engine has to know: two definitions that differ here differ in the engine. */
+/** The part of a definition that concerns the engine: if it differs, the tables in the engine differ. */
 export function definitionOf(spec: TableDefinition): TableDefinition {
   return {
     columns: spec.columns.map(({ name, type, nullable: mayBeNull, defaultValue }) =>
@@ -135,7 +135,7 @@ export function definitionOf(spec: TableDefinition): TableDefinition {
   };
 }
 
-/** Where a column is referred to, besides the list of columns. */
+/** The references to a column outside of the list of columns. */
 export function usesOf(name: string, spec: TableSpec): string[] {
   const uses: [string, readonly string[]][] = [
     ['primaryKey', spec.primaryKey],
@@ -147,7 +147,7 @@ export function usesOf(name: string, spec: TableSpec): string[] {
   return uses.filter(([, names]) => names.includes(name)).map(([use]) => use);
 }
 
-/** The spec with a column under another name everywhere. */
+/** The spec with a column renamed in all references. */
 export function withColumnRenamed(spec: TableSpec, from: string, to: string): TableSpec {
   const name = (one: string) => (one === from ? to : one);
   return {
@@ -161,7 +161,7 @@ export function withColumnRenamed(spec: TableSpec, from: string, to: string): Ta
   };
 }
 
-/** A definition as the body that would make it: what `copy_definition` starts from. */
+/** Converts a definition to the body that would create it, for `copy_definition`. */
 export function bodyOf(spec: TableSpec) {
   return {
     columns: spec.columns.map((column) => ({

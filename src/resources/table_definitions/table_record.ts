@@ -1,4 +1,4 @@
-// A table as callers see it.
+// The record of a table.
 
 import type { tablesApi } from '../../api/tables/tables.ts';
 import { shownDescription } from '../records/fields.ts';

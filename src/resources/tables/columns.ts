@@ -1,4 +1,4 @@
-// Columns of a table, one at a time: the same changes that a PATCH of the table can make, under the column's own URI.
+// The handlers of `columns` of a table: the same changes as by PATCH of the table, one column at a time.
 import { columnsApi } from '../../api/tables/columns.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { compareNames } from '../../model/names.ts';
@@ -29,7 +29,7 @@ import { changeTable, columnMissing, type TablePath, tablePathIn } from '../tabl
 
 type Table = ObjectOf<'tables'>;
 
-/** A column that was not changed since its table was made has the table's history. */
+/** A column that was not changed since its table was created has the history of the table. */
 function record(column: ColumnSpec, index: number, table: Table, path: TablePath, version: string) {
   const history = column.history ?? {
     createdAt: table.createdAt,
@@ -59,7 +59,7 @@ function requireShown(table: Table, name: string, path: TablePath, context: Cont
   return shown;
 }
 
-/** Columns in order of name, after a name, as every list is. */
+/** Columns ordered by name, from after a name, as in every list. */
 function columnsPage(
   table: Table,
   at: { after?: string | undefined; limit: number },
@@ -100,7 +100,7 @@ export const columns = implement(columnsApi, {
     if (existing && ifExists === 'return') return created(existing, false, existing.uri);
     const outcome = await changeTable(path, { kind: 'addColumn', column: asked }, context, options).catch(
       async (error: unknown) => {
-        // Another PUT of the same column was faster.
+        // A concurrent PUT of the same column was first.
         const now = ifExists === 'return' ? show(await require(path, context), name, path, context) : undefined;
         if (now && error instanceof Failure && error.code === 'OBJECT_ALREADY_EXISTS') return { now };
         throw error;

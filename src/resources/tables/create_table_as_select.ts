@@ -1,5 +1,5 @@
-// Tables that are made with their rows: of a query (`asSelect`), or of another table (`clone`). Both are made by a task that the
-// request waits for; nobody sees the table before it is full.
+// Creates tables with rows: of a query (`asSelect`) or of another table (`clone`). A task does it, for which the request waits; the
+// table is not visible before it is complete.
 
 import type { StatementParameters } from '../../engines/engine.ts';
 import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
@@ -112,7 +112,7 @@ interface Filling {
   readonly query: string;
   readonly pointer: string;
   readonly parameters?: StatementParameters | undefined;
-  /** What the caller sent, without what is the task's. */
+  /** The body without the fields of the task. */
   readonly asked: object;
 }
 
@@ -150,7 +150,7 @@ async function makeFilled(
   return whenMade(outcome.taskId, path, waitSeconds, context);
 }
 
-/** The table, if its task ends well in time; its failure as that of the request; else the task. */
+/** Returns the table if its task succeeds in time, else the task. A failure of the task becomes that of the request. */
 async function whenMade(taskId: string, path: TablePath, waitSeconds: number, context: Context): Promise<Filled> {
   const task = await waitForTask(taskId, waitSeconds, context);
   if (task.state === 'succeeded') return { chain: await context.catalog.require(path), made: true };

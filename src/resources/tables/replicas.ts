@@ -1,4 +1,4 @@
-// Replicas: the copies of a tablet, one on each backend that keeps it. Shown, never changed.
+// The handlers of `replicas`: the copies of a tablet, one on each backend that stores it. Read-only.
 import type { SegmentsOf } from '../../api/handlers.ts';
 import { replicasApi } from '../../api/tables/replicas.ts';
 import type { tabletsApi } from '../../api/tables/tablets.ts';

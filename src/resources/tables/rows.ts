@@ -1,4 +1,4 @@
-// Rows of a table: inserted all or nothing, and a look at what is there. Anything richer is SQL.
+// The handlers of `rows` of a table: inserts, which are all or nothing, and paged reads. Other reads use SQL.
 import assert from 'node:assert/strict';
 import { rowsApi } from '../../api/tables/rows.ts';
 import { isRowSource } from '../../query/rows/row_source.ts';
@@ -6,7 +6,7 @@ import type { Category } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { type Context, created, implement, listed } from '../records/handler_context.ts';
 
-/** `rowsBodyBytesMax`: the largest body of an insert. */
+/** `rowsBodyBytesMax`: the maximum size of the body of an insert. */
 export function rowsCategory({ rowsBodyBytesMax }: { readonly rowsBodyBytesMax: number }): Category<Context> {
   const { endpoints } = rowsApi;
   const create = { ...endpoints.create, bodyBytesMax: rowsBodyBytesMax };

@@ -1,4 +1,4 @@
-// The action that has the engine put a table in order.
+// The handler of `optimize` of a table.
 import type { tablesApi } from '../../api/tables/tables.ts';
 import { optimizeTableTask } from '../../jobs/optimize_table.ts';
 import { uriOf } from '../../standard/paths.ts';

@@ -1,4 +1,4 @@
-// How the engine drops a table and brings it back.
+// How the engine drops and restores a table.
 import type { ParentSegmentsOf } from '../../api/handlers.ts';
 import { tablesApi } from '../../api/tables/tables.ts';
 import type { ChainOf } from '../../catalog/object.ts';

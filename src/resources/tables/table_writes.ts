@@ -1,5 +1,5 @@
-// The actions that change rows of a table. The engine makes one statement of what is to be written, which then goes the way of all
-// statements (query/).
+// The handlers of the actions that change rows of a table. The engine assembles one statement from the request, which then runs
+// like any other (query/).
 
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { tablesApi } from '../../api/tables/tables.ts';
@@ -113,7 +113,7 @@ function requireColumn(name: string, pointer: string, [, , { spec }]: TableChain
     throw invalidParameter(pointer, 'column', `is no column of the table: ${JSON.stringify(name)}`);
 }
 
-/** The engine counts lines of the statement that it made; the caller knows those of his body. */
+/** The engine reports positions in the statement that it assembled; they are converted to positions in the body. */
 function placedInBody(error: unknown, { parts }: BuiltStatement): unknown {
   if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') return error;
   const { line, column, engineMessage } = error.result;

@@ -1,4 +1,4 @@
-// Tables: made, shown, changed, dropped. What a definition means is table_definition.ts; single columns are columns.ts.
+// The handlers of `tables`. See table_definition.ts for definitions and columns.ts for single columns.
 import { tablesApi } from '../../api/tables/tables.ts';
 import {
   accepted,
@@ -32,7 +32,7 @@ import { optimizeTable } from './table_optimize.ts';
 import { dropTable, undropTable } from './table_undrop.ts';
 import { tableWrites } from './table_writes.ts';
 
-/** Where a copy goes: by default beside the table. */
+/** The parent of a copy; by default that of the original. */
 async function requireTarget(
   [root, parent]: TablePath,
   { catalog = root.name, database = parent.name }: { readonly catalog?: string; readonly database?: string },
@@ -48,7 +48,7 @@ async function shownMade({ chain, made }: Made, context: Context) {
   return created(record, made, record.uri);
 }
 
-/** The answer to a request that made a table, or will have made it. */
+/** The response to a request that creates a table, at once or by a task. */
 const shownFilled = (outcome: Filled, context: Context) => outcome.accepted ?? shownMade(outcome, context);
 
 export const tables = implement(tablesApi, {

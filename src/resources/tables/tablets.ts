@@ -1,4 +1,4 @@
-// Tablets: the pieces into which an engine divides a table. Shown, never changed: placing data is the engine's work.
+// The handlers of `tablets`: the parts into which an engine divides a table. Read-only, because the engine places data.
 import { tabletsApi } from '../../api/tables/tablets.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -12,7 +12,7 @@ export interface Tablet {
   readonly dataBytes: number | null;
 }
 
-/** Embedded engines keep a table in one piece, whatever `distribution.buckets` asks of a cluster. */
+/** Embedded engines store a table as a single tablet, whatever `distribution.buckets` requests of a cluster. */
 export async function tabletsOf(
   path: TablePath,
   context: Context,

@@ -1,4 +1,4 @@
-// Pages of a query's result, each complete. A result is kept as long as its task.
+// The handlers of `pages` of a query's result, which are stored as long as their task.
 import { pagesApi } from '../../api/tasks/pages.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import { JsonText } from '../../standard/envelope.ts';

@@ -1,5 +1,5 @@
-// Links to the files of a task's result: signed anew each time that its record is shown by itself, because they do not last. A list
-// does without: it may hold many thousands of files.
+// Links to the files of a task's result: signed anew whenever a single task is read, because they expire. Lists omit them, because
+// a list may contain thousands of files.
 import type { DownloadManifest } from '../../query/exports/export_targets.ts';
 import { exportTask } from '../../query/exports/exports.ts';
 import type { TaskRecord } from '../../tasks/task.ts';

@@ -1,4 +1,4 @@
-// What a schedule looks like to callers: its fields in bodies and in its record, and how one becomes the other.
+// Converts schedules between bodies, specs and records.
 
 import { isDeepStrictEqual } from 'node:util';
 import { changeFields, missedRunsDefault, type QueryField } from '../../api/tasks/schedule_fields.ts';
@@ -56,13 +56,13 @@ export const asSchedule: RenderOf<typeof schedulesApi> = async ([object], uri, c
   };
 };
 
-/** What becomes of a schedule, and of what is not shown of it; `secrets` undefined: they stay as they are. */
+/** The spec of a schedule and its secrets; `secrets` undefined: unchanged. */
 export interface Changed {
   readonly spec: ScheduleSpec;
   readonly secrets: ScheduleSecrets | undefined;
 }
 
-/** Throws INVALID_PARAMETER where its times cannot be told, or never come, or what it does could not be asked for; HOST_NOT_ALLOWED. */
+/** Throws INVALID_PARAMETER if its times are invalid or never occur, or if its call would be refused; HOST_NOT_ALLOWED. */
 export function changed(
   before: ScheduleSpec,
   kept: ScheduleSecrets,
@@ -116,7 +116,7 @@ function callerOf({ call }: Context): ScheduleSpec['confirmedBy'] {
   return { id, ...(scopes ? { scopes } : {}) };
 }
 
-/** Whether its times are to be counted anew. */
+/** Whether its run times have to be computed again. */
 export function isRetimed(before: ScheduleSpec, after: ScheduleSpec): boolean {
   return (['cron', 'timeZone', 'disabled'] as const).some((field) => before[field] !== after[field]);
 }

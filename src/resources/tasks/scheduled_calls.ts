@@ -13,9 +13,9 @@ import type { CheckCall, ScheduledCall, SubmitCall } from '../../tasks/schedule.
 import { Schedules, type SchedulesOptions } from '../../tasks/schedules.ts';
 import type { Context, Services } from '../records/handler_context.ts';
 
-/** Said by the schedule, or not at all. */
+/** Determined by the schedule, or not supported. */
 const fieldsOfRun = ['waitSeconds', 'priority', 'after', 'notify', 'expectedVersion'] as const;
-/** How long the making of a task may take. */
+/** How long submitting a task may take. */
 const submitMsMax = 60_000;
 
 class ScheduledCalls {
@@ -103,7 +103,7 @@ class ScheduledCalls {
   }
 }
 
-/** Schedules, and the check of what they may ask for. `services`: asked for when a run is made. */
+/** Schedules with the check of their calls. `services`: called at each run. */
 export function assembleSchedules(
   parts: Omit<SchedulesOptions, 'submitCall' | 'clock'> & { readonly hooks: { readonly scheduleClock?: () => number } },
   categories: readonly Category<Context>[],
@@ -114,7 +114,7 @@ export function assembleSchedules(
   return { schedules, checkCall: calls.check };
 }
 
-/** What is wrong with a body that is part of another. */
+/** Adds the pointer of a nested body to its violations. */
 function within(error: unknown, prefix: string): unknown {
   if (!(error instanceof Failure)) return error;
   const violations = violationsOf(error);

@@ -1,5 +1,5 @@
-// Schedules: work that is done by itself at set times, as tasks of the schedule's owner: SQL, or actions of the API such as loads and
-// exports.
+// The handlers of `schedules`: work that runs at set times, as tasks of the schedule's owner: SQL, or actions of the API such as
+// loads and exports.
 
 import { schedulesApi } from '../../api/tasks/schedules.ts';
 import { invalidParameter } from '../../standard/failure.ts';
@@ -39,7 +39,7 @@ export const schedules = implement(schedulesApi, {
     const { owner, ...change } = body;
     const kept = await context.schedules.secretsOf(object.id);
     const { spec, secrets } = changed(object.spec, kept, change, context);
-    // What kept it from running, up to now, is not true any more.
+    // The reason why it could not run no longer applies.
     const isAnew = isRetimed(object.spec, spec) || object.spec.confirmedBy.id !== spec.confirmedBy.id;
     const keep = async (tx: Tx, id: string) => {
       if (isAnew) await context.schedules.setTimes(tx, id, spec);

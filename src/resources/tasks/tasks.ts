@@ -1,4 +1,5 @@
-// Tasks: work that outlives its request. Made by other endpoints; polled, cancelled and deleted here (rest-standard B5).
+// The handlers of `tasks`: work that outlives its request. Submitted by other endpoints; polled, cancelled and deleted here
+// (rest-standard B5).
 import { tasksApi } from '../../api/tasks/tasks.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -23,7 +24,7 @@ export function taskMissing(taskId: string): Failure {
   });
 }
 
-/** A task is its submitter's; others need the privilege on all tasks. Throws FORBIDDEN, whether it is there or not. */
+/** A task belongs to its submitter; others need the privilege on all tasks. Throws FORBIDDEN whether or not the task exists. */
 export async function permitTask(privilege: Privilege, taskId: string, context: Context): Promise<void> {
   const task = await context.tasks.get(taskId);
   const { call, access } = context;

@@ -1,11 +1,11 @@
-// A request that waits for the task that does its work: the task's failure is the request's.
+// Waits for the task that does the work of a request. A failure of the task becomes that of the request.
 import type { Code } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { TaskRecord } from '../../tasks/task.ts';
 import { defined } from '../records/fields.ts';
 import { type Context, requireTask } from '../records/handler_context.ts';
 
-/** The task once it has succeeded, or as it is when the time is over. Throws what it failed with. */
+/** The task once it has succeeded, or its current state after the wait time. Throws the failure of the task. */
 export async function waitForTask(taskId: string, waitSeconds: number, context: Context): Promise<TaskRecord> {
   const waited =
     waitSeconds === 0 ? undefined : await context.tasks.wait(taskId, waitSeconds * 1000, context.call.signal);

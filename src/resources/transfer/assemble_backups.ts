@@ -1,4 +1,4 @@
-// Backups and restores put together: where they may be kept, and how tables stand in them.
+// Assembles backups and restores: the allowed targets, and the format of tables in them.
 
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';

@@ -16,7 +16,7 @@ import { accepted, type Context, requirePrivilege, requireTask, segment } from '
 import { taskOptions } from '../records/task_fields.ts';
 import { storeFolderOf } from './object_store_fields.ts';
 
-/** What the request of a task may show, and what not. */
+/** Separates the part of the request that the task may show from its secrets. */
 export function placeOf({ path, s3 }: Static<typeof To>): {
   readonly asked: TargetRequest;
   readonly credentials: ObjectStoreCredentials | undefined;

@@ -74,7 +74,7 @@ async function submitted(
   return accepted(task, context);
 }
 
-/** What a task may show of where its files go, and what not. */
+/** Separates the part of the destination that a task may show from its secrets. */
 function targetOf({ s3 }: NonNullable<Body['to']> = {}): {
   readonly to: ExportTarget;
   readonly credentials?: ObjectStoreCredentials;

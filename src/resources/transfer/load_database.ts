@@ -1,4 +1,4 @@
-// The handler of `load` of a database. How a table is made from a file is query/loads/new_table_loads.ts'.
+// The handler of `load` of a database. See query/loads/new_table_loads.ts for how a table is created from a file.
 
 import type { BodyOf, SharedHandlers } from '../../api/handlers.ts';
 import type { InferredTable, loadDatabaseApi } from '../../api/transfer/load_database.ts';
@@ -54,7 +54,7 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
 
 type Body = BodyOf<(typeof loadDatabaseApi)['load']>;
 
-/** The request without what is the task's, its parts in the places where the load looks for them. */
+/** The request without the fields of the task, in the form that the load expects. */
 function askedOf(body: Body): Omit<NewTableInput, 'source'> {
   const { table, inferOnly, dryRun, columns, types } = body;
   if (table !== undefined) checkName(table);
@@ -98,12 +98,12 @@ function requireType(pointer: string, type: string): void {
   }
 }
 
-/** Throws what can be said of the table before the file was looked at. */
+/** Throws errors that can be found before the file is read. */
 async function creationOf(request: NewTableRequest, path: DatabasePath, owner: string | undefined, context: Context) {
   const [root, database] = await context.catalog.require(path);
   const engine = await context.warehouses.engineOf(root.spec.warehouse);
   const asAsked = requestedSpec(request, engine);
-  // What is only looked at need not have a name.
+  // A table that is only inferred need not have a name.
   const name = request.table === '' ? 'new' : request.table;
   const creation = await tableRequest([root, database], name, asAsked, owner, 'fail', context);
   const spec = expectedSpec(request);
@@ -111,7 +111,7 @@ async function creationOf(request: NewTableRequest, path: DatabasePath, owner: s
   return { ...creation, spec, change };
 }
 
-/** As the load itself would say it. */
+/** The same error as that of the load itself. */
 async function requireFree({ path, table }: NewTableRequest, context: Context): Promise<void> {
   for (const category of ['tables', 'views']) {
     const there = (await context.catalog.findFolded([...path, segment(category, table)]))?.at(-1);
@@ -124,7 +124,10 @@ type Task = Omit<TaskRequest, 'type'> & { readonly request: NewTableRequest };
 const looked = (task: Task, credentials: ObjectStoreCredentials | undefined, context: Context): Promise<TaskRecord> =>
   context.submitLoad({ ...task, type: loadDatabaseTask }, task.request.databaseId, context.call.actor, credentials);
 
-/** Where the name is taken by a load of the same label: its task, or one that answers as it did where that is another's or is gone. */
+/**
+ * If a load with the same label has the name: returns its task, or a task with the same result if that one is another's or no
+ * longer exists.
+ */
 async function firstOf(error: unknown, task: Task, context: Context): Promise<TaskRecord | undefined> {
   const isTaken =
     error instanceof Failure && (error.code === 'OBJECT_ALREADY_EXISTS' || error.code === 'CHANGE_IN_PROGRESS');

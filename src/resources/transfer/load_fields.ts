@@ -1,4 +1,4 @@
-// The source of a load: what the request of its task may show, and the keys that it may not.
+// Separates the source of a load, which its task may show, from its credentials.
 import type { Source } from '../../api/transfer/load_fields.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { LoadSource } from '../../query/loads/load_sources.ts';

@@ -1,4 +1,4 @@
-// The handler of `load` of a table. What is read and how is query/loads/loads.ts'.
+// The handler of `load` of a table. See query/loads/loads.ts.
 import type { SharedHandlers } from '../../api/handlers.ts';
 import type { loadTableApi } from '../../api/transfer/load_table.ts';
 import { loadTableTask } from '../../query/loads/loads.ts';

@@ -1,10 +1,10 @@
-// An object store in a body: which one, and with which keys. Loads, exports and backups name it alike.
+// The object store in a body: its address and its credentials. Shared by loads, exports and backups.
 
 import { defaultRegion, type storeFolder } from '../../api/object_store_fields.ts';
 import type { ObjectStoreCredentials, ObjectStoreLocation } from '../../outbound/object_store.ts';
 import type { Static } from '../../standard/type.ts';
 
-/** What the request of a task may show. */
+/** The part that the request of a task may show. */
 export function storePlace<
   P extends { readonly region?: string | undefined; readonly pathStyle?: boolean | undefined },
 >(body: P): Omit<P, 'region' | 'pathStyle'> & Pick<ObjectStoreLocation, 'region' | 'pathStyle'> {
@@ -12,7 +12,7 @@ export function storePlace<
   return { ...place, region, pathStyle };
 }
 
-/** What it may show, and what not. */
+/** Separates the part that may be shown from the credentials. */
 export function storeFolderOf(body: Static<ReturnType<typeof storeFolder>>): {
   readonly place: ObjectStoreLocation & { readonly prefix: string };
   readonly credentials: ObjectStoreCredentials;

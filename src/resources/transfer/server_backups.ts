@@ -1,4 +1,5 @@
-// Backups of the whole server: made by a task, recorded here, deleted with their files. They are restored by a command, not by the API.
+// The handlers of `server_backups`: backups of the whole server, made by a task and deleted with their files. They are restored by
+// a command, not by the API.
 
 import { serverBackupsApi } from '../../api/transfer/server_backups.ts';
 import { uriOf } from '../../standard/paths.ts';

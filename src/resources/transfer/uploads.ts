@@ -1,4 +1,4 @@
-// Uploads: files that callers send, for loads to read. The bytes themselves go to the link of the record (http/files.ts).
+// The handlers of `uploads`: files that callers send for loads. Their bytes are sent to the link in the record (http/files.ts).
 import { uploadsApi, uuid } from '../../api/transfer/uploads.ts';
 import { type StoredFile, versionOfUpload } from '../../files/file_store.ts';
 import { fileNotFound } from '../../files/parts.ts';
@@ -19,7 +19,7 @@ import {
 } from '../records/handler_context.ts';
 import { type Page, searchWith } from '../records/search.ts';
 
-/** An upload is kept so long. */
+/** How long an upload is stored. */
 const uploadLifetimeMs = dayMs;
 
 const isUuid = new RegExp(uuid);
@@ -48,7 +48,7 @@ function record(file: StoredFile, context: Context) {
   };
 }
 
-/** An upload is its user's, and of who owns that user. Throws FORBIDDEN, whether it is there or not. */
+/** An upload belongs to its user and to the owner of that user. Throws FORBIDDEN whether or not the upload exists. */
 export async function permittedUpload(uploadId: string, context: Context): Promise<StoredFile | undefined> {
   const { access, call, files } = context;
   const { principal } = call;
@@ -62,7 +62,7 @@ export async function permittedUpload(uploadId: string, context: Context): Promi
       ...defined({ scopes: file.scopes }),
     });
   const user = file && context.directory.users.get(file.owner);
-  // Asked of nothing too: how much is done for a refusal does not tell whether the upload is there.
+  // Also evaluated for a missing upload, so that the duration of a refusal does not reveal whether it exists.
   const at = { category: 'users', path: [segment('users', user?.name ?? '')] };
   const ownsUser = !isOwn && (await access.authorizer.isAllowed(principal, 'own', at)) && user !== undefined;
   if (!isOwn && !ownsUser) await requireOnCollection('own', 'uploads', context);
@@ -79,7 +79,7 @@ async function uploadsPage(
   const owner = reach === 'within' ? principal.id : undefined;
   const files = await context.files.list({ kind: 'upload', owner, after, limit: limit + 1, ...sought });
   const page = files.slice(0, limit);
-  // A token that is confined is shown what it, or one like it, has made.
+  // A token with scopes sees only uploads created with the same scopes.
   const mine = page.filter(
     (file) => owner === undefined || principal.scopes === undefined || isSameScopes(file, principal.scopes),
   );
@@ -126,7 +126,7 @@ export const uploads = implement(uploadsApi, {
       },
       actor,
     );
-    // One of the caller's that is there is returned to PUT; of another's, or a file of another kind, nothing is shown.
+    // PUT returns an existing upload of the caller; nothing is revealed about uploads of others or files of other kinds.
     const isReturned = isNew || ((await permittedUpload(file.fileId, context)) && ifExists === 'return');
     if (!isReturned) throw alreadyExists(file.fileId);
     const shown = record(file, context);

@@ -4,7 +4,7 @@ import { Failure } from '../failure.ts';
 import { duplicateNameOffset, positionAt, stringEnd, syntaxErrorOffset } from './syntax_errors.ts';
 
 export const jsonDepthMax = 128;
-/** The limit of members in one object: larger objects are slow to create, and no table has as many columns. */
+/** The maximum number of members of one object: larger objects are slow to create, and no table has as many columns. */
 export const membersMax = 20_000;
 
 /** A number as its source text. Node has these (TC39 "JSON.parse source text access"); TypeScript's library does not yet. */

@@ -1,4 +1,4 @@
-// Files that callers send or fetch (files/file_store.ts). What is in them is in the data directory.
+// Files that callers upload or download (files/file_store.ts). Their bytes are in the data directory.
 import type { Migration } from './migration.ts';
 
 export const filesMigration: Migration = {

@@ -7,7 +7,7 @@ import { ownSchema } from '../instance/applied_steps.ts';
 import { filesRefused, isAboutFiles, offsetOfByte, refusedStatement, sqlInvalid } from '../instance/sql_errors.ts';
 import { numberTooLarge, parseTree } from '../sql/default_expression.ts';
 import { allowedFunctions, allowedTableFunctions, unboundFunctions } from '../sql/function_allowlist.ts';
-import { refusedBy } from '../sql/guarded_functions.ts';
+import { refusedFunction } from '../sql/guarded_functions.ts';
 import { refuseOtherStatement, refuseUnbindable, withParameters, writingWord } from '../sql/statement_checks.ts';
 import { statementLimits } from '../sql/statement_limits.ts';
 
@@ -159,7 +159,7 @@ class PlanReader {
     if (kind === 'BOUND_FUNCTION' || kind === 'BOUND_AGGREGATE') {
       if (typeof node.name !== 'string' || !allowedFunctions.has(node.name)) throw forbiddenFunction(node.name);
       const message = node.name === 'error' ? constantIn(node.children) : undefined;
-      const refused = refusedBy(message);
+      const refused = refusedFunction(message);
       if (refused !== undefined) throw new Failure('SQL_FORBIDDEN_FUNCTION', String(message), { function: refused });
     } else if (kind === 'BOUND_WINDOW') {
       if (node.type === 'WINDOW_AGGREGATE' && (typeof node.name !== 'string' || !allowedFunctions.has(node.name)))

@@ -7,7 +7,7 @@ import type { Applied, AppliedView } from '../../views.ts';
 import { inTransaction, isConflict, rememberStep, retryingConflicts, rowsOf } from '../instance/applied_steps.ts';
 import { type Stage, stagesOf } from '../instance/progress.ts';
 import { isConstraintError, violatedByAlteration } from '../query/constraint_violations.ts';
-import { planAlteration, type Work } from '../sql/alter_table_sql.ts';
+import { type DataAccess, planAlteration } from '../sql/alter_table_sql.ts';
 import { qualifiedSchema, qualifiedTable, quoteIdentifier, sameName } from '../sql/identifiers.ts';
 import { createTableText, createUniqueKeyTexts, dropIndexText, nameList } from '../sql/table_ddl.ts';
 import type { AttachMessage } from '../storage/attachments.ts';
@@ -55,7 +55,11 @@ interface ChangeHandler<C> {
 const rewriteRowsMin = 100_000;
 /** Reading fewer rows than this, or adding a column of nulls to them, takes well under a second. */
 const readRowsMin = 20_000_000;
-const rowsMin: Record<Work, number> = { none: Number.POSITIVE_INFINITY, reads: readRowsMin, writes: rewriteRowsMin };
+const rowsMin: Record<DataAccess, number> = {
+  none: Number.POSITIVE_INFINITY,
+  reads: readRowsMin,
+  writes: rewriteRowsMin,
+};
 /** Fewer small tables than this are moved between schemas at once, without a task. */
 const movedTablesMin = 100;
 
@@ -372,7 +376,7 @@ async function costOfRestore(
   return rows >= rewriteRowsMin ? 'rewrite' : 'instant';
 }
 
-async function costOfRows(connection: DuckDBConnection, table: TableRef, work: Work): Promise<ChangeCost> {
+async function costOfRows(connection: DuckDBConnection, table: TableRef, work: DataAccess): Promise<ChangeCost> {
   if (work === 'none') return 'instant';
   return (await countRows(connection, table)) >= rowsMin[work] ? 'rewrite' : 'instant';
 }

@@ -6,7 +6,7 @@ import type { ViewSource } from '../../views.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { sqlInvalid } from '../instance/sql_errors.ts';
 import { quoteIdentifier, sameName } from '../sql/identifiers.ts';
-import { refuseOtherStatement, tokensOf, withoutEnd, withParameters } from '../sql/statement_checks.ts';
+import { refuseOtherStatement, tokensOf, withoutSemicolon, withParameters } from '../sql/statement_checks.ts';
 import { type TableInText, tablesInQuery } from '../sql/table_refs.ts';
 
 export interface Namespace {
@@ -30,7 +30,7 @@ export async function qualifyViewSql(
     throw new Failure('SQL_NOT_SUPPORTED', 'a view takes no parameters; write the values into its query');
   });
   const tables = await tablesInQuery(connection, sql);
-  const query = withoutEnd(sql);
+  const query = withoutSemicolon(sql);
   const candidates = await objectsNamed(connection, tables);
   const sources = new Map<string, ViewSource>();
   let text = '';
@@ -40,16 +40,16 @@ export async function qualifyViewSql(
     const key = JSON.stringify(source.name);
     sources.set(key, { ...source, uses: (sources.get(key)?.uses ?? 0) + 1 });
     const { catalog, database, table: name } = source.name;
-    text += query.slice(offset, table.at) + [catalog, database, name].map(quoteIdentifier).join('.');
+    text += query.slice(offset, table.offset) + [catalog, database, name].map(quoteIdentifier).join('.');
     offset = endOf(query, table);
   }
   return { text: text + query.slice(offset), sources: [...sources.values()] };
 }
 
 /** The offset after the name: after its parts and the dots between them, which blanks may surround. */
-function endOf(query: string, { at, parts }: TableInText): number {
+function endOf(query: string, { offset, parts }: TableInText): number {
   let tokensLeft = parts.length * 2 - 1;
-  for (const token of tokensOf(query.slice(at))) if (--tokensLeft === 0) return at + token.end;
+  for (const token of tokensOf(query.slice(offset))) if (--tokensLeft === 0) return offset + token.end;
   return query.length;
 }
 
@@ -72,7 +72,7 @@ async function objectsNamed(connection: DuckDBConnection, tables: readonly Table
 
 async function resolveTable(
   connection: DuckDBConnection,
-  { parts, at }: TableInText,
+  { parts, offset }: TableInText,
   candidates: readonly ViewSource[],
   sql: string,
   { catalog, database }: Namespace,
@@ -86,7 +86,7 @@ async function resolveTable(
     );
     if (source) return source;
   }
-  throw sqlInvalid(`the table ${JSON.stringify(parts.at(-1))} does not exist`, sql, at);
+  throw sqlInvalid(`the table ${JSON.stringify(parts.at(-1))} does not exist`, sql, offset);
 }
 
 /** The objects that DuckDB resolves a name to. In `a.b` the first part is a schema if one has the name, else a catalog. */

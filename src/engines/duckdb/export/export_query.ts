@@ -12,7 +12,7 @@ import { preparedKey, type Session } from '../instance/connection_pool.ts';
 import type { WireOptions, WireStatement } from '../process/protocol.ts';
 import { type Described, describedBy, describedByRunning, preparedOnce, withPrepared } from '../query/results.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { withoutEnd } from '../sql/statement_checks.ts';
+import { withoutSemicolon } from '../sql/statement_checks.ts';
 import { jsonExpression, resultTypeText } from '../types/type_mapping.ts';
 import { parseEngineType } from '../types/type_parser.ts';
 import { FileWatcher } from './file_watcher.ts';
@@ -179,7 +179,7 @@ const cast = (from: string, to: string, column: string): string => (to === from 
 /** Selects from the query, with its columns renamed to c0, c1, and so on. Adds one line above the caller's text. */
 function selectFromQuery(statement: WireStatement, select: string, columns: number): string {
   const names = Array.from({ length: columns }, (_, i) => `c${i}`).join(', ');
-  return `SELECT ${select} FROM (\n${withoutEnd(statement.sql)}\n) AS q(${names})`;
+  return `SELECT ${select} FROM (\n${withoutSemicolon(statement.sql)}\n) AS q(${names})`;
 }
 
 async function exportByCopy(

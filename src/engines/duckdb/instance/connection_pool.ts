@@ -3,7 +3,7 @@
 import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
-import { answerForCaller, guardFunctions } from '../sql/guarded_functions.ts';
+import { defineCallerFunctions, guardFunctions } from '../sql/guarded_functions.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { countProgress } from './progress.ts';
 
@@ -64,7 +64,7 @@ export class Session {
   async #setCaller(caller: string | undefined): Promise<void> {
     if (caller === this.#caller) return;
     this.#caller = null;
-    await answerForCaller(this.connection, caller);
+    await defineCallerFunctions(this.connection, caller);
     this.#caller = caller;
   }
 

@@ -106,7 +106,7 @@ async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<
   return line === undefined || line === null ? undefined : String(line);
 }
 
-/** What nobody calls a column. */
+/** Characters that do not occur in column names. */
 const isData = /^[\d\s.,:/+-]*$/;
 
 /** A first line with the name of a column of the table is a header; otherwise the types of the lines below decide. */

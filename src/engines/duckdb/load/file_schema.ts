@@ -68,7 +68,7 @@ async function described(connection: DuckDBConnection, file: DataFile, options: 
   }
 }
 
-/** What DuckDB calls a key that is empty, or the same as another but for its case. */
+/** DuckDB's name for an empty key, or for one that differs from another only in case. */
 const isMadeUp = (name: string, all: ReadonlySet<string>): boolean =>
   /^C\d+$/.test(name) || all.has(foldName(/^(.+)_\d+$/s.exec(name)?.[1] ?? ''));
 
@@ -99,7 +99,7 @@ function noObject(row: number | undefined): Failure {
   return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason });
 }
 
-/** The first value of a JSON file, from 1, that is no object. */
+/** The number, from 1, of the first value of a JSON file that is not an object. */
 async function firstOther(connection: DuckDBConnection, file: DataFile): Promise<number | undefined> {
   const numbered = `SELECT row_number() OVER () AS row, json FROM ${jsonRecordsText(file)}`;
   const [first] = await rowsOf(

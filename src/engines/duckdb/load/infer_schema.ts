@@ -13,7 +13,7 @@ import { type ColumnMapping, expressionSource, mapColumns, namesByPlace, require
 import { readFileSchema } from './file_schema.ts';
 import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';
 
-/** Of the rows that are shown, together. */
+/** Limit for the previewed rows together. */
 const shownCharactersMax = 262_144;
 
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
@@ -61,7 +61,7 @@ function sourceOf(known: FileSchema): (column: InferColumn) => FileColumn | unde
   return ({ name, source }) => byName.get(foldName(source ?? name));
 }
 
-/** Without those that the file has not. */
+/** Omits the columns that the file does not have. */
 function readOf(known: FileSchema, asked: readonly InferColumn[]): LoadColumn[] {
   const found = sourceOf(known);
   return asked

@@ -126,7 +126,7 @@ function sourceOf(
 
 const wholeTypes = /^U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?$/;
 
-/** A cast makes null of what is none of a type, and rounds to whole numbers. */
+/** A cast converts some invalid values to null, and rounds to integers. */
 const isOther = (value: string, text: string, type: string): string =>
   wholeTypes.test(type) ? `(${value} IS NULL OR ${value} <> TRY_CAST(${text} AS DOUBLE))` : `${value} IS NULL`;
 
@@ -189,7 +189,7 @@ async function scanRejects(
   }));
   const [first, ...others] = rejected;
   if (!first || first.column !== null || !/^Maximum line size/.test(first.reason)) return rejected;
-  // DuckDB stores no text of a line that is too long.
+  // DuckDB does not store the text of a line that is too long.
   return [{ ...first, ...(await longField(file, first.row + above)) }, ...others];
 }
 
@@ -204,7 +204,7 @@ async function longField(
   return { column, text: line?.toString('utf8', 0, textCharactersMax) ?? null };
 }
 
-/** `counted`: its place among the rows that were read; `before`: the rows that were not, in order. */
+/** `counted`: the row's index among the rows that were read; `before`: the rejected rows, in order. */
 function rowInFile(counted: number, before: readonly number[]): number {
   let row = counted;
   for (const one of before) {

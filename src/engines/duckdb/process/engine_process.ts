@@ -1,5 +1,5 @@
-// The server's handle of an engine process: starts, calls, monitors and kills it. See warehouse.ts for what is called, worker.ts
-// for cause the process executes it.
+// The server's handle of an engine process: starts, calls, monitors and kills it. See warehouse.ts for the calls, worker.ts for
+// their execution.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setPriority } from 'node:os';
@@ -13,12 +13,12 @@ import { damageInError } from '../storage/catalog_damage.ts';
 import type { FromEngine, OperationName, Operations, ToEngine, WireError } from './protocol.ts';
 
 const prepareTimeoutMs = 120_000;
-/** Replaying a log takes as long as it is, and damage shows as an error or a crash, not as slowness. */
+/** Replaying a log can take any time; damage shows as an error or a crash, not as slowness. */
 const attachTimeoutMs = 24 * 3600 * 1000;
 const stopTimeoutMs = 5_000;
 /** How long an interrupted statement may take to end before the process is killed. */
 const interruptGraceMs = 1_000;
-/** How long the process is left to report the cause after an error of another statement. */
+/** How long the process may take to report the cause after an error of another statement. */
 const fatalErrorDelayMs = 500;
 /** Added to the niceness of the server. Processes that analyze statements and files yield to those that run them. */
 const engineNice = 5;

@@ -7,7 +7,7 @@ import { rowsOf } from '../instance/applied_steps.ts';
 import { offsetOfByte, sqlInvalid } from '../instance/sql_errors.ts';
 import { holdsExpression, numberTooLarge, parseTree } from '../sql/default_expression.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
-import { refuseOtherStatement, refuseUnbindable, withoutEnd } from '../sql/statement_checks.ts';
+import { refuseOtherStatement, refuseUnbindable, withoutSemicolon } from '../sql/statement_checks.ts';
 
 interface SelectNode {
   readonly type: string;
@@ -39,7 +39,7 @@ export async function buildStatement(connection: DuckDBConnection, write: TableW
     const columns = write.columns ? ` (${write.columns.map(quoteIdentifier).join(', ')})` : '';
     text.add(`INSERT INTO ${table}${columns} `);
     await requireQuery(connection, write.query);
-    text.addParenthesized(write.query, withoutEnd(write.query.text));
+    text.addParenthesized(write.query, withoutSemicolon(write.query.text));
     return text.build();
   }
   if (write.kind === 'delete') text.add(`DELETE FROM ${table}`);
@@ -116,7 +116,7 @@ async function requireQuery(connection: DuckDBConnection, part: SqlFragment): Pr
   // It must also be a single query in the parentheses of the statement.
   const inBrackets = await parseStatements(
     connection,
-    { ...part, text: withoutEnd(part.text) },
+    { ...part, text: withoutSemicolon(part.text) },
     'SELECT * FROM (\n',
     '\n)',
   );

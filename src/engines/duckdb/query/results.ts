@@ -18,7 +18,7 @@ import { noteRows, rememberStep, rowsOfStep } from '../instance/applied_steps.ts
 import { preparedKey, type Session } from '../instance/connection_pool.ts';
 import { type WireOptions as Options, rowsFile, type WireStatement } from '../process/protocol.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { withoutEnd } from '../sql/statement_checks.ts';
+import { withoutSemicolon } from '../sql/statement_checks.ts';
 import { plainWriters, writeRows } from '../types/json_values.ts';
 import { jsonExpression, logicalTypeOf, resultTypeText } from '../types/type_mapping.ts';
 import { bindParameters } from './parameters.ts';
@@ -98,7 +98,9 @@ export function describedBy(prepared: DuckDBPreparedStatement): Described[] | un
 }
 
 export async function describedByRunning(session: Session, statement: WireStatement): Promise<Described[]> {
-  const prepared = await session.connection.prepare(`SELECT * FROM (\n${withoutEnd(statement.sql)}\n) AS q LIMIT 0`);
+  const prepared = await session.connection.prepare(
+    `SELECT * FROM (\n${withoutSemicolon(statement.sql)}\n) AS q LIMIT 0`,
+  );
   try {
     await bindParameters(prepared, statement.parameters, session.connection);
     const result = await prepared.run();
@@ -130,7 +132,7 @@ function rowsOf(described: readonly Described[], sql: string, numbers: Options['
     plain: plainWriters(types, numbers),
     rowText: `concat('[', ${parts.join(`, ',', `)}, ']')`,
     names: types.map((_, i) => `c${i}`).join(', '),
-    text: withoutEnd(sql),
+    text: withoutSemicolon(sql),
     rowCount: Number.POSITIVE_INFINITY,
   };
 }

@@ -1,5 +1,5 @@
-// How one definition of a table becomes another: in place where DuckDB can, else by writing the table again. Decides and writes
-// SQL; apply_change.ts runs it in a transaction.
+// Plans how one definition of a table becomes another: in place if DuckDB can do that, otherwise by rewriting the table. Generates
+// the SQL; apply_change.ts runs it in a transaction.
 import { randomUUID } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import { formatType } from '../../../model/types.ts';
@@ -16,25 +16,25 @@ export interface Alteration {
   readonly hidesRows?: boolean;
 }
 
-/** How much of the table's data an alteration touches. */
-export type Work = 'none' | 'reads' | 'writes';
+/** How much of the table's data an alteration reads or writes. */
+export type DataAccess = 'none' | 'reads' | 'writes';
 
 export interface AlterationPlan {
-  /** Whether the table is written again as a whole. */
+  /** Whether all rows are copied into a new table. */
   readonly rewrite: boolean;
-  readonly work: Work;
-  /** Needs the names of the table's indexes, as they are inside the transaction. */
+  readonly work: DataAccess;
+  /** `indexNames`: the names of the table's indexes, as the transaction sees them. */
   readonly statements: (indexNames: readonly string[]) => string[];
   readonly touchesIndex: boolean;
 }
 
 interface ColumnPair {
   readonly column: ColumnDefinition;
-  /** What holds the column's data so far; absent: the column is new. */
+  /** The column that holds the data so far; absent if the column is new. */
   readonly origin?: ColumnDefinition;
 }
 
-/** Each column of the new definition with the old one that it continues. */
+/** Pairs each column of the new definition with its column in the old one. */
 export function pairColumns({ from, to, renamedColumns }: Omit<Alteration, 'table'>): ColumnPair[] {
   const byNewName = new Map<string, ColumnDefinition>();
   const isRenamed = (name: string): boolean => Object.hasOwn(renamedColumns, name) && renamedColumns[name] !== name;
@@ -53,20 +53,20 @@ export function planAlteration(alteration: Alteration): AlterationPlan {
   return needsRewrite(alteration, pairs) ? planRewrite(alteration, pairs) : planInPlace(alteration, pairs);
 }
 
-const retyped = ({ column, origin }: ColumnPair): boolean =>
+const changesType = ({ column, origin }: ColumnPair): boolean =>
   origin !== undefined && duckdbType(column.type) !== duckdbType(origin.type);
 
-/** As DuckDB's parser sees it: `true` and DATE '...' are casts there. */
+/** Only what DuckDB's parser treats as a literal: it parses `true` and DATE '...' as casts. */
 const literal = /^\s*(?:[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|'(?:[^']|'')*')\s*$/;
 
 function needsRewrite({ from, to }: Alteration, pairs: readonly ColumnPair[]): boolean {
-  const kept = pairs.filter((pair) => pair.origin !== undefined);
-  if (kept.length === 0) return true;
-  // DuckDB adds at the end, and cannot move a column.
-  const keptInOldOrder = from.columns.flatMap((old) => kept.find((pair) => pair.origin === old) ?? []);
-  if (pairs.some((pair, i) => i < kept.length && pair !== keptInOldOrder[i])) return true;
+  const retained = pairs.filter((pair) => pair.origin !== undefined);
+  if (retained.length === 0) return true;
+  // DuckDB adds columns at the end and cannot move them.
+  const retainedInOldOrder = from.columns.flatMap((old) => retained.find((pair) => pair.origin === old) ?? []);
+  if (pairs.some((pair, i) => i < retained.length && pair !== retainedInOldOrder[i])) return true;
 
-  const newName = new Map(kept.map((pair) => [pair.origin!.name, pair.column.name]));
+  const newName = new Map(retained.map((pair) => [pair.origin!.name, pair.column.name]));
   if (
     !sameList(
       from.primaryKey.map((name) => newName.get(name)),
@@ -74,21 +74,21 @@ function needsRewrite({ from, to }: Alteration, pairs: readonly ColumnPair[]): b
     )
   )
     return true;
-  // DuckDB changes no type under an index, not even one dropped in the same transaction.
+  // DuckDB cannot change the type of an indexed column, even if the index is dropped in the same transaction.
   const indexed = new Set([...from.primaryKey, ...from.uniqueKey]);
-  if (kept.some((pair) => retyped(pair) && indexed.has(pair.origin!.name))) return true;
-  // A default that is more than a literal is filled in by an UPDATE, after which the transaction can alter nothing else.
+  if (retained.some((pair) => changesType(pair) && indexed.has(pair.origin!.name))) return true;
+  // Any other default is filled in by an UPDATE, after which the transaction cannot alter anything else.
   const added = pairs.filter((pair) => pair.origin === undefined);
   if (added.some(({ column }) => column.defaultValue !== undefined && !literal.test(column.defaultValue))) return true;
-  // DuckDB does not add, drop or change the CHECK that keeps a length.
+  // DuckDB cannot add, drop or change the CHECK that enforces a length.
   return pairs.some(({ column, origin }) => lengthOf(column) !== (origin && lengthOf(origin)));
 }
 
 function planRewrite({ table, from, to }: Alteration, pairs: readonly ColumnPair[]): AlterationPlan {
   const successor: TableRef = { ...table, table: `__tabularium_${randomUUID()}` };
-  // A new column is left out, and so gets its default, unless nothing else carries the rows.
-  const kept = pairs.filter((pair) => pair.origin !== undefined);
-  const filled = kept.length > 0 ? kept : pairs.slice(0, 1);
+  // A new column is omitted and so gets its default, unless there is no other column to insert.
+  const retained = pairs.filter((pair) => pair.origin !== undefined);
+  const filled = retained.length > 0 ? retained : pairs.slice(0, 1);
   const values = filled.map(({ column, origin }) => {
     if (origin === undefined) return column.defaultValue === undefined ? 'NULL' : `(${column.defaultValue})`;
     const old = quoteIdentifier(origin.name);
@@ -112,28 +112,28 @@ function planRewrite({ table, from, to }: Alteration, pairs: readonly ColumnPair
 function planInPlace(alteration: Alteration, pairs: readonly ColumnPair[]): AlterationPlan {
   const { table, from, to } = alteration;
   const alter = `ALTER TABLE ${qualifiedTable(table)}`;
-  const kept = new Set(pairs.flatMap((pair) => pair.origin ?? []));
+  const retained = new Set(pairs.flatMap((pair) => pair.origin ?? []));
   const statements = from.columns
-    .filter((c) => !kept.has(c))
+    .filter((c) => !retained.has(c))
     .map((c) => `${alter} DROP COLUMN ${quoteIdentifier(c.name)}`);
   statements.push(...renameTexts(alter, pairs));
-  let work: Work = 'none';
+  let work: DataAccess = 'none';
   for (const pair of pairs) {
     const { column, origin } = pair;
     const name = quoteIdentifier(column.name);
-    const fallback = column.defaultValue === undefined ? undefined : `(${column.defaultValue})`;
+    const defaultText = column.defaultValue === undefined ? undefined : `(${column.defaultValue})`;
     if (origin === undefined) {
       statements.push(
-        `${alter} ADD COLUMN ${name} ${duckdbType(column.type)}${fallback ? ` DEFAULT ${fallback}` : ''}`,
+        `${alter} ADD COLUMN ${name} ${duckdbType(column.type)}${defaultText ? ` DEFAULT ${defaultText}` : ''}`,
       );
-      work = fallback ? 'writes' : atLeastReads(work);
+      work = defaultText ? 'writes' : atLeastReads(work);
     } else {
-      if (retyped(pair)) {
+      if (changesType(pair)) {
         statements.push(`${alter} ALTER COLUMN ${name} SET DATA TYPE ${duckdbType(column.type)}`);
         work = 'writes';
       }
       if (column.defaultValue !== origin.defaultValue) {
-        statements.push(`${alter} ALTER COLUMN ${name} ${fallback ? `SET DEFAULT ${fallback}` : 'DROP DEFAULT'}`);
+        statements.push(`${alter} ALTER COLUMN ${name} ${defaultText ? `SET DEFAULT ${defaultText}` : 'DROP DEFAULT'}`);
       }
     }
     if (column.nullable !== (origin?.nullable ?? true) && !to.primaryKey.includes(column.name)) {
@@ -146,7 +146,7 @@ function planInPlace(alteration: Alteration, pairs: readonly ColumnPair[]): Alte
     from.uniqueKey.map((name) => newName.get(name)),
     to.uniqueKey,
   );
-  // An index forbids to alter its table, so it goes first and is made again last.
+  // DuckDB cannot alter an indexed table, so the index is dropped first and created again last.
   const touchesIndex = from.uniqueKey.length > 0 && (statements.length > 0 || !sameKey);
   const createKey = touchesIndex || !sameKey ? createUniqueKeyTexts(table, to) : [];
   if (createKey.length > 0) work = 'writes';
@@ -158,7 +158,7 @@ function planInPlace(alteration: Alteration, pairs: readonly ColumnPair[]): Alte
   };
 }
 
-/** By way of names that nothing has, where new names are old ones too: a and b may change places, or only their case. */
+/** Renames through temporary names if a new name is also an old one: two columns may swap names, or change case only. */
 function renameTexts(alter: string, pairs: readonly ColumnPair[]): string[] {
   const renames = pairs.flatMap(({ column, origin }) =>
     origin !== undefined && origin.name !== column.name ? [{ from: origin.name, to: column.name }] : [],
@@ -167,11 +167,14 @@ function renameTexts(alter: string, pairs: readonly ColumnPair[]): string[] {
     `${alter} RENAME COLUMN ${quoteIdentifier(from)} TO ${quoteIdentifier(to)}`;
   const oldNames = new Set(pairs.flatMap(({ origin }) => (origin ? [origin.name.toLowerCase()] : [])));
   if (!renames.some((r) => oldNames.has(r.to.toLowerCase()))) return renames.map((r) => text(r.from, r.to));
-  const between = renames.map(() => `__tabularium_${randomUUID()}`);
-  return [...renames.map((r, i) => text(r.from, between[i]!)), ...renames.map((r, i) => text(between[i]!, r.to))];
+  const temporaryNames = renames.map(() => `__tabularium_${randomUUID()}`);
+  return [
+    ...renames.map((r, i) => text(r.from, temporaryNames[i]!)),
+    ...renames.map((r, i) => text(temporaryNames[i]!, r.to)),
+  ];
 }
 
-const atLeastReads = (work: Work): Work => (work === 'none' ? 'reads' : work);
+const atLeastReads = (work: DataAccess): DataAccess => (work === 'none' ? 'reads' : work);
 
 function sameList(a: readonly (string | undefined)[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((name, i) => name === b[i]);

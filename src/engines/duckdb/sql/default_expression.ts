@@ -1,5 +1,5 @@
-// What a column's default may say: constants and a few functions, no columns, tables or subqueries. DuckDB parses the text; what is
-// not named here is refused.
+// Which expressions are allowed as the default of a column: constants and a few functions, no columns, tables or subqueries. DuckDB
+// parses the text; anything not listed here is refused.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { formatType, type LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
@@ -8,13 +8,13 @@ import { duckdbType } from '../types/type_mapping.ts';
 
 const defaultCharactersMax = 16_384;
 
-/** Expression classes of DuckDB's parser that are harmless if their parts are. */
-const classes = new Set('CONSTANT CAST FUNCTION OPERATOR CASE COMPARISON CONJUNCTION BETWEEN'.split(' '));
+/** Expression classes of DuckDB's parser that are allowed if their parts are. */
+const allowedClasses = new Set('CONSTANT CAST FUNCTION OPERATOR CASE COMPARISON CONJUNCTION BETWEEN'.split(' '));
 
-/** Read as column names by the parser, as values by the binder. */
+/** Names that the parser reads as columns and the binder as values. */
 const valueNames = new Set('current_date current_timestamp current_time localtimestamp localtime'.split(' '));
 
-const functions = new Set(
+const allowedFunctions = new Set(
   (
     '+ - * / // % ^ ** || & | << >> ~ ~~ !~~ ' +
     'now get_current_timestamp transaction_timestamp current_localtimestamp current_localtime today ' +
@@ -30,28 +30,32 @@ const functions = new Set(
 
 /** @throws Failure INVALID_PARAMETER with a message about the text. */
 export async function checkDefault(connection: DuckDBConnection, expression: string, type: LogicalType): Promise<void> {
-  if (expression.length > defaultCharactersMax) throw refused(`it is longer than ${defaultCharactersMax} characters`);
-  // Checked in parentheses, as it is used later: what closes them or comments them out does not parse as one expression.
+  if (expression.length > defaultCharactersMax)
+    throw invalidDefault(`it is longer than ${defaultCharactersMax} characters`);
+  // Parsed in parentheses, as it is used later: a text that closes them or comments them out is not a single expression.
   const [[text] = []] = await rowsOf(connection, 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true)', [
     `SELECT (${expression})`,
   ]);
   const parsed = parseTree<ParsedSql>(String(text));
-  if (parsed === undefined) throw refused(numberTooLarge);
-  if (parsed.error) throw refused(parsed.error_message ?? 'it does not parse');
+  if (parsed === undefined) throw invalidDefault(numberTooLarge);
+  if (parsed.error) throw invalidDefault(parsed.error_message ?? 'it does not parse');
   const node = parsed.statements?.length === 1 ? parsed.statements[0]?.node : undefined;
   if (node?.type !== 'SELECT_NODE' || node.select_list?.length !== 1 || node.from_table?.type !== 'EMPTY') {
-    throw refused('it is not one expression');
+    throw invalidDefault('it is not a single expression');
   }
   const { select_list: list, ...rest } = node;
-  requireHarmless(list);
-  // FROM is empty; WHERE, ORDER BY, CTEs and the like would hold expressions.
-  if (holdsExpression(rest)) throw refused('it is not one expression');
+  requireAllowed(list);
+  // FROM is empty; expressions elsewhere would be in WHERE, ORDER BY, CTEs and the like.
+  if (holdsExpression(rest)) throw invalidDefault('it is not a single expression');
   await requireValue(connection, expression, type);
 }
 
 export const numberTooLarge = 'a number in it is too large';
 
-/** DuckDB's JSON of a parsed or planned statement; undefined where a number such as 1e400 made it write Infinity, which is no JSON. */
+/**
+ * Parses DuckDB's JSON of a parsed or planned statement. Undefined if a number such as 1e400 made DuckDB write Infinity, which is
+ * not valid JSON.
+ */
 export function parseTree<T>(text: string): T | undefined {
   try {
     return JSON.parse(text) as T;
@@ -72,29 +76,29 @@ interface SelectNode {
   readonly from_table?: { readonly type: string };
 }
 
-const refused = (why: string): Failure => new Failure('INVALID_PARAMETER', `the default is not acceptable: ${why}`);
+const invalidDefault = (why: string): Failure => new Failure('INVALID_PARAMETER', `the default is invalid: ${why}`);
 
-function requireHarmless(part: unknown): void {
+function requireAllowed(part: unknown): void {
   if (typeof part !== 'object' || part === null) return;
   if (Array.isArray(part)) {
-    for (const one of part) requireHarmless(one);
+    for (const one of part) requireAllowed(one);
     return;
   }
   const node = part as Record<string, unknown>;
   if (node.class === 'COLUMN_REF') {
     const names = node.column_names as readonly string[];
     if (names.length === 1 && valueNames.has(names[0]!.toLowerCase())) return;
-    throw refused(`it names a column, ${names.map((name) => JSON.stringify(name)).join('.')}`);
+    throw invalidDefault(`it names a column, ${names.map((name) => JSON.stringify(name)).join('.')}`);
   }
-  if (typeof node.class === 'string' && !classes.has(node.class)) {
-    throw refused(
-      `it has a ${node.class.toLowerCase().replaceAll('_', ' ')}; constants and simple functions are taken`,
+  if (typeof node.class === 'string' && !allowedClasses.has(node.class)) {
+    throw invalidDefault(
+      `it contains a ${node.class.toLowerCase().replaceAll('_', ' ')}; only constants and simple functions are allowed`,
     );
   }
-  if (node.class === 'FUNCTION' && !functions.has(String(node.function_name).toLowerCase())) {
-    throw refused(`the function ${String(node.function_name)} is not offered in a default`);
+  if (node.class === 'FUNCTION' && !allowedFunctions.has(String(node.function_name).toLowerCase())) {
+    throw invalidDefault(`the function ${String(node.function_name)} is not allowed in a default`);
   }
-  for (const one of Object.values(node)) requireHarmless(one);
+  for (const one of Object.values(node)) requireAllowed(one);
 }
 
 export function holdsExpression(part: unknown): boolean {
@@ -104,15 +108,15 @@ export function holdsExpression(part: unknown): boolean {
 
 async function requireValue(connection: DuckDBConnection, expression: string, type: LogicalType): Promise<void> {
   const value = `CAST((${expression}) AS ${duckdbType(type)})`;
-  const bounded = type.kind === 'CHAR' || type.kind === 'VARCHAR';
+  const hasLength = type.kind === 'CHAR' || type.kind === 'VARCHAR';
   try {
-    const [row] = await rowsOf(connection, `SELECT ${bounded ? `length(${value})` : `${value} IS NULL`}`);
-    if (bounded && Number(row?.[0] ?? 0) > type.length) {
-      throw refused(`it is longer than ${formatType(type)} takes`);
+    const [row] = await rowsOf(connection, `SELECT ${hasLength ? `length(${value})` : `${value} IS NULL`}`);
+    if (hasLength && Number(row?.[0] ?? 0) > type.length) {
+      throw invalidDefault(`its value is longer than ${formatType(type)} allows`);
     }
   } catch (error) {
     if (error instanceof Failure) throw error;
     const [message = ''] = (error as Error).message.split('\n');
-    throw refused(message.replace(/^[A-Za-z ]+ Error: /, ''));
+    throw invalidDefault(message.replace(/^[A-Za-z ]+ Error: /, ''));
   }
 }

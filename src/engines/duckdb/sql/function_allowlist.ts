@@ -1,6 +1,6 @@
-// Which functions a statement may use: a list, not a filter, so that what a new version of the engine brings is refused until
-// somebody has looked at it. Left out is what reads files, settings, logs or other statements, what
-// executes or parses text as SQL, what sleeps, and what shows the engine's own books.
+// The functions that a statement may use: an allowlist, so that functions of a new engine release are refused until they have been
+// reviewed. Excluded are functions that read files, settings, logs or other statements, that execute or parse text as SQL, that
+// sleep, or that expose the engine's internal state.
 import type { DuckDBConnection } from '@duckdb/node-api';
 
 /** Operators and scalar functions. */
@@ -58,7 +58,7 @@ export const allowedTableFunctions: ReadonlySet<string> = new Set(
   words('range generate_series unnest repeat repeat_row json_each json_tree'),
 );
 
-/** Refused before they are bound: binding them reads files or runs text, or leaves nothing of them in the plan. */
+/** Refused before binding: binding them reads files or runs text, or leaves no trace of them in the plan. */
 const unbound = new Set(
   words(`query query_table sniff_csv summary which_secret sql_auto_complete json_execute_serialized_sql check_peg_parser
 enable_logging disable_logging enable_profiling disable_profiling truncate_duckdb_logs checkpoint force_checkpoint
@@ -67,7 +67,7 @@ getvariable current_setting getenv nextval currval current_query write_log sleep
 );
 const unboundFamilies = /^(?:read|parquet|duckdb|pragma|json_(?:de)?serialize|icu_calendar|icu_collate)_|_scan$/;
 
-/** Macros over what is allowed, of DuckDB and of guarded_functions.ts: the plan shows what they are made of. */
+/** Macros over allowed functions, of DuckDB and of guarded_functions.ts: the plan shows the functions that they expand to. */
 const macros =
   words(`ago array_append array_pop_back array_pop_front array_prepend array_push_back array_push_front array_reverse array_to_string
 array_to_string_comma_default current_catalog current_role current_user date_add days_in_month fdiv fmod generate_subscripts geomean geometric_mean json
@@ -78,8 +78,8 @@ list_stddev_samp list_string_agg list_sum list_var_pop list_var_samp map_contain
 md5_number_upper nullif pg_size_pretty pg_typeof regexp_split_to_table round_even roundbankers session_user split_part user version wavg weighted_avg`);
 
 /**
- * All else that the engine has. Settings and variables, sequences, texts of statements, logs, waiting, the engine's insides,
- * files, secrets, looks at other objects. Binding can work a call out before there is a plan, so the name alone refuses it.
+ * All other functions of the engine: settings and variables, sequences, texts of statements, logs, waiting, engine internals,
+ * files, secrets, introspection of other objects. Refused by name, because binding can evaluate a call before there is a plan.
  */
 const refused = new Set(
   words(`__internal_compress_integral_ubigint __internal_compress_integral_uinteger __internal_compress_integral_usmallint
@@ -114,23 +114,29 @@ read_ndjson_auto read_ndjson_objects read_parquet read_text seq_scan sniff_csv s
 test_vector_types truncate_duckdb_logs which_secret`),
 );
 
-/** Every name that somebody has looked at, in lower case: a test compares it with what the engine has. */
+/** All reviewed names in lower case. A test compares them with the functions of the engine. */
 export const reviewedFunctions: ReadonlySet<string> = new Set(
   [...allowedFunctions, ...allowedTableFunctions, ...macros, ...refused].map((name) => name.toLowerCase()),
 );
-/** What a statement may name; in lower case. */
+/** The functions that a statement may name, in lower case. */
 export const offeredFunctions: ReadonlySet<string> = new Set(
   [...allowedFunctions, ...allowedTableFunctions, ...macros].map((name) => name.toLowerCase()),
 );
 
-/** Of a name in lower case. Not `glob`: it is an operator too, which a bracket may follow, and its plan tells. */
+/**
+ * Whether a function must not be bound; takes the name in lower case. `glob` is excluded because it is also an operator, which a
+ * parenthesis may follow; the plan shows which one is meant.
+ */
 export const unboundFunctions = (name: string): boolean =>
   name !== 'glob' &&
   (unbound.has(name) || unboundFamilies.test(name) || (refused.has(name) && !offeredFunctions.has(name)));
 
 const reviewedVersion = 'v1.5.5';
 
-/** What another version of the engine has besides. Binding alone can call a function: these are refused before. */
+/**
+ * The functions of another engine version that have not been reviewed. They are refused before binding, which alone can call a
+ * function.
+ */
 export async function unreviewedFunctions(connection: DuckDBConnection, version: string): Promise<ReadonlySet<string>> {
   if (version === reviewedVersion) return new Set();
   const sql = `SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type <> 'pragma'`;

@@ -1,7 +1,8 @@
-// Functions of the engine that can be asked for more than a process has: more memory, time without an interrupt, or stack. Each is
-// shadowed on every connection by a temporary macro of the same name, which checks the arguments where they are known: constants
-// while they are folded, parameters and columns row by row. A statement cannot name the original (refuseCall in statement_checks.ts).
-// Functions about the caller, the namespace and the product are shadowed too: the engine's own know its user, schema and version only.
+// Functions of the engine that can exceed the limits of a process: its memory, its stack, or the time until an interrupt takes
+// effect. On every connection each is shadowed by a temporary macro of the same name that checks the arguments: constants while
+// they are folded, parameters and columns for each row. A statement cannot name the original (see refuseCall in
+// statement_checks.ts). Functions that return the caller, the namespace or the product are shadowed too, because the originals
+// return the engine's own user, schema and version.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { release } from '../../../model/release.ts';
 import { callerFunctions } from '../../caller_functions.ts';
@@ -11,34 +12,35 @@ import { statementLimits as limits } from './statement_limits.ts';
 interface Guard {
   readonly names: readonly string[];
   readonly parameters: readonly string[];
-  /** The arguments that the original gets, by the name that it has. */
+  /** The arguments for the original function of that name. */
   readonly call: (name: string) => string;
   /**
-   * Of a function whose calls are nested in one another: a macro repeats its arguments wherever it names them, so that each level of nesting
-   * would multiply the text. They are named once instead, and `call` finds them in `g`. None can be a constant to the original then.
+   * Set for functions whose calls are often nested: a macro repeats an argument wherever it uses it, so each level of nesting would
+   * multiply the text. The arguments are evaluated once into `g` instead, to which `call` refers. The original then gets no
+   * constant arguments.
    */
   readonly isNested?: true;
 }
 
-/** `then` unless the condition holds. Where it is a number its type is said: a parameter in it would have any. */
+/** `then` unless the condition holds. The caller casts a numeric `then`: otherwise a parameter in it would have no definite type. */
 const unless = (condition: string, message: string, then: string) =>
   `(CASE WHEN ${condition} THEN error(${quoteLiteral(message)}) ELSE ${then} END)`;
 
-const resized = (name: string) =>
+const boundedSize = (name: string) =>
   `${unless(`n > ${limits.listItems}`, `${name} makes at most ${limits.listItems} items`, 'n')}::BIGINT`;
 
-/** Of numbers, or of points in time with an interval between them. */
+/** The number of items of a series of numbers, or of times with an interval. */
 const seriesItems = `coalesce(
   (try_cast(b::VARCHAR AS DOUBLE) - try_cast(a::VARCHAR AS DOUBLE)) / try_cast(s::VARCHAR AS DOUBLE),
   (epoch(try_cast(b::VARCHAR AS TIMESTAMPTZ)) - epoch(try_cast(a::VARCHAR AS TIMESTAMPTZ))) / epoch(try_cast(s::VARCHAR AS INTERVAL)))`;
-const series = (items: string, name: string, then: string) =>
+const boundedSeries = (items: string, name: string, then: string) =>
   unless(`${items} > ${limits.listItems}`, `${name} makes at most ${limits.listItems} items`, then);
 
 const shallowJson = '__tabularium_shallow_json';
 
 /**
- * Whether a JSON text is nested at most so deep. A regular expression with a limited depth is a finite automaton: the engine reads
- * the text once, at 300 MB/s. A text that is too short to be deep needs no look.
+ * A macro that tests whether JSON text is nested no deeper than the limit. A regular expression of limited depth is a finite
+ * automaton: the engine reads the text once, at 300 MB/s. Texts too short to be that deep are not scanned.
  */
 function shallowJsonMacro(): string {
   const text = String.raw`"(?:[^"\\]|\\.)*"`;
@@ -49,11 +51,11 @@ function shallowJsonMacro(): string {
   return `CREATE OR REPLACE TEMP MACRO ${shallowJson}(j) AS strlen(j) <= ${2 * limits.jsonDepth} OR regexp_full_match(j, ${quoteLiteral(whole)}, 's')`;
 }
 
-const shallow = (name: string, value: string) =>
+const boundedDepth = (name: string, value: string) =>
   unless(`NOT ${shallowJson}(${value})`, `${name} takes JSON of at most ${limits.jsonDepth} levels`, value);
 
 /** Binding works the structure out, so the check may not throw by itself: the message takes the structure's place, and is no JSON. */
-const structure = (name: string) =>
+const boundedStructure = (name: string) =>
   `CASE WHEN strlen(s) > ${limits.jsonStructureBytes} THEN ${quoteLiteral(`(${name} takes a structure of at most ${limits.jsonStructureBytes} bytes)`)} ELSE s END`;
 
 const mergedMax = 8;
@@ -62,18 +64,18 @@ const patches = (count: number) => Array.from({ length: count }, (_, i) => `p${i
 const formattedMax = 16;
 
 /**
- * A format whose fields are as wide and as exact as its text says, in few digits. Its values are named once: calls inside calls would
- * double with each level.
+ * Checks a format: its widths and precisions must be written in it, in few digits. The values are used once only, because nested
+ * calls would double the text with each level.
  */
-const formatText = (name: string, escaped: string, unbounded: string) =>
+const boundedFormat = (name: string, escaped: string, unbounded: string) =>
   unless(
     `strlen(f) > ${limits.formatBytes} OR regexp_matches(replace(f, '${escaped}', ''), ${quoteLiteral(unbounded)})`,
     `${name} takes a format of at most ${limits.formatBytes} bytes, with widths and precisions written in it of at most ${limits.formatDigits} digits`,
     'f',
   );
 const formats: Readonly<Record<string, string>> = {
-  format: formatText('format', '{{', String.raw`\{[^{}]*([0-9]{${limits.formatDigits + 1}}|\{)`),
-  printf: formatText('printf', '%%', String.raw`%[^%a-zA-Z]*([0-9]{${limits.formatDigits + 1}}|\*)`),
+  format: boundedFormat('format', '{{', String.raw`\{[^{}]*([0-9]{${limits.formatDigits + 1}}|\{)`),
+  printf: boundedFormat('printf', '%%', String.raw`%[^%a-zA-Z]*([0-9]{${limits.formatDigits + 1}}|\*)`),
 };
 const formatGuards = Object.entries(formats).flatMap(([name, text]) =>
   Array.from({ length: formattedMax + 1 }, (_, count): Guard => {
@@ -82,8 +84,8 @@ const formatGuards = Object.entries(formats).flatMap(([name, text]) =>
   }),
 );
 
-/** The product bounds the result; only where it is beyond the limit, occurrences are counted. */
-const replaced = (name: string) => {
+/** The product is an upper bound of the size; occurrences are counted only if it exceeds the limit. */
+const boundedReplace = (name: string) => {
   const times = `(strlen(g.t) - strlen(system.main.replace(g.t, g.o, ''))) / nullif(strlen(g.o), 0)`;
   const tooLong = unless(
     `strlen(g.t) + ${times} * strlen(g.r) > ${limits.textBytes}`,
@@ -92,15 +94,15 @@ const replaced = (name: string) => {
   );
   return `g.t, g.o, CASE WHEN strlen(g.t)::DOUBLE * strlen(g.r) > ${limits.textBytes} THEN ${tooLong} ELSE g.r END`;
 };
-/** The text is named once: patterns and options have to be constants to be fast, and calls are nested in it. */
-const replacement = (name: string) =>
+/** The text is used once, because calls are nested in it; patterns and options must stay constants to be fast. */
+const boundedReplacement = (name: string) =>
   unless(
     `strlen(r) > ${limits.replacementBytes}`,
     `${name} takes a replacement of at most ${limits.replacementBytes} bytes`,
     'r',
   );
-/** Checked by the text, so that a constant pattern stays one. */
-const searched = (name: string) =>
+/** The check is part of the text argument, so that a constant pattern stays a constant. */
+const boundedSearch = (name: string) =>
   unless(
     `strlen(t)::DOUBLE * strlen(p) > ${limits.searchedBytes}`,
     `${name} takes a text and a pattern whose lengths multiplied are at most ${limits.searchedBytes}`,
@@ -127,8 +129,8 @@ const guards: readonly Guard[] = [
     call: (name) =>
       `t, ${unless(`n > ${limits.bitstringBits}`, `${name} makes at most ${limits.bitstringBits} bits`, 'n')}::INTEGER`,
   },
-  { names: ['list_resize', 'array_resize'], parameters: ['l', 'n'], call: (name) => `l, ${resized(name)}` },
-  { names: ['list_resize', 'array_resize'], parameters: ['l', 'n', 'v'], call: (name) => `l, ${resized(name)}, v` },
+  { names: ['list_resize', 'array_resize'], parameters: ['l', 'n'], call: (name) => `l, ${boundedSize(name)}` },
+  { names: ['list_resize', 'array_resize'], parameters: ['l', 'n', 'v'], call: (name) => `l, ${boundedSize(name)}, v` },
   {
     names: ['repeat'],
     parameters: ['t', 'n'],
@@ -139,31 +141,31 @@ const guards: readonly Guard[] = [
         'n',
       )}::BIGINT`,
   },
-  { names: ['replace'], parameters: ['t', 'o', 'r'], call: replaced, isNested: true },
+  { names: ['replace'], parameters: ['t', 'o', 'r'], call: boundedReplace, isNested: true },
   {
     names: ['regexp_replace'],
     parameters: ['t', 'p', 'r'],
-    call: (name) => `t, p, ${replacement(name)}`,
+    call: (name) => `t, p, ${boundedReplacement(name)}`,
   },
   {
     names: ['regexp_replace'],
     parameters: ['t', 'p', 'r', 'o'],
-    call: (name) => `t, p, ${replacement(name)}, o`,
+    call: (name) => `t, p, ${boundedReplacement(name)}, o`,
   },
   {
     names: ['regexp_extract_all', 'regexp_split_to_array', 'string_split_regex', 'str_split_regex'],
     parameters: ['t', 'p'],
-    call: (name) => `${searched(name)}, p`,
+    call: (name) => `${boundedSearch(name)}, p`,
   },
   {
     names: ['regexp_extract_all', 'regexp_split_to_array', 'string_split_regex', 'str_split_regex'],
     parameters: ['t', 'p', 'o'],
-    call: (name) => `${searched(name)}, p, o`,
+    call: (name) => `${boundedSearch(name)}, p, o`,
   },
   {
     names: ['regexp_extract_all'],
     parameters: ['t', 'p', 'i', 'o'],
-    call: (name) => `${searched(name)}, p, i, o`,
+    call: (name) => `${boundedSearch(name)}, p, i, o`,
   },
   {
     names: ['list_select', 'array_select'],
@@ -183,16 +185,20 @@ const guards: readonly Guard[] = [
     parameters: ['y', 'm', 'd', 'h', 'i', 's', 'z'],
     call: (name) => `y, m, d, h, i, s, ${timeZone(name)}`,
   },
-  { names: ['range', 'generate_series'], parameters: ['b'], call: (name) => `${series('b', name, 'b')}::BIGINT` },
+  {
+    names: ['range', 'generate_series'],
+    parameters: ['b'],
+    call: (name) => `${boundedSeries('b', name, 'b')}::BIGINT`,
+  },
   {
     names: ['range', 'generate_series'],
     parameters: ['a', 'b'],
-    call: (name) => `a, ${series('b::DOUBLE - a::DOUBLE', name, 'b')}`,
+    call: (name) => `a, ${boundedSeries('b::DOUBLE - a::DOUBLE', name, 'b')}`,
   },
   {
     names: ['range', 'generate_series'],
     parameters: ['a', 'b', 's'],
-    call: (name) => `a, ${series(seriesItems, name, 'b')}, s`,
+    call: (name) => `a, ${boundedSeries(seriesItems, name, 'b')}, s`,
   },
   {
     names: ['levenshtein', 'editdist3', 'damerau_levenshtein', 'jaro_similarity', 'jaro_winkler_similarity'],
@@ -207,17 +213,17 @@ const guards: readonly Guard[] = [
   {
     names: ['from_json', 'from_json_strict', 'json_transform', 'json_transform_strict'],
     parameters: ['j', 's'],
-    call: (name) => `j, ${structure(name)}`,
+    call: (name) => `j, ${boundedStructure(name)}`,
   },
-  { names: ['json_structure', 'json_pretty'], parameters: ['j'], call: (name) => shallow(name, 'j') },
+  { names: ['json_structure', 'json_pretty'], parameters: ['j'], call: (name) => boundedDepth(name, 'j') },
   ...Array.from({ length: mergedMax - 1 }, (_, i) => patches(i + 2)).map((parameters) => ({
     names: ['json_merge_patch'],
     parameters,
-    call: (name: string) => parameters.map((one) => shallow(name, one)).join(', '),
+    call: (name: string) => parameters.map((one) => boundedDepth(name, one)).join(', '),
   })),
 ];
 
-/** One statement for each name: the forms of a macro with different numbers of parameters are made together. */
+/** One statement per name: the overloads of a macro must be created together. */
 const texts = [...new Set(guards.flatMap(({ names }) => names))].map((name) => {
   const forms = guards
     .filter(({ names }) => names.includes(name))
@@ -229,24 +235,24 @@ const texts = [...new Set(guards.flatMap(({ names }) => names))].map((name) => {
   return `CREATE OR REPLACE TEMP MACRO ${name}${forms.join(', ')}`;
 });
 
-/** Without a database, the default schema is an internal one. */
-const facts = [
+/** Without a database in the namespace, the default schema is an internal one. */
+const productFunctions = [
   `CREATE OR REPLACE TEMP MACRO version() AS ${quoteLiteral(`Tabularium ${release}`)}`,
   `CREATE OR REPLACE TEMP MACRO current_schema() AS nullif(system.main.current_schema(), 'main')`,
 ];
 
 const refusalOf = (name: string) =>
-  `the function ${JSON.stringify(name)} is not offered in a view: its result depends on who reads the view`;
+  `the function ${JSON.stringify(name)} is not allowed in a view: its result depends on who reads the view`;
 const refusals = new Map<string, string>(callerFunctions.map((name) => [refusalOf(name), name]));
 
-/** The function that is refused where a plan calls error() with this message; undefined: the call is the statement's own. */
-export const refusedBy = (message: unknown): string | undefined => refusals.get(String(message));
+/** The refused function, if a plan calls error() with one of these messages; undefined if the statement itself calls error(). */
+export const refusedFunction = (message: unknown): string | undefined => refusals.get(String(message));
 
 /**
- * Called without brackets too, where no column has the name, which only the binder knows. Without a caller, as in a view, they are
- * refused: the plan shows the call of error(), so that the analysis refuses the query.
+ * Defines the functions that return the caller. They can also be written without parentheses where no column has the name, which
+ * only the binder can tell. Without a caller, as in a view, they call error(), which the analysis finds in the plan and refuses.
  */
-export async function answerForCaller(connection: DuckDBConnection, caller: string | undefined): Promise<void> {
+export async function defineCallerFunctions(connection: DuckDBConnection, caller: string | undefined): Promise<void> {
   const texts = callerFunctions.map((name) => {
     const value = caller === undefined ? `error(${quoteLiteral(refusalOf(name))})::VARCHAR` : quoteLiteral(caller);
     return `CREATE OR REPLACE TEMP MACRO ${quoteIdentifier(name)}() AS ${value}`;
@@ -254,8 +260,8 @@ export async function answerForCaller(connection: DuckDBConnection, caller: stri
   await connection.run(texts.join(';\n'));
 }
 
-/** To be called for every connection that binds what a caller wrote. */
+/** Call it for every connection that binds SQL of callers. */
 export async function guardFunctions(connection: DuckDBConnection): Promise<void> {
-  await connection.run([shallowJsonMacro(), ...texts, ...facts].join(';\n'));
-  await answerForCaller(connection, undefined);
+  await connection.run([shallowJsonMacro(), ...texts, ...productFunctions].join(';\n'));
+  await defineCallerFunctions(connection, undefined);
 }

@@ -1,7 +1,7 @@
-// How names and texts are written into DuckDB's SQL. Names are any Unicode without control characters (model/names.ts).
+// Writes names and strings as DuckDB SQL. Names can contain any Unicode except control characters (see model/names.ts).
 import type { DatabaseRef, TableRef } from '../../engine.ts';
 
-/** Always quoted, so that keywords, spaces, dots and case need no thought. */
+/** Always quoted, so that keywords, spaces, dots and case need no special treatment. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
@@ -10,10 +10,10 @@ export function quoteLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** As DuckDB folds names: the case of ASCII letters alone. */
+/** The folded form that DuckDB compares: only ASCII letters are folded. */
 export const foldedName = (name: string): string => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 
-/** Whether two names are one to DuckDB. */
+/** Whether DuckDB treats two names as the same. */
 export const sameName = (one: string, other: string): boolean => foldedName(one) === foldedName(other);
 
 export function qualifiedSchema(ref: DatabaseRef): string {

@@ -1,5 +1,5 @@
-// Reads a CREATE TABLE statement by having DuckDB plan it and run it in a scratch database, in a transaction that is rolled back.
-// Nothing of the text is interpreted here, with one exception that DuckDB confirms: the lengths of VARCHAR(n) (varchar_lengths.ts).
+// Parses a CREATE TABLE statement: DuckDB plans it and runs it in a scratch database, in a transaction that is rolled back. No text
+// is interpreted here, except the lengths of VARCHAR(n), which DuckDB confirms (see varchar_lengths.ts).
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import { formatType, TypeSyntaxError } from '../../../model/types.ts';
@@ -12,21 +12,21 @@ import { quoteIdentifier } from './identifiers.ts';
 import { tokensOf } from './statement_checks.ts';
 import { withTextLengths } from './varchar_lengths.ts';
 
-/** A name that no statement says, so that what is found in it was written without that part. */
-const unwritten = '__tabularium_unwritten';
-/** Catalog and schema, once each; and one more for a surprise. */
+/** The default catalog and schema, whose name no statement uses: a name part that equals it was not written. */
+const defaultName = '__tabularium_unwritten';
+/** A catalog and a schema, and one more attempt as a margin. */
 const missingParentsMax = 3;
 
-/** One statement at a time on a connection: its scratch objects are the connection's. */
+/** Statements of one connection run one at a time, because they share its scratch objects. */
 const queues = new WeakMap<DuckDBConnection, Promise<unknown>>();
 
 /**
- * @param connection of an in-memory instance that nothing else lives in.
- * @throws Failure SQL_INVALID with line and column, or SQL_NOT_SUPPORTED.
+ * @param connection of an in-memory instance that is used for nothing else. @throws Failure SQL_INVALID with line and column, or
+ * SQL_NOT_SUPPORTED.
  */
 export async function parseCreateTable(connection: DuckDBConnection, sql: string): Promise<ParsedCreateTable> {
   const before = queues.get(connection) ?? prepareScratch(connection);
-  const work = before.then(() => parseAlone(connection, sql));
+  const work = before.then(() => parseInScratch(connection, sql));
   queues.set(
     connection,
     work.catch(() => undefined),
@@ -35,18 +35,18 @@ export async function parseCreateTable(connection: DuckDBConnection, sql: string
 }
 
 async function prepareScratch(connection: DuckDBConnection): Promise<void> {
-  const name = quoteIdentifier(unwritten);
+  const name = quoteIdentifier(defaultName);
   await connection.run(`ATTACH IF NOT EXISTS ':memory:' AS ${name}`);
   await connection.run(`CREATE SCHEMA IF NOT EXISTS ${name}.${name}`);
   await connection.run(`USE ${name}.${name}`);
 }
 
-async function parseAlone(connection: DuckDBConnection, sql: string): Promise<ParsedCreateTable> {
+async function parseInScratch(connection: DuckDBConnection, sql: string): Promise<ParsedCreateTable> {
   const parents = new ScratchParents(connection);
   try {
-    const info = await planned(connection, sql, parents);
+    const info = await planOf(connection, sql, parents);
     requireSupported(info);
-    return await realised(connection, sql, info);
+    return await createAndRead(connection, sql, info);
   } finally {
     await parents.remove();
   }
@@ -71,7 +71,7 @@ interface CreateInfo {
   readonly columns: { readonly columns: readonly PlannedColumn[] };
   readonly constraints?: readonly PlannedConstraint[];
 }
-interface Planned {
+interface SerializedPlan {
   readonly error: boolean;
   readonly error_message?: string;
   readonly position?: string;
@@ -82,42 +82,48 @@ interface Planned {
   }[];
 }
 
-/** What DuckDB makes of the statement; parents that it misses are made until it finds them. */
-async function planned(connection: DuckDBConnection, sql: string, parents: ScratchParents): Promise<CreateInfo> {
+/** DuckDB's plan of the statement. Missing catalogs and schemas are created until the statement can be planned. */
+async function planOf(connection: DuckDBConnection, sql: string, parents: ScratchParents): Promise<CreateInfo> {
   for (let attempt = 0; ; attempt++) {
     const [[text] = []] = await rowsOf(
       connection,
       'SELECT json_serialize_plan($1::VARCHAR, skip_null := true, skip_empty := true)',
       [sql],
     );
-    const plan = parseTree<Planned>(String(text));
-    if (plan === undefined) throw invalid(sql, numberTooLarge);
-    if (!plan.error) return onlyCreateTable(connection, sql, plan);
-    const message = plan.error_message ?? 'the statement is not understood';
+    const plan = parseTree<SerializedPlan>(String(text));
+    if (plan === undefined) throw invalidSql(sql, numberTooLarge);
+    if (!plan.error) return requireCreateTable(connection, sql, plan);
+    const message = plan.error_message ?? 'the statement cannot be parsed';
     if (hasForeignKey(sql)) throw notSupported('foreign keys are not supported; leave out FOREIGN KEY and REFERENCES');
-    if (attempt >= missingParentsMax || !(await parents.made(message))) throw invalid(sql, message, plan.position);
+    if (attempt >= missingParentsMax || !(await parents.createMissing(message)))
+      throw invalidSql(sql, message, plan.position);
   }
 }
 
-async function onlyCreateTable(connection: DuckDBConnection, sql: string, plan: Planned): Promise<CreateInfo> {
+async function requireCreateTable(
+  connection: DuckDBConnection,
+  sql: string,
+  plan: SerializedPlan,
+): Promise<CreateInfo> {
   const plans = plan.plans ?? [];
   const [only] = plans;
-  if (only === undefined) throw invalid(sql, 'there is no statement');
-  // The plan skips what has none of its own; the count of the parser does not.
+  if (only === undefined) throw invalidSql(sql, 'the text contains no statement');
+  // The plan omits statements that have no plan of their own; the parser counts them.
   if (plans.length > 1 || (await connection.extractStatements(sql)).count !== 1) {
-    throw notSupported('exactly one CREATE TABLE statement is taken');
+    throw notSupported('the text must contain exactly one CREATE TABLE statement');
   }
   if (only.type !== 'LOGICAL_CREATE_TABLE' || only.info === undefined) {
-    throw notSupported('only a CREATE TABLE statement is taken here');
+    throw notSupported('only a CREATE TABLE statement is allowed here');
   }
   if (only.children)
-    throw notSupported(
-      'CREATE TABLE ... AS SELECT is not taken: POST .../tables with `asSelect` makes a table of a query',
-    );
+    throw notSupported('CREATE TABLE ... AS SELECT is not supported here: use POST .../tables with `asSelect`');
   return only.info;
 }
 
-/** Outside of texts, quoted names and comments. The engine looks for the table that is referred to, and does not find it. */
+/**
+ * Whether the statement declares a foreign key, outside of strings, quoted names and comments. DuckDB reports only that the
+ * referenced table does not exist.
+ */
 function hasForeignKey(sql: string): boolean {
   return [...tokensOf(sql)].some(({ text }) => /^(?:references|foreign)$/i.test(text));
 }
@@ -127,19 +133,19 @@ const knownParts = new Set(
 );
 
 function requireSupported(info: CreateInfo): void {
-  if (info.temporary) throw notSupported('temporary tables are not made');
+  if (info.temporary) throw notSupported('temporary tables are not supported');
   if (info.on_conflict === 'REPLACE_ON_CONFLICT')
-    throw notSupported('CREATE OR REPLACE is not taken: drop the table first');
+    throw notSupported('CREATE OR REPLACE is not supported: drop the table first');
   const other = Object.keys(info).find((key) => !knownParts.has(key));
   if (other)
-    throw notSupported(`the clause for ${other.replaceAll('_', ' ')} is not taken: use the fields of the table`);
+    throw notSupported(`the clause for ${other.replaceAll('_', ' ')} is not supported: use the fields of the table`);
   const generated = info.columns.columns.find((column) => column.category !== 'STANDARD');
-  if (generated) throw notSupported(`the column "${generated.name}" is generated; such columns are not made`);
+  if (generated) throw notSupported(`the column "${generated.name}" is generated; generated columns are not supported`);
   const collated = info.columns.columns.find((column) => /"collation":"[^"]/.test(JSON.stringify(column)));
-  if (collated) throw notSupported(`the column "${collated.name}" has a collation; such columns are not made`);
+  if (collated) throw notSupported(`the column "${collated.name}" has a collation; collations are not supported`);
   for (const constraint of info.constraints ?? []) {
     if (constraint.type !== 'UNIQUE' && constraint.type !== 'NOT_NULL') {
-      throw notSupported(`${constraint.type.replaceAll('_', ' ')} constraints are not kept`);
+      throw notSupported(`${constraint.type.replaceAll('_', ' ')} constraints are not supported`);
     }
   }
   if ((info.constraints ?? []).filter((c) => c.type === 'UNIQUE' && !c.is_primary_key).length > 1) {
@@ -147,20 +153,20 @@ function requireSupported(info: CreateInfo): void {
   }
 }
 
-/** Makes the table, reads it back, and undoes it. */
-async function realised(connection: DuckDBConnection, sql: string, info: CreateInfo): Promise<ParsedCreateTable> {
-  const found = await columnsMade(connection, sql, info).catch((error: Error) => {
-    throw invalid(sql, error.message.replace(/^[A-Za-z ]+ Error: /, '').split('\n')[0] ?? '');
+/** Creates the table, reads its columns, and rolls back. */
+async function createAndRead(connection: DuckDBConnection, sql: string, info: CreateInfo): Promise<ParsedCreateTable> {
+  const found = await createdColumns(connection, sql, info).catch((error: Error) => {
+    throw invalidSql(sql, error.message.replace(/^[A-Za-z ]+ Error: /, '').split('\n')[0] ?? '');
   });
   const types = found.map(({ name, typeText }) => {
     const type = logicalTypeOf(typeText);
-    if (type === undefined) throw notSupported(`the column "${name}" has type ${typeText}, which is not offered`);
+    if (type === undefined) throw notSupported(`the column "${name}" has type ${typeText}, which is not supported`);
     return type;
   });
   const markedTypes = (marked: string): Promise<string[]> =>
-    columnsMade(connection, marked, info).then((columns) => columns.map((column) => column.typeText));
+    createdColumns(connection, marked, info).then((columns) => columns.map((column) => column.typeText));
   const exactTypes = await withTextLengths(sql, types, markedTypes).catch((error: Error) => {
-    throw error instanceof TypeSyntaxError ? invalid(sql, error.message) : error;
+    throw error instanceof TypeSyntaxError ? invalidSql(sql, error.message) : error;
   });
 
   const exactName = (name: string): string =>
@@ -172,27 +178,27 @@ async function realised(connection: DuckDBConnection, sql: string, info: CreateI
   const primaryKey = key(true);
   const columns = found.map(({ name, nullable, defaultText }, i): ColumnDefinition => {
     const column = { name, type: exactTypes[i]!, nullable: nullable && !primaryKey.includes(name) };
-    // DEFAULT NULL says nothing.
+    // DEFAULT NULL is the same as no default.
     return defaultText === null || defaultText === 'NULL' ? column : { ...column, defaultValue: defaultText };
   });
   await requireDefaults(connection, sql, columns);
   return {
-    ...(info.catalog === unwritten ? {} : { catalog: info.catalog }),
-    ...(info.schema === unwritten ? {} : { database: info.schema }),
+    ...(info.catalog === defaultName ? {} : { catalog: info.catalog }),
+    ...(info.schema === defaultName ? {} : { database: info.schema }),
     table: info.table,
     ifNotExists: info.on_conflict === 'IGNORE_ON_CONFLICT',
     definition: { columns, primaryKey, uniqueKey: key(false) },
   };
 }
 
-interface MadeColumn {
+interface CreatedColumn {
   readonly name: string;
   readonly typeText: string;
   readonly nullable: boolean;
   readonly defaultText: string | null;
 }
 
-async function columnsMade(connection: DuckDBConnection, sql: string, info: CreateInfo): Promise<MadeColumn[]> {
+async function createdColumns(connection: DuckDBConnection, sql: string, info: CreateInfo): Promise<CreatedColumn[]> {
   await connection.run('BEGIN TRANSACTION');
   try {
     await connection.run(sql);
@@ -218,7 +224,7 @@ async function requireDefaults(
   sql: string,
   columns: readonly ColumnDefinition[],
 ): Promise<void> {
-  // Ten thousand columns may share one default; each check is two queries.
+  // Ten thousand columns may share one default, and each check takes two queries.
   const checked = new Set<string>();
   for (const { name, type, defaultValue } of columns) {
     const key = `${formatType(type)} ${defaultValue}`;
@@ -227,12 +233,12 @@ async function requireDefaults(
     try {
       await checkDefault(connection, defaultValue, type);
     } catch (error) {
-      throw error instanceof Failure ? invalid(sql, `column "${name}": ${error.message}`) : error;
+      throw error instanceof Failure ? invalidSql(sql, `column "${name}": ${error.message}`) : error;
     }
   }
 }
 
-/** Catalogs and schemas that a statement names, made for it and removed after it. */
+/** Catalogs and schemas that a statement names, created for it and removed after it. */
 class ScratchParents {
   readonly #connection: DuckDBConnection;
   readonly #catalogs: string[] = [];
@@ -242,8 +248,8 @@ class ScratchParents {
     this.#connection = connection;
   }
 
-  /** Whether the message says that a parent is missing, and it is there now. */
-  async made(message: string): Promise<boolean> {
+  /** Creates the catalog or schema that the message reports as missing. Returns false if the message is about something else. */
+  async createMissing(message: string): Promise<boolean> {
     const [, kind, name] = /^(Catalog|Schema) with name (.*?) does not exist!/s.exec(message) ?? [];
     if (kind === undefined || name === undefined) return false;
     if (kind === 'Catalog') {
@@ -251,10 +257,10 @@ class ScratchParents {
       this.#catalogs.push(name);
       return true;
     }
-    for (const catalog of [...this.#catalogs, unwritten]) {
+    for (const catalog of [...this.#catalogs, defaultName]) {
       const schema = `${quoteIdentifier(catalog)}.${quoteIdentifier(name)}`;
       await this.#connection.run(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
-      if (catalog === unwritten) this.#schemas.push(schema);
+      if (catalog === defaultName) this.#schemas.push(schema);
     }
     return true;
   }
@@ -267,8 +273,8 @@ class ScratchParents {
 
 const notSupported = (message: string): Failure => new Failure('SQL_NOT_SUPPORTED', message);
 
-/** `position` is DuckDB's offset into the text; where it gives none, the statement as a whole is meant. */
-function invalid(sql: string, message: string, position?: string): Failure {
+/** `position`: DuckDB's offset into the text; without it the failure points to the beginning of the statement. */
+function invalidSql(sql: string, message: string, position?: string): Failure {
   const bytes = Buffer.from(sql);
   const before = bytes.subarray(0, Number(position ?? 0)).toString();
   const line = before.split('\n').length;

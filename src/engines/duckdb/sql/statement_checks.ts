@@ -1,13 +1,13 @@
-// What is seen in a statement's text before the engine sees it: where it ends, and what may not even be bound, because binding
-// alone reads files, runs other text or takes for ever. What a statement means is its plan's to say (plan.ts).
+// Checks of a statement's text before the engine sees it: where the statement ends, and what must not even be bound, because
+// binding alone reads files, runs other text or cannot be interrupted. plan.ts decides what a statement means.
 import { Failure } from '../../../standard/failure.ts';
 import { filesRefused, refusedStatement, sqlInvalid } from '../instance/sql_errors.ts';
 import { catalogFileExtension } from '../storage/catalog_files.ts';
 import { statementLimits } from './statement_limits.ts';
 import { StatementShape } from './statement_shape.ts';
 
-// A blank, a comment, a text, a quoted name, a word, a number, an arrow, or one character. The engine takes Unicode's spaces for
-// spaces. Comments that nest and texts between dollars have an end that no regular expression finds.
+// A blank, a comment, a string, a quoted name, a word, a number, an arrow, or a single character. The engine treats Unicode spaces
+// as spaces. No regular expression finds the end of nested comments and dollar-quoted strings.
 const spaces = String.raw`\s\u0085\u200b-\u200f\u2028-\u202f\u205f-\u206f\ufeff`;
 const letter = String.raw`(?:[A-Za-z_]|(?![${spaces}])[\u0080-\u{10ffff}])`;
 const rest = String.raw`(?:[\w$]|(?![${spaces}])[\u0080-\u{10ffff}])`;
@@ -37,7 +37,7 @@ interface Token {
   readonly text: string;
 }
 
-/** Without blanks and comments. */
+/** The tokens of a text, without blanks and comments. */
 export function* tokensOf(sql: string): Generator<Token> {
   for (let at = 0; at < sql.length; ) {
     token.lastIndex = at;
@@ -54,7 +54,7 @@ export function* tokensOf(sql: string): Generator<Token> {
 }
 
 /**
- * Comments nest. One that does not end reaches to the text's end. Throws SQL_INVALID where they are deeper than anybody writes: the
+ * Comments can be nested; an unterminated one extends to the end of the text. Throws SQL_INVALID beyond the depth limit: the
  * engine's time grows with the square of the depth.
  */
 function commentEnd(sql: string, start: number): number {
@@ -70,28 +70,28 @@ function commentEnd(sql: string, start: number): number {
   }
 }
 
-/** The text up to its closing semicolon, so that it can stand in brackets. The analysis has shown that nothing follows. */
-export function withoutEnd(sql: string): string {
+/** The text without its final semicolon, so that it can be put in parentheses. The analysis has shown that nothing follows. */
+export function withoutSemicolon(sql: string): string {
   if (!sql.includes(';')) return sql;
   for (const { at, text } of tokensOf(sql)) if (text === ';') return sql.slice(0, at);
   return sql;
 }
 
-/** The text with each parameter (`?`, `$1`, `$name`) written in another way. */
-export function withParameters(sql: string, written: (mark: string) => string): string {
-  let made = '';
+/** Replaces each parameter (`?`, `$1`, `$name`). */
+export function withParameters(sql: string, replace: (mark: string) => string): string {
+  let result = '';
   let at = 0;
   for (const one of tokensOf(sql)) {
     if (one.text !== '?' && !/^\$[^$]+$/.test(one.text)) continue;
-    made += sql.slice(at, one.at) + written(one.text);
+    result += sql.slice(at, one.at) + replace(one.text);
     at = one.end;
   }
-  return made + sql.slice(at);
+  return result + sql.slice(at);
 }
 
 /**
- * The word that says that the statement writes. It begins the text or follows the brackets of a WITH; elsewhere it is a name, such as that
- * of a common table expression: WITH insert AS (...) MERGE INTO ...
+ * The keyword of a statement that writes. It begins the text or follows the parentheses of a WITH; elsewhere it is a name, such as
+ * that of a common table expression: WITH insert AS (...) MERGE INTO ...
  */
 export function writingWord(sql: string): 'insert' | 'update' | 'delete' | 'merge' | undefined {
   let depth = 0;
@@ -112,16 +112,19 @@ export function writingWord(sql: string): 'insert' | 'update' | 'delete' | 'merg
 const refusedFirst =
   /^(?:create|alter|drop|truncate|use|begin|start|commit|rollback|abort|end|explain|show|describe|desc|attach|detach|copy|export|import|set|reset|pragma|call|install|load|update\s+extensions|checkpoint|force|prepare|execute|deallocate|vacuum|analyze|comment|grant|revoke)\b/i;
 
-/** Throws SQL_NOT_SUPPORTED for a text that begins as no statement that is run does: its binding may do things already. */
+/** Throws SQL_NOT_SUPPORTED for statements that are never run: even binding one may have side effects. */
 export function refuseOtherStatement(sql: string): void {
   const { value } = tokensOf(sql).next();
   const [first] = refusedFirst.exec(value ? sql.slice(value.at, value.at + 100) : '') ?? [];
   if (first !== undefined) throw refusedStatement(sql.slice(value?.at), first.toUpperCase());
 }
 
-/** After these a name before a bracket is no call: INSERT INTO query (a), WITH query (a) AS, FROM t AS query (a). */
+/** After these keywords a name before a parenthesis is not a call: INSERT INTO query (a), WITH query (a) AS, FROM t AS query (a). */
 const naming = new Set(['INTO', 'AS', 'WITH', 'RECURSIVE']);
-/** Throws SQL_INVALID or SQL_FORBIDDEN_FUNCTION for what must not be bound. `refused`: of a function's name in lower case. */
+/**
+ * Throws SQL_INVALID or SQL_FORBIDDEN_FUNCTION for a text that must not be bound. `refused`: takes the name of a function in lower
+ * case.
+ */
 export function refuseUnbindable(sql: string, refused: (name: string) => boolean): void {
   if (!sql.isWellFormed()) throw sqlInvalid('the text is not well-formed Unicode', sql, 0);
   const nul = sql.indexOf('\0');
@@ -133,7 +136,7 @@ export function refuseUnbindable(sql: string, refused: (name: string) => boolean
   let qualifiers: string[] = [];
   for (const one of tokensOf(sql)) {
     const { text, at } = one;
-    paths.see(text);
+    paths.add(text);
     if (text === '(' && name) refuseCall(nameIn(name.text), qualifiers, refused);
     if (text !== '.') {
       const isNamed = kindOf(text) === 'name';
@@ -143,7 +146,7 @@ export function refuseUnbindable(sql: string, refused: (name: string) => boolean
     name = undefined;
     const upper = word.test(text) ? text.toUpperCase() : '';
     if (((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) && !naming.has(before)) name = one;
-    const exceeded = shape.see(upper === '' ? text : upper);
+    const exceeded = shape.count(upper === '' ? text : upper);
     if (exceeded !== undefined) throw sqlInvalid(exceeded, sql, at);
     before = text === '.' ? '.' : upper;
   }
@@ -152,8 +155,8 @@ export function refuseUnbindable(sql: string, refused: (name: string) => boolean
 const nameIn = (text: string) => (text.startsWith('"') ? contentOf(text) : text).toLowerCase();
 
 /**
- * The engine's own schema is not named: there are the originals of functions that are guarded (guarded_functions.ts). `names`: the
- * name of the function, and before it those that qualify it.
+ * Refuses names in the engine's own schema, which contains the originals of guarded functions (see guarded_functions.ts). `names`:
+ * the name of the function after its qualifiers.
  */
 function refuseCall(name: string, names: readonly string[], refused: (name: string) => boolean): void {
   if (names.slice(0, -1).includes('system')) {
@@ -162,12 +165,12 @@ function refuseCall(name: string, names: readonly string[], refused: (name: stri
     });
   }
   if (!refused(name)) return;
-  throw new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(name)} is not offered`, {
+  throw new Failure('SQL_FORBIDDEN_FUNCTION', `the function ${JSON.stringify(name)} is not allowed`, {
     function: name,
   });
 }
 
-/** What a text or name holds, as the engine reads it. */
+/** The value of a string or quoted name, as the engine reads it. */
 export function contentOf(text: string): string {
   if (text.length > 1 && text.startsWith('$') && text.endsWith('$')) {
     const mark = text.indexOf('$', 1) + 1;
@@ -191,8 +194,8 @@ function unescaped(text: string): string {
 }
 
 /**
- * Texts and names as the engine joins them: one text goes on in the next, names are joined by their dots. The engine may open the
- * files of catalogs, and looks into one for its columns where a table is called as the file is: an error would tell of them.
+ * Strings and names as the engine joins them: adjacent strings are concatenated, names are joined by dots. The engine may open the
+ * files of catalogs, and reads the columns of a file if a table name is the path of a file: its error would reveal them.
  */
 class Paths {
   #joined: 'text' | 'escaped text' | 'name' | undefined;
@@ -201,24 +204,24 @@ class Paths {
   #tail = '';
 
   /** Throws SQL_NOT_SUPPORTED for what may be the path of a catalog's file. */
-  see(text: string): void {
+  add(text: string): void {
     const kind = kindOf(text);
-    const goesOn = text.startsWith("'")
+    const isContinued = text.startsWith("'")
       ? this.#joined?.endsWith('text')
       : kind === 'name' && this.#joined === 'name' && this.#afterDot;
     this.#afterDot = text === '.';
     if (this.#afterDot) return;
-    if (!goesOn) {
+    if (!isContinued) {
       this.#joined = kind;
       this.#hasSlash = false;
       this.#tail = '';
     }
     if (kind === undefined) return;
-    const content = this.#joined === 'escaped text' && goesOn ? contentOf(`E${text}`) : contentOf(text);
+    const content = this.#joined === 'escaped text' && isContinued ? contentOf(`E${text}`) : contentOf(text);
     this.#hasSlash ||= /[/\\]/.test(content);
-    const near = `${this.#tail}${kind === 'name' ? '.' : ''}${content}`;
-    if (this.#hasSlash && near.toLowerCase().includes(catalogFileExtension)) throw filesRefused();
-    this.#tail = near.slice(-catalogFileExtension.length);
+    const joined = `${this.#tail}${kind === 'name' ? '.' : ''}${content}`;
+    if (this.#hasSlash && joined.toLowerCase().includes(catalogFileExtension)) throw filesRefused();
+    this.#tail = joined.slice(-catalogFileExtension.length);
   }
 }
 

@@ -1,22 +1,22 @@
-// What a statement may ask for at most: one table of limits with their units. The checks of the text (statement_shape.ts), of the plan
-// (plan.ts) and of single calls (guarded_functions.ts) read it, and scripts/docs.ts makes docs/statement_limits.md of it.
+// The limits of a statement: one table with their units. The checks of the text (statement_shape.ts), of the plan (plan.ts) and of
+// single calls (guarded_functions.ts) use it, and scripts/docs.ts generates docs/statement_limits.md from it.
 
 interface Limit {
   readonly max: number;
   readonly unit: string;
   readonly what: string;
-  /** What the engine does beyond it, as measured. */
+  /** The measured behavior of the engine beyond the limit. */
   readonly why: string;
 }
 
 const define = <const K extends string>(limits: Record<K, Limit>): Record<K, Limit> => limits;
 
-/** Each is above what statements that people write need, and below what the engine was measured to survive. */
+/** Each limit is above the needs of statements that people write, and below what the engine was measured to survive. */
 export const limitTable = define({
   bracketDepth: {
     max: 1_000,
     unit: 'brackets',
-    what: 'Brackets of any kind inside one another.',
+    what: 'Nesting depth of brackets of any kind.',
     why: 'The engine refuses deeper expressions itself, after up to a second.',
   },
   parameters: {
@@ -53,24 +53,24 @@ export const limitTable = define({
     max: 2_000,
     unit: 'tables',
     what: 'Tables and table functions of the plan, with views expanded.',
-    why: 'As of joins.',
+    why: 'As for `joins`.',
   },
   lambdaDepth: {
     max: 10,
     unit: 'lambdas',
-    what: 'Lambdas and comprehensions inside one another.',
+    what: 'Nesting depth of lambdas and comprehensions.',
     why: 'Each further one doubles the time to bind; 64 never end.',
   },
   arrowsInChain: {
     max: 10,
     unit: 'arrows',
-    what: 'Arrows (`->`) that follow one another.',
+    what: 'Arrows (`->`) in a row.',
     why: 'Each further one doubles the time to bind; 20 take 10 s.',
   },
   commentDepth: {
     max: 100,
     unit: 'comments',
-    what: 'Comments inside one another.',
+    what: 'Nesting depth of comments.',
     why: 'The time grows with the square; 10,000 take 5 s.',
   },
   jsonDepth: {
@@ -155,7 +155,7 @@ export const limitTable = define({
 
 export type StatementLimit = keyof typeof limitTable;
 
-/** The numbers alone. */
+/** The maximums by name. */
 export const statementLimits = Object.fromEntries(
   Object.entries(limitTable).map(([name, { max }]) => [name, max]),
 ) as Readonly<Record<StatementLimit, number>>;

@@ -1,8 +1,8 @@
-// How large and how deep a statement is, counted token by token before the engine binds it: what is far beyond what anybody writes
-// costs the engine seconds that nothing can interrupt, or its stack. The limits are statement_limits.ts's.
+// Measures the size and depth of a statement token by token before the engine binds it: extreme statements take seconds that cannot
+// be interrupted, or overflow the engine's stack. See statement_limits.ts for the limits.
 import { statementLimits as limits } from './statement_limits.ts';
 
-/** Words that end an operand: a chain of arrows does not pass them. */
+/** Keywords that end an operand: a chain of arrows does not continue after them. */
 const separators = new Set(
   'SELECT FROM WHERE AND OR AS ON WHEN THEN ELSE END BY HAVING LIMIT IN IS LIKE ILIKE BETWEEN USING UNION VALUES SET QUALIFY'.split(
     ' ',
@@ -10,21 +10,21 @@ const separators = new Set(
 );
 const opening = new Set(['(', '[', '{']);
 const closing = new Set([')', ']', '}']);
-/** Words after which commas do not separate the columns of a SELECT any more. */
+/** Keywords after which commas no longer separate the columns of a SELECT. */
 const afterColumns = new Set('FROM WHERE GROUP HAVING WINDOW QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT'.split(' '));
 
-/** What is between two brackets. */
+/** Counters for the text between two brackets. */
 interface Level {
-  /** Arrows in the operand that is being read. */
+  /** Arrows in the current operand. */
   arrows: number;
-  /** The most arrows in an operand before it. */
+  /** The maximum of arrows in a preceding operand. */
   arrowsBefore: number;
-  /** Of the same: lambdas, in the operand and before it. */
+  /** Lambdas in the current operand, and the maximum of a preceding one. */
   lambdas: number;
   lambdasBefore: number;
-  /** Columns of the SELECT that is being read; 0: none is. */
+  /** Columns of the current SELECT; 0 outside of its column list. */
   columns: number;
-  /** Rows of the VALUES that is being read; undefined: none is. */
+  /** Rows of the current VALUES; undefined outside of VALUES. */
   rows: number | undefined;
 }
 
@@ -44,29 +44,29 @@ export class StatementShape {
   #commonTables = 0;
   #before = '';
 
-  /** `token`: a word in upper case, anything else as written. The limit that it exceeds, in words. */
-  see(token: string): string | undefined {
+  /** Counts a token: a keyword in upper case, any other token as written. Returns a message if it exceeds a limit. */
+  count(token: string): string | undefined {
     const before = this.#before;
     this.#before = token;
     if (token === '?' || /^\$[^$]+$/.test(token)) {
       this.#parameters++;
-      return over(this.#parameters, limits.parameters, 'parameters');
+      return exceeded(this.#parameters, limits.parameters, 'parameters');
     }
     if (opening.has(token)) return this.#open(token, before);
     if (closing.has(token)) return this.#close();
     if (token === ',') return this.#comma();
     const level = this.#level;
-    if (token === 'JOIN') return over(++this.#joins, limits.joins, 'joins');
+    if (token === 'JOIN') return exceeded(++this.#joins, limits.joins, 'joins');
     if (token === '->') {
       level.arrows++;
       return this.#nested();
     }
-    // A comprehension, [x + 1 FOR x IN list], is a lambda too.
+    // A list comprehension, [x + 1 FOR x IN list], is a lambda as well.
     if (token === 'LAMBDA' || (token === 'FOR' && this.#levels.length > 1)) {
       level.lambdas++;
       return this.#nested();
     }
-    if (separators.has(token)) operandEnds(level);
+    if (separators.has(token)) endOperand(level);
     if (token === 'SELECT') level.columns = 1;
     else if (afterColumns.has(token)) level.columns = 0;
     level.rows = token === 'VALUES' ? 0 : undefined;
@@ -83,9 +83,9 @@ export class StatementShape {
     if (level.rows !== undefined) level.rows++;
     this.#levels.push(newLevel());
     return (
-      over(this.#levels.length - 1, limits.bracketDepth, 'brackets inside one another') ??
-      over(this.#commonTables, limits.commonTables, 'common table expressions') ??
-      over(level.rows ?? 0, limits.valuesRows, 'rows of VALUES')
+      exceeded(this.#levels.length - 1, limits.bracketDepth, 'nested brackets') ??
+      exceeded(this.#commonTables, limits.commonTables, 'common table expressions') ??
+      exceeded(level.rows ?? 0, limits.valuesRows, 'rows of VALUES')
     );
   }
 
@@ -99,26 +99,26 @@ export class StatementShape {
 
   #comma(): string | undefined {
     const level = this.#level;
-    operandEnds(level);
+    endOperand(level);
     if (level.columns === 0) return undefined;
     level.columns++;
-    return over(level.columns, limits.selectColumns, 'columns of a SELECT');
+    return exceeded(level.columns, limits.selectColumns, 'columns of a SELECT');
   }
 
   #nested(): string | undefined {
     const { arrows, lambdas } = this.#level;
     if (arrows > limits.arrowsInChain)
-      return `more than ${limits.arrowsInChain} arrows follow one another; use a path: json_extract(x, '$.a.b.c')`;
-    return over(lambdas, limits.lambdaDepth, 'lambdas inside one another');
+      return `more than ${limits.arrowsInChain} arrows in a row; use a path: json_extract(x, '$.a.b.c')`;
+    return exceeded(lambdas, limits.lambdaDepth, 'nested lambdas');
   }
 }
 
-function operandEnds(level: Level): void {
+function endOperand(level: Level): void {
   level.arrowsBefore = Math.max(level.arrowsBefore, level.arrows);
   level.lambdasBefore = Math.max(level.lambdasBefore, level.lambdas);
   level.arrows = 0;
   level.lambdas = 0;
 }
 
-const over = (count: number, max: number, what: string): string | undefined =>
+const exceeded = (count: number, max: number, what: string): string | undefined =>
   count > max ? `the statement has more than ${max} ${what}` : undefined;

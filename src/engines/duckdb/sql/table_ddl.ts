@@ -1,4 +1,4 @@
-// The SQL text that makes a table as a definition says. What runs it, and when, is apply_change.ts' and alter_table_sql.ts'.
+// Generates the SQL that creates a table with a given definition. See apply_change.ts and alter_table_sql.ts for its use.
 import { randomUUID } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import type { TableRef } from '../../engine.ts';
@@ -16,9 +16,9 @@ function columnText(column: ColumnDefinition): string {
 }
 
 /**
- * The length that a CHECK of the column enforces: DuckDB knows no VARCHAR(n). It costs an insert about 6 %, and it makes
- * adding such a column, or giving it another length, a rewrite. Lengths inside ARRAY, MAP and STRUCT are only enforced on rows that
- * come as JSON (query/rows/row_validation.ts).
+ * The length that a CHECK of the column enforces, because DuckDB does not enforce VARCHAR(n). It makes inserts about 6 % slower,
+ * and adding such a column or changing its length requires a rewrite. Lengths inside ARRAY, MAP and STRUCT are enforced only for
+ * rows in JSON (query/rows/row_validation.ts).
  */
 export function lengthOf(column: ColumnDefinition): number | undefined {
   return column.type.kind === 'CHAR' || column.type.kind === 'VARCHAR' ? column.type.length : undefined;
@@ -34,7 +34,7 @@ export function createTableText(
   return `CREATE TABLE ${options.ifNotExists ? 'IF NOT EXISTS ' : ''}${qualifiedTable(table)} (${parts.join(', ')})`;
 }
 
-/** The unique key, if there is one, under a name that was never used: DuckDB refuses a name dropped in the same transaction. */
+/** The unique key, if there is one, under a new name: DuckDB refuses a name that was dropped in the same transaction. */
 export function createUniqueKeyTexts(table: TableRef, definition: TableDefinition): string[] {
   if (definition.uniqueKey.length === 0) return [];
   const name = quoteIdentifier(`unique_${randomUUID()}`);

@@ -1,5 +1,5 @@
-// Where a query names tables, as DuckDB's parser reads it: exactly, while table_name_scan.ts, which reads any statement's text, may find
-// a name too many.
+// Finds the tables that a query names, using DuckDB's parser: exact, unlike table_name_scan.ts, which reads any text but may return
+// names that are not tables.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -7,10 +7,10 @@ import { offsetOfByte, refusedStatement, sqlInvalid } from '../instance/sql_erro
 import { numberTooLarge, parseTree } from './default_expression.ts';
 
 export interface TableInText {
-  /** In its parts as written, root first: `c.d.t`, `d.t` or `t`. */
+  /** The parts as written, root first: `c.d.t`, `d.t` or `t`. */
   readonly parts: readonly string[];
-  /** Where it begins in the text (UTF-16). */
-  readonly at: number;
+  /** The offset in the text (UTF-16). */
+  readonly offset: number;
 }
 
 interface Parsed {
@@ -28,7 +28,7 @@ type Node = Readonly<Record<string, unknown>>;
 
 const nodesMax = 1_000_000;
 
-/** Names of common table expressions are left out. Throws SQL_INVALID or SQL_NOT_SUPPORTED for what is not one query. */
+/** Names of common table expressions are omitted. Throws SQL_INVALID or SQL_NOT_SUPPORTED if the text is not a single query. */
 export async function tablesInQuery(connection: DuckDBConnection, sql: string): Promise<TableInText[]> {
   const [[text] = []] = await rowsOf(
     connection,
@@ -38,54 +38,56 @@ export async function tablesInQuery(connection: DuckDBConnection, sql: string): 
   const parsed = parseTree<Parsed>(String(text));
   if (parsed === undefined) throw sqlInvalid(numberTooLarge, sql, undefined);
   if (parsed.error) {
-    const { error_type, error_message = 'the query is not understood', position } = parsed;
+    const { error_type, error_message = 'the query cannot be parsed', position } = parsed;
     if (error_type !== 'parser') throw refusedStatement(sql, error_message);
     throw sqlInvalid(error_message, sql, position === undefined ? undefined : offsetOfByte(sql, Number(position)));
   }
   const [only, ...more] = parsed.statements ?? [];
-  if (only === undefined) throw sqlInvalid('the text holds no query', sql, 0);
-  if (more.length > 0) throw new Failure('SQL_NOT_SUPPORTED', 'one query is taken here; this text holds several');
+  if (only === undefined) throw sqlInvalid('the text contains no query', sql, 0);
+  if (more.length > 0) throw new Failure('SQL_NOT_SUPPORTED', 'only a single query is allowed here');
   return tablesIn(only.node, sql);
 }
 
-/** An explicit stack: a tree can nest deeper than calls may. */
+/** An explicit stack, because a tree can be nested deeper than the call stack allows. */
 function tablesIn(root: unknown, sql: string): TableInText[] {
-  const found: TableInText[] = [];
-  const open: { readonly node: unknown; readonly hidden: ReadonlySet<string> }[] = [{ node: root, hidden: new Set() }];
-  for (let seen = 0; open.length > 0; ) {
-    const { node, hidden } = open.pop() as (typeof open)[number];
+  const tables: TableInText[] = [];
+  const stack: { readonly node: unknown; readonly commonNames: ReadonlySet<string> }[] = [
+    { node: root, commonNames: new Set() },
+  ];
+  for (let seen = 0; stack.length > 0; ) {
+    const { node, commonNames } = stack.pop() as (typeof stack)[number];
     if (typeof node !== 'object' || node === null) continue;
     if (++seen > nodesMax) throw new Failure('SQL_NOT_SUPPORTED', 'the query is too large to be a view');
     if (Array.isArray(node)) {
-      for (const one of node) open.push({ node: one, hidden });
+      for (const one of node) stack.push({ node: one, commonNames });
       continue;
     }
     const { cte_map: commonTables, ...rest } = node as Node;
-    const within = new Set(hidden);
-    // Each means its expression in those after it and in the body; in itself only where that is recursive.
+    const scope = new Set(commonNames);
+    // Each name is valid in the following expressions and in the body; inside its own expression only if that is recursive.
     for (const { key, value } of ((commonTables as { map?: CommonTable[] })?.map ?? []) as CommonTable[]) {
-      const own = isRecursive(value.query) ? new Set([...within, folded(key)]) : new Set(within);
-      open.push({ node: value.query, hidden: own });
-      within.add(folded(key));
+      const inner = isRecursive(value.query) ? new Set([...scope, foldedName(key)]) : new Set(scope);
+      stack.push({ node: value.query, commonNames: inner });
+      scope.add(foldedName(key));
     }
     const { type } = rest;
     if (type === 'BASE_TABLE') {
       const one = tableOf(rest, sql);
-      if (one.parts.length > 1 || !hidden.has(folded(one.parts[0] as string))) found.push(one);
+      if (one.parts.length > 1 || !commonNames.has(foldedName(one.parts[0] as string))) tables.push(one);
     }
-    for (const one of Object.values(rest)) open.push({ node: one, hidden: within });
+    for (const one of Object.values(rest)) stack.push({ node: one, commonNames: scope });
   }
-  return found.sort((a, b) => a.at - b.at);
+  return tables.sort((a, b) => a.offset - b.offset);
 }
 
 const isRecursive = (query: unknown): boolean =>
   (query as { node?: { type?: unknown } } | undefined)?.node?.type === 'RECURSIVE_CTE_NODE';
 
-/** As DuckDB does: ASCII letters alone. */
-const folded = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+/** Folds names as DuckDB does: only ASCII letters. */
+const foldedName = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 
 function tableOf(node: Node, sql: string): TableInText {
   const { catalog_name, schema_name, table_name, query_location } = node;
   const parts = [catalog_name, schema_name, table_name].filter((part) => typeof part === 'string' && part !== '');
-  return { parts: parts as string[], at: offsetOfByte(sql, Number(query_location)) };
+  return { parts: parts as string[], offset: offsetOfByte(sql, Number(query_location)) };
 }

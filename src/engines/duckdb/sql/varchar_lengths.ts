@@ -1,6 +1,6 @@
-// The n of VARCHAR(n) in a CREATE TABLE statement. DuckDB drops it while parsing and shows it nowhere. So every place that looks like
-// such a type is replaced by a DECIMAL that stands for it, and DuckDB is asked again: where a column was a VARCHAR and is now that
-// DECIMAL, the place was its type. Places in strings, names and comments change no type and so mean nothing.
+// Finds the n of VARCHAR(n) in a CREATE TABLE statement, which DuckDB drops while parsing. Each occurrence of such a type is
+// replaced by a DECIMAL that marks it, and DuckDB plans the statement again: if a column was a VARCHAR and is now the marker, the
+// occurrence was its type. Occurrences in strings, names and comments change no type.
 import { type LogicalType, TypeSyntaxError, varcharLengthMax } from '../../../model/types.ts';
 import { type EngineType, parseEngineType } from '../types/type_parser.ts';
 
@@ -8,60 +8,59 @@ type TextType = Extract<LogicalType, { readonly kind: 'CHAR' | 'VARCHAR' }>;
 
 const textTypes = /(?<![\w$"])(character\s+varying|nvarchar|varchar|bpchar|character|char)\s*\(\s*(\d{1,18})\s*\)/gi;
 
-interface Place {
+interface Occurrence {
   readonly start: number;
   readonly end: number;
   readonly type: TextType;
 }
 
-/** Where the text as a whole cannot be asked about, this many places are tried alone. */
-const placesAloneMax = 64;
+/** If the statement cannot be planned with all markers, up to this many occurrences are tried one by one. */
+const singleTriesMax = 64;
 
 /**
- * @param types what the columns are without lengths.
- * @param typesOf makes the table of another text and gives its columns' type texts.
- * @throws TypeSyntaxError for a length that is out of range.
+ * @param types of the columns, without lengths. @param typesOf creates the table of another text and returns the type texts of its
+ * columns. @throws TypeSyntaxError if a length is out of range.
  */
 export async function withTextLengths(
   sql: string,
   types: readonly LogicalType[],
   typesOf: (sql: string) => Promise<readonly string[]>,
 ): Promise<readonly LogicalType[]> {
-  const places = [...sql.matchAll(textTypes)].map((match): Place => {
+  const occurrences = [...sql.matchAll(textTypes)].map((match): Occurrence => {
     const kind = /^(?:character|char|bpchar)$/i.test(match[1]!) ? 'CHAR' : 'VARCHAR';
     const start = match.index;
     return { start, end: start + match[0].length, type: { kind, length: Number(match[2]) } };
   });
-  let found = types;
-  for (const round of rounds(places)) {
-    const next = await asked(sql, round, found, typesOf);
-    if (next !== undefined) found = next;
-    else if (places.length <= placesAloneMax) {
-      for (const place of round) found = (await asked(sql, [place], found, typesOf)) ?? found;
+  let current = types;
+  for (const group of groupsOf(occurrences)) {
+    const next = await applyLengths(sql, group, current, typesOf);
+    if (next !== undefined) current = next;
+    else if (occurrences.length <= singleTriesMax) {
+      for (const occurrence of group) current = (await applyLengths(sql, [occurrence], current, typesOf)) ?? current;
     }
   }
-  for (const type of found) requireLengths(type);
-  return found;
+  for (const type of current) requireLengths(type);
+  return current;
 }
 
-/** All markers there are: DECIMAL(1,0) to DECIMAL(38,38). */
+/** All markers: DECIMAL(1,0) to DECIMAL(38,38). */
 const markers = Array.from({ length: 38 }, (_, p) => Array.from({ length: p + 2 }, (_, s) => `${p + 1},${s}`)).flat();
 
 const keyOf = (type: TextType): string => `${type.kind} ${type.length}`;
 
-/** Places in groups that have no more different types than there are markers. */
-function* rounds(places: readonly Place[]): Generator<readonly Place[]> {
-  const keys = [...new Set(places.map((place) => keyOf(place.type)))];
+/** Groups the occurrences so that no group has more distinct types than there are markers. */
+function* groupsOf(occurrences: readonly Occurrence[]): Generator<readonly Occurrence[]> {
+  const keys = [...new Set(occurrences.map((occurrence) => keyOf(occurrence.type)))];
   for (let at = 0; at < keys.length; at += markers.length) {
-    const these = new Set(keys.slice(at, at + markers.length));
-    yield places.filter((place) => these.has(keyOf(place.type)));
+    const groupKeys = new Set(keys.slice(at, at + markers.length));
+    yield occurrences.filter((occurrence) => groupKeys.has(keyOf(occurrence.type)));
   }
 }
 
-/** The types with the lengths of these places put in; undefined where DuckDB refuses the marked text. */
-async function asked(
+/** The types with the lengths of these occurrences; undefined if DuckDB refuses the marked text. */
+async function applyLengths(
   sql: string,
-  places: readonly Place[],
+  occurrences: readonly Occurrence[],
   types: readonly LogicalType[],
   typesOf: (sql: string) => Promise<readonly string[]>,
 ): Promise<readonly LogicalType[] | undefined> {
@@ -69,7 +68,7 @@ async function asked(
   const byMarker = new Map<string, TextType>();
   let marked = '';
   let at = 0;
-  for (const { start, end, type } of places) {
+  for (const { start, end, type } of occurrences) {
     const marker = byKey.get(keyOf(type)) ?? markers[byKey.size]!;
     byKey.set(keyOf(type), marker);
     byMarker.set(marker, type);

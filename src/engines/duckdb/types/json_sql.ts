@@ -1,5 +1,5 @@
-// For each DuckDB type, the SQL expression that writes a value as JSON text (rest-standard B7). Total: a type that is not
-// named here is written as the JSON string of its own text. The expressions depend on no session setting.
+// For each DuckDB type, the SQL expression that writes a value as JSON text (rest-standard B7). Total: a value of an unlisted type
+// is written as a JSON string of its text. The expressions do not depend on session settings.
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { type EngineType, parseEngineType } from './type_parser.ts';
 
@@ -12,46 +12,46 @@ export function jsonExpression(duckdbTypeText: string, expression: string, numbe
 
 interface Context {
   readonly numbers: NumbersForm;
-  /** Names the lambda parameters of nested lists apart. */
+  /** Makes the lambda parameters of nested lists distinct. */
   readonly depth: number;
 }
 type ScalarWriter = (x: string, context: Context) => string;
 
 const orNull = (text: string): string => `coalesce(${text}, 'null')`;
-/** Measured: concat casts and joins in one pass, where `||` makes a string for each step. */
-const between = (x: string, text: string): string =>
+/** Measured: concat casts and joins in one pass, whereas `||` creates a string at each step. */
+const quotedText = (x: string, text: string): string =>
   `CASE WHEN ${x} IS NULL THEN 'null' ELSE concat('"', ${text}, '"') END`;
 const plain: ScalarWriter = (x) => orNull(`${x}::VARCHAR`);
-const quoted: ScalarWriter = (x) => between(x, `${x}::VARCHAR`);
+const quoted: ScalarWriter = (x) => quotedText(x, `${x}::VARCHAR`);
 const escaped: ScalarWriter = (x) => orNull(`to_json(${x}::VARCHAR)::VARCHAR`);
 const wide: ScalarWriter = (x, context) => (context.numbers === 'string' ? quoted(x, context) : plain(x, context));
 
-/** DuckDB writes a decimal that is all fraction without the zero before the point, which JSON asks for. */
+/** DuckDB omits the zero before the point of a decimal below 1; JSON requires it. */
 const fraction: ScalarWriter = (x, { numbers }) => {
   const mark = numbers === 'string' ? '"' : '';
   const text = `CASE WHEN ${x} < 0 THEN replace(${x}::VARCHAR, '-', '-0') ELSE concat('0', ${x}::VARCHAR) END`;
   return `CASE WHEN ${x} IS NULL THEN 'null' ELSE concat('${mark}', ${text}, '${mark}') END`;
 };
 
-/** to_json writes a DOUBLE twice as fast as a cast, but widens a FLOAT first: 0.1 would become 0.10000000149011612. */
+/** to_json writes a DOUBLE twice as fast as a cast does, but widens a FLOAT first: 0.1 would become 0.10000000149011612. */
 const float =
   (finite: (x: string) => string): ScalarWriter =>
   (x) =>
     `CASE WHEN isfinite(${x}) THEN ${finite(x)} WHEN isnan(${x}) THEN '"NaN"' ` +
     `WHEN ${x} > 0 THEN '"Infinity"' WHEN ${x} < 0 THEN '"-Infinity"' ELSE 'null' END`;
 
-/** Date and time are cast apart, which is faster than to put a T into the whole. What is not finite is "infinity" or "-infinity". */
+/** Date and time are cast separately, which is faster than replacing the space by a T. Infinite values are "infinity" or "-infinity". */
 const datetimeText = (x: string, finite: string, zone: string): string =>
   `CASE WHEN isfinite(${x}) THEN concat('"', ${finite}::DATE, 'T', ${finite}::TIME, '${zone}"') ` +
   `ELSE coalesce('"' || ${x}::VARCHAR || '"', 'null') END`;
 const datetime: ScalarWriter = (x) => datetimeText(x, x, '');
-const datetimeNs: ScalarWriter = (x) => between(x, `replace(replace(${x}::VARCHAR, ' ', 'T'), 'T(', ' (')`);
-/** By way of its microseconds: the time zone of the session plays no part, and it is three times as fast as timezone(). */
+const datetimeNs: ScalarWriter = (x) => quotedText(x, `replace(replace(${x}::VARCHAR, ' ', 'T'), 'T(', ' (')`);
+/** Uses the microseconds: independent of the session's time zone, and three times as fast as timezone(). */
 const timestamp: ScalarWriter = (x) => datetimeText(x, `make_timestamp(epoch_us(${x}))`, 'Z');
 
 /**
- * DuckDB's JSON may hold what is none: trailing commas, NaN, Infinity; and line breaks, which the pages of a result are cut
- * at. Almost none does, so one test for all comes first. What cannot be mended is written as a string.
+ * DuckDB's JSON can be invalid: trailing commas, NaN, Infinity. It can also contain line breaks, at which the pages of a result are
+ * split. Such values are rare, so a single test comes first. A value that cannot be corrected is written as a string.
  */
 const json: ScalarWriter = (x) => {
   const text = `${x}::VARCHAR`;
@@ -96,7 +96,7 @@ const scalars: Readonly<Record<string, ScalarWriter>> = {
   BIT: quoted,
   UUID: quoted,
   VARCHAR: (x) => orNull(`to_json(${x})::VARCHAR`),
-  BLOB: (x) => between(x, `to_base64(${x})`),
+  BLOB: (x) => quotedText(x, `to_base64(${x})`),
   JSON: json,
   VARIANT: (x, context) => json(`(${x}::JSON)`, context),
   NULL: () => `'null'`,
@@ -104,7 +104,7 @@ const scalars: Readonly<Record<string, ScalarWriter>> = {
 };
 
 function write(type: EngineType, x: string, context: Context): string {
-  if (writtenByEngine(type, context.numbers)) {
+  if (isWrittenByToJson(type, context.numbers)) {
     return orNull(`to_json(${type.kind === 'map' ? `map_entries(${x})` : x})::VARCHAR`);
   }
   switch (type.kind) {
@@ -114,19 +114,19 @@ function write(type: EngineType, x: string, context: Context): string {
       return type.precision === type.scale ? fraction(x, context) : wide(x, context);
     case 'list': {
       const e = `e${context.depth}`;
-      return whole(x, `'[' || ${each(x, e, write(type.element, e, inner(context)))} || ']'`);
+      return orNullText(x, `'[' || ${joinItems(x, e, write(type.element, e, nested(context)))} || ']'`);
     }
     case 'map': {
       const e = `e${context.depth}`;
-      const key = write(type.key, `${e}.key`, inner(context));
-      const value = write(type.value, `${e}.value`, inner(context));
-      return whole(
+      const key = write(type.key, `${e}.key`, nested(context));
+      const value = write(type.value, `${e}.value`, nested(context));
+      return orNullText(
         x,
-        `'[' || ${each(`map_entries(${x})`, e, `'{"key":' || ${key} || ',"value":' || ${value} || '}'`)} || ']'`,
+        `'[' || ${joinItems(`map_entries(${x})`, e, `'{"key":' || ${key} || ',"value":' || ${value} || '}'`)} || ']'`,
       );
     }
     case 'struct':
-      return whole(x, writeStruct(type.fields, x, context));
+      return orNullText(x, writeStruct(type.fields, x, context));
     case 'union': {
       const members = type.members.map(({ name = '', type: member }) => {
         const value = `union_extract(${x}, ${quoteLiteral(name)})`;
@@ -137,9 +137,9 @@ function write(type: EngineType, x: string, context: Context): string {
   }
 }
 
-const whole = (x: string, text: string): string => `CASE WHEN ${x} IS NULL THEN 'null' ELSE ${text} END`;
-const inner = (context: Context): Context => ({ ...context, depth: context.depth + 1 });
-const each = (list: string, e: string, text: string): string =>
+const orNullText = (x: string, text: string): string => `CASE WHEN ${x} IS NULL THEN 'null' ELSE ${text} END`;
+const nested = (context: Context): Context => ({ ...context, depth: context.depth + 1 });
+const joinItems = (list: string, e: string, text: string): string =>
   `array_to_string(list_transform(${list}, lambda ${e}: ${text}), ',')`;
 
 /** A struct is an object; a row(...), whose fields have no names, is an array. */
@@ -157,22 +157,22 @@ function writeStruct(
   return `'${open}' || ${parts.join(` || ',' || `)} || '${close}'`;
 }
 
-/** Scalars inside a list or struct that DuckDB's own to_json writes as we would. */
-const engineScalars = new Set(
+/** Scalars in a list or struct for which DuckDB's to_json writes the same text as the expressions here. */
+const toJsonScalars = new Set(
   'BOOLEAN TINYINT SMALLINT INTEGER UTINYINT USMALLINT UINTEGER BIGINT UBIGINT HUGEINT VARCHAR DATE UUID TIME'.split(
     ' ',
   ),
 );
 const wideScalars = new Set(['BIGINT', 'UBIGINT', 'HUGEINT']);
 
-/** Whether a nested type can be left to to_json whole, which is many times faster than a lambda. */
-function writtenByEngine(type: EngineType, numbers: NumbersForm): boolean {
+/** Whether to_json can write the whole nested type, which is many times faster than a lambda. */
+function isWrittenByToJson(type: EngineType, numbers: NumbersForm): boolean {
   const leaf = (t: EngineType): boolean => {
-    if (t.kind === 'scalar') return engineScalars.has(t.name) && !(numbers === 'string' && wideScalars.has(t.name));
+    if (t.kind === 'scalar') return toJsonScalars.has(t.name) && !(numbers === 'string' && wideScalars.has(t.name));
     if (t.kind === 'list') return leaf(t.element);
     return t.kind === 'struct' && t.fields.every((f) => f.name !== undefined && leaf(f.type));
   };
-  // A map is a list of entries to us, but an object to to_json: only the outermost can be turned.
+  // The API represents a map as a list of entries, to_json as an object: only an outermost map can be converted.
   if (type.kind === 'map') return leaf(type.key) && leaf(type.value);
   return (type.kind === 'list' || type.kind === 'struct') && leaf(type);
 }

@@ -1,5 +1,5 @@
-// JSON text of plain values, made here instead of by the engine: the same text that json_sql.ts's SQL makes, for the few rows of a
-// small result. DuckDB binds a statement with parameters again on each run, and our SQL around it would cost as much as the statement.
+// Writes plain values as JSON text in JavaScript: the same text as the SQL of json_sql.ts, for the few rows of a small result.
+// DuckDB binds a statement with parameters again on each run, and binding that SQL would take as long as the statement.
 import {
   DuckDBDateValue,
   type DuckDBMaterializedResult,
@@ -27,7 +27,7 @@ const timestamp =
   (zone: string): Writer =>
   (value) => {
     const stamp = value as DuckDBTimestampValue | DuckDBTimestampTZValue;
-    // The largest and smallest are the infinities.
+    // The largest and the smallest value represent infinity.
     if (!isFinite64(stamp.micros)) return `"${stamp.micros > 0n ? '' : '-'}infinity"`;
     let days = stamp.micros / dayMicros;
     if (days * dayMicros > stamp.micros) days--;
@@ -58,7 +58,7 @@ const writers: Readonly<Record<string, Writer>> = {
 };
 const wide = new Set(['BIGINT', 'UBIGINT', 'HUGEINT']);
 
-/** A writer for each column; undefined where one is of a type that is the engine's to write. `types`: DuckDB's. */
+/** A writer for each column; undefined if only the engine can write the type of one. `types`: type names of DuckDB. */
 export function plainWriters(types: readonly string[], numbers: NumbersForm): readonly Writer[] | undefined {
   const found: Writer[] = [];
   for (const type of types) {

@@ -1,5 +1,4 @@
-// What each logical type is in DuckDB, and which logical type a DuckDB type is. How a value is written as JSON is
-// json_sql.ts'.
+// Maps logical types to DuckDB types and back. See json_sql.ts for the JSON form of values.
 import { formatType, type LogicalType, type ScalarKind } from '../../../model/types.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { type EngineType, parseEngineType } from './type_parser.ts';
@@ -24,14 +23,14 @@ const scalarNames: Record<ScalarKind, string> = {
   UUID: 'UUID',
 };
 
-/** Total: a kind without an entry or a case does not compile. */
+/** Total: a missing kind does not compile. */
 export function duckdbType(type: LogicalType): string {
   switch (type.kind) {
     case 'DECIMAL':
       return `DECIMAL(${type.precision},${type.scale})`;
     case 'CHAR':
     case 'VARCHAR':
-      // DuckDB takes a length and forgets it; the column's CHECK keeps it (table_ddl.ts).
+      // DuckDB ignores the length; a CHECK of the column enforces it (see table_ddl.ts).
       return 'VARCHAR';
     case 'ARRAY':
       return `${duckdbType(type.element)}[]`;
@@ -44,7 +43,7 @@ export function duckdbType(type: LogicalType): string {
   }
 }
 
-/** DuckDB's scalars that are, or fit without loss into, one of ours. Unsigned integers become the next wider signed one. */
+/** The logical types of DuckDB's scalars, where one holds every value. Unsigned integers map to the next wider signed type. */
 const kindOfScalar: Readonly<Record<string, ScalarKind>> = {
   BOOLEAN: 'BOOLEAN',
   TINYINT: 'TINYINT',
@@ -70,12 +69,12 @@ const kindOfScalar: Readonly<Record<string, ScalarKind>> = {
   UUID: 'UUID',
 };
 
-/** The logical type that holds every value of a DuckDB type, or undefined where none does (TIME, INTERVAL, ENUM, ...). */
+/** The logical type that holds every value of a DuckDB type; undefined if there is none (TIME, INTERVAL, ENUM, ...). */
 export function logicalTypeOf(duckdbTypeText: string): LogicalType | undefined {
   return logicalOf(parseEngineType(duckdbTypeText), exactKind);
 }
 
-/** The logical type that a value of a DuckDB type becomes where it has to have one: nanoseconds are cut, the rest is text. */
+/** The logical type to which a value of a DuckDB type is converted: nanoseconds are truncated, other types become text. */
 export function nearestTypeOf(duckdbTypeText: string): LogicalType {
   const kindOf = (name: string) => exactKind(name) ?? (name === 'TIMESTAMP_NS' ? 'DATETIME' : 'STRING');
   return logicalOf(parseEngineType(duckdbTypeText), kindOf) ?? { kind: 'STRING' };
@@ -114,7 +113,7 @@ function logicalOf(type: EngineType, kindOf: (scalar: string) => ScalarKind | un
   }
 }
 
-/** How a result column's type is told to the caller: our canonical text, or the engine's own where we have no such type. */
+/** The type of a result column as shown to the caller: the canonical text, or the engine's own text if there is no logical type. */
 export function resultTypeText(duckdbTypeText: string): string {
   const type = logicalTypeOf(duckdbTypeText);
   return type === undefined ? duckdbTypeText.replaceAll('"NULL"', 'NULL') : formatType(type);

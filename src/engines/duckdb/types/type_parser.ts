@@ -1,12 +1,12 @@
-// Reads the type texts that DuckDB writes (typeof, DESCRIBE, DuckDBType.toString) into a tree. What a type means to us is
-// types.ts' and json_sql.ts' to say. Total: a text it does not know is a scalar of that name.
+// Parses DuckDB's type texts (typeof, DESCRIBE, DuckDBType.toString) into a tree. See type_mapping.ts and json_sql.ts for their
+// meaning. Total: an unknown text is a scalar of that name.
 
 export type EngineType =
   | { readonly kind: 'scalar'; readonly name: string }
   | { readonly kind: 'decimal'; readonly precision: number; readonly scale: number }
   | { readonly kind: 'list'; readonly element: EngineType; readonly length?: number }
   | { readonly kind: 'map'; readonly key: EngineType; readonly value: EngineType }
-  /** A field of a row(...) has no name; then it is reached by position. */
+  /** A field of a row(...) has no name and is accessed by position. */
   | { readonly kind: 'struct'; readonly fields: readonly { readonly name?: string; readonly type: EngineType }[] }
   | { readonly kind: 'union'; readonly members: readonly { readonly name?: string; readonly type: EngineType }[] };
 
@@ -18,7 +18,7 @@ export function parseEngineType(text: string): EngineType {
   return type !== undefined && reader.ended ? type : { kind: 'scalar', name: text.toUpperCase() };
 }
 
-/** Every method gives undefined where the text is not what it reads; the whole is then one unknown scalar. */
+/** A method returns undefined if the text does not match; the whole text is then one unknown scalar. */
 class TypeTextReader {
   readonly #tokens: readonly string[];
   #at = 0;
@@ -76,13 +76,13 @@ class TypeTextReader {
     return this.#take(')') ? fields : undefined;
   }
 
-  /** `a INTEGER` has a word after its first; `INTEGER` and `TIME WITH TIME ZONE` have none that begins a type. */
+  /** Whether a field has a name: `a INTEGER` has a type after its first word; `INTEGER` and `TIME WITH TIME ZONE` do not. */
   #isNamed(): boolean {
     const following = this.#tokens[this.#at + 1] ?? '';
     return /^["\p{L}_$]/u.test(following) && !['WITH', 'WITHOUT', 'PRECISION'].includes(following.toUpperCase());
   }
 
-  /** To the parenthesis that closes the one already taken. */
+  /** Reads up to the matching closing parenthesis. */
   #arguments(): string[] {
     const args: string[] = [];
     for (let depth = 1; depth > 0; ) {
