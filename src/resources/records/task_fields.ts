@@ -64,7 +64,7 @@ export async function requireQueueCapacity(
   if (waitSeconds > 0) await queries.queueCapacity.require(root.name, call);
 }
 
-/** A task is its submitter's; others need the privilege on all tasks. */
+/** A task belongs to its submitter; others need the privilege on all tasks. */
 async function mayRead(taskId: string, { tasks, access, call }: Context): Promise<boolean> {
   const { authorizer } = access;
   // Authorized before the look-up, so that the response time does not reveal whether the task exists.
