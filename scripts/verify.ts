@@ -23,6 +23,7 @@ const checks: readonly Step[] = [
   { name: 'house rules', command: ['node', 'scripts/test.ts', 'tests/style'], mend: 'what the test names' },
   { name: 'configuration page', command: ['node', 'scripts/docs.ts', '--check'], mend: 'npm run generate' },
   { name: 'OpenAPI document', command: ['node', 'scripts/openapi.ts', '--check'], mend: 'npm run generate' },
+  { name: 'SBOM and notices', command: ['node', 'scripts/sbom.ts', '--check'], mend: 'npm run generate' },
   {
     name: 'OpenAPI lint',
     command: ['redocly', 'lint', 'openapi.json'],
