@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
-import { ObjectChanged } from '../../src/standard/basis.ts';
+import { ObjectChanged } from '../../src/standard/expected_version.ts';
 import { TestServer, uri } from '../server.ts';
 
 type Change = 'create' | 'update' | 'drop';
