@@ -1,5 +1,5 @@
-// Compiles src/ to dist/ for the package: Node does not strip types under node_modules. Run by npm before it packs; a clone
-// runs src/ as it is and needs no dist/.
+// Compiles src/ to dist/ for the package, because Node does not strip types under node_modules. npm runs it before packing; a clone
+// runs src/ and needs no dist/.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -9,13 +9,13 @@ const dist = join(root, 'dist');
 const compiler = join(root, 'node_modules/typescript/bin/tsc');
 
 rmSync(dist, { recursive: true, force: true });
-// npm's output is read by programs (npm pack --json), so what the compiler says goes to stderr.
+// Programs read npm's output (npm pack --json), so the compiler's messages go to stderr.
 execFileSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], {
   cwd: root,
   stdio: ['ignore', 2, 2],
 });
 
-// Imports are rewritten by the compiler; the file of a child process is up to its author, who has to know both endings.
+// The compiler rewrites imports; code that names the file of a child process must handle both extensions itself.
 let bad = 0;
 for (const name of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
   if (!name.endsWith('.js')) continue;

@@ -1,5 +1,6 @@
-// Writes docs/configuration.md from the table of settings and docs/statement_limits.md from that of limits. With --check it writes
-// nothing and fails if a committed file is stale. The pages made from the REST declarations are written by openapi.ts.
+// Generates docs/configuration.md from the table of settings and docs/statement_limits.md from the table of limits. With --check it
+// writes nothing and fails if a committed file is stale. openapi.ts generates the pages that are derived from the REST
+// declarations.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { limitTable } from '../src/engines/duckdb/sql/statement_limits.ts';
 import { configFileName, type SettingName, sections, settings } from '../src/settings/server_settings.ts';

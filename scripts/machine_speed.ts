@@ -1,5 +1,5 @@
-// How slow this machine is now, beside the quiet two-core machine that the deadlines in tests are written for: the time to start
-// a process and to compute something in it, in as many processes at once as test files run.
+// Measures how slow this machine is at the moment, compared with the quiet two-core machine for which the deadlines in tests are
+// written: the time to start a process and to compute something in it, in as many processes at once as test files run.
 import { spawn } from 'node:child_process';
 
 /** Medians of the reference machine, with two such processes at once. */
@@ -15,7 +15,7 @@ console.log(performance.now() - began);`;
 export interface MachineSpeed {
   readonly startMs: number;
   readonly computeMs: number;
-  /** What deadlines are multiplied by: 1 (as fast as the reference, or faster) to 10. */
+  /** The factor for deadlines: 1 (as fast as the reference, or faster) to 10. */
   readonly scale: number;
 }
 

@@ -1,5 +1,5 @@
-// Writes what is generated from the declarations: openapi.json and docs/codes.md. With --check it writes nothing and fails
-// where a committed file is stale.
+// Generates openapi.json and docs/codes.md from the declarations. With --check it writes nothing and fails if a committed file is
+// stale.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { apiInfo, categoriesWith } from '../src/resources/index.ts';
 import { codes } from '../src/standard/codes.ts';

@@ -1,4 +1,4 @@
-// The load of this machine's processors, so that tests use what is left and do not crowd a machine that is busy.
+// Measures the load of the processors, so that tests use what is left and do not overload a busy machine.
 import { cpus } from 'node:os';
 
 interface Times {
@@ -15,7 +15,7 @@ function timesSinceBoot(): Times {
 export class ProcessorLoad {
   #last = timesSinceBoot();
 
-  /** The part of the processors' time that was idle since the last call: 0 to 1. */
+  /** The idle fraction of the processors' time since the last call: 0 to 1. */
   idlePart(): number {
     const last = this.#last;
     this.#last = timesSinceBoot();

@@ -1,5 +1,5 @@
-// Runs the tests (node:test), all of them or those under the paths given, and ends with what was skipped and why, the slowest
-// files, and node's own counts. A file that hangs is ended and named, the others continue. In CI a skip fails the run.
+// Runs the tests (node:test), all of them or those under the given paths, and reports skipped tests with their reasons, the slowest
+// files, and node's own counts. A file that hangs is killed and named, and the others continue. In CI a skipped test fails the run.
 import {
   existsSync,
   globSync,
@@ -20,27 +20,27 @@ import { type MachineSpeed, measureMachine } from './machine_speed.ts';
 import { ProcessorLoad } from './processor_load.ts';
 
 const root = resolve(import.meta.dirname, '..');
-/** Where more cases are asked for (tests/budget.ts), a run takes as long as it takes. */
+/** If more cases are requested (tests/budget.ts), a run has no time limit. */
 const isSample = process.env.TEST_BUDGET === undefined;
-/** On a quiet machine, as all deadlines here and in tests; `scale` says how much longer they are on this one. */
+/** For a quiet machine, like all deadlines here and in tests; `scale` is the factor for this machine. */
 const testTimeoutMs = (isSample ? 5 : 60) * 60_000;
-/** A file that reports nothing while a test of it runs: longer than a test may take. */
+/** For a file that reports nothing while one of its tests runs: longer than a test may take. */
 const silenceMaxMs = testTimeoutMs + 60_000;
-/** A file whose tests are over and that does not end: it left something open. */
+/** For a file whose tests have ended and that does not exit, because it left something open. */
 const endingMaxMs = 60_000;
-/** One with a failed test, which left open what it did not come to close: the failure is reported. */
+/** For one with a failed test, which may have skipped its cleanup: the failure is reported. */
 const endingAfterFailureMaxMs = 5000;
-/** The last resort, on any machine. */
+/** The limit of the whole run on any machine. */
 const runMsMax = Number(process.env.TEST_MINUTES_MAX ?? (isSample ? 35 : 24 * 60)) * 60_000;
-/** After the last resort: for files to end and to report what they have. */
+/** After that limit: for files to end and to report their results. */
 const abortMsMax = 5000;
-/** Nothing is computed any more when tests are over: even a slow machine ends soon. */
+/** Nothing is computed after the tests, so that even a slow machine ends soon. */
 const endingScaleMax = 3;
 const remeasureEveryMs = 60_000;
 const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
-/** One more than there are cores: tests wait for other processes, for timers and for the disk. */
+/** One more than there are cores, because tests wait for other processes, for timers and for the disk. */
 const filesAtOnce = Math.min(5, availableParallelism() + 1);
-/** Where processors are idle nevertheless, more files run beside these. */
+/** While processors are idle, more files run at once. */
 const filesAtOnceMax = filesAtOnce + 2;
 const idlePartMin = 0.15;
 const loadIntervalMs = 1000;
@@ -61,7 +61,7 @@ interface FileRun {
   readonly abort: AbortController;
   readonly events: Event[];
   readonly startedMs: number;
-  /** By name: how many tests of this name run. */
+  /** The number of running tests of each name. */
   readonly testsRunning: Map<string, number>;
   hasBegun: boolean;
   hasFailed: boolean;
@@ -108,7 +108,7 @@ function endTheSilent(): void {
   }
 }
 
-/** What is counted here and not shown again: a file's closing counts are added to those of the others. */
+/** Counted here and not shown again: the final counts of a file are added to those of the others. */
 function isCounted({ type, data }: Event): boolean {
   const [, name, count] = type === 'test:diagnostic' ? (countsPattern.exec(String(data.message)) ?? []) : [];
   if (name !== undefined) counts.set(name, (counts.get(name) ?? 0) + Number(count));
@@ -136,7 +136,7 @@ function note(fileRun: FileRun, event: Event): void {
     const reason = typeof data.skip === 'string' && data.skip !== '' ? data.skip : 'no reason is given';
     skips.push(`${short(fileRun.file)}: ${data.name}: ${reason}`);
   }
-  // The reporter lists the failures at a summary of the whole; each file's run has one, and the list is to be at the end.
+  // The reporter lists failures at the end of each file; here the list is printed once, at the end of the run.
   const isSummary = type === 'test:summary' && data.file === undefined;
   if (!isCounted(event) && !isSummary) fileRun.events.push(event);
 }
@@ -194,7 +194,7 @@ async function runAll(): Promise<void> {
   await ended;
 }
 
-/** The limit of the whole run is over: names what runs and what has not begun, so that it can be made faster or split. */
+/** The limit of the whole run has passed: names what is running and what has not begun, so that it can be made faster or split. */
 function endAll(startMs: number): void {
   for (const fileRun of running) {
     const ranMs = performance.now() - fileRun.startedMs;
@@ -208,7 +208,7 @@ function endAll(startMs: number): void {
   setTimeout(() => process.exit(conclude(startMs)), abortMsMax);
 }
 
-/** The processor time of each file that exited, by its path (file_usage.ts). */
+/** The processor time of each file that exited, by path (file_usage.ts). */
 function processorTimes(): Map<string, number> {
   const lines = readFileSync(usageFile, 'utf8').split('\n').slice(0, -1);
   return new Map(
@@ -241,7 +241,7 @@ function conclude(startMs: number): number {
   return failures > 0 || problems.length > 0 || counts.get('tests') === 0 ? 1 : 0;
 }
 
-/** Files that begin later wait by the new scale. It only grows: what was slow once may be slow again. */
+/** Files that begin later use the new scale. It only grows, because what was slow once may be slow again. */
 async function scaleDeadlines(): Promise<MachineSpeed> {
   const speed = await measureMachine(filesAtOnce);
   scale = Math.max(scale, speed.scale, Number(process.env.TEST_TIME_SCALE) || 1);
@@ -250,8 +250,8 @@ async function scaleDeadlines(): Promise<MachineSpeed> {
 }
 
 /**
- * For the temporary files of this run's processes, their compiled code (half of what a start costs), and the processor times of the
- * files. Removed at the end.
+ * For the temporary files of this run's processes, their compile cache (half of the cost of a start), and the processor times of
+ * the files. Removed at the end.
  */
 function makeRunDirectory(): string {
   const directory = mkdtempSync(join(temporaryRoot(), 'tabularium-tests-'));
@@ -269,8 +269,8 @@ function makeRunDirectory(): string {
 }
 
 /**
- * A file system in memory if there is one with enough space: a third of the time of many tests is spent waiting for the disk at commits.
- * Tests kill processes, which lose nothing that was written, so none depends on what has reached a disk. `TMPDIR` takes precedence.
+ * A file system in memory if there is one with enough space: many tests spend a third of their time waiting for disk flushes. Tests
+ * kill processes, which loses no written data, so none depends on what has reached a disk. `TMPDIR` takes precedence.
  */
 function temporaryRoot(): string {
   if (process.env.TMPDIR !== undefined || !existsSync(memoryRoot)) return tmpdir();

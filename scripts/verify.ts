@@ -1,5 +1,5 @@
-// Everything that must hold before a change is handed over: format, lint, types, house rules, generated files, tests. All
-// steps are run, so that one reading shows all that is to mend. With --no-tests, the tests are left to `npm test`.
+// All checks that must pass before a change is submitted: format, lint, types, house rules, generated files, tests. All steps run,
+// so that one run shows everything to fix. With --no-tests, the tests are left to `npm test`.
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 
@@ -33,7 +33,7 @@ const checks: readonly Step[] = [
 const tests: Step = { name: 'tests', command: ['node', 'scripts/test.ts'], mend: 'what the tests name' };
 
 const bin = resolve(root, 'node_modules/.bin');
-// The linter is not to ask its maker whether there is a newer one, nor to tell it who runs it.
+// The linter must neither check for updates nor report usage.
 const env = {
   ...process.env,
   PATH: `${bin}:${process.env.PATH}`,

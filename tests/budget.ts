@@ -1,6 +1,6 @@
-// How many of its cases a long test runs: in an order that its seed gives, until its share of the time is over, and some however
-// slow the machine is. A seed with more time begins with the same cases, so that a failure is replayed. TEST_BUDGET=3 triples
-// the time; TEST_BUDGET=all runs every case, each random test with as many as it can.
+// How many of its cases a long test runs: in an order determined by its seed, until its share of the time is over, and some on any
+// machine. With more time a seed begins with the same cases, so that a failure can be replayed. TEST_BUDGET=3 triples the time;
+// TEST_BUDGET=all runs every case, each random test with as many as it can.
 import type { TestContext } from 'node:test';
 import { Random, seedFrom } from './faults/random.ts';
 
@@ -11,18 +11,18 @@ if (Number.isNaN(factor)) throw new Error(`TEST_BUDGET is a number or all: ${ask
 
 /** Not scaled by the machine, unlike a deadline: a slower one runs fewer cases in the same time. */
 export class Budget {
-  /** The time of all parts. */
+  /** The time of all parts together. */
   readonly ms: number;
   #partsLeft: number;
   #endMs: number | undefined;
 
-  /** Time that parts which come one after the other share; it begins with the first of them. */
+  /** Time that consecutive parts share; it begins with the first of them. */
   constructor(seconds: number, parts = 1) {
     this.ms = seconds * 1000 * factor;
     this.#partsLeft = parts;
   }
 
-  /** Cases of the next part, in an order of chance: until they are enough, and its share of the time left is over. */
+  /** Cases of the next part in random order, until there are enough and its share of the remaining time is over. */
   *sample<T>(
     cases: readonly T[],
     random: Random,
@@ -35,7 +35,7 @@ export class Budget {
     }
   }
 
-  /** Begins the next part, for a loop of its own; the answer says whether its share of the time lasts. */
+  /** Begins the next part, for a loop of the caller; the result tells whether its share of the time lasts. */
   part(): () => boolean {
     const now = performance.now();
     this.#endMs ??= now + this.ms;
@@ -44,7 +44,7 @@ export class Budget {
   }
 }
 
-/** For a test by itself: prints the seed, which TEST_SEED replays, and how many of the cases it took. */
+/** For a test on its own: prints the seed, which TEST_SEED replays, and the number of cases that ran. */
 export function* sampled<T>(
   t: TestContext,
   seconds: number,

@@ -1,9 +1,9 @@
-// Processes that a test's own process started, and which of them works: in an engine that is busy with nothing else, the one in which a
-// text is analysed.
+// Child processes of a test's own process, and which of them is busy: in an engine that is otherwise idle, the one that analyzes a
+// text.
 import { readdirSync, readFileSync } from 'node:fs';
 import { eventually } from './deadline.ts';
 
-/** More than an idle process uses between two looks, in hundredths of a second on the processor. */
+/** More than an idle process uses between two samples, in hundredths of a second of processor time. */
 const workTicks = 20;
 
 /** `except`: the process of the engine that runs statements. */
@@ -12,7 +12,7 @@ export const childrenBut = (except?: number): number[] =>
     .map(Number)
     .filter((pid) => pid > 0 && pid !== except && statOf(pid)[1] === String(process.pid));
 
-/** One that works, and has done so for some time. */
+/** One that is busy, and has been for some time. */
 export function busyChild(except?: number): Promise<number> {
   const before = new Map(childrenBut(except).map((pid) => [pid, ticksOf(pid)]));
   return eventually(

@@ -1,22 +1,22 @@
-// How long tests wait before they give up: a duration that is ample on a quiet machine, times what scripts/test.ts measured of
-// this one. Only for the end of a wait that fails the test, never for a setting of the product that the test is about.
+// How long tests wait before they give up: a duration that is ample on a quiet machine, times the factor that scripts/test.ts
+// measured. Only for waits whose end fails the test, never for a setting of the product under test.
 import { setTimeout as pause } from 'node:timers/promises';
 
 const scale = Math.max(1, Number(process.env.TEST_TIME_SCALE) || 1);
 const pollMs = 10;
-/** Of the API, for statements. */
+/** The maximum of the API, for statements. */
 const waitSecondsMax = 300;
 
 export function deadlineMs(quietMs: number): number {
   return Math.ceil(quietMs * scale);
 }
 
-/** `waitSeconds` for a statement whose result a test needs: scaled, at most what the API allows; by default that of the API. */
+/** `waitSeconds` for a statement whose result a test needs: scaled, at most the maximum of the API; by default that maximum. */
 export function statementWaitSeconds(quietSeconds = 30): number {
   return Math.min(waitSecondsMax, Math.ceil(quietSeconds * scale));
 }
 
-/** Polls until `look` answers something, and returns it. Throws with `what` when `quietMs`, scaled, are over. */
+/** Polls until `look` returns something, and returns it. Throws with `what` after `quietMs`, scaled. */
 export async function eventually<T>(
   what: string,
   look: () => T | Promise<T>,

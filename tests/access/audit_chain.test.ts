@@ -1,5 +1,5 @@
-// The audit trail on a store of its own: what is done to the file is found, what is past its time goes, floods stay small, and what
-// could not be written is written later.
+// The audit trail on a store of its own: tampering is detected, expired events are removed, floods are limited, and events that
+// could not be written are written later.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -58,7 +58,7 @@ const count = async ({ db }: Store) =>
     ).n,
   );
 
-/** A file with lines in it, of which the first are removed already where `removed` says so. */
+/** A chain of events; `removed`: the first ones have been removed already. */
 async function fileWithLines(removed = false): Promise<string> {
   const file = newFile();
   const { store, trail, time } = await openTrail(file);
@@ -73,7 +73,7 @@ async function fileWithLines(removed = false): Promise<string> {
 
 type Row = Record<string, string | number | null>;
 
-describe('what is done to the file is found:', () => {
+describe('tampering with the file is detected:', () => {
   const last = linesMade;
   const chainAt = (db: DatabaseSync, which: 'removed' | 'last', sequence: number) => {
     const { digest } = db.prepare('SELECT digest FROM audit_events WHERE sequence = ?').get(sequence) as {
@@ -219,7 +219,7 @@ describe('what is done to the file is found:', () => {
       }
     });
 
-  test('nothing, where nothing was done', async () => {
+  test('nothing is reported for an unchanged file', async () => {
     for (const removed of [false, true]) {
       const store = await openStore({ file: await fileWithLines(removed) });
       const { eventCount, faults, heads } = await verify(store);
@@ -228,7 +228,7 @@ describe('what is done to the file is found:', () => {
     }
   });
 
-  test('a cut of what was kept after a sweep', async () => {
+  test('truncation is detected after older events were removed', async () => {
     const file = await fileWithLines(true);
     const db = new DatabaseSync(file);
     db.exec('DELETE FROM audit_events WHERE sequence <= 4');
@@ -241,7 +241,7 @@ describe('what is done to the file is found:', () => {
   });
 });
 
-test('what is begun at once is told in one transaction, and each is told of it', async () => {
+test('events that begin at once are written in one transaction, and each caller gets its result', async () => {
   const { store, trail } = await openTrail(newFile());
   let transactions = 0;
   const { transaction } = store;
@@ -257,8 +257,8 @@ test('what is begun at once is told in one transaction, and each is told of it',
   await assert.rejects(trail.begin(ann, {}));
 });
 
-describe('lines past their time', () => {
-  test('go, and the chain goes on', async () => {
+describe('expired events', () => {
+  test('are removed, and the chain continues', async () => {
     const { store, trail, time } = await openTrail(newFile());
     for (let round = 0; round < 3; round++) {
       for (let i = 0; i < 30; i++) await trail.begin(ann, { objectId: `${round} ${i}` });
@@ -277,7 +277,7 @@ describe('lines past their time', () => {
     await store.close();
   });
 
-  test('go in parts where they are many', async () => {
+  test('are removed in several steps if there are many', async () => {
     const { store, trail, time } = await openTrail(newFile());
     const all = 12_345;
     for (let made = 0; made < all; made += 1500) {
@@ -292,7 +292,7 @@ describe('lines past their time', () => {
     await store.close();
   });
 
-  test('may go while the trail is gone over, and others come', async () => {
+  test('can be removed while the trail is verified and events are added', async () => {
     const { store, trail, time } = await openTrail(newFile());
     for (let i = 0; i < 3000; i++) trail.enqueue(ann, { outcome: '0' });
     await trail.flush();
@@ -318,7 +318,7 @@ describe('a flood', () => {
       .map(({ details }) => (details === null ? 1 : (JSON.parse(details) as { count: number }).count))
       .reduce((sum, n) => sum + n, 0);
 
-  test('of strangers is counted, by address and outcome', async () => {
+  test('of unauthenticated refusals is counted by address and outcome', async () => {
     const { store, trail, time } = await openTrail(newFile());
     for (let i = 0; i < 10_000; i++) {
       trail.enqueue({ action: 'tables.get', address: `10.0.0.${i % 4}` }, refused);
@@ -335,7 +335,7 @@ describe('a flood', () => {
     await store.close();
   });
 
-  test('from everywhere is counted too', async () => {
+  test('from many addresses is counted too', async () => {
     const { store, trail } = await openTrail(newFile());
     for (let i = 0; i < 20_000; i++)
       trail.enqueue({ action: 'tables.get', address: `10.1.${i >> 8}.${i & 255}` }, refused);
@@ -345,7 +345,7 @@ describe('a flood', () => {
     await store.close();
   });
 
-  test('of one user does not hide what others are refused', async () => {
+  test('of one user does not hide the refusals of others', async () => {
     const { store, trail } = await openTrail(newFile());
     for (let i = 0; i < 4000; i++) trail.enqueue(ann, { outcome: 'FORBIDDEN' });
     trail.enqueue({ ...ann, id: 'b1', name: 'bob' }, { outcome: 'FORBIDDEN' });
@@ -356,7 +356,7 @@ describe('a flood', () => {
     await store.close();
   });
 
-  test('of changes is told one by one, whatever comes at once', async () => {
+  test('of changes is logged one by one, however many arrive at once', async () => {
     const { store, trail } = await openTrail(newFile());
     for (let i = 0; i < 4500; i++) trail.enqueue(ann, { outcome: '0', details: { i } });
     await trail.flush();
@@ -366,7 +366,7 @@ describe('a flood', () => {
   });
 });
 
-test('what could not be written is written later, and what was too much is counted', async () => {
+test('events that could not be written are written later, and those beyond the limit are counted', async () => {
   let isBroken = false;
   const { store, trail, errors } = await openTrail(newFile(), () => {
     if (isBroken) throw new Error('the disk is full');

@@ -1,5 +1,5 @@
-// Every endpoint that changes something leaves one line in the audit trail for each call: when it changed it, when it was refused,
-// when it failed. Read off the declarations, so that a new endpoint is held to it too; statements and tasks apart.
+// Every endpoint that changes something writes one audit event per call: when it changed something, when it was refused, when it
+// failed. Derived from the declarations, so that new endpoints are covered; statements and tasks are tested separately.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
@@ -34,7 +34,7 @@ let nobody: Person;
 before(async () => {
   server = await start({ failedLoginsPerAddressMax: 1_000_000 });
   nobody = await newPerson(server, 'nobody');
-  // What the restores bring back.
+  // The objects that are restored.
   for (const operation of operations.filter((one) => keyOf(one) === 'backup')) {
     const { path, body = {} } = await prepared(operation);
     (await server.ended(await call(server, operation, path, { body }))).is(200, '0', { state: 'succeeded' });
@@ -48,10 +48,10 @@ async function eventsOf(requestId: string): Promise<Event[]> {
 
 const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 const changing = operations.filter(({ endpoint }) => isMutation(endpoint));
-/** What an engine does is told before, too. */
+/** Work of an engine has an event before it, too. */
 const isBegun = ({ outcome }: Event) => outcome === 'begun';
 
-/** A call of the operation as its fixture has it, on something new. */
+/** Calls the operation with the body of its fixture, on a new object. */
 async function prepared(operation: Operation): Promise<{ readonly path: string; readonly body: object | undefined }> {
   const { category, endpoint } = operation;
   const fixture = fixtureOf(category);
@@ -74,7 +74,7 @@ function ask(operation: Operation, path: string, body: object | undefined, autho
   return { requestId, reply: call(server, operation, path, { headers, ...(body ? { body } : {}) }) };
 }
 
-/** One for each object that a call made, of which one is mostly all. */
+/** One event for each changed object, usually one. */
 function requireOne(events: readonly Event[], wanted: Partial<Event>, what: string): void {
   const told = events.filter((one) => !isBegun(one));
   assert.ok(told.length > 0, `${what} leaves no line`);
@@ -83,7 +83,7 @@ function requireOne(events: readonly Event[], wanted: Partial<Event>, what: stri
   for (const event of told) assert.partialDeepStrictEqual(event, wanted, what);
 }
 
-describe('a change leaves one line', () => {
+describe('a change writes one event', () => {
   for (const operation of changing)
     test(titleOf(operation), async () => {
       const { path, body } = await prepared(operation);
@@ -114,7 +114,7 @@ describe('a change leaves one line', () => {
     });
 });
 
-/** Those that find on what they are called all as they would make it, or forget what is no object. */
+/** Operations that change nothing when repeated, or that delete something other than an object. */
 const nothingChanges = new Set([
   'queries.delete',
   'queries.cancel',
@@ -123,7 +123,7 @@ const nothingChanges = new Set([
   'backends.enable',
 ]);
 
-describe('a refusal leaves one line', () => {
+describe('a refusal writes one event', () => {
   for (const operation of changing)
     test(titleOf(operation), async () => {
       const { path, body } = await prepared(operation);
@@ -135,7 +135,7 @@ describe('a refusal leaves one line', () => {
         outcome: 'UNAUTHENTICATED',
         target,
       };
-      // Strangers are counted when they are many; what is told of each of the first is told in audit_chain.test.ts.
+      // Unauthenticated refusals beyond a limit are counted; see audit_chain.test.ts for single ones.
       const told = await eventsOf(stranger.requestId);
       if (told.length > 0)
         requireOne(
@@ -153,7 +153,7 @@ describe('a refusal leaves one line', () => {
     });
 });
 
-describe('a change that failed leaves its code, and no 0', () => {
+describe('a failed change writes its code, and no 0', () => {
   for (const operation of changing.filter(({ endpoint }) => endpoint.body))
     test(titleOf(operation), async () => {
       const { path } = await prepared(operation);
@@ -164,7 +164,7 @@ describe('a change that failed leaves its code, and no 0', () => {
     });
 
   for (const operation of changing.filter(({ endpoint, method }) => endpoint.verb === 'create' && method === 'post'))
-    test(`${titleOf(operation)}, which is there`, async () => {
+    test(`${titleOf(operation)}, which exists`, async () => {
       if (operation.endpoint.named === false || fixtureOf(operation.category).refused?.create) return;
       const { path, body } = await prepared(operation);
       const made = await ask(operation, path, body).reply;
@@ -191,7 +191,7 @@ describe('a statement', () => {
   };
   const outcomes = async () => (await eventsOf(requestId)).map(({ outcome }) => outcome);
 
-  test('that writes is told before and after, without its literals', async () => {
+  test('that writes has an event before and after, without its literals', async () => {
     (await send('INSERT INTO t VALUES (7654321)')).is(200);
     const events = await eventsOf(requestId);
     assert.deepEqual(
@@ -206,22 +206,22 @@ describe('a statement', () => {
     );
   });
 
-  test('that fails while it writes leaves its code', async () => {
+  test('that fails while it writes has an event with its code', async () => {
     (await send('INSERT INTO t VALUES (7654321)')).is(400, 'CONSTRAINT_VIOLATED');
     assert.deepEqual(await outcomes(), ['begun', 'CONSTRAINT_VIOLATED']);
   });
 
-  test('that reads leaves none', async () => {
+  test('that reads has none', async () => {
     (await send('SELECT * FROM t')).is(200);
     assert.deepEqual(await outcomes(), []);
   });
 
-  test('that is refused leaves one', async () => {
+  test('that is refused has one', async () => {
     (await send('INSERT INTO t VALUES (2)', {}, nobody.token)).is(403, 'FORBIDDEN');
     assert.deepEqual(await outcomes(), ['FORBIDDEN']);
   });
 
-  test('that a task runs is told of by the task, and so is its refusal', async () => {
+  test('that a task runs has its event from the task, and so has its refusal', async () => {
     await grant(server, 'users/nobody', [
       ['use', '/warehouses/default'],
       ['own', '/catalogs/default/databases/audited'],
@@ -250,7 +250,7 @@ describe('a statement', () => {
   });
 });
 
-test('what a wrong path asks for leaves nothing, and what is beside the API is told when it is refused', async () => {
+test('a wrong path writes no event, and refusals outside the API write one', async () => {
   const count = async () => (await server.post('/api/v2/audit_events/verify')).is(200).at<number>('eventCount');
   await server.post('/api/v2/audit_events/search');
   const before = await count();
@@ -261,7 +261,7 @@ test('what a wrong path asks for leaves nothing, and what is beside the API is t
   assert.equal(await count(), before + 1);
 });
 
-test('the trail is whole after all this', async () => {
+test('the trail verifies afterwards', async () => {
   const verdict = (await server.post('/api/v2/audit_events/verify')).is(200);
   assert.deepEqual(verdict.at('faults'), []);
   assert.equal(verdict.at<unknown[]>('heads').length, 1);

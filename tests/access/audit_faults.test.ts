@@ -1,5 +1,5 @@
-// Changes that are broken off, by an error or by the death of the server: the audit trail says that a change was made if and only if
-// it was, once; and the trail is whole. The machinery is that of tests/faults.
+// Changes that are interrupted by an error or by a kill of the server: the audit trail records a change exactly once if it was
+// made, and not otherwise; and the trail is intact. Uses the machinery of tests/faults.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Budget, sampled } from '../budget.ts';
@@ -41,7 +41,7 @@ const sweeps: readonly Sweep[] = [
   { point: 'before', lasting: false },
   { point: 'after', lasting: false },
 ];
-/** Where a kill comes while a change is made: at its calls of the engine, and among its statements of the store. */
+/** When the server is killed during a change: at calls of the engine, and at statements of the store. */
 const killed: readonly (readonly [FaultPoint, number])[] = [
   ...[1, 2].flatMap((n) => [['before', n] as const, ['after', n] as const]),
   ...[6, 7, 8, 9, 10, 11, 12, 13].map((n) => ['store', n] as const),
@@ -54,14 +54,14 @@ let ids = 0;
 const events = async (api: Api) =>
   ((await api.all('/api/v2/audit_events', 'auditEvents')) as unknown as Event[]).reverse();
 
-/** Whether the change was made; it must have been, or not, as a whole. */
+/** Whether the change was made; it must be complete or absent. */
 async function isMade(world: World, { before: was, after: is, name }: Scenario, id: string): Promise<boolean> {
   if ((await differences(world, is(id))).length === 0) return true;
   assert.deepEqual(await differences(world, was(id)), [], `${name} is half made`);
   return false;
 }
 
-/** The lines since `since`, held to what came of the change. Returns their outcomes. */
+/** The events after `since`, checked against the outcome of the change. Returns their outcomes. */
 async function lines(world: World, scenario: Scenario, id: string, since: number, what: string): Promise<string[]> {
   const made = await isMade(world, scenario, id);
   const told = (await events(world.api)).filter(({ sequence, action }) => sequence > since && action !== 'refusals');
@@ -79,7 +79,7 @@ async function requireWhole(api: Api): Promise<void> {
   assert.deepEqual([verdict.status, verdict.result.faults], [200, []]);
 }
 
-describe('a change that is broken off by an error', () => {
+describe('a change that is interrupted by an error', () => {
   let server: FaultyServer;
   const all = new Set<string>();
   before(async () => {
@@ -105,7 +105,7 @@ describe('a change that is broken off by an error', () => {
       for (const outcome of seen) all.add(outcome);
     });
 
-  test('leaves the trail whole, and is finished or undone', async () => {
+  test('leaves the trail intact, and is completed or undone', async () => {
     await requireWhole(server.api);
     assert.ok(all.has('0') && all.size > 1, [...all].join());
   });
@@ -123,7 +123,7 @@ async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault):
   const what = `${scenario.name}, ${JSON.stringify(fault)}, answered ${answer.code}`;
   const outcomes = await lines(server, scenario, id, since, what);
   if (struck === undefined) assert.deepEqual([answer.code, outcomes], ['0', ['0']], what);
-  // It was heard of, unless what could not write a line was all that happened.
+  // The refusal was audited, unless the failure was that no event could be written.
   assert.ok(outcomes.length > 0 || answer.status >= 500, what);
   return struck === undefined ? 'unharmed' : outcomes;
 }

@@ -1,4 +1,4 @@
-// Failed attempts to log in, on a clock that the test sets: what slows down, and whom it must not.
+// Failed logins with a controlled clock: what is delayed, and who must not be.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
@@ -28,7 +28,7 @@ class House {
     this.logins = new FailedLogins({ settings: { ...usual, ...settings }, networkOf, clock: () => this.ms });
   }
 
-  /** The seconds that it has to wait; 0 where the attempt was made and ended as it does. */
+  /** The required wait in seconds; 0 if the attempt was made and ended as given. */
   attempt(address: string, user: string | undefined, isGood: boolean): number {
     try {
       this.logins.beginAttempt(address, user);
@@ -54,7 +54,7 @@ class House {
 const stranger = (i: number) => `198.${18 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`;
 
 describe('failed logins', () => {
-  it('slow a pair of user and address down: 1, 2, 4 and so on to a minute', () => {
+  it('slow down a pair of user and address: 1, 2, 4 and so on up to a minute', () => {
     const house = new House();
     for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0);
     const waits: number[] = [];
@@ -71,7 +71,7 @@ describe('failed logins', () => {
     assert.equal(house.login('192.0.2.1', 'bob'), 0, 'as somebody else');
   });
 
-  it('are forgiven by success, and forgotten in time', () => {
+  it('are reset by a success, and expire', () => {
     const house = new House();
     for (let i = 0; i < 5; i++) house.guess('192.0.2.1', 'ann');
     assert.equal(house.login('192.0.2.1', 'ann'), 0);
@@ -81,7 +81,7 @@ describe('failed logins', () => {
     for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0);
   });
 
-  it('slow an address down that tries many users or tokens, and not for a success of its own', () => {
+  it('slow down an address that tries many users or tokens, whatever its own successes', () => {
     for (const named of [true, false]) {
       const house = new House();
       let made = 0;
@@ -96,14 +96,14 @@ describe('failed logins', () => {
     }
   });
 
-  it('count IPv6 by /64', () => {
+  it('count IPv6 addresses by /64', () => {
     const house = new House();
     for (let i = 0; i < 40; i++) house.guess(`2001:db8::${i.toString(16)}`);
     assert.notEqual(house.guess('2001:db8::ffff'), 0);
     assert.equal(house.guess('2001:db8:0:1::1'), 0);
   });
 
-  it('of many clients of one network do not touch who has logged in from there', () => {
+  it('of many clients of one network do not affect users who have logged in from there', () => {
     const house = new House();
     assert.equal(house.login('192.0.2.1', 'ann'), 0);
     for (let i = 0; i < 500; i++) house.guess('192.0.2.1', `user${i}`);
@@ -111,25 +111,25 @@ describe('failed logins', () => {
     assert.equal(house.login('192.0.2.1', 'ann'), 0);
   });
 
-  it('let many clients of one network log in at the same moment, but do not let guesses in while one is under way', () => {
+  it('let many clients of one network log in at the same moment, but admit no guesses while one is in progress', () => {
     const house = new House();
     for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.beginAttempt('192.0.2.1', 'ann');
     assert.throws(() => house.logins.beginAttempt('192.0.2.1', 'ann'), { code: 'RATE_LIMITED' });
     for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.recordSuccess('192.0.2.1', 'ann');
     house.logins.beginAttempt('192.0.2.1', 'ann');
-    // With failures behind it, only as many at once as are still free.
+    // After failures, only as many concurrent attempts are admitted as are still free.
     for (let i = 0; i < 3; i++) house.guess('192.0.2.7', 'bob');
     house.logins.beginAttempt('192.0.2.7', 'bob');
     house.logins.beginAttempt('192.0.2.7', 'bob');
     assert.throws(() => house.logins.beginAttempt('192.0.2.7', 'bob'), { code: 'RATE_LIMITED', retryAfterSeconds: 1 });
-    // An attempt that ended neither way is not under way for ever.
+    // An attempt without an outcome does not count as in progress forever.
     house.pass(31);
     assert.equal(house.login('192.0.2.7', 'bob'), 0);
   });
 });
 
 describe('an attack on one user from 1,000 addresses', () => {
-  /** Each stranger tries again as soon as it may; returns how many guesses were made. */
+  /** Each attacker tries again as soon as it may; returns the number of guesses. */
   function attack(house: House, seconds: number, from: Map<string, number>, each?: (second: number) => void): number {
     let made = 0;
     for (let second = 0; second < seconds; second++, house.pass(1)) {
@@ -145,7 +145,7 @@ describe('an attack on one user from 1,000 addresses', () => {
   }
   const strangers = () => new Map(Array.from({ length: 1000 }, (_, i) => [stranger(i), 0]));
 
-  it('leaves the user alone where the address is known', () => {
+  it('does not affect the user at known addresses', () => {
     const house = new House();
     house.login('192.0.2.1', 'ann');
     let logins = 0;
@@ -157,7 +157,7 @@ describe('an attack on one user from 1,000 addresses', () => {
     assert.equal(logins, 60);
   });
 
-  it('has few guesses', () => {
+  it('can make few guesses', () => {
     const house = new House();
     const made = attack(house, 3600, strangers());
     assert.ok(
@@ -166,7 +166,7 @@ describe('an attack on one user from 1,000 addresses', () => {
     );
   });
 
-  it('lets the user in from an unknown address after a wait that has a bound', () => {
+  it('lets the user in from an unknown address after a bounded wait', () => {
     const house = new House();
     const from = strangers();
     const arrive = (address: string) => {
@@ -184,16 +184,16 @@ describe('an attack on one user from 1,000 addresses', () => {
       return waited;
     };
     attack(house, 60, from);
-    // All strangers may be in the line of newcomers before it, at 15 a minute, but no more than an hour of them.
+    // All attackers may be ahead in the queue of newcomers, at 15 a minute, but only an hour of them.
     const first = arrive('192.0.2.1');
     assert.ok(first <= 3700 + 60, `${first} s`);
-    // By now they are all known for their failures, and the line of newcomers is free.
+    // By now all have failed before, and the queue of newcomers is empty.
     attack(house, 600, from);
     const later = arrive('192.0.2.2');
     assert.ok(later <= 60, `${later} s`);
   });
 
-  it('goes unseen by other users, and is over when it ends', () => {
+  it('does not affect other users, and has no effect after it ends', () => {
     const house = new House();
     attack(house, 300, strangers());
     assert.equal(house.login('192.0.2.1', 'bob'), 0);
@@ -201,8 +201,8 @@ describe('an attack on one user from 1,000 addresses', () => {
     assert.equal(house.login('192.0.2.3', 'ann'), 0);
   });
 
-  it('makes no difference between users that are there and those that are not', () => {
-    // The module is told nothing but names: the same attack on any two names is answered alike.
+  it('looks the same for users that exist and users that do not', () => {
+    // The module knows only names, so the same attack on any two names gets the same answers.
     const answers = ['ann', 'nobody'].map((user) => {
       const house = new House();
       return Array.from({ length: 200 }, (_, i) => house.guess(stranger(i % 150), user));
@@ -212,7 +212,7 @@ describe('an attack on one user from 1,000 addresses', () => {
 });
 
 describe('the memory of failed logins', () => {
-  it('is bounded, and keeps what is worst', () => {
+  it('is bounded, and retains the most failures', () => {
     const house = new House();
     for (let i = 0; i < 20; i++) house.guess('192.0.2.1', 'ann');
     for (let i = 0; i < 2 * loginKeysMax; i++) house.guess(stranger(i), `user${i}`);
@@ -220,7 +220,7 @@ describe('the memory of failed logins', () => {
     assert.notEqual(house.guess('192.0.2.1', 'ann'), 0);
   });
 
-  it('lets nobody wait longer when the clock is set back', () => {
+  it('prolongs no wait when the clock is set back', () => {
     const house = new House();
     for (let i = 0; i < 8; i++) house.guess('192.0.2.1', 'ann');
     house.login('192.0.2.5', 'ann');
@@ -231,7 +231,7 @@ describe('the memory of failed logins', () => {
     assert.equal(house.login('192.0.2.5', 'ann'), 0);
   });
 
-  it('knows an address for a day', () => {
+  it('treats an address as known for a day', () => {
     for (const [hours, wait] of [
       [23.9, 0],
       [24, 1],

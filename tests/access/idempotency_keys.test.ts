@@ -1,4 +1,4 @@
-// Keys at the edges: two servers on one store, a store that fails, the end of a key's time while its outcome is unknown.
+// Edge cases of idempotency keys: two servers on one store, a store that fails, the expiry of a key with an unknown outcome.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -38,7 +38,7 @@ const keyed = (key: string, run: KeyedRequest['run']): KeyedRequest => ({
   run,
   again: async (_guard, objectId) => responseWith(`made: ${objectId}`),
 });
-/** A change as the catalog and the tasks make it: what is made and the key's mark are one transaction. */
+/** A change like those of the catalog and the tasks: the object and the mark of the key are written in one transaction. */
 const change = (guard: Guard, made: string[], objectId: string) =>
   store.transaction(async (tx) => {
     await markKey(tx, guard, objectId);
@@ -46,7 +46,7 @@ const change = (guard: Guard, made: string[], objectId: string) =>
   });
 const performed = (text: string) => ({ response: responseWith(text), stored: responseWith(text) });
 
-test('of two servers with one store, only the later attempt of a key changes something', async () => {
+test('of two servers with one store, only the later attempt of a key makes a change', async () => {
   const made: string[] = [];
   const begun = Promise.withResolvers<void>();
   const overtaken = Promise.withResolvers<void>();
@@ -73,7 +73,7 @@ test('of two servers with one store, only the later attempt of a key changes som
   assert.equal(textOf(again), '{"text":"second"}');
 });
 
-test('a store that does not take the answer: the change is confirmed, not made again', async () => {
+test('if the response cannot be stored, the change is confirmed and not repeated', async () => {
   class Failing extends IdempotencyKeys {
     override storeResponse(): Promise<void> {
       return Promise.reject(new Error('the disk is full'));
@@ -91,7 +91,7 @@ test('a store that does not take the answer: the change is confirmed, not made a
   assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made"}');
   assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made: x"}');
   assert.deepEqual(made, ['x']);
-  // Where not even the release succeeds, the caller has the failure of its request.
+  // If even the release fails, the caller gets the failure of its request.
   const busy = async () => {
     throw new Failure('WAREHOUSE_BUSY', 'full');
   };
@@ -99,7 +99,7 @@ test('a store that does not take the answer: the change is confirmed, not made a
   assert.equal(textOf(await failing.respond(keyed('unreleased', run))), '{"text":"made"}');
 });
 
-test('a key whose outcome is unknown is retained beyond a day, an answered one is not', async () => {
+test('a key with an unknown outcome is retained beyond a day, an answered one is not', async () => {
   const keys = new IdempotencyKeys(store, () => now);
   const steps: string[] = [];
   const lost = keyed('lost', async ({ keyId }) => {
@@ -119,7 +119,7 @@ test('a key whose outcome is unknown is retained beyond a day, an answered one i
   assert.notEqual(steps[2], steps[0]);
 });
 
-test('only what certainly changed nothing frees the key for another request', async () => {
+test('a key becomes free for another request only if certainly nothing was changed', async () => {
   const other = (key: string) => ({ ...keyed(key, async () => performed('other')), fingerprint: 'g' });
   for (const [outcome, isFree] of [
     ['notApplied', true],
@@ -133,7 +133,7 @@ test('only what certainly changed nothing frees the key for another request', as
     if (isFree) assert.equal(textOf(await again), '{"text":"other"}');
     else await assert.rejects(again, { code: 'IDEMPOTENCY_KEY_REUSED' });
   }
-  // A statement that was cancelled, with its client, is run again; one that was killed on its timeout may have been done.
+  // A cancelled statement is run again; one that was killed at its timeout may have been applied.
   for (const failure of [
     new Failure('STATEMENT_CANCELLED', 'cancelled'),
     new Failure('STATEMENT_TIMEOUT', 'killed', {}, { outcome: 'unknown' }),

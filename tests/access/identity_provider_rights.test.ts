@@ -1,5 +1,5 @@
-// Identity providers through REST: who may let visitors become users, which hosts the server connects to, and that nothing of its
-// network is reported.
+// Identity providers through REST: who may let new users in, which hosts the server connects to, and that nothing about its network
+// is revealed.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
@@ -30,7 +30,7 @@ test('createUsers needs the right to create users', async () => {
   (await ada('PATCH', `${path}/company`, { createUsers: true })).is(200, '0', { createUsers: true });
 });
 
-test('an issuer on a host that is not allowed is refused, whether or not anything answers there', async () => {
+test('an issuer on a host that is not allowed is refused, whether or not a server answers there', async () => {
   for (const issuer of ['https://10.1.2.3', 'https://[fd00::1]', 'http://localhost:1', 'https://elsewhere.test'])
     for (const field of ['issuer', 'jwksUri']) {
       const body = { name: 'p', issuer: 'https://two.invalid', audiences: ['x'], [field]: issuer };
@@ -39,7 +39,7 @@ test('an issuer on a host that is not allowed is refused, whether or not anythin
     }
 });
 
-test('one text for every reason why keys are unavailable', async () => {
+test('every reason why keys are unavailable has the same text', async () => {
   const errors = new Set<string>();
   const answering = createServer((_, response) => response.writeHead(404).end());
   const garbage = createTcpServer((socket) => socket.end('SSH-2.0-OpenSSH_9.2\r\n'));

@@ -1,5 +1,5 @@
-// Tokens of identity providers: which are good and what they say, and every way to a token that must not be. Keys and issuers that
-// come and go are oidc_keys.test.ts.
+// Tokens of identity providers: which are valid, what they contain, and every way in which a token can be invalid. See
+// oidc_keys.test.ts for keys and unavailable issuers.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
@@ -53,9 +53,9 @@ const refusal = (message = 'the token is not valid') => ({
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 
-describe('a good token', () => {
+describe('a valid token', () => {
   for (const alg of ['RS256', 'PS384', 'ES256', 'ES512', 'EdDSA'])
-    it(`of ${alg} says who it is, and until when`, async () => {
+    it(`of ${alg} identifies its subject and its expiry`, async () => {
       const exp = nowSeconds() + 300;
       const token = await issuer.token(key(alg), { exp, jti: 'id-1' });
       assert.deepEqual(await oidcWith().verify(token), {
@@ -74,7 +74,7 @@ describe('a good token', () => {
       const secret = new TextEncoder().encode(clientSecret);
       const claims = { iss: issuer.url, aud: 'tabularium', sub: 'x', exp: nowSeconds() + 60 };
       const token = await new SignJWT(claims).setProtectedHeader({ alg }).sign(secret);
-      // Its keys are not asked for.
+      // Its keys are not fetched.
       const noFetch = { fetch: () => assert.fail('fetches') };
       assert.equal((await oidcWith({ algorithms: [alg], clientSecret }, noFetch).verify(token)).subject, 'x');
       await assert.rejects(oidcWith({ algorithms: [alg] }).verify(token), refusal());
@@ -82,7 +82,7 @@ describe('a good token', () => {
       await assert.rejects(oidcWith({ algorithms: [alg], clientSecret: `${clientSecret}x` }).verify(token), refusal());
     });
 
-  it('may have several audiences, the type of an access token, and no time of issue', async () => {
+  it('can have several audiences, the type of an access token, and no time of issue', async () => {
     const token = await issuer.token(
       key('ES256'),
       { aud: ['a', 'tabularium'], iat: undefined as never },
@@ -94,16 +94,16 @@ describe('a good token', () => {
   });
 
   for (const typ of ['logout+jwt', 'application/secevent+jwt', 'dpop+jwt', '', 7])
-    it(`of the type ${JSON.stringify(typ)} is no token that authenticates`, async () => {
+    it(`of the type ${JSON.stringify(typ)} does not authenticate`, async () => {
       const token = await issuer.token(key('ES256'), {}, { typ });
       await assert.rejects(oidcWith().verify(token), refusal());
     });
 
-  it('has one text: a signature whose unused bits differ is another token', async () => {
+  it('has a single text: a signature with other unused bits is another token', async () => {
     const token = await issuer.token(key('ES256'));
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     const last = alphabet.indexOf(token.at(-1) as string);
-    // 64 bytes end with two significant bits of six.
+    // 64 bytes end with two significant bits in the last group of six.
     const other = token.slice(0, -1) + alphabet[last ^ 1];
     assert.deepEqual(Buffer.from(other, 'base64url'), Buffer.from(token, 'base64url'));
     await assert.rejects(oidcWith().verify(other), refusal());
@@ -126,7 +126,7 @@ describe('a good token', () => {
     }
   });
 
-  it('is known at once from then on, until it expires or providers change', async () => {
+  it('is verified from the cache until it expires or providers change', async () => {
     let now = Date.now();
     const oidc = oidcWith({}, { clock: () => now });
     const exp = Math.floor(now / 1000) + 100;
@@ -155,19 +155,19 @@ describe('claims', () => {
   const rolesOf = async (claims: JWTPayload, rest: Partial<IdentityProvider> = {}) =>
     (await oidcWith({ rolesClaim, roleMapping, ...rest }).verify(await issuer.token(key('ES256'), claims))).roles;
 
-  it('give the roles that they are mapped to, each once, and no other', async () => {
+  it('give the roles that they are mapped to, each once, and no others', async () => {
     const roles = ['sales', 'trade', 'root', 'finance', '__proto__', 'constructor', 7, null, ['finance']];
     assert.deepEqual(await rolesOf({ realm_access: { roles } }), ['readers', 'analysts']);
     assert.deepEqual(await rolesOf({ realm_access: { roles: 'finance' } }), ['analysts']);
     assert.deepEqual(await rolesOf({ realm_access: { roles: ['nothing'] } }), []);
   });
 
-  it('may be named with dots', async () => {
+  it('can be named with dots', async () => {
     const name = 'https://example.com/roles';
     assert.deepEqual(await rolesOf({ [name]: ['sales'] }, { rolesClaim: name }), ['readers']);
   });
 
-  it('that are not there or are something else give no roles', async () => {
+  it('that are missing or of another type give no roles', async () => {
     for (const claims of [{}, { realm_access: null }, { realm_access: 'roles' }, { realm_access: { roles: {} } }])
       assert.deepEqual(await rolesOf(claims as JWTPayload), []);
     assert.deepEqual(await rolesOf({ toString: 'finance' } as JWTPayload, { rolesClaim: 'toString.name' }), []);
@@ -176,7 +176,7 @@ describe('claims', () => {
   it('name the user', async () => {
     const named = async (claims: JWTPayload, userClaim: string) =>
       (await oidcWith({ userClaim }).verify(await issuer.token(key('ES256'), claims))).userName;
-    // Good for somebody who is known by its subject; nobody is named by it.
+    // Valid for a user that is known by its subject, although it contains no name.
     assert.equal(await named({ email: 'ada@example.com' }, 'email'), undefined);
     assert.equal(await named({ user: { name: 'ada' } }, 'user.name'), 'ada');
     const email = 'ada@example.com';
@@ -223,7 +223,7 @@ describe('a token is refused', () => {
       await assert.rejects(oidcWith().verify(token), refusal(message));
     });
 
-  it('not for a clock that is half a minute off', async () => {
+  it('not for a clock that is off by half a minute', async () => {
     for (const claims of [{ exp: nowSeconds() - 20 }, { nbf: nowSeconds() + 20 }, { iat: nowSeconds() + 20 }])
       assert.ok(await oidcWith().verify(await issuer.token(key('ES256'), claims)));
   });
@@ -237,7 +237,7 @@ describe('a token is refused', () => {
       });
   });
 
-  it('whose algorithm is not pinned', async () => {
+  it('whose algorithm is not allowed', async () => {
     const token = await issuer.token(key('RS256'));
     await assert.rejects(oidcWith({ algorithms: ['ES256', 'PS256'] }).verify(token), refusal());
     for (const algorithms of [[], ['none'], ['toString']])
@@ -252,7 +252,7 @@ describe('a token is refused', () => {
     }
   });
 
-  it('that takes the public key for a secret', async () => {
+  it('that uses the public key as a secret', async () => {
     const head = `${base64url({ alg: 'HS256', kid: 'of RS256' })}.${base64url({ iss: issuer.url, aud: 'tabularium', sub: 'x', exp: nowSeconds() + 60 })}`;
     const rsa = await importJWK(key('RS256').jwk, 'RS256', { extractable: true });
     const pem = await exportSPKI(rsa as CryptoKey);
@@ -263,7 +263,7 @@ describe('a token is refused', () => {
       }
   });
 
-  it('that brings its key along', async () => {
+  it('that contains its key', async () => {
     const own = await makeKey('ES256', 'of ES256');
     const headers = [
       { jwk: own.jwk },
@@ -276,7 +276,7 @@ describe('a token is refused', () => {
       await assert.rejects(oidcWith().verify(await issuer.token(own, {}, header)), refusal(), JSON.stringify(header));
   });
 
-  it('that asks for something critical', async () => {
+  it('that requires an unknown critical extension', async () => {
     const [head = '', claims, signature] = (await issuer.token(key('ES256'))).split('.');
     const header = JSON.parse(Buffer.from(head, 'base64url').toString());
     for (const crit of [['b64'], ['exp'], [], 'exp', null])
@@ -290,7 +290,7 @@ describe('a token is refused', () => {
     await assert.rejects(oidcWith().verify(signed), refusal());
   });
 
-  it('of which a bit was changed', async () => {
+  it('with a changed bit', async () => {
     const oidc = oidcWith();
     const token = await issuer.token(key('ES256'));
     const signature = Buffer.from(token.split('.')[2] ?? '', 'base64url');
@@ -305,14 +305,14 @@ describe('a token is refused', () => {
     await assert.rejects(oidc.verify(`${head}.${other}.${tail}`), refusal());
   });
 
-  it('that is huge', async () => {
+  it('that is very long', async () => {
     const token = await issuer.token(key('ES256'), { more: 'x'.repeat(16_384) });
     const oidc = oidcWith();
     await assert.rejects(oidc.verify(token), refusal());
     assert.equal(oidc.cached(token), undefined);
   });
 
-  it('that is garbage', async () => {
+  it('that is malformed', async () => {
     const oidc = oidcWith();
     const deep = base64url('[').repeat(10);
     const head = base64url({ alg: 'ES256', kid: 'of ES256' });

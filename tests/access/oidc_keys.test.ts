@@ -1,5 +1,5 @@
-// The keys of issuers: fetched ahead, fetched anew when they change, not fetched at a stranger's will, kept while an issuer is down;
-// and issuers that answer with something else than their keys.
+// The keys of issuers: fetched in advance, refreshed when they change, not fetched whenever an unauthenticated caller wants,
+// retained while an issuer is unavailable; and issuers with invalid responses.
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { afterEach, before, beforeEach, describe, it } from 'node:test';
@@ -17,7 +17,7 @@ const notValid = { name: 'Failure', code: 'UNAUTHENTICATED', message: 'the token
 const unavailable = { name: 'Failure', code: 'IDENTITY_PROVIDER_UNAVAILABLE' };
 const hour = 3_600_000;
 
-/** Another for each test: connections to the one before may be kept. */
+/** A new server for each test, because connections to the previous one may be reused. */
 let issuer: TokenIssuer;
 let one: IssuerKey;
 let two: IssuerKey;
@@ -69,7 +69,7 @@ const fetched = (oidc: Oidc) =>
   eventually('keys', () => oidc.status('p1').keysFetchedAt !== undefined || oidc.status('p1').error !== undefined);
 
 describe('keys', () => {
-  it('are fetched before a token comes, and once', async () => {
+  it('are fetched once, before the first token arrives', async () => {
     const oidc = oidcWith();
     await fetched(oidc);
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: now, error: undefined });
@@ -79,13 +79,13 @@ describe('keys', () => {
     assert.deepEqual(oidc.status('another'), { keysFetchedAt: undefined, error: undefined });
   });
 
-  it('are where the provider says, without discovery', async () => {
+  it('are fetched from the address of the provider, without discovery', async () => {
     const oidc = oidcWith({ issuer: 'https://login.invalid/realm', jwksUri: issuer.jwksUri });
     assert.ok(await oidc.verify(await token(one, { iss: 'https://login.invalid/realm' })));
     assert.deepEqual([issuer.discoveryRequests, issuer.keyRequests], [0, 1]);
   });
 
-  it('stay where the provider is changed otherwise, and go with it', async () => {
+  it('are retained when other fields of the provider change, and dropped with the provider', async () => {
     const oidc = oidcWith();
     await fetched(oidc);
     oidc.setProviders([provider({ audiences: ['another'] })]);
@@ -96,7 +96,7 @@ describe('keys', () => {
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error: undefined });
   });
 
-  it('are fetched again by themselves, also after a failure', async () => {
+  it('are refreshed periodically, also after a failure', async () => {
     const changes: number[] = [];
     const oidc = oidcWith(
       {},
@@ -123,8 +123,8 @@ describe('keys', () => {
   });
 });
 
-describe('a key that is not known', () => {
-  it('is asked for at once, where the issuer has changed its keys', async () => {
+describe('an unknown key', () => {
+  it('is fetched at once if the issuer has changed its keys', async () => {
     let changes = 0;
     const oidc = oidcWith({}, { changed: () => void changes++ });
     await fetched(oidc);
@@ -134,7 +134,7 @@ describe('a key that is not known', () => {
     assert.deepEqual([issuer.keyRequests, changes], [2, 1]);
   });
 
-  it('is not asked for at the will of strangers', async () => {
+  it('is not fetched whenever an unauthenticated caller names one', async () => {
     const oidc = oidcWith();
     await fetched(oidc);
     const flood = async () => {
@@ -155,7 +155,7 @@ describe('a key that is not known', () => {
     assert.ok(await oidc.verify(await token(one)));
   });
 
-  it('is not valid while the issuer is down', async () => {
+  it('is not valid while the issuer is unavailable', async () => {
     const oidc = oidcWith();
     await fetched(oidc);
     await issuer.stop();
@@ -164,8 +164,8 @@ describe('a key that is not known', () => {
   });
 });
 
-describe('an issuer that is down', () => {
-  it('from the start makes its tokens wait for it, and not every one asks', async () => {
+describe('an issuer that is unavailable', () => {
+  it('from the start makes its tokens wait for it, without a request for each token', async () => {
     await issuer.stop();
     let asked = 0;
     const counting: typeof fetch = (...given) => {
@@ -185,7 +185,7 @@ describe('an issuer that is down', () => {
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: now, error: undefined });
   });
 
-  it('later leaves its keys good for a day', async () => {
+  it('later leaves its keys valid for a day', async () => {
     const seen: Observation[] = [];
     const oidc = oidcWith({}, { observe: (o) => void seen.push(o) });
     await fetched(oidc);
@@ -247,7 +247,7 @@ describe('an issuer that answers with', () => {
     }
   });
 
-  it('nothing, or with an endless answer, is not waited for', async () => {
+  it('nothing, or with an endless response, is not waited for', async () => {
     for (const answer of [() => {}, (response: ServerResponse) => void response.writeHead(200).write('{')]) {
       issuer.answerKeys = answer;
       const oidc = oidcWith({}, { limits: { fetchMs: 50 } });
@@ -257,7 +257,7 @@ describe('an issuer that answers with', () => {
     }
   });
 
-  it('keys that are not public, or none that we know, has none of those', async () => {
+  it('keys that are not public, or none of a known type, has none of those', async () => {
     const secret = { kty: 'oct', kid: 'secret', k: 'AAAA', alg: 'HS256' };
     const shown = { ...(await exportJWK(two.privateKey)), kid: 'two', alg: 'ES256' };
     const strange = [{}, { kty: 7 }, { kty: 'XX', kid: 'one' }, null, 'key'];
@@ -281,7 +281,7 @@ describe('an issuer that answers with', () => {
     ['keys in a file', { jwks_uri: 'file:///etc/passwd' }, 'its URL is not one of https'],
   ];
   for (const [what, discovery, error] of documents)
-    it(`${what} is not believed`, async () => {
+    it(`${what} is not trusted`, async () => {
       issuer.discovery = discovery;
       const oidc = oidcWith();
       await fetched(oidc);
@@ -290,7 +290,7 @@ describe('an issuer that answers with', () => {
       await assert.rejects(oidc.verify(await token(one)), unavailable);
     });
 
-  it('keys on this machine, from elsewhere, is not believed', async () => {
+  it('keys on this machine, from elsewhere, is not trusted', async () => {
     const asked: string[] = [];
     const elsewhere: typeof fetch = async (url) => {
       asked.push(String(url));
@@ -310,7 +310,7 @@ describe('an address', () => {
     'http://127.1.2.3/',
     'http://[::1]:8/x',
   ])
-    it(`is taken: ${good}`, () => assert.equal(secureUrl(good)?.href, good));
+    it(`is accepted: ${good}`, () => assert.equal(secureUrl(good)?.href, good));
   for (const bad of [
     '',
     'login.example.com',
@@ -325,7 +325,7 @@ describe('an address', () => {
   ])
     it(`is refused: ${bad}`, () => assert.equal(secureUrl(bad), undefined));
 
-  it('without TLS elsewhere is never asked', async () => {
+  it('without TLS on another machine is never requested', async () => {
     let asked = 0;
     const oidc = oidcWith({ issuer: 'http://login.example.com' }, { fetch: () => Promise.reject(asked++) });
     await assert.rejects(oidc.verify(await token(one, { iss: 'http://login.example.com' })), notValid);

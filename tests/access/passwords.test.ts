@@ -1,4 +1,4 @@
-// Passwords: the hash others can read, the same work for nobody, how many at once, what is remembered and for how long.
+// Passwords: the format of hashes, equal cost for missing users, concurrency limits, and the cache of verified passwords.
 import assert from 'node:assert/strict';
 import { argon2Sync } from 'node:crypto';
 import { describe, it } from 'node:test';
@@ -11,7 +11,7 @@ const limited = { name: 'Failure', code: 'RATE_LIMITED', retryAfterSeconds: 1 };
 describe('a hash', () => {
   const passwords = new Passwords();
 
-  it('is argon2id as a PHC string, and another each time', async () => {
+  it('is argon2id as a PHC string, with another salt each time', async () => {
     const [one, two] = [await passwords.hash(password), await passwords.hash(password)];
     assert.match(one, phcForm);
     assert.notEqual(one, two);
@@ -28,19 +28,19 @@ describe('a hash', () => {
     assert.equal(again.toString('base64').replace(/=+$/, ''), tag);
   });
 
-  it('fits its password only', async () => {
+  it('matches its password only', async () => {
     const phc = await passwords.hash(password);
     assert.equal(await passwords.check(phc, password), true);
     for (const wrong of ['', `${password} `, password.toUpperCase(), `${password}\0`])
       assert.equal(await passwords.check(phc, wrong), false, JSON.stringify(wrong));
   });
 
-  it('fits however the letters were composed', async () => {
+  it('matches however the letters were composed', async () => {
     const phc = await passwords.hash('Z\u00fcrich Stra\u00dfe');
     assert.equal(await passwords.check(phc, 'Zu\u0308rich Stra\u00dfe'), true);
   });
 
-  it('of other parameters is still good, and is to be made anew', async () => {
+  it('with other parameters remains valid and is to be replaced', async () => {
     const salt = Buffer.alloc(16, 1);
     const tag = argon2Sync('argon2id', {
       message: password,
@@ -71,18 +71,18 @@ describe('a hash', () => {
     `$argon2id$v=19$m=19456,t=2,p=1$${salt}$`,
     `$argon2id$v=19$m=19456,t=2,p=1$${salt}$${tag}\n`,
   ])
-    it(`that is none, or asks for too much, fits nothing: ${JSON.stringify(broken)}`, async () => {
+    it(`that is invalid, or requires too much, matches nothing: ${JSON.stringify(broken)}`, async () => {
       assert.equal(await passwords.check(broken, password), false);
       assert.equal(needsRehash(broken), true);
     });
 });
 
-describe('no hash', () => {
-  it('fits nothing, and takes a turn like a wrong password', async () => {
+describe('without a hash', () => {
+  it('nothing matches, at the cost of a wrong password', async () => {
     const passwords = new Passwords({ runningMax: 1, waitingMax: 0 });
     for (const check of [() => passwords.check(undefined, password), () => passwords.verifyDummy(password)]) {
       const running = check();
-      // No further one has a place: the work is really done.
+      // No further one is admitted: the work is really done.
       await assert.rejects(async () => passwords.check(undefined, 'another'), limited);
       assert.equal(await running, false);
       assert.equal(passwords.isVerified(undefined, password), false);
@@ -90,8 +90,8 @@ describe('no hash', () => {
   });
 });
 
-describe('what is verified', () => {
-  it('is known at once, until its time is over', async () => {
+describe('a verified pair', () => {
+  it('is accepted from the cache until it expires', async () => {
     let now = 1_000_000;
     const passwords = new Passwords({ clock: () => now, verifiedMs: 1000 });
     const phc = await passwords.hash(password);
@@ -107,7 +107,7 @@ describe('what is verified', () => {
     assert.equal(await again, true);
   });
 
-  it('is not known with another password or another hash', async () => {
+  it('does not match another password or another hash', async () => {
     const passwords = new Passwords();
     const phc = await passwords.hash(password);
     assert.equal(await passwords.check(phc, password), true);
@@ -118,7 +118,7 @@ describe('what is verified', () => {
     assert.equal(await old, false);
   });
 
-  it('does not grow without bound; the oldest goes first', async () => {
+  it('is evicted when the cache is full, the oldest first', async () => {
     const passwords = new Passwords({ verifiedMax: 2 });
     const hashes = await Promise.all([1, 2, 3].map(() => passwords.hash(password)));
     for (const phc of hashes) assert.equal(await passwords.check(phc, password), true);
@@ -129,8 +129,8 @@ describe('what is verified', () => {
   });
 });
 
-describe('many at once', () => {
-  it('run a few at a time, wait in order, and are refused beyond', async () => {
+describe('many verifications at once', () => {
+  it('run a few at a time, wait in order, and are refused beyond the limit', async () => {
     const passwords = new Passwords({ runningMax: 2, waitingMax: 3 });
     const ended: number[] = [];
     const all = [0, 1, 2, 3, 4].map((i) => passwords.hash(password).then(() => ended.push(i)));
@@ -142,17 +142,17 @@ describe('many at once', () => {
     assert.match(await passwords.hash(password), phcForm, 'places are free again');
   });
 
-  it('of the same pair are one piece of work', async () => {
+  it('of the same pair are computed once', async () => {
     const passwords = new Passwords({ runningMax: 1, waitingMax: 0 });
     const phc = await passwords.hash(password);
     const answers = await Promise.all(Array.from({ length: 100 }, () => passwords.check(phc, password)));
     assert.ok(answers.every((answer) => answer === true));
   });
 
-  it('do not wait for ever', async () => {
+  it('do not wait forever', async () => {
     const passwords = new Passwords({ runningMax: 1, waitMsMax: 0 });
     const running = Promise.all([passwords.hash(password)]);
-    // Ten before it: its time is over long before its turn.
+    // Behind ten others, it times out before it is admitted.
     const waiting = Array.from({ length: 10 }, () => passwords.hash(password));
     const outcomes = await Promise.allSettled(waiting);
     await running;
@@ -162,7 +162,7 @@ describe('many at once', () => {
     assert.match(await passwords.hash(password), phcForm);
   });
 
-  it('that nobody waits for any more end quietly', async () => {
+  it('that nobody waits for any more end without an error', async () => {
     const passwords = new Passwords({ runningMax: 1, waitingMax: 0 });
     const running = passwords.hash(password);
     void passwords.check(undefined, password);

@@ -1,7 +1,7 @@
-// People for tests: users with a token of their own, who ask a server as themselves.
+// Users for tests, each with a token and a client of its own.
 import { type Reply, type TestServer, uri } from '../server.ts';
 
-/** A privilege, and the path under /api/v2 that it is on. */
+/** A privilege, and the path under /api/v2 on which it is granted. */
 export type Given = readonly [privilege: string, on: string];
 
 export class Person {

@@ -1,4 +1,4 @@
-// The limits of rate, on a clock that the test sets: what is refused, for how long, and what many strangers can do to it.
+// Rate limits with a controlled clock: what is refused, for how long, and how many unknown addresses affect others.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type RateLimitSettings, RateLimits, rateKeysMax } from '../../src/access/limits/rate_limits.ts';
@@ -18,7 +18,7 @@ function limitsWith(settings: Partial<RateLimitSettings>) {
   return { limits, time };
 }
 
-/** The seconds that it says to wait; 0 where it went through. */
+/** The wait in seconds; 0 if the request was admitted. */
 function waitOf(work: () => void, limit: 'principal' | 'address'): number {
   try {
     work();
@@ -33,8 +33,8 @@ function waitOf(work: () => void, limit: 'principal' | 'address'): number {
   }
 }
 
-describe('limits of rate', () => {
-  it('let a burst through, then so much a second', () => {
+describe('rate limits', () => {
+  it('allow a burst, then a constant rate', () => {
     const { limits, time } = limitsWith({ principalCostPerSecondMax: 10, principalCostBurstMax: 30 });
     const charge = (cost: number) => waitOf(() => limits.charge('u1', '192.0.2.1', cost), 'principal');
     for (let i = 0; i < 30; i++) assert.equal(charge(1), 0);
@@ -47,7 +47,7 @@ describe('limits of rate', () => {
     assert.equal(charge(1), 1);
   });
 
-  it('say how long to wait: it goes through then, and not a second before', () => {
+  it('report how long to wait: the request succeeds then, and not a second before', () => {
     for (const cost of [1, 7, 20, 25]) {
       const { limits, time } = limitsWith({ addressCostPerSecondMax: 3, addressCostBurstMax: 25 });
       const charge = () => waitOf(() => limits.chargeAddress('192.0.2.1', cost), 'address');
@@ -60,7 +60,7 @@ describe('limits of rate', () => {
     }
   });
 
-  it('charge nothing for what they refuse, on neither side', () => {
+  it('charge neither side for a refused request', () => {
     const { limits, time } = limitsWith({
       principalCostPerSecondMax: 1,
       principalCostBurstMax: 10,
@@ -73,7 +73,7 @@ describe('limits of rate', () => {
         waitOf(() => limits.charge('u1', '192.0.2.1', 1), 'address'),
         1,
       );
-    // Had the principal been charged for what its address was refused, this would be too much.
+    // If the principal had been charged for requests that its address was refused, this one would be refused.
     limits.charge('u1', '192.0.2.2', 5);
     assert.equal(
       waitOf(() => limits.charge('u1', '192.0.2.3', 1), 'principal'),
@@ -83,7 +83,7 @@ describe('limits of rate', () => {
     limits.charge('u1', '192.0.2.3', 1);
   });
 
-  it('let through what costs more than a whole burst, once the bucket is full', () => {
+  it('allow a request that costs more than the whole burst, once the bucket is full', () => {
     const { limits, time } = limitsWith({ principalCostPerSecondMax: 2, principalCostBurstMax: 4 });
     const charge = (cost: number) => waitOf(() => limits.charge('u1', '192.0.2.1', cost), 'principal');
     assert.equal(charge(20), 0);
@@ -92,7 +92,7 @@ describe('limits of rate', () => {
     assert.equal(charge(20), 0);
   });
 
-  it('keep principals apart, and addresses; an IPv6 client is its /64', () => {
+  it('are separate for principals and for addresses; an IPv6 client is its /64', () => {
     const { limits } = limitsWith({
       principalCostPerSecondMax: 1,
       principalCostBurstMax: 2,
@@ -121,14 +121,14 @@ describe('limits of rate', () => {
     );
   });
 
-  it('are off at 0', () => {
+  it('are disabled at 0', () => {
     const { limits } = limitsWith({});
     for (let i = 0; i < 10_000; i++) limits.charge('u1', '192.0.2.1', 1000);
     limits.chargeAddress('192.0.2.1', 1e9);
     assert.equal(limits.size, 0);
   });
 
-  it('lock nobody out when the clock is set back, and give nothing away', () => {
+  it('lock nobody out when the clock is set back, and give no credit', () => {
     const { limits, time } = limitsWith({ principalCostPerSecondMax: 1, principalCostBurstMax: 10 });
     const charge = (id: string) => waitOf(() => limits.charge(id, '192.0.2.1', 1), 'principal');
     for (let i = 0; i < 5; i++) assert.equal(charge('u1'), 0);
@@ -140,7 +140,7 @@ describe('limits of rate', () => {
     assert.equal(charge('u1'), 1);
   });
 
-  it('remember a bounded number of addresses, and not those that owe nothing', () => {
+  it('store a bounded number of addresses, and none that have a full bucket', () => {
     const { limits, time } = limitsWith({ addressCostPerSecondMax: 1, addressCostBurstMax: 100 });
     const stranger = (i: number) => `2001:db8:${(i >> 16).toString(16)}:${(i & 0xffff).toString(16)}::1`;
     for (let i = 0; i < rateKeysMax + 5000; i++) limits.chargeAddress(stranger(i), 2);
@@ -151,12 +151,12 @@ describe('limits of rate', () => {
     for (let i = 0; i < rateKeysMax; i++) limits.chargeAddress(stranger(2_000_000 + i), 2);
     assert.ok(limits.size <= rateKeysMax);
     time.ms += 3000;
-    // Each new address pays for a look at two old ones: the idle go as fast as others come.
+    // Each new address checks two old ones: idle ones are evicted as fast as others arrive.
     for (let i = 0; i < rateKeysMax / 2 + 10; i++) limits.chargeAddress(stranger(3_000_000 + i), 2);
     assert.ok(limits.size < rateKeysMax * 0.75, `${limits.size} are left`);
   });
 
-  it('keep what an address owes through a flood of others', () => {
+  it('retain the debt of an address during a flood of others', () => {
     const { limits } = limitsWith({ addressCostPerSecondMax: 0.001, addressCostBurstMax: 100 });
     limits.chargeAddress('192.0.2.1', 100);
     for (let i = 0; i < 3 * rateKeysMax; i++)

@@ -1,11 +1,12 @@
-// Refusals in the audit trail: one by one up to a number in a minute, then counted; those of a full warehouse are counted from the second on.
+// Refusals in the audit trail: single events up to a limit per minute, then counts; those of a full warehouse are counted from the
+// second on.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RefusalSampler } from '../../src/access/audit/refusal_sampling.ts';
 
 const minuteMs = 60_000;
 
-test('refusals of a full warehouse are one line and a count for each user and minute', () => {
+test('refusals of a full warehouse are one event and a count for each user and minute', () => {
   const counts = new RefusalSampler();
   const isLogged = (id: string, outcome: string, at: number) => counts.shouldLog({ id, name: id, outcome }, at);
   const of = (id: string) =>

@@ -1,4 +1,4 @@
-// A store with secrets, for tests: opened as a server opens it, given another key as the command does, and removed at the end.
+// A store with secrets for tests: opened as by a server, re-encrypted as by the command, and removed at the end.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -29,14 +29,14 @@ export async function withStore<T>(
     await store.close();
   }
 }
-/** As a server does it. */
+/** Opens it as a server does. */
 export const withSecrets = <T>(directory: string, place: Place, work: (secrets: Secrets, store: Store) => Promise<T>) =>
   withStore(directory, async (store) => work(await openSecrets({ store, dataDirectory: directory, ...place }), store));
 export const rotate = (directory: string, place: Place = {}, inject?: FaultInjector) =>
   withStore(directory, (store) => rotateSecrets({ store, dataDirectory: directory, ...place }), inject);
 export const rowsOf = (store: Store) => store.db.selectFrom('secrets').selectAll().orderBy('name').execute();
 
-/** A store with two secrets, and what is to be read from it ever after. */
+/** A store with two secrets, and the values that must always be read from it. */
 export async function prepared(place: Place = {}) {
   const directory = newDirectory();
   const derived = await withSecrets(directory, place, async (secrets) => {

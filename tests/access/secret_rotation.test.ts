@@ -1,5 +1,5 @@
-// Another key for the secrets of a store: a change of it that is broken off anywhere leaves a store that opens, and what the command
-// `secrets rotate` says and refuses.
+// Rotation of the key of a store's secrets: interrupted anywhere, it leaves a store that opens; and the output and refusals of the
+// command `secrets rotate`.
 import assert from 'node:assert/strict';
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -12,8 +12,8 @@ import { keyPath, newDirectory, newKey, prepared, rotate, rowsOf, withSecrets, w
 
 const main = join(import.meta.dirname, '../../src/main.ts');
 
-describe('another key', () => {
-  it('takes the place of the old one, which opens nothing any more', async () => {
+describe('a new key', () => {
+  it('replaces the old one, which opens nothing any more', async () => {
     const { directory, requireWhole } = await prepared();
     const before = readFileSync(keyPath(directory), 'utf8');
     const oldRows = await withStore(directory, rowsOf);
@@ -31,7 +31,7 @@ describe('another key', () => {
     assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'metadata.sqlite-sums', 'secret.key']);
   });
 
-  it('may be given by a file or the environment', async () => {
+  it('can be given by a file or the environment', async () => {
     const { directory, requireWhole } = await prepared();
     const newKeyFile = join(newDirectory(), 'key');
     writeFileSync(newKeyFile, newKey(), { mode: 0o600 });
@@ -52,7 +52,7 @@ describe('another key', () => {
     await requireWhole({ key: nextKey, nextKey: third });
   });
 
-  it('is given once, and somewhere', async () => {
+  it('must be given exactly once', async () => {
     const key = newKey();
     const { directory, requireWhole } = await prepared({ key });
     await assert.rejects(rotate(directory, { key }), /give the new one in TABULARIUM_SECRET_KEY_NEW or/);
@@ -63,7 +63,7 @@ describe('another key', () => {
     await requireWhole({ key });
   });
 
-  it('is not taken where a secret does not open', async () => {
+  it('is refused if a secret does not open', async () => {
     const { directory } = await prepared();
     await withStore(directory, (store) =>
       store.db.updateTable('secrets').set({ sealed: 'AAAA' }).where('name', '=', 'one').execute(),
@@ -75,10 +75,10 @@ describe('another key', () => {
   });
 });
 
-describe('a change of the key that is broken off', () => {
+describe('an interrupted rotation', () => {
   for (const step of rotationSteps)
     for (const given of [false, true])
-      it(`before ${step}${given ? ', to a key that is given,' : ''} leaves a store that opens, and goes on`, async () => {
+      it(`before ${step}${given ? ', to a key that is given,' : ''} leaves a store that opens, and can be completed`, async () => {
         const key = newKey();
         const nextKey = newKey();
         const place = given ? { key, nextKey } : {};
@@ -99,7 +99,7 @@ describe('a change of the key that is broken off', () => {
     for (let failAt = 1; ; failAt++) {
       let count = 0;
       const inject: FaultInjector = ({ sql }) => {
-        // Migration comes before, and is no part of it.
+        // The migration happens before, and is not part of the rotation.
         if (/"?secrets"?|vacuum|commit|begin/.test(sql) && ++count === failAt) throw new Error('broken off');
       };
       const done = await rotate(directory, {}, inject).then(
@@ -116,7 +116,7 @@ describe('a change of the key that is broken off', () => {
     assert.ok(broken >= 7, `${broken} statements`);
   });
 
-  it('leaves no key behind that is not used', async () => {
+  it('leaves no unused key behind', async () => {
     const { directory, requireWhole } = await prepared();
     const beforeStep = (at: string) => {
       if (at === 'rows') throw new Error('broken off');
@@ -135,7 +135,7 @@ describe('the command secrets rotate', () => {
       env: { PATH: process.env.PATH ?? '', ...env },
     });
 
-  it('gives another key, and says where it is', async () => {
+  it('installs another key, and prints where it is', async () => {
     const { directory, requireWhole } = await prepared();
     const { status, stdout, stderr } = run({}, '--data-dir', directory);
     assert.equal(status, 0, stderr);
@@ -146,7 +146,7 @@ describe('the command secrets rotate', () => {
     await requireWhole();
   });
 
-  it('takes keys from the environment, and shows none', async () => {
+  it('takes keys from the environment, and prints none', async () => {
     const [key, nextKey] = [newKey(), newKey()];
     const { directory, requireWhole } = await prepared({ key });
     const env = { TABULARIUM_SECRET_KEY: key, TABULARIUM_SECRET_KEY_NEW: nextKey, TABULARIUM_DATA_DIR: directory };
@@ -158,7 +158,7 @@ describe('the command secrets rotate', () => {
     await requireWhole({ key: nextKey });
   });
 
-  it('says what is wrong without a stack', async () => {
+  it('reports errors without a stack', async () => {
     const empty = newDirectory();
     const nothing = run({}, '--data-dir', empty);
     assert.deepEqual([nothing.status, nothing.stdout], [2, '']);
@@ -183,7 +183,7 @@ describe('the command secrets rotate', () => {
     await requireWhole();
   });
 
-  it('alone has its flag; no key is a flag or in a file', async () => {
+  it('has a flag of its own; no flag and no configuration file contains a key', async () => {
     const { directory } = await prepared();
     const serve = spawnSync(process.execPath, [main, '--new-key-file', 'x'], { encoding: 'utf8' });
     assert.equal(serve.status, 2);

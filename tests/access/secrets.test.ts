@@ -1,4 +1,4 @@
-// Secrets at rest: what the store holds opens with its key only, and where that key may be. Changing it is secret_rotation.test.ts.
+// Secrets at rest: they open with their key only; and where that key can be stored. See secret_rotation.test.ts for changing it.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import type { Observation } from '../../src/observe/observations.ts';
 import { keyPath, newDirectory, newKey, prepared, rowsOf, withSecrets, withStore } from './sealed_store.ts';
 
 describe('secrets', () => {
-  it('are read again, replaced and removed', async () => {
+  it('are read, replaced and removed', async () => {
     await withSecrets(newDirectory(), {}, async (secrets) => {
       assert.equal(await secrets.get('one'), undefined);
       for (const text of ['', 'sécret 🔑', 'x'.repeat(100_000)]) {
@@ -22,7 +22,7 @@ describe('secrets', () => {
     });
   });
 
-  it('are part of the transaction that they are put in', async () => {
+  it('are part of the enclosing transaction', async () => {
     await withSecrets(newDirectory(), {}, async (secrets, store) => {
       await secrets.put('kept', 'before');
       const failing = store.transaction(async (tx) => {
@@ -37,7 +37,7 @@ describe('secrets', () => {
     });
   });
 
-  it('are made once, however many ask', async () => {
+  it('are created once, however many callers need one', async () => {
     await withSecrets(newDirectory(), {}, async (secrets) => {
       let made = 0;
       const asked = Array.from({ length: 10 }, () => secrets.getOrCreate('one', () => `made ${++made}`));
@@ -45,7 +45,7 @@ describe('secrets', () => {
     });
   });
 
-  it('are in no file as they are, and never sealed twice alike', async () => {
+  it('are in no file in plain text, and are never sealed twice to the same text', async () => {
     const directory = newDirectory();
     const text = 'PLANTED-c2VjcmV0';
     await withSecrets(directory, {}, async (secrets, store) => {
@@ -60,7 +60,7 @@ describe('secrets', () => {
     });
   });
 
-  it('do not open where a bit was changed, or under another name', async () => {
+  it('do not open after a bit was changed, or under another name', async () => {
     await withSecrets(newDirectory(), {}, async (secrets, store) => {
       await secrets.put('one', 'text');
       await secrets.put('two', 'other');
@@ -84,7 +84,7 @@ describe('secrets', () => {
     });
   });
 
-  it('give keys that are the same for a purpose, and differ between purposes and stores', async () => {
+  it('derive keys that are the same for a purpose, and differ between purposes and stores', async () => {
     const directory = newDirectory();
     const derive = (at: string) =>
       withSecrets(at, {}, async (secrets) => ['audit', 'pages'].map((one) => secrets.derive(one).toString('hex')));
@@ -102,7 +102,7 @@ describe('the key', () => {
     return true;
   };
 
-  it('is made in the data directory, for its owner alone', async () => {
+  it('is created in the data directory, accessible to its owner only', async () => {
     const { directory, requireWhole } = await prepared();
     assert.equal(statSync(keyPath(directory)).mode & 0o777, 0o600);
     assert.equal(Buffer.from(readFileSync(keyPath(directory), 'utf8').trim(), 'base64').length, 32);
@@ -113,7 +113,7 @@ describe('the key', () => {
     await requireWhole();
   });
 
-  it('may be the same file in base64, base64url and hexadecimal', async () => {
+  it('can be in a file in base64, base64url or hexadecimal', async () => {
     const { directory, requireWhole } = await prepared();
     const bytes = Buffer.from(readFileSync(keyPath(directory), 'utf8'), 'base64');
     for (const text of [bytes.toString('hex'), bytes.toString('base64url'), ` ${bytes.toString('base64')}\r\n`]) {
@@ -122,7 +122,7 @@ describe('the key', () => {
     }
   });
 
-  it('may be elsewhere, or in the environment', async () => {
+  it('can be elsewhere, or in the environment', async () => {
     const text = newKey();
     const keyFile = join(newDirectory(), 'key');
     writeFileSync(keyFile, text, { mode: 0o600 });
@@ -132,7 +132,7 @@ describe('the key', () => {
     assert.equal(existsSync(keyPath(directory)), false);
   });
 
-  it('that others can read is told', async () => {
+  it('is reported if other users can read it', async () => {
     const { directory } = await prepared();
     const told = async () => {
       const seen: Observation[] = [];
@@ -155,7 +155,7 @@ describe('the key', () => {
     'two lines': `${newKey()}\n${newKey()}`,
     'too much': newKey().repeat(1000),
   }))
-    it(`that is ${what} is refused, and not told`, async () => {
+    it(`that is ${what} is refused, and not shown`, async () => {
       const directory = newDirectory();
       const keyFile = join(directory, 'key');
       writeFileSync(keyFile, text);
@@ -169,7 +169,7 @@ describe('the key', () => {
         );
     });
 
-  it('that is another one is refused, and nothing is changed', async () => {
+  it('that differs is refused, and nothing is changed', async () => {
     const { directory, requireWhole } = await prepared();
     const keyFile = join(newDirectory(), 'key');
     writeFileSync(keyFile, newKey());
@@ -179,7 +179,7 @@ describe('the key', () => {
     await requireWhole();
   });
 
-  it('that is gone is not made anew', async () => {
+  it('that is missing is not created again', async () => {
     const { directory } = await prepared();
     rmSync(keyPath(directory));
     await assert.rejects(
@@ -189,7 +189,7 @@ describe('the key', () => {
     assert.equal(existsSync(keyPath(directory)), false);
   });
 
-  it('in a file that is named and not there is not made', async () => {
+  it('is not created in a configured file that does not exist', async () => {
     const directory = newDirectory();
     const keyFile = join(directory, 'nowhere');
     await assert.rejects(

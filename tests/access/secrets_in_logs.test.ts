@@ -1,5 +1,5 @@
-// Secrets are planted in every place that takes text, and are then looked for: in all that the server writes at its most talkative, in
-// its metrics, its audit trail and its files. Credentials may be nowhere; literals of statements in the history alone.
+// Secrets are sent in every place that takes text, and then searched for in the log at its most verbose level, the metrics, the
+// audit trail and all files. Credentials may be nowhere; literals of statements only in the history.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -13,11 +13,11 @@ import { makeKey, TokenIssuer } from './token_issuer.ts';
 let server: ServerProcess;
 let issuer: TokenIssuer;
 let said = '';
-/** What was planted → where. */
+/** Each planted secret and where it was sent. */
 const credentials = new Map<string, string>();
 const literals = new Map<string, string>();
 
-/** Unlike anything else, and a word in SQL, JSON, headers and URLs. */
+/** Unique, and a valid word in SQL, JSON, headers and URLs. */
 function plant(where: string, among: Map<string, string> = literals): string {
   const text = `planted${randomBytes(16).toString('hex')}`;
   among.set(text, where);
@@ -53,7 +53,7 @@ const as = (authorization: string | undefined, path = '/api/v2/catalogs', more: 
   server.request('GET', path, { headers: { authorization, ...more } });
 const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
 
-/** The text as sent, and in base64, as it is in the header. */
+/** The text as sent, and in base64, as in the header. */
 function basicCredential(user: string, where: string, password = credential(where)): string {
   const header = basic(user, password);
   credentials.set(header.slice('Basic '.length), `${where}, in base64`);
@@ -136,7 +136,7 @@ test('identity providers', async () => {
   refused(await server.patch('/api/v2/identity_providers/idp', { clientSecret: [credential('of a wrong type')] }), 400);
 });
 
-test('headers, and what is no request', async () => {
+test('headers, and malformed requests', async () => {
   const headers = ['cookie', 'x-api-key', 'proxy-authorization', 'x-forwarded-for', 'user-agent'];
   for (const header of headers) await as(`Bearer ${server.token}`, undefined, { [header]: credential(header) });
   await raw(`GET /api/v2/catalogs HTTP/1.1\r\nAuthorization: Bearer ${credential('no host')}\r\n\r\n`);
@@ -179,7 +179,7 @@ test('statements', async () => {
 test('an engine that dies', async () => {
   const sql = `SELECT sum(a.range * b.range), '${plant('killed')}' FROM range(10000000) a, range(10000000) b`;
   const running = server.query('db', sql, { waitSeconds: 60 });
-  // It is run again once.
+  // It is retried once.
   const killed = new Set<number>();
   while (killed.size < 2) {
     await statementRuns(server);
@@ -192,7 +192,7 @@ test('an engine that dies', async () => {
   refused(await running, 503);
 });
 
-/** All of the trail, page by page. */
+/** The whole trail, page by page. */
 async function auditText(): Promise<string> {
   let text = '';
   for (let pageToken: string | undefined; ; ) {
@@ -214,13 +214,13 @@ function assertNone(text: string, what: string, ...planted: Map<string, string>[
     }
 }
 
-/** Rows and results are users' data, the history (in the metadata) has the text of statements; the root token's file is its place. */
+/** Rows and results are users' data, the history (in the metadata) contains texts of statements, and the root token has its file. */
 const mayHaveLiterals = /^metadata\.sqlite|\.duckdb|^results\//;
 
-test('none of them is in the log, the metrics, the audit trail or a file', async () => {
+test('no secret is in the log, the metrics, the audit trail or a file', async () => {
   const { text: metrics } = await server.send('GET', '/metrics');
   assertNone(metrics, '/metrics', credentials, literals);
-  // The trail says on what something was done: a name in a path is no secret to it.
+  // The trail contains the targets of actions: a name in a path is not secret there.
   for (const [text, where] of literals) if (where === 'name in a path') literals.delete(text);
   const trail = await auditText();
   assert.match(trail, /users/);

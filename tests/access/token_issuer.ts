@@ -1,4 +1,4 @@
-// An issuer of tokens for tests: a real HTTP server with a discovery document and keys that can be changed, taken away and counted.
+// An issuer of tokens for tests: a real HTTP server with a discovery document and keys, which can be changed, removed and counted.
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
@@ -19,10 +19,10 @@ type Answer = (response: ServerResponse) => void;
 
 export class TokenIssuer {
   keys: JWK[] = [];
-  /** Requests for the keys, and for the discovery document. */
+  /** The number of requests for the keys and for the discovery document. */
   keyRequests = 0;
   discoveryRequests = 0;
-  /** In place of the usual answer. */
+  /** Replaces the usual response. */
   answerKeys: Answer | undefined;
   discovery: Record<string, unknown> = {};
   readonly #server = createServer((request, response) => {
@@ -59,7 +59,7 @@ export class TokenIssuer {
     await closed;
   }
 
-  /** A token that is good unless the claims say otherwise; `undefined` leaves one out. `nowMs`: when it is issued. */
+  /** A token that is valid unless the claims say otherwise; `undefined` omits one. `nowMs`: its time of issue. */
   async token(key: IssuerKey, claims: JWTPayload = {}, header: Record<string, unknown> = {}, nowMs = Date.now()) {
     const now = Math.floor(nowMs / 1000);
     const all = { iss: this.url, aud: 'tabularium', sub: 'subject-1', iat: now, exp: now + 600, ...claims };

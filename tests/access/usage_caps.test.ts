@@ -1,4 +1,4 @@
-// The caps of one principal: the counting on its own, then each cap through REST on servers with small settings.
+// The quotas of one principal: the counters alone, then each quota through REST on servers with small limits.
 import assert from 'node:assert/strict';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,14 +22,14 @@ function capsWith(settings: Partial<QuotaSettings>, more: { stored?: Map<string,
     settings: { ...none, ...settings },
     storedResults: async () => new Map(more.stored),
     spilledBytes: async (warehouse) => spill.get(warehouse) ?? 0,
-    // The tests look by themselves.
+    // The tests check by themselves.
     spillCheckMs: 3_600_000,
   });
   return { caps, spill };
 }
 
-describe('the cap on statements', () => {
-  it('refuses who waits for an answer, and is free again when one ends', () => {
+describe('the limit on statements', () => {
+  it('refuses a caller who waits for the response, and is free again when a statement ends', () => {
     const { caps } = capsWith({ principalQueriesMax: 2 });
     const [end] = [caps.startQuery('u1'), caps.startQuery('u1')];
     assert.throws(() => caps.startQuery('u1'), { code: 'TOO_MANY_QUERIES', result: { principalQueriesMax: 2 } });
@@ -40,7 +40,7 @@ describe('the cap on statements', () => {
     assert.throws(() => caps.startQuery('u1'), { code: 'TOO_MANY_QUERIES' }, 'an end counts once');
   });
 
-  it('lets tasks wait for their turn, in the order in which they came', async () => {
+  it('lets tasks wait, in the order in which they arrived', async () => {
     const { caps } = capsWith({ principalQueriesMax: 1 });
     const end = caps.startQuery('u1');
     const order: number[] = [];
@@ -57,14 +57,14 @@ describe('the cap on statements', () => {
     caps.startQuery('u1')();
   });
 
-  it('forgets who went away while it waited', async () => {
+  it('drops callers that left while they waited', async () => {
     const { caps } = capsWith({ principalQueriesMax: 1 });
     const end = caps.startQuery('u1');
     const gone = new AbortController();
     const waiting = caps.waitForQuerySlot('u1', gone.signal);
     const next = caps.waitForQuerySlot('u1', goesOn());
     gone.abort();
-    // In the same moment: the turn must not be lost with who went.
+    // At the same moment: the slot must not be lost with the caller that left.
     end();
     await assert.rejects(waiting, { code: 'STATEMENT_CANCELLED' });
     (await next)();
@@ -77,8 +77,8 @@ describe('the cap on statements', () => {
   });
 });
 
-describe('the cap on stored results', () => {
-  it('counts what was there before, what is stored and what is removed', async () => {
+describe('the limit on stored results', () => {
+  it('counts results of an earlier process, stored ones and removed ones', async () => {
     const { caps } = capsWith({ principalResultBytesMax: 100 }, { stored: new Map([['old', 60]]) });
     await caps.recordResult('u1', 't1', 30, false);
     await assert.rejects(caps.recordResult('u1', 't2', 20, false), {
@@ -94,7 +94,7 @@ describe('the cap on stored results', () => {
     await assert.rejects(caps.requireResultQuota('u1'), { code: 'RESULT_QUOTA_EXCEEDED' });
   });
 
-  it('is not passed by two results at the same moment', async () => {
+  it('is not exceeded by two results at the same moment', async () => {
     const { caps } = capsWith({ principalResultBytesMax: 100 });
     const all = await Promise.allSettled(
       Array.from({ length: 10 }, (_, i) => caps.recordResult('u1', `t${i}`, 30, false)),
@@ -103,7 +103,7 @@ describe('the cap on stored results', () => {
   });
 });
 
-describe('the cap on spill', () => {
+describe('the limit on spill', () => {
   function watched() {
     const { caps, spill } = capsWith({ principalSpillBytesMax: 100 });
     const stopped: string[] = [];
@@ -129,7 +129,7 @@ describe('the cap on spill', () => {
     for (const end of ends) end();
   });
 
-  it('counts what grows while it is alone, and no one else’s', async () => {
+  it('counts what grows while the principal is alone, and nothing of others', async () => {
     const { run, look } = watched();
     const end = run('u1', 'a');
     await look(0);
@@ -144,7 +144,7 @@ describe('the cap on spill', () => {
     end();
   });
 
-  it('takes no growth of one for that of the next', async () => {
+  it('does not attribute the growth of one principal to the next', async () => {
     const { run, look } = watched();
     const end = run('u1', 'a');
     await look(10);
@@ -158,7 +158,7 @@ describe('the cap on spill', () => {
 const slow = 'SELECT count(*) FROM range(20000000) a, range(100000) b WHERE (a.range * b.range) % 7 = 3';
 const wide = (rows: number) => `SELECT repeat('x', 1000) || range AS text FROM range(${rows})`;
 
-describe('caps through REST', () => {
+describe('limits through REST', () => {
   let server: TestServer;
   before(async () => {
     server = await start({
@@ -179,7 +179,7 @@ describe('caps through REST', () => {
     (await server.get(accepted.at<string>('uri'))).is(200).at('state');
   const until = (what: () => Promise<boolean>) => eventually(String(what), what, 60_000);
 
-  it('statements: a call is refused, a task waits, and both go on when there is room', async () => {
+  it('statements: a call is refused, a task waits, and both continue when there is room', async () => {
     const first = (await submit(slow)).is(202);
     const second = (await submit(slow)).is(202);
     await until(async () => (await state(first)) === 'running' && (await state(second)) === 'running');
@@ -195,7 +195,7 @@ describe('caps through REST', () => {
     await remove(third);
   });
 
-  it('tasks: no more than may be unfinished, however they come', async () => {
+  it('tasks: no more than the limit may be unfinished, however they are submitted', async () => {
     const tasks = await Promise.all(Array.from({ length: 8 }, () => submit(slow)));
     const accepted = tasks.filter(({ status }) => status === 202);
     assert.equal(accepted.length, 3);
@@ -207,7 +207,7 @@ describe('caps through REST', () => {
     await remove(after);
   });
 
-  it('tasks: a call that would become one too many ends, and its statement with it', async () => {
+  it('tasks: a call that would become one too many ends with its statement', async () => {
     const small = await start({ principalTasksMax: 1 });
     try {
       (await small.post('/api/v2/databases', { name: 'd' })).is(201);
@@ -221,7 +221,7 @@ describe('caps through REST', () => {
     }
   });
 
-  it('results: what does not fit is not stored, in a call as in a task; deleting tasks makes room', async () => {
+  it('results: a result that does not fit is not stored, of a call as of a task; deleting tasks frees space', async () => {
     const files = async () => (await readdir(join(server.dataDirectory, 'results'))).length;
     const first = (await submit(wide(2000))).is(202);
     (await server.ended(first)).is(200, '0', { state: 'succeeded' });
@@ -236,7 +236,7 @@ describe('caps through REST', () => {
     (await query(wide(2000))).is(200);
   });
 
-  it('results: what a former process stored counts', async () => {
+  it('results: those of an earlier process count', async () => {
     const dataDir = `${server.dataDirectory}-again`;
     const settings = { dataDir, principalResultBytesMax: 1_500_000, pageBytesMax: 64 * 1024 };
     const before = await start(settings);
@@ -255,7 +255,7 @@ describe('caps through REST', () => {
     }
   });
 
-  it('spill: a statement that takes more than one principal may is stopped; others go on', async () => {
+  it('spill: a statement over the limit of its principal is stopped; others continue', async () => {
     const small = await start({
       principalSpillBytesMax: 64 * 1024 * 1024,
       warehouseMemoryBytes: 256 * 1024 * 1024,

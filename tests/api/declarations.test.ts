@@ -1,4 +1,4 @@
-// The declarations load where the console and the client use them: in a browser.
+// The declarations load in a browser, where the console and the client use them.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { globSync } from 'node:fs';

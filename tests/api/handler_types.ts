@@ -1,4 +1,4 @@
-// What must compile, and what must not: handlers of a declared category. Checked by the compiler alone; nothing here runs.
+// Handlers of a declared category that must compile, and some that must not. Checked by the compiler only; nothing here runs.
 import { action, category, create, get, list, remove, update } from '../../src/api/declare.ts';
 import { noFields } from '../../src/api/fields.ts';
 import type { Handlers } from '../../src/api/handlers.ts';

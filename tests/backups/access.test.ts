@@ -1,5 +1,5 @@
-// Who may back up and restore what, and where: directories and hosts of the settings only; what lies in a directory of the server is for
-// who may read the thing itself; keys of object stores are shown nowhere and forgotten with their task.
+// Who may back up and restore what, and where: only to configured directories and hosts; a backup in a directory requires the
+// privilege to read the original; credentials of object stores are never shown and are deleted with their task.
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { type ObjectStoreServer, startObjectStore } from '../outbound/object_sto
 import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
 import { type BackedUp, backedUp, restore, startBackingUp } from './backing_up.ts';
 
-/** How long after a task's end its keys are gone at the latest. */
+/** The maximum time after the end of a task until its credentials are deleted. */
 const forgottenMs = 500;
 
 describe('backups', () => {
@@ -41,7 +41,7 @@ describe('backups', () => {
   const ended = (accepted: Reply) => server.ended(accepted);
   const use = ['use', '/warehouses/default'] as const;
 
-  it('go to no directory where none is set, and the answer says how one is', async () => {
+  it('go to no directory if none is configured, and the message says how to configure one', async () => {
     const bare = await start({ exportHosts: '' });
     try {
       const refused = await bare.post('/api/v2/catalogs/default/backup', { to: inDirectory('x') });
@@ -55,7 +55,7 @@ describe('backups', () => {
     }
   });
 
-  it('go to no other place than those that are set, and what is there is not told', async () => {
+  it('go only to configured targets, and a refusal does not reveal what exists elsewhere', async () => {
     const outside = await mkdtemp(join(tmpdir(), 'tabularium-outside-'));
     try {
       await symlink(outside, join(backing.directory, 'link'));
@@ -105,7 +105,7 @@ describe('backups', () => {
     }
   });
 
-  it('are one place each, said as everywhere', async () => {
+  it('have a single target, given as everywhere in the API', async () => {
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
     const whole = { s3: { endpoint, bucket, accessKeyId, secretAccessKey } };
     const wrong: [object, string][] = [
@@ -124,7 +124,7 @@ describe('backups', () => {
     (await server.post('/api/v2/catalogs/own/backup', { to: mixed })).is(400, 'UNKNOWN_FIELD');
   });
 
-  it('are for who may read all of it, when they are asked for and when they are made', async () => {
+  it('require the privilege to read the whole object, when they are requested and when they run', async () => {
     const reader = await newPerson(server, 'reader', [['read', '/catalogs/own/databases/d'], use]);
     const to = inDirectory('readers');
     (await reader.post('/api/v2/catalogs/own/backup', { to })).is(403, 'FORBIDDEN');
@@ -149,7 +149,7 @@ describe('backups', () => {
     return grants.find((one) => one.on === on)?.grantId as string;
   }
 
-  it('in a directory come back for who may read what they are of, and nobody else', async () => {
+  it('in a directory are restored by principals that may read the original object, and nobody else', async () => {
     const from = inDirectory('secrets');
     await backedUp(server, '/api/v2/catalogs/secret', from);
     const maker = await newPerson(server, 'maker', [['create', '/catalogs/own'], ['read', '/catalogs/own'], use]);
@@ -174,7 +174,7 @@ describe('backups', () => {
     await attempt(maker, 'later');
   });
 
-  it('show no keys, and forget them', async () => {
+  it('show no credentials, and delete them', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-keys-'));
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
     const place = { s3: { endpoint, bucket, prefix: 'keys', accessKeyId, secretAccessKey } } as const;
@@ -201,7 +201,7 @@ describe('backups', () => {
     await rm(dataDir, { recursive: true });
   });
 
-  it('and restores are made once for one key', async () => {
+  it('and restores run once for one idempotency key', async () => {
     const to = inDirectory('keyed');
     const send = async (path: string, body: object) =>
       (await server.request('POST', path, { body, headers: { 'x-service-idempotency-key': path } }))

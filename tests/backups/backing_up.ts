@@ -1,4 +1,5 @@
-// What the tests of backups share: a server with a directory for backups, and a backup or a restore asked for and waited for.
+// Shared by the tests of backups: a server with a directory for backups, and functions that request a backup or a restore and wait
+// for it.
 import assert from 'node:assert/strict';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +9,7 @@ import { type Reply, start, type TestServer, uri } from '../server.ts';
 
 export interface BackedUp {
   readonly server: TestServer;
-  /** That the server may write backups to. */
+  /** A directory to which the server may write backups. */
   readonly directory: string;
   close(): Promise<void>;
 }
@@ -40,7 +41,7 @@ export async function filesIn(directory: string): Promise<string[]> {
   return files.map(({ parentPath, name }) => relative(directory, join(parentPath, name))).sort();
 }
 
-/** The record of its task, which has ended. */
+/** The record of the ended task. */
 export async function backUp(server: TestServer, path: string, to: Place): Promise<Reply> {
   return server.ended(await server.post(`${path}/backup`, { to }));
 }

@@ -1,5 +1,5 @@
-// Backups to a directory and to a real S3-compatible server, while the catalog is written and changed: what comes back is what there was
-// at one instant; what did not change is not sent again; what fails or is cancelled leaves nothing.
+// Backups to a directory and to a real S3-compatible server while the catalog is written and changed: the restored data is of one
+// instant, unchanged data is not sent again, and failed or cancelled backups leave nothing.
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -74,7 +74,7 @@ const kinds: [string, (name: string) => Place, (name: string) => Promise<string[
 
 describe('a backup', () => {
   for (const [i, [what, placeOf, filesOf]] of kinds.entries()) {
-    it(`to ${what} sends what changed and names again what did not`, async () => {
+    it(`to ${what} sends changed data and refers to unchanged files`, async () => {
       const catalog = `changing ${i}`;
       const to = placeOf(`changing-${i}`);
       await makeCatalog(catalog, ['a', 'b', 'empty']);
@@ -110,12 +110,13 @@ describe('a backup', () => {
     });
   }
 
-  it('is of one instant, while tables are written that must agree', async () => {
+  it('is of one instant, while related tables are written', async () => {
     await makeCatalog('busy', ['first', 'large', 'second']);
     await run('busy', 'INSERT INTO d.large SELECT range, hash(range) >> 1 FROM range(1000000)');
     const workers = 3;
     let isOver = false;
-    // Each row is in `first` before it is in `second`: at any instant `first` is ahead by as many rows as there are writers, or less.
+    // Each row is in `first` before it is in `second`: at any instant `first` is ahead by at most as many rows as there are
+    // writers.
     const writing = Array.from({ length: workers }, async (_, worker) => {
       let written = 0;
       for (; !isOver; written++)
@@ -126,7 +127,7 @@ describe('a backup', () => {
     const to = inDirectory('busy');
     const backups: string[] = [];
     for (let i = 0; i < 4; i++) {
-      // A change of definitions meanwhile has the backup look again.
+      // Definitions that change meanwhile make the backup read them again.
       const changed = server.put(uri`/catalogs/busy/databases/d/tables/${`made${i}`}`, { columns: numbers });
       backups.push((await backedUp(server, '/api/v2/catalogs/busy', to)).backupId);
       (await changed).is(201);
@@ -166,7 +167,7 @@ describe('a backup', () => {
     assert.ok(count === 2_000_000 || count === 2_000_001, String(count));
   });
 
-  it('has tables as they were, though they are dropped, changed and emptied before it comes to them', async () => {
+  it('contains the tables of its instant, even if they are dropped, changed or truncated before they are copied', async () => {
     await makeCatalog('under', ['a', 'dropped', 'emptied', 'rewritten', 'written']);
     await run('under', 'INSERT INTO d.a SELECT range, hash(range) >> 1 FROM range(4000000)');
     const rest = ['dropped', 'emptied', 'rewritten', 'written'];
@@ -198,7 +199,7 @@ describe('a backup', () => {
       );
   });
 
-  it('that is cancelled leaves nothing, and its staging is gone', async () => {
+  it('that is cancelled leaves nothing, not even staged files', async () => {
     await makeCatalog('cancelled', ['a']);
     await run('cancelled', 'INSERT INTO d.a SELECT range, hash(range) >> 1 FROM range(9000000)');
     for (const [i, [, placeOf, filesOf]] of kinds.entries()) {
@@ -212,7 +213,7 @@ describe('a backup', () => {
     assert.deepEqual(await readdir(join(server.dataDirectory, 'spool', 'backups')), []);
   });
 
-  it('of a database has that alone, and comes back beside it or in another catalog', async () => {
+  it('of a database contains that alone, and is restored beside it or in another catalog', async () => {
     await makeCatalog('two', ['a'], 'one');
     await makeCatalog('two', ['a'], 'other');
     await run('two', 'INSERT INTO one.a VALUES (1, 1)');
@@ -223,7 +224,7 @@ describe('a backup', () => {
     await makeCatalog('three', []);
     const whole = await backedUp(server, '/api/v2/catalogs/two', to);
     assert.deepEqual([whole.since, whole.tables], [null, 2]);
-    // The newest backup of a database, though that of the catalog is newer.
+    // The newest backup of a database, although that of the catalog is newer.
     await restored(server, '/api/v2/catalogs/two/databases', { name: 'again', from: to });
     assert.deepEqual(await rowsIn(server, 'two', 'SELECT id FROM again.a'), [[1]]);
     await restored(server, '/api/v2/catalogs/three/databases', { name: 'other', from: to, database: 'other' });
@@ -241,7 +242,7 @@ describe('a backup', () => {
       (await server.get(path)).is(404, 'OBJECT_NOT_FOUND');
   });
 
-  it('leaves its lines in the trail, and so does a restore', async () => {
+  it('writes audit events, and so does a restore', async () => {
     await makeCatalog('told', ['a']);
     const to = inDirectory('told');
     const { backupId } = await backedUp(server, '/api/v2/catalogs/told', to);
@@ -257,7 +258,7 @@ describe('a backup', () => {
 });
 
 describe('a restore', () => {
-  it('shows nothing before it is whole, and keeps the name', async () => {
+  it('is not visible before it is complete, and reserves the name', async () => {
     await makeCatalog('large', ['a']);
     await run('large', 'INSERT INTO d.a SELECT range, range FROM range(3000000)');
     const to = inDirectory('large');
@@ -299,7 +300,7 @@ describe('a restore', () => {
     assert.deepEqual(await readdir(join(server.dataDirectory, 'spool', 'backups')), []);
   });
 
-  it('of what is not there says so at once, or in its task', async () => {
+  it('of a missing backup is refused at once, or by its task', async () => {
     const from = inDirectory('nothing here');
     (await server.post('/api/v2/catalogs/restore', { name: 'x', from })).is(400, 'INVALID_PARAMETER');
     await restoreFails({ name: 'x', from: inStore('nothing-here') }, 'OBJECT_NOT_FOUND');

@@ -1,5 +1,5 @@
-// Backups that are not as they were written: `backup verify` says what is wrong and ends with 1, a restore says so and makes nothing;
-// and what is left over is swept, but nothing that a backup may still need.
+// Damaged backups: `backup verify` reports the fault and exits with 1, a restore reports it and creates nothing; leftovers are
+// removed, but nothing that a backup may still need.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,7 +13,7 @@ import { type BackedUp, backedUp, filesIn, restore, startBackingUp } from './bac
 
 const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** The program as it ends: its code and what it says. */
+/** The exit code and the output of the program. */
 function verify(where: string, flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
   const args = [program, 'backup', 'verify', where, ...flags];
   const child = spawn(process.execPath, args, { env: { ...process.env, ...env } });
@@ -43,11 +43,11 @@ interface Manifest {
 
 const view = { id: '01a1fe1d-432e-71f3-902e-8ed9f83632ae', sql: 'SELECT 1' };
 
-describe('a backup that is not as it was written', () => {
+describe('a damaged backup', () => {
   let backing: BackedUp;
   let server: TestServer;
   let s3: ObjectStoreServer;
-  /** A whole one; each test breaks a copy. */
+  /** An intact backup; each test damages a copy. */
   let whole: string;
   let backupId: string;
   let copies = 0;
@@ -79,7 +79,7 @@ describe('a backup that is not as it was written', () => {
   const manifestOf = (path: string) => join(path, 'backups', backupId, 'manifest.json');
   const readManifest = async (path: string) => JSON.parse(await readFile(manifestOf(path), 'utf8')) as Manifest;
 
-  /** Changed by somebody who knows how a manifest is written. */
+  /** Modified by an attacker who knows the format of a manifest. */
   async function forge(path: string, change: (manifest: Manifest['manifest']) => void): Promise<void> {
     const { manifest } = await readManifest(path);
     change(manifest);
@@ -100,7 +100,7 @@ describe('a backup that is not as it was written', () => {
   const fileOf = async (path: string, table: number) =>
     join(path, (await readManifest(path)).manifest.databases[0]?.tables[table]?.parts[0]?.path as string);
 
-  it('is told from one that is', async () => {
+  it('is distinguished from an intact one', async () => {
     const { code, text } = await verify(whole);
     assert.match(
       text,
@@ -156,7 +156,7 @@ describe('a backup that is not as it was written', () => {
     ],
   ];
   for (const [what, spoil, said, refusal] of breaks)
-    it(`because ${what} is found`, async () => {
+    it(`because ${what} is detected`, async () => {
       const path = await copy();
       await spoil(path);
       const { code, text } = await verify(path);
@@ -183,13 +183,13 @@ describe('a backup that is not as it was written', () => {
     ],
   ];
   for (const [what, change, why] of forgeries)
-    it(`but was forged to have ${what} is refused`, async () => {
+    it(`that was forged to have ${what} is refused`, async () => {
       const path = await copy();
       await forge(path, change);
       await isRefused(path, why);
     });
 
-  it('is nothing to build on: the next backup is a whole one', async () => {
+  it('is no base: the next backup is a full one', async () => {
     const path = await copy();
     await truncate(manifestOf(path), 1000);
     const next = await backedUp(server, '/api/v2/catalogs/source', { path });
@@ -198,7 +198,7 @@ describe('a backup that is not as it was written', () => {
     assert.equal(code, 0);
   });
 
-  it('in an object store is found too', async () => {
+  it('in an object store is detected too', async () => {
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
     const to = { s3: { endpoint, bucket, prefix: 'of/a day', accessKeyId, secretAccessKey } } as const;
     await backedUp(server, '/api/v2/catalogs/source', to);
@@ -213,7 +213,7 @@ describe('a backup that is not as it was written', () => {
     assert.deepEqual([unsigned.code, /not set/.test(unsigned.text)], [2, true]);
   });
 
-  it('is swept of what no backup names, once all of its folder is a day old', async () => {
+  it('is cleaned of files that no backup refers to, once its whole folder is a day old', async () => {
     const path = await copy();
     const old = new Date(Date.now() - 2 * 86_400_000);
     const folder = (id: string) => join(path, 'backups', id);
@@ -233,13 +233,13 @@ describe('a backup that is not as it was written', () => {
     await assert.rejects(stat(folder(brokenOff)));
     assert.equal((await filesIn(folder(underWay))).length, 2);
     assert.equal((await verify(path)).code, 0);
-    // What is named only by a manifest that is gone goes with it; what another names stays.
+    // Files named only by a deleted manifest are removed with it; those that another manifest names stay.
     const next = await backedUp(server, '/api/v2/catalogs/source', { path });
     assert.equal(next.filesSent, 0);
     await rm(manifestOf(path));
     assert.match((await verify(path, ['--sweep'])).text, /Deleted 0 files \(0 bytes\)\.\n$/);
     assert.equal((await verify(path)).code, 0);
-    // Of a manifest that cannot be read nobody knows what it names.
+    // Which files an unreadable manifest names is unknown.
     await truncate(join(folder(next.backupId), 'manifest.json'), 100);
     const blind = await verify(path, ['--sweep']);
     assert.match(blind.text, /Nothing was deleted/);
@@ -247,7 +247,7 @@ describe('a backup that is not as it was written', () => {
     assert.equal((await filesIn(path)).length, 5);
   });
 
-  it('is not looked at where the words are wrong', async () => {
+  it('is not read if the command line is invalid', async () => {
     assert.match((await verify('--sweep')).text, /backup verify requires a place/);
     const missing = await verify(join(backing.directory, 'nowhere'));
     assert.deepEqual([missing.code, /the directory .* does not exist/.test(missing.text)], [2, true]);

@@ -1,5 +1,5 @@
-// What counts as a change since the last backup: anything that a reader could see, however alike the engine's hashes are; and what does
-// not, is not sent.
+// What counts as a change since the last backup: anything that a reader could see, even if the engine's hashes are equal; anything
+// else is not sent.
 import assert from 'node:assert/strict';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { type TestServer, uri } from '../server.ts';
 import { type BackedUp, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
 
-/** A column, the value before and after, as SQL; by what a hash of the engine takes for the same. */
+/** A column, the value before and after, as SQL; chosen so that the engine's hashes are equal. */
 const changes: readonly [string, string, string][] = [
   ['DOUBLE', '0.0', "'-0.0'"],
   ['FLOAT', '0.0', "'-0.0'"],
@@ -41,7 +41,7 @@ describe('since the last backup', () => {
     (await server.put(uri`/databases/d/tables/${name}`, { columns })).is(201);
   const count = async (name: string) => (await backedUp(server, '/api/v2/databases/d', place(name))).filesSent;
 
-  it('every value that is another is a change', async () => {
+  it('every changed value is a change', async () => {
     for (const [i, [type, value]] of changes.entries()) {
       await make(`v${i}`, [
         { name: 'id', type: 'INT' },
@@ -71,7 +71,7 @@ describe('since the last backup', () => {
     assert.equal(await count('swaps'), 1);
   });
 
-  it('a column of another name or type is one; a comment, a default or another name of the table is none', async () => {
+  it('a column of another name or type is a change; a comment, a default or another name of the table is not', async () => {
     await make('defined', [
       { name: 'a', type: 'INT' },
       { name: 'b', type: 'INT' },
@@ -92,7 +92,7 @@ describe('since the last backup', () => {
     (await server.get('/api/v2/databases/e/tables/named')).is(200, '0', { comment: 'new' });
   });
 
-  it('of a table with many rows, only the parts that changed are sent; rows keep their order', async () => {
+  it('of a table with many rows, only the changed parts are sent, and rows keep their order', async () => {
     await make('long', [{ name: 'id', type: 'BIGINT' }]);
     await run('INSERT INTO long SELECT 20000000 - range FROM range(8000000)');
     await run('INSERT INTO long SELECT range FROM range(1000000)');
@@ -106,7 +106,7 @@ describe('since the last backup', () => {
     assert.deepEqual(await of('f.long'), await of('d.long'));
   });
 
-  it('a file that went from the place is sent again', async () => {
+  it('a file that disappeared from the target is sent again', async () => {
     await make('lost', [{ name: 'id', type: 'BIGINT' }]);
     await run('INSERT INTO lost VALUES (12345)');
     const first = await backedUp(server, '/api/v2/databases/d', place('lost'));

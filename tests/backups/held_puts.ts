@@ -1,4 +1,4 @@
-// A proxy before an object store that holds each PUT for as long as a test wants, so that the test decides what happens during a copy.
+// A proxy in front of an object store that delays each PUT, so that the test decides what happens during a copy.
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

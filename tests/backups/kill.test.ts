@@ -1,5 +1,5 @@
-// The server killed with SIGKILL while a backup, or a restore, is on its way: the task goes on with the next server and ends well, what it
-// made is whole, and nothing of the first attempt is left. BACKUP_SEED replays a run.
+// The server is killed with SIGKILL during a backup or a restore: the next server continues the task and completes it, the result
+// is intact, and nothing of the first attempt is left. BACKUP_SEED replays a run.
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,10 +15,10 @@ import { backedUp, filesIn, rowsIn } from './backing_up.ts';
 
 const rounds = 4;
 const rowCount = 1_500_000;
-/** As long as a backup or a restore takes, about. */
+/** The approximate duration of a backup or a restore. */
 const killWithinMs = 500;
 
-describe('a server that is killed', () => {
+describe('after a kill, the server', () => {
   const random = new Random(seedFrom('BACKUP_SEED'));
   let root: string;
   let server: ServerProcess;
@@ -51,7 +51,7 @@ describe('a server that is killed', () => {
   const sums = (catalog: string) =>
     rowsIn(server, catalog, "SELECT 'a', count(*), sum(n) FROM d.a UNION ALL SELECT 'c', count(*), sum(n) FROM d.c");
 
-  /** Killed at some moment after the task was accepted; the record of the task, ended by the next server. */
+  /** Kills the server at some moment after the task was accepted. Returns the record of the task, completed by the next server. */
   async function endedByAnother(accepted: Reply): Promise<Reply> {
     accepted.is(202);
     await pause(random.below(killWithinMs));

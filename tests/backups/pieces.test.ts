@@ -1,4 +1,4 @@
-// The thread that cuts pieces out of files: a piece is refused at once when the thread has ended or the backup is cancelled.
+// The thread that cuts pieces out of files: a piece is rejected at once when the thread has ended or the backup is cancelled.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -72,7 +72,7 @@ describe('a backup of the server', () => {
   });
 
   it(
-    'goes to no object store from a server without a passphrase, and there has its keys for the owner alone',
+    'is refused for an object store if the server has no passphrase, and in a directory has keys that only their owner can read',
     options,
     async () => {
       const other = await startBackingUp();
@@ -82,7 +82,7 @@ describe('a backup of the server', () => {
         const accepted = await other.server.post('/api/v2/server_backups', { to: { path: other.directory } });
         const task = await other.server.ended(accepted);
         task.is(200, '0', { state: 'succeeded', result: { secretKey: 'plain' } });
-        // Without a name it is called as its id.
+        // The default name is its id.
         (await other.server.get(uri`/server_backups/${task.at<string>('taskId')}`)).is(200);
         const dataDir = join(root, 'plain');
         await restoredTo(dataDir, [other.directory]);
@@ -95,7 +95,7 @@ describe('a backup of the server', () => {
     },
   );
 
-  it('names the catalogs that are damaged and that it has to leave out', options, async () => {
+  it('lists the damaged catalogs that it omits', options, async () => {
     const dataDir = join(root, 'damaged');
     const first = await start({ dataDir, backupDirectories: from.directory });
     await withTable(first, 'sound', 1000);
@@ -136,7 +136,7 @@ describe('a backup of the server', () => {
     );
   });
 
-  it('that cannot be made is recorded as failed, and leaves nothing', options, async () => {
+  it('that fails is recorded as failed, and leaves nothing', options, async () => {
     const path = join(from.directory, 'refused');
     const accepted = await from.server.post('/api/v2/server_backups', {
       name: 'bad',
@@ -155,7 +155,7 @@ describe('a backup of the server', () => {
     (await from.server.delete('/api/v2/server_backups/bad?keepFiles=true')).is(200, '0', { deleted: true });
   });
 
-  it('of two at once, each is made', options, async () => {
+  it('that is requested twice at once is made twice', options, async () => {
     const path = join(from.directory, 'both');
     const both = await Promise.all(['x', 'y'].map((name) => backUpServer(from.server, name, { path })));
     for (const task of both) task.is(200, '0', { state: 'succeeded' });
@@ -164,7 +164,7 @@ describe('a backup of the server', () => {
   });
 });
 
-describe('a server that is killed while it is backed up', () => {
+describe('a server that is killed during its backup', () => {
   const random = new Random(seedFrom('SERVER_BACKUP_SEED'));
   const rounds = 3;
   let root: string;
@@ -183,7 +183,7 @@ describe('a server that is killed while it is backed up', () => {
     await rm(root, { recursive: true, force: true });
   });
 
-  it('makes it when it is back; before that no half of it counts as one', options, async (t) => {
+  it('completes it after the restart; until then the incomplete backup does not count', options, async (t) => {
     t.diagnostic(`SERVER_BACKUP_SEED=${random.seed}`);
     const wanted = await sumOf(server, 'c');
     for (let round = 0; round < rounds; round++) {

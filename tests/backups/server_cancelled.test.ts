@@ -1,5 +1,5 @@
-// Backups of the whole server to an object store that does not answer: where they stage what they send, how they are cancelled while they
-// run or wait for another, and what a restart without the passphrase does with one.
+// Backups of the whole server to an unresponsive object store: where they stage files, how they are cancelled while they run or
+// wait, and what a restart without the passphrase does with one.
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
@@ -13,7 +13,7 @@ import { filesIn } from './backing_up.ts';
 
 const options = { timeout: deadlineMs(60_000) };
 
-describe('a backup of the server to a store that does not answer', () => {
+describe('a backup of the server to an unresponsive store', () => {
   let root: string;
   let server: TestServer;
   let silent: Server;
@@ -56,25 +56,29 @@ describe('a backup of the server to a store that does not answer', () => {
     (await server.post(uri`/tasks/${taskId}/cancel`)).is(200);
   };
 
-  it('stages where no engine has access, and leaves its turn to the next only at its end', options, async () => {
-    const first = await begun('first', s3());
-    await asked.promise;
-    assert.deepEqual(await filesIn(join(server.dataDirectory, 'spool', 'backups')), []);
-    assert.notDeepEqual(await filesIn(join(server.dataDirectory, 'staging')), []);
-    const second = await begun('second', { path: join(root, 'backups', 'second') });
-    await eventually(
-      'the second runs',
-      async () => (await server.get(second.at<string>('uri'))).at('state') === 'running',
-    );
-    await cancel('second');
-    (await server.ended(second)).is(200, '0', { state: 'cancelled' });
-    const third = await begun('third', { path: join(root, 'backups', 'third') });
-    (await server.get(uri`/server_backups/third`)).is(200, '0', { state: 'creating' });
-    await cancel('first');
-    (await server.ended(first)).is(200, '0', { state: 'cancelled' });
-    (await server.ended(third)).is(200, '0', { state: 'succeeded' });
-    assert.deepEqual(await filesIn(join(server.dataDirectory, 'staging')), []);
-  });
+  it(
+    'stages its files where no engine has access, and lets the next one begin only when it has ended',
+    options,
+    async () => {
+      const first = await begun('first', s3());
+      await asked.promise;
+      assert.deepEqual(await filesIn(join(server.dataDirectory, 'spool', 'backups')), []);
+      assert.notDeepEqual(await filesIn(join(server.dataDirectory, 'staging')), []);
+      const second = await begun('second', { path: join(root, 'backups', 'second') });
+      await eventually(
+        'the second runs',
+        async () => (await server.get(second.at<string>('uri'))).at('state') === 'running',
+      );
+      await cancel('second');
+      (await server.ended(second)).is(200, '0', { state: 'cancelled' });
+      const third = await begun('third', { path: join(root, 'backups', 'third') });
+      (await server.get(uri`/server_backups/third`)).is(200, '0', { state: 'creating' });
+      await cancel('first');
+      (await server.ended(first)).is(200, '0', { state: 'cancelled' });
+      (await server.ended(third)).is(200, '0', { state: 'succeeded' });
+      assert.deepEqual(await filesIn(join(server.dataDirectory, 'staging')), []);
+    },
+  );
 
   it('fails after a restart without the passphrase', options, async () => {
     asked = Promise.withResolvers();

@@ -1,4 +1,4 @@
-// One copy of a server to a place that fails, and the record of a backup that is deleted while its task is settled.
+// A copy of a server to a failing target, and the record of a backup that is deleted while its task ends.
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, open, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { deadlineMs } from '../deadline.ts';
 
 const options = { timeout: deadlineMs(20_000) };
 
-/** One write fails once all others of the same time have begun; those end only when they are aborted. */
+/** One write fails once all concurrent ones have begun; those end only when they are aborted. */
 class FailingPlace extends DirectoryTarget {
   readonly fault = new Error('the place is gone');
   readonly #othersMax: number;
@@ -68,7 +68,7 @@ describe('a copy of a server', () => {
     } as unknown as ServerSnapshot;
   }
 
-  it('stops all of its files when one fails', options, async () => {
+  it('stops all transfers when one fails', options, async () => {
     const snapshot = await snapshotOf(['a', 'bb', 'ccc', 'dddd', 'eeeee']);
     const place = new FailingPlace(root, 3);
     const stagingDirectory = join(root, 'staging');

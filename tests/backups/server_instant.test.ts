@@ -1,5 +1,5 @@
-// A backup of the whole server under concurrent writers is of one instant: what a writer was told in its order is in the restored
-// server up to one point, across catalogs of two engines and the metadata store; nothing that was acknowledged before is missing.
+// A backup of the whole server under concurrent writers is of one instant: the restored server contains each writer's acknowledged
+// work up to one point, across the catalogs of two engines and the metadata store; nothing that was acknowledged before is missing.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,14 +17,14 @@ const columns = [
   { name: 'n', type: 'INT' },
 ];
 
-/** Counts what a writer was told, in the order in which it wrote. */
+/** Counts the acknowledgements of a writer, in the order in which it wrote. */
 interface Told {
   first: number;
   second: number;
   role: number;
 }
 
-describe('writers of two catalogs and the store', () => {
+describe('writers of two catalogs and of the store', () => {
   let from: BackedUp;
   let root: string;
   let server: TestServer;
@@ -60,7 +60,7 @@ describe('writers of two catalogs and the store', () => {
     }
   }
 
-  it('find in a restored server all up to one point, in every place the same', {
+  it('find everything up to one instant in a restored server, the same in every place', {
     timeout: deadlineMs(120_000),
   }, async () => {
     const told = Array.from({ length: writers }, (): Told => ({ first: 0, second: 0, role: 0 }));

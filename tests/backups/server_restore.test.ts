@@ -1,5 +1,5 @@
-// A server with something of everything is backed up and restored by the command: all records are the same by REST, tokens and secrets
-// work, a keyed request is not done twice; a backup that is damaged, torn, foreign or newer is refused with a sentence.
+// A server with data of every kind is backed up and restored by the command: all records are the same through REST, tokens and
+// secrets work, a repeated keyed request is not applied again; a damaged, torn, foreign or newer backup is refused with a message.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ const clientSecret = 'a secret of an issuer that is long enough';
 const issuer = 'https://issuer.example.com';
 const options = { timeout: deadlineMs(120_000) };
 
-/** What a server shows of itself, without what changes by being used. */
+/** Everything that a server shows, except what changes by being used. */
 async function shown(server: TestServer): Promise<Record<string, unknown>> {
   const records: Record<string, unknown> = {};
   const lists = [
@@ -35,7 +35,7 @@ async function shown(server: TestServer): Promise<Record<string, unknown>> {
       string,
       unknown
     >[][];
-    // Health and statistics are of now.
+    // Health and statistics are current values.
     records[list] = all.map(({ lastUsedAt, health, state, rowCount, dataBytes, statistics, ...record }) =>
       list === 'warehouses' ? record.name : list.endsWith('tables') ? record.uri : { state, ...record },
     );
@@ -43,7 +43,7 @@ async function shown(server: TestServer): Promise<Record<string, unknown>> {
   return records;
 }
 
-describe('a server with something of everything', () => {
+describe('a server with data of every kind', () => {
   let from: BackedUp;
   let root: string;
   let token: string;
@@ -96,7 +96,7 @@ describe('a server with something of everything', () => {
     await rm(root, { recursive: true, force: true });
   });
 
-  it('is the same when it is restored', options, async () => {
+  it('is the same after a restore', options, async () => {
     const dataDir = join(root, 'restored');
     const { out } = await restoredTo(dataDir, [from.directory], environment);
     assert.match(out, /^restored [0-9a-f-]{36} of .*: 3 catalogs, all files verified\nStart the server with/);
@@ -117,7 +117,7 @@ describe('a server with something of everything', () => {
     assert.deepEqual(await rowsIn(copy, 'a', 'SELECT top FROM d.v'), [[1000]]);
     (await copy.get('/api/v2/audit_events?pageSize=1')).is(200);
     (await copy.post('/api/v2/audit_events/verify')).is(200, '0', { faults: [] });
-    // What is not in it.
+    // Files that the backup does not contain.
     assert.deepEqual((await copy.get('/api/v2/uploads')).is(200).at('uploads'), []);
   });
 
@@ -144,7 +144,7 @@ describe('a server with something of everything', () => {
     (await ann('/api/v2/users/identify', {}, `Bearer ${signed}`)).is(200);
   });
 
-  it('knows a request that is sent again, and what was dropped', options, async () => {
+  it('recognizes repeated requests, and can restore dropped objects', options, async () => {
     const server = copy as TestServer;
     (await keyed(server)).is(201);
     assert.deepEqual(await rowsIn(server, 'a', 'SELECT count(*) FROM d.t WHERE id = 1000'), [[1]]);
@@ -152,7 +152,7 @@ describe('a server with something of everything', () => {
     assert.deepEqual(await rowsIn(server, 'a', 'SELECT i FROM d.gone'), [[7]]);
   });
 
-  it('keeps its files to itself', async () => {
+  it('restricts access to its files', async () => {
     for (const name of await filesIn(join(root, 'restored')))
       assert.equal(statSync(join(root, 'restored', name)).mode & 0o077, 0, name);
     const [folder = ''] = readdirSync(join(from.directory, 'server_backups'));
@@ -182,7 +182,7 @@ describe('a server with something of everything', () => {
       assert.ok(!(await filesIn(dataDir)).includes('metadata.sqlite'), 'a server is left');
       await rm(dataDir, { recursive: true, force: true });
     };
-    /** A copy of the place, with one backup in it. */
+    /** A copy of the target, with one backup in it. */
     const changed = async (change: (folder: string, manifestFile: string) => void) => {
       const place = join(root, 'changed');
       await rm(place, { recursive: true, force: true });
@@ -201,7 +201,7 @@ describe('a server with something of everything', () => {
         folder,
         pieces(folder).sort((a, b) => statSync(join(folder, b)).size - statSync(join(folder, a)).size)[0] ?? '',
       );
-    /** As another release would have written it: the digest fits. */
+    /** As another release would have written it: the digest matches. */
     const rewritten = (file: string, change: object) => {
       const { manifest } = JSON.parse(readFileSync(file, 'utf8'));
       const other = { ...manifest, ...change };
@@ -257,7 +257,7 @@ describe('a server with something of everything', () => {
       await refused(from.directory, /the backup does not exist/, ['--backup-id=019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d']);
     });
 
-    it('and a whole one is found to be whole', options, async () => {
+    it('and an intact one is verified', options, async () => {
       const { status, out } = await command(['backup', 'verify', from.directory]);
       assert.equal(status, 0, out);
       assert.match(out, /^whole {2}[0-9a-f-]{36} \S+ server: 3 catalogs, \d+ files, \d+ bytes$/m);

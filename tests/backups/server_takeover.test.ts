@@ -1,5 +1,5 @@
-// The engine dies while the server is backed up, and the process that takes over writes its log into the file that is being copied: the
-// backup is tried again, a bounded number of times, and is of one instant with all that was acknowledged before it.
+// The engine dies while the server is backed up, and the process that takes over writes its log into the file that is being copied:
+// the backup is retried, a bounded number of times, and is of one instant with everything that was acknowledged before it.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,7 @@ const writes = 2;
 /** Of the task (jobs/back_up_server.ts). */
 const attemptsMax = 10;
 
-it('is made though the engine is killed while its files are copied', { timeout: deadlineMs(120_000) }, async (t) => {
+it('succeeds although the engine is killed while its files are copied', { timeout: deadlineMs(120_000) }, async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'tabularium-takeover-'));
   const objects = await startObjectStore();
   const reached = Promise.withResolvers<void>();
@@ -66,7 +66,7 @@ it('is made though the engine is killed while its files are copied', { timeout: 
   await reached.promise;
   const before = pid;
   process.kill(before, 'SIGKILL');
-  // More than the log may hold: it is written into the file that is being copied.
+  // More than the log may contain: it is written into the file that is being copied.
   for (let i = 0; i < writes; i++) {
     const sql = "INSERT INTO texts SELECT repeat('x', 1000) || range FROM range(30000)";
     let answer = await server.query('d', sql);

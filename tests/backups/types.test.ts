@@ -1,12 +1,12 @@
-// Every logical type comes back from a backup with every value that it can have, in the order of the rows; so do keys, defaults,
-// comments and NOT NULL.
+// Every logical type is restored with all of its values, in the order of the rows; and so are keys, defaults, comments and NOT
+// NULL.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { jsonForms } from '../../src/model/types.ts';
 import { uri } from '../server.ts';
 import { type BackedUp, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
 
-/** SQL literals of each type, NULL apart. */
+/** SQL literals of each type, without NULL. */
 const values: Readonly<Record<string, readonly string[]>> = {
   BOOLEAN: ['true', 'false'],
   TINYINT: ['-128', '127'],
@@ -59,19 +59,19 @@ describe('types in a backup', () => {
       ];
       (await server.post('/api/v2/catalogs/kinds/databases/d/tables', { name: `t${i}`, columns })).is(201);
       const rows = [...literals, 'NULL'].map((literal, n) => `(${n}, ${literal})`);
-      // The values come one by one: in one VALUES list they would get a type of their own first.
+      // The values are inserted one by one: a single VALUES list would give them a common type.
       for (const row of rows)
         (await server.post('/api/v2/catalogs/kinds/query', { sql: `INSERT INTO d.t${i} VALUES ${row}` })).is(200);
     }
   });
   after(() => backing.close());
 
-  it('are all tried', () => {
+  it('are all covered', () => {
     const kinds = new Set(Object.keys(values).map((type) => /^\w+/.exec(type)?.[0]));
     assert.deepEqual([...kinds].sort(), Object.keys(jsonForms).sort());
   });
 
-  it('come back exactly', async () => {
+  it('are restored exactly', async () => {
     const { server, directory } = backing;
     const to = { path: directory } as const;
     const { rows } = await backedUp(server, uri`/catalogs/kinds`, to);
@@ -92,7 +92,7 @@ describe('types in a backup', () => {
     }
   });
 
-  it('keys, defaults, comments and NOT NULL come from the definition', async () => {
+  it('keys, defaults, comments and NOT NULL are restored from the definition', async () => {
     const { server, directory } = backing;
     (await server.patch('/api/v2/catalogs/kinds', { comment: 'all kinds', properties: { team: 'x', 7: 'y' } })).is(200);
     (await server.patch('/api/v2/catalogs/kinds/databases/d', { comment: 'of data' })).is(200);

@@ -1,5 +1,5 @@
-// Views in backups: they come back with what they are made of, wherever that is; those that would not be valid, or read what their
-// restorer may not, are left out and named.
+// Views in backups: they are restored with their sources, wherever these are; invalid views, and those that read what their
+// restorer may not, are omitted and reported.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -21,7 +21,7 @@ before(async () => {
     (await server.post(uri`/catalogs/${catalog}/databases/d/tables/t/rows`, { rows })).is(201);
   }
   (await server.put('/api/v2/catalogs/shop/databases/e')).is(201);
-  // In an order in which none can be made before the next.
+  // In an order in which none can be created before the next.
   for (const [at, sql, comment] of [
     ['d/views/c', 'SELECT max(id) AS id FROM t', 'The last'],
     ['d/views/b', 'SELECT id FROM c', null],
@@ -40,7 +40,7 @@ const viewsIn = async (database: string) =>
     .at<{ name: string }[]>('views')
     .map(({ name }) => name);
 
-test('views come back with their catalog, made of what came back with them', async () => {
+test('views are restored with their catalog, on the restored tables', async () => {
   await backedUp(server, '/api/v2/catalogs/shop', place());
   const task = await restored(server, '/api/v2/catalogs', { name: 'copy', from: place() });
   assert.equal(task.at('result', 'views'), 5);
@@ -55,7 +55,7 @@ test('views come back with their catalog, made of what came back with them', asy
   (await server.get(`${copy}/e/views/far`)).is(200, '0', {
     dependsOn: ['/api/v2/catalogs/beside/databases/d/tables/t'],
   });
-  // Of the copy, not of what it is a copy of.
+  // Depends on the copy, not on the original.
   (await server.post('/api/v2/catalogs/shop/databases/d/tables/t/rows', { rows: [[9]] })).is(201);
   assert.deepEqual(await rowsIn(server, 'copy', 'SELECT id FROM e.over'), [[2]]);
   assert.deepEqual(await rowsIn(server, 'shop', 'SELECT id FROM e.over'), [[9]]);
@@ -63,7 +63,7 @@ test('views come back with their catalog, made of what came back with them', asy
   (await server.delete('/api/v2/catalogs/beside/databases/d/tables/t')).is(400, 'IN_USE');
 });
 
-test('one database comes back without those that are of what is not there', async () => {
+test('a single database is restored without views whose sources are missing', async () => {
   const from = place();
   const of = { name: 'e again', database: 'e', from };
   const task = await restored(server, '/api/v2/catalogs/beside/databases', of);
@@ -75,7 +75,7 @@ test('one database comes back without those that are of what is not there', asyn
   assert.deepEqual(await rowsIn(server, 'shop', 'SELECT id FROM "d again".a'), [[2]]);
 });
 
-test('nobody restores a view of what they may not read', async () => {
+test('nobody restores a view whose sources they may not read', async () => {
   const person = await newPerson(server, 'restorer', [
     ['use', '/warehouses/default'],
     ['create', '/catalogs'],

@@ -1,4 +1,4 @@
-// What the tests of backups of the whole server share: one asked for and waited for, and the command that restores it.
+// Shared by the tests of backups of the whole server: functions that request one and wait for it, and the command that restores it.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ import type { Place } from './backing_up.ts';
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const commandMsMax = deadlineMs(60_000);
 
-/** The record of its task, which has ended. */
+/** The record of the ended task. */
 export async function backUpServer(server: TestServer, name: string, to: Place): Promise<Reply> {
   return server.ended(await server.post('/api/v2/server_backups', { name, to }));
 }
@@ -27,7 +27,7 @@ export interface CommandRun {
   readonly errors: string;
 }
 
-/** A command of `tabularium`. Not synchronous: an object store may be served by this process. */
+/** Runs a command of `tabularium`. Not synchronous, because an object store may be served by this process. */
 export function command(
   words: readonly string[],
   environment: Readonly<Record<string, string>> = {},

@@ -1,4 +1,4 @@
-// The rules of the catalog: names, parents, versions, turns, what is seen when, what listeners are told.
+// The rules of the catalog: names, parents, versions, serialization, visibility, notifications of listeners.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChangeEvent } from '../../src/catalog/object.ts';
@@ -19,7 +19,7 @@ async function prepared(): Promise<WarehouseInTest> {
   return warehouse;
 }
 
-test('a path is found from the root, and the first missing name is told', async () => {
+test('a path is resolved from the root, and the first missing name is reported', async () => {
   const w = await prepared();
   await w.createTable('c', 'd', 't');
   const chain = await w.catalog.require(path('c', 'd', 't'));
@@ -40,11 +40,11 @@ test('a path is found from the root, and the first missing name is told', async 
     w.catalog.require(path('c', 'x', 't')),
     failsWith('OBJECT_NOT_FOUND', { category: 'databases', name: 'x' }),
   );
-  // Exact in REST: another case is another name, though no sibling may have it.
+  // Exact in REST: another case is another name, although no sibling may have it.
   assert.equal(await w.catalog.find(path('C', 'd', 't')), undefined);
 });
 
-test('names that cannot be, or differ in case only, are refused', async () => {
+test('invalid names, and names that differ in case only, are refused', async () => {
   const w = await prepared();
   for (const name of ['', '.', '..', 'a\u0000b', 'x'.repeat(129), '\ud800']) {
     await assert.rejects(w.createTable('c', 'd', name), failsWith('INVALID_NAME'));
@@ -58,7 +58,7 @@ test('names that cannot be, or differ in case only, are refused', async () => {
   await assert.rejects(w.createTable('c', 'd', 'größe', 'return'), failsWith('OBJECT_ALREADY_EXISTS'));
 });
 
-test('creating what exists fails or returns it, without asking the engine', async () => {
+test('creating an existing object fails or returns it, without calling the engine', async () => {
   const w = await prepared();
   const made = await w.createTable('c', 'd', 't');
   const { calls } = w.engine;
@@ -68,7 +68,7 @@ test('creating what exists fails or returns it, without asking the engine', asyn
   assert.equal(w.engine.calls, calls);
 });
 
-test('sixteen at once create one name: one makes it, the others find it', async () => {
+test('of sixteen concurrent creates of one name one succeeds, and the others find the object', async () => {
   const w = await prepared();
   const outcomes = await Promise.all(Array.from({ length: 16 }, () => w.createTable('c', 'd', 't', 'return')));
   assert.equal(outcomes.filter(({ created }) => created).length, 1);
@@ -76,7 +76,7 @@ test('sixteen at once create one name: one makes it, the others find it', async 
   assert.equal(await w.catalog.count(outcomes[0]?.object.parentId ?? '', 'tables'), 1);
 });
 
-test('an update changes what differs, and nothing where nothing does', async () => {
+test('an update changes the fields that differ, and nothing if none does', async () => {
   const w = await prepared();
   const [, database] = await w.catalog.require(path('c', 'd'));
   const first = await w.catalog.update(database!, {
@@ -92,7 +92,7 @@ test('an update changes what differs, and nothing where nothing does', async () 
   assert.deepEqual([owned.object?.owner, owned.object?.version], ['bob', 3]);
 });
 
-test('a stale version is a conflict where one was expected, and a second look where not', async () => {
+test('a stale version is a conflict if a version was expected, and is retried if not', async () => {
   const w = await prepared();
   const [, old] = await w.catalog.require(path('c', 'd'));
   await w.catalog.update(old!, { spec: { comment: 'one' }, principal });
@@ -118,7 +118,7 @@ test('a stale version is a conflict where one was expected, and a second look wh
   assert(looks > 4, 'those who came second looked again');
 });
 
-test('a rename keeps id and children, frees the old name, refuses a taken one', async () => {
+test('a rename keeps id and children, frees the old name, and refuses a name in use', async () => {
   const w = await prepared();
   await w.createTable('c', 'd', 't');
   await w.createTable('c', 'd', 'u');
@@ -134,7 +134,7 @@ test('a rename keeps id and children, frees the old name, refuses a taken one', 
   assert.deepEqual(w.engine.contents(), await w.contents());
 });
 
-test('while a rename is under way both names are taken', async () => {
+test('both names are in use during a rename', async () => {
   const w = await prepared();
   await w.createTable('c', 'd', 't');
   w.engine.fault = ({ change }) => {
@@ -146,7 +146,7 @@ test('while a rename is under way both names are taken', async () => {
     w.catalog.create({ parent: database!, category: 'tables', name, spec: {}, principal, ifExists: 'fail' });
   await assert.rejects(create('NEW'), failsWith('CHANGE_IN_PROGRESS'));
   await assert.rejects(create('T'), failsWith('OBJECT_ALREADY_EXISTS'));
-  // The next who meets it settles it; the rename is finished, so the old name is free and the new one is not.
+  // The next request on the object recovers the change: the rename is completed, so the old name is free and the new one is not.
   w.engine.fault = () => {};
   await assert.rejects(create('new'), failsWith('OBJECT_ALREADY_EXISTS'));
   await create('t');
@@ -154,7 +154,7 @@ test('while a rename is under way both names are taken', async () => {
   assert.deepEqual(await w.unsettled(), []);
 });
 
-test('a drop asks for cascade only where children of the named categories are', async () => {
+test('a drop requires cascade only if there are children of the given categories', async () => {
   const w = await prepared();
   await w.createTable('c', 'd', 't');
   await assert.rejects(w.drop(['c']), failsWith('NOT_EMPTY'));
@@ -194,7 +194,7 @@ test('parents and children do not change at the same time', async () => {
   assert.deepEqual(w.engine.contents(), await w.contents());
 });
 
-test('who decided on a parent that was renamed meanwhile is told to look again', async () => {
+test('a caller whose parent was renamed meanwhile has to retry', async () => {
   const w = await prepared();
   const [catalog, database] = await w.catalog.require(path('c', 'd'));
   await w.rename(['c'], 'x');
@@ -212,7 +212,7 @@ test('who decided on a parent that was renamed meanwhile is told to look again',
   );
 });
 
-test('changes of one table run one after another, in the order they came', async () => {
+test('changes of one table run one after another, in their order of arrival', async () => {
   const w = await prepared();
   await w.createTable('c', 'd', 't');
   let running = 0;
@@ -227,7 +227,7 @@ test('changes of one table run one after another, in the order they came', async
   assert.deepEqual(w.engine.contents(), await w.contents());
 });
 
-test('lists are in order of code points, in pages, and are searched without regard to case', async () => {
+test('lists are ordered by code points, paged, and searched case-insensitively', async () => {
   const w = await prepared();
   const [, database] = await w.catalog.require(path('c', 'd'));
   const names = ['b', 'a', 'B1', 'Ä', 'z', '😀', '\uffee', 'a_b', 'a%b', 'axb'];
@@ -255,7 +255,7 @@ test('lists are in order of code points, in pages, and are searched without rega
   assert.deepEqual(await found({ comment: 'about B1: 100%' }), ['B1']);
 });
 
-test('listeners are told what readers see changing, and how deep', async () => {
+test('listeners are notified of visible changes, and how deep they are', async () => {
   const w = await prepared();
   const events: ChangeEvent[] = [];
   w.catalog.onChange((event) => events.push(event));
@@ -272,7 +272,7 @@ test('listeners are told what readers see changing, and how deep', async () => {
   assert.deepEqual(told(), ['catalogs and below']);
 });
 
-test('statistics belong to the object and go with it', async () => {
+test('statistics belong to the object and are deleted with it', async () => {
   const w = await prepared();
   const { object } = await w.createTable('c', 'd', 't');
   const statistics = { rowCount: 7, dataBytes: 9, asOf: '2026-01-31T10:00:00.123Z' };
@@ -285,7 +285,7 @@ test('statistics belong to the object and go with it', async () => {
   assert.equal(await w.catalog.statistics(object.id), undefined);
 });
 
-test('specs that are handed out cannot be changed under the cache', async () => {
+test('returned specs cannot be modified, because they are cached', async () => {
   const w = await prepared();
   const { object } = await w.createTable('c', 'd', 't');
   assert.throws(() => {

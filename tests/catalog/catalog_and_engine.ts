@@ -1,5 +1,5 @@
-// A catalog on a real store and an engine in memory, with the calls that the resources would make. The store's files can be
-// copied while it is open: the copy is what a killed process leaves.
+// A catalog on a real store and an engine in memory, with the calls that the handlers would make. The store's files can be copied
+// while it is open: the copy is what a killed process leaves.
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { type FaultInjector, openStore, type Store } from '../../src/store/store
 import { EngineInMemory } from './engine_in_memory.ts';
 
 export const principal = { id: 'root', name: 'root' };
-/** In memory where there is such a place: these tests are about the order of writes, and a busy disk would only slow them. */
+/** In memory if possible: these tests are about the order of writes, and a busy disk would only slow them down. */
 const memoryDirectory = '/dev/shm';
 const root = mkdtempSync(join(existsSync(memoryDirectory) ? memoryDirectory : tmpdir(), 'tabularium-catalog-'));
 const open = new Set<Store>();
@@ -27,7 +27,7 @@ export function newFile(): string {
   return join(root, `${++files}.db`);
 }
 
-/** What a kill -9 at this moment would leave, as a new file. */
+/** A copy of the files as a kill -9 at this moment would leave them. */
 export function copyStore(file: string): string {
   const copy = newFile();
   for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end);
@@ -185,7 +185,7 @@ export class WarehouseInTest {
     });
   }
 
-  /** A drop that can be taken back for a while. */
+  /** A drop that can be reverted for a while. */
   async hide(names: readonly string[], seconds: number): Promise<boolean> {
     return this.catalog.retrying(async () => {
       const chain = await this.catalog.find(path(...names));
@@ -242,7 +242,7 @@ export class WarehouseInTest {
     });
   }
 
-  /** What readers see, as `EngineInMemory.contents` writes it. */
+  /** What readers see, in the format of `EngineInMemory.contents`. */
   async contents(): Promise<string[]> {
     const found: string[] = [];
     for (const catalog of await this.catalog.list(null, 'catalogs', { limit: 1000 })) {

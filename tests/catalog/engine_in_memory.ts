@@ -1,5 +1,5 @@
-// An engine that keeps nothing but names, for tests of the catalog alone. It does what the port asks: steps are atomic and
-// idempotent, and remembered. `fault` is asked before and after each step; what it throws is the engine's answer.
+// An engine that stores only names, for tests of the catalog alone. It implements the port: steps are atomic, idempotent and
+// recorded. `fault` is called before and after each step; the engine throws what it throws.
 
 import type { CatalogEngine } from '../../src/catalog/changes/change_context.ts';
 import type { Change, ChangeCost } from '../../src/engines/engine.ts';
@@ -8,14 +8,14 @@ type Databases = Map<string, Map<string, unknown>>;
 
 export class EngineInMemory implements CatalogEngine {
   readonly catalogs = new Map<string, { name: string; readonly databases: Databases }>();
-  /** What was dropped and can come back, by the object's id. */
+  /** Dropped objects that can be restored, by id. */
   readonly hidden = new Map<string, unknown>();
   readonly steps = new Set<string>();
   readonly forgotten: string[] = [];
   calls = 0;
   costs: ChangeCost = 'instant';
   fault: (at: { readonly when: 'before' | 'after'; readonly change: Change; readonly call: number }) => void = () => {};
-  /** A step waits for this first. */
+  /** A step awaits this first. */
   gate: (signal: AbortSignal) => Promise<void> = async () => {};
 
   async cost(): Promise<ChangeCost> {
@@ -98,7 +98,7 @@ export class EngineInMemory implements CatalogEngine {
     }
   }
 
-  /** What can come back: hidden, brought back, let go. */
+  /** Dropped objects that can be restored: hidden, restored, deleted. */
   #applyToDropped(change: Change): void {
     switch (change.kind) {
       case 'hideCatalog': {

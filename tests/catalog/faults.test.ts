@@ -1,6 +1,6 @@
-// Every change, with the n-th statement of the store or the n-th call of the engine failing, for every n; once as an error
-// that passes, once as the death of the process. Whatever happens: what was acknowledged is there, what is seen is whole,
-// and after recovery the store and the engine agree.
+// Every change with the n-th statement of the store or the n-th call of the engine failing, for every n; as a transient error, and
+// as the death of the process. In all cases acknowledged changes exist, visible objects are complete, and after recovery the store
+// and the engine agree.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Failure } from '../../src/standard/failure.ts';
@@ -10,7 +10,7 @@ import { EngineInMemory } from './engine_in_memory.ts';
 interface Scenario {
   readonly name: string;
   run(warehouse: WarehouseInTest): Promise<unknown>;
-  /** Contents once it is done; the table's columns in parentheses. */
+  /** The contents after the change; the table's columns in parentheses. */
   readonly after: readonly string[];
 }
 
@@ -68,7 +68,7 @@ const short = (contents: readonly string[]): string[] =>
     })
     .sort();
 
-/** Throws at the n-th statement from now on; `forGood`: and at every one after it, as a dead process would. */
+/** Throws at the n-th statement from now on; `forGood`: and at every later one, like a dead process. */
 class StoreFault {
   at = Number.POSITIVE_INFINITY;
   forGood = false;
@@ -102,7 +102,7 @@ async function attempt(run: () => Promise<unknown>): Promise<'acknowledged' | 'f
   );
 }
 
-/** Before anything is recovered, a reader sees the world before the change or after it, or (a drop) the object gone. */
+/** Before any recovery, a reader sees the state before or after the change, or (for a drop) the object gone. */
 async function checkSeen(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
   const seen = short(await warehouse.contents());
   const possible = [before, scenario.after].map((each) => JSON.stringify([...each].sort()));
@@ -117,7 +117,7 @@ async function checkSettled(warehouse: WarehouseInTest, scenario: Scenario, ackn
   else await checkSeen(warehouse, scenario);
 }
 
-/** Asked again after the fault, as a client does, it is done: now, or before the answer was lost. */
+/** Repeated after the fault, as by a client, the request succeeds: now, or because it had been applied. */
 async function checkAgain(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
   await scenario.run(warehouse).catch((error) => {
     assert(error instanceof Failure, `${error}`);
@@ -166,7 +166,7 @@ for (const scenario of scenarios) {
     }
 
     for (const when of ['before', 'after'] as const) {
-      test(`the engine fails ${when} it did its work`, async () => {
+      test(`the engine fails ${when} its work`, async () => {
         const { warehouse } = await prepared();
         warehouse.engine.fault = (at) => {
           if (at.call === 1 && at.when === when) throw new Failure('WAREHOUSE_FAILED', 'the engine died');
@@ -179,7 +179,7 @@ for (const scenario of scenarios) {
         await warehouse.close();
       });
 
-      test(`the engine stays dead ${when} its work through two recoveries, then comes back`, async () => {
+      test(`the engine stays dead ${when} its work through two recoveries, then is available again`, async () => {
         const { warehouse } = await prepared();
         warehouse.engine.fault = (at) => {
           if (at.when === when) throw new Error('the engine died');
@@ -196,7 +196,7 @@ for (const scenario of scenarios) {
       });
     }
 
-    test('the engine refuses: nothing happened, at once', async () => {
+    test('the engine refuses: nothing is changed, and the refusal is immediate', async () => {
       const { warehouse } = await prepared();
       warehouse.engine.fault = (at) => {
         if (at.when === 'before') throw new Failure('CONSTRAINT_VIOLATED', 'no');
@@ -209,7 +209,7 @@ for (const scenario of scenarios) {
   });
 }
 
-test('a process that dies while the engine works: its successor finds the change and ends it', async () => {
+test('if a process dies while the engine works, its successor completes or undoes the change', async () => {
   for (const scenario of scenarios) {
     for (const done of [false, true]) {
       const { warehouse } = await prepared();
@@ -221,7 +221,7 @@ test('a process that dies while the engine works: its successor finds the change
           throw new DiedHere();
         }
       };
-      // The dead process sees no answer: its promise is left alone.
+      // The dead process gets no answer: its promise is ignored.
       void scenario.run(warehouse).catch(() => {});
       await reached;
       const file = copyStore(warehouse.file);

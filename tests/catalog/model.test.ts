@@ -1,5 +1,5 @@
-// Random histories of changes against a model that is a few lines long: one change after another, with faults and deaths of
-// the process between; and many at once, where only the invariants are known. fast-check prints the seed of a failure.
+// Random histories of changes against a model of a few lines: sequential changes with faults and deaths of the process in between;
+// and concurrent ones, of which only the invariants are known. fast-check prints the seed of a failure.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ type Fault =
   | { readonly kind: 'store'; readonly at: number; readonly dies: boolean }
   | { readonly kind: 'engine'; readonly when: 'before' | 'after' };
 
-/** Databases by name, tables by name, columns. Keys that fold equal are one name. */
+/** Databases by name, tables by name, columns. Keys with equal folded names are one name. */
 type Model = Map<string, Map<string, string>>;
 
 const database = fc.constantFrom('d', 'D', 'e');
@@ -83,7 +83,7 @@ function perform(warehouse: WarehouseInTest, s: Step): Promise<unknown> {
 const taken = (all: ReadonlyMap<string, unknown>, name: string, but?: string): boolean =>
   [...all.keys()].some((other) => other !== but && other.toLowerCase() === name.toLowerCase());
 
-/** Changes the model as the catalog should, or says with which code it refuses. */
+/** Applies a change to the model as the catalog should, or returns the code of its refusal. */
 function expect(model: Model, s: Step): string | undefined {
   if (s.kind === 'createDatabase') {
     if (taken(model, s.database)) return 'OBJECT_ALREADY_EXISTS';
@@ -160,9 +160,9 @@ class Armed {
   }
 }
 
-/** Where a change failed for a reason that is not its own, it may have happened or not: then there are several models. */
+/** If a change failed for an external reason, it may have been applied or not: then there are several possible models. */
 function follow(models: readonly Model[], s: Step, f: Fault, error: unknown): Model[] {
-  // The fault kept it from settling what an earlier one had left: nothing of this change was begun.
+  // The fault prevented the recovery of an earlier change: this one has not begun.
   if (f.kind !== 'none' && error instanceof Failure && error.code === 'CHANGE_IN_PROGRESS') return [...models];
   const told = error instanceof Failure && error.code !== 'WAREHOUSE_FAILED' ? error.code : undefined;
   const known = error === undefined || told !== undefined;
@@ -172,13 +172,13 @@ function follow(models: readonly Model[], s: Step, f: Fault, error: unknown): Mo
     if (!known) return refusal === undefined ? [model, next] : [model];
     return refusal === told ? [refusal === undefined ? next : model] : [];
   });
-  // A refusal does not tell which: until a rename in doubt is settled, the old name is refused as the new one is.
+  // A refusal does not tell which: until an uncertain rename is recovered, the old name is refused like the new one.
   if (followed.length > 0 && told !== undefined) return [...models];
   assert(followed.length > 0, `${JSON.stringify(s)} ended with ${error}`);
   return [...new Map(followed.map((model) => [JSON.stringify(written(model)), model])).values()];
 }
 
-test('any history of changes, faults and deaths leaves what the model says', async () => {
+test('any history of changes, faults and kills results in the state of the model', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.tuple(step, fault, fc.boolean()), { minLength: 1, maxLength: 20 }),
@@ -200,7 +200,7 @@ test('any history of changes, faults and deaths leaves what the model says', asy
             warehouse = await WarehouseInTest.open({ file, engine: warehouse.engine, inject: armed.inject });
           }
           models = follow(models, s, f, error);
-          // Otherwise the next step meets what was left open.
+          // Otherwise the next step encounters the open change.
           if (!recovers) continue;
           await warehouse.catalog.recover();
           const contents = JSON.stringify(await checkSettled(warehouse));
@@ -214,7 +214,7 @@ test('any history of changes, faults and deaths leaves what the model says', asy
   );
 });
 
-test('whatever is asked at once, the store and the engine agree in the end', async () => {
+test('after any concurrent requests, the store and the engine agree', async () => {
   const calm = new Set(['OBJECT_ALREADY_EXISTS', 'OBJECT_NOT_FOUND', 'NOT_EMPTY', 'CHANGE_IN_PROGRESS']);
   await fc.assert(
     fc.asyncProperty(

@@ -1,5 +1,5 @@
-// Changes that rewrite data: the catalog writes down what is to be done, a task does it. Cancelled, refused, interrupted or
-// run twice, the object ends changed or as it was, and the task says which.
+// Changes that rewrite data: the catalog records the intent, a task carries it out. Whether it is cancelled, refused, interrupted
+// or run twice, the object ends changed or unchanged, and the task tells which.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -49,7 +49,7 @@ const settled = async (warehouse: WarehouseInTest) => {
   assert.deepEqual(warehouse.engine.contents(), await warehouse.contents());
 };
 
-test('the task does the change; until then the table is altering and cannot be changed otherwise', async () => {
+test('the task makes the change; until then the table is altering and refuses other changes', async () => {
   const { warehouse, tasks } = await prepared();
   const taskId = await alter(warehouse);
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['altering', 'a']);
@@ -65,7 +65,7 @@ test('the task does the change; until then the table is altering and cannot be c
   await tasks.stop(600);
 });
 
-test('refused by the engine, the task fails and the table is what it was', async () => {
+test('if the engine refuses, the task fails and the table is unchanged', async () => {
   const { warehouse, tasks } = await prepared();
   const taskId = await alter(warehouse);
   warehouse.engine.fault = () => {
@@ -79,7 +79,7 @@ test('refused by the engine, the task fails and the table is what it was', async
   await tasks.stop(600);
 });
 
-test('cancelled before it began, the table is ready again at once', async () => {
+test('if the task is cancelled before it begins, the table is ready again at once', async () => {
   const { warehouse, tasks } = await prepared();
   const { calls } = warehouse.engine;
   const taskId = await alter(warehouse);
@@ -90,7 +90,7 @@ test('cancelled before it began, the table is ready again at once', async () => 
   await settled(warehouse);
 });
 
-test('cancelled while the engine works, the engine stops and the table is what it was', async () => {
+test('if the task is cancelled while the engine works, the engine stops and the table is unchanged', async () => {
   const { warehouse, tasks } = await prepared();
   warehouse.engine.gate = (signal) =>
     new Promise((_, reject) =>
@@ -106,7 +106,7 @@ test('cancelled while the engine works, the engine stops and the table is what i
   await tasks.stop(600);
 });
 
-test('an engine that dies and comes back: the task tries again and succeeds', async () => {
+test('if the engine dies and comes back, the task retries and succeeds', async () => {
   for (const when of ['before', 'after']) {
     const { warehouse, tasks } = await prepared();
     let deaths = 0;
@@ -122,7 +122,7 @@ test('an engine that dies and comes back: the task tries again and succeeds', as
   }
 });
 
-test('a server that stops hands the change to its successor', async () => {
+test('a server that stops hands the change over to its successor', async () => {
   const { warehouse, tasks } = await prepared();
   warehouse.engine.gate = (signal) =>
     new Promise((_, reject) =>
@@ -142,7 +142,7 @@ test('a server that stops hands the change to its successor', async () => {
   await next.tasks.stop(600);
 });
 
-test('a server that died between the commit and the end of the task: its successor finds the work done', async () => {
+test('if a server dies between the commit and the end of the task, its successor finds the work done', async () => {
   const { warehouse } = await prepared();
   const taskId = await alter(warehouse);
   await warehouse.catalog.runIntent(taskId, { signal: new AbortController().signal });
@@ -159,7 +159,7 @@ test('a server that died between the commit and the end of the task: its success
   await next.tasks.stop(600);
 });
 
-test('a task that gave up leaves no table altering: recovery ends the change', async () => {
+test('a task that gives up leaves no altering table: recovery ends the change', async () => {
   const { warehouse, tasks } = await prepared();
   warehouse.engine.fault = () => {
     throw new Error('the engine is dead');

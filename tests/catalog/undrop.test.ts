@@ -1,5 +1,5 @@
-// What was dropped and is kept: dropped, brought back and purged, with every statement of the store and every call of the engine
-// failing in turn. Afterwards it is there whole, or kept whole, or gone whole, and the store and the engine agree.
+// Dropped objects that are retained: dropped, restored and purged, with every statement of the store and every call of the engine
+// failing in turn. Afterwards the object is complete, retained or deleted, and the store and the engine agree.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { WarehouseInTest } from './catalog_and_engine.ts';
@@ -9,7 +9,7 @@ const start = Date.parse('2026-01-31T10:00:00Z');
 
 class World {
   now = start;
-  /** The statement of the store that fails; with `forGood` all after it too. */
+  /** The statement of the store that fails; with `forGood` all later ones too. */
   failing = Number.POSITIVE_INFINITY;
   forGood = false;
   statements = 0;
@@ -34,7 +34,7 @@ class World {
     return world;
   }
 
-  /** Broken off at the n-th step: of the store, or before or after the n-th call of the engine. */
+  /** Interrupted at the n-th step: at a statement of the store, or before or after the n-th call of the engine. */
   async breakOff(at: Point, n: number, work: () => Promise<unknown>): Promise<{ struck: boolean; failed: boolean }> {
     const { engine } = this.warehouse;
     this.statements = 0;
@@ -63,7 +63,7 @@ class World {
 
   names = async () => (await this.warehouse.contents()).map((line) => line.split('=')[0]);
 
-  /** Store and engine say the same of what is there, of what is kept, and nothing is open. */
+  /** Store and engine agree on what exists and what is retained, and no change is open. */
   async agree(): Promise<void> {
     const { engine, store, catalog } = this.warehouse;
     assert.deepEqual(await this.warehouse.contents(), engine.contents());
@@ -79,7 +79,7 @@ const points: readonly Point[] = ['store', 'store for good', 'before', 'after'];
 const stepsMax = 100;
 const objects = [['c'], ['c', 'd'], ['c', 'd', 't']];
 
-describe('broken off at every step', () => {
+describe('interrupted at every step', () => {
   for (const names of objects) {
     const isThere = async (world: World) => (await world.names()).includes(names.join('.'));
     const sweep = async (run: (point: Point, n: number) => Promise<boolean>): Promise<number> => {
@@ -164,7 +164,7 @@ describe('broken off at every step', () => {
   }
 });
 
-test('what is kept in a dropped catalog waits for it', async () => {
+test('dropped objects in a dropped catalog stay with it', async () => {
   const world = await World.make();
   const { warehouse } = world;
   await warehouse.hide(['c'], keepSeconds * 10);
@@ -178,7 +178,7 @@ test('what is kept in a dropped catalog waits for it', async () => {
   await warehouse.close();
 });
 
-test('two who bring back the same one: one does', async () => {
+test('of two concurrent restores of one object, one succeeds', async () => {
   const world = await World.make();
   const outcomes = await Promise.allSettled(
     [1, 2, 3].map(() => world.warehouse.undrop(['c', 'd', 'before'], 'before')),

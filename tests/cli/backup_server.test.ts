@@ -1,4 +1,5 @@
-// The command `backup server` against real servers: what it prints, what it sends to whom, and how it ends where no backup is made.
+// The command `backup server` against real servers: its output, the credentials that it sends, and its exit code if no backup is
+// made.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -18,7 +19,7 @@ const options = { timeout: deadlineMs(120_000) };
 const backupServer = (words: readonly string[], environment: Readonly<Record<string, string>> = {}) =>
   command(['backup', 'server', ...words], environment);
 
-describe('a server that runs', () => {
+describe('a running server', () => {
   let from: BackedUp;
   let root: string;
   let dataDir: string;
@@ -48,7 +49,7 @@ describe('a server that runs', () => {
     assert.equal(verified.status, 0, verified.out + verified.errors);
   });
 
-  it('is whole in its backup where its catalog was never used', options, async () => {
+  it('is complete in its backup even if its catalog was never used', options, async () => {
     const place = join(from.directory, 'unused');
     const { out } = await backupServer([place, ...at()]);
     assert.doesNotMatch(out, /NOT in the backup/);
@@ -82,14 +83,14 @@ describe('a server that runs', () => {
     }
   });
 
-  it('is found by the settings that it listens by', options, async () => {
+  it('is found by its settings', options, async () => {
     const { port } = new URL(from.server.url);
     const place = join(from.directory, 'by settings');
     const { status, out, errors } = await backupServer([place, `--port=${port}`, `--data-dir=${dataDir}`]);
     assert.equal(status, 0, out + errors);
   });
 
-  it('is backed up to an object store, with a token of the environment and no data directory', options, async () => {
+  it('is backed up to an object store, with a token from the environment and no data directory', options, async () => {
     const objects = await startObjectStore();
     const other = await startBackingUp({ backupPassphrase: 'a long passphrase' });
     try {
@@ -111,7 +112,7 @@ describe('a server that runs', () => {
     }
   });
 
-  it('refuses a token that is wrong, and one of who may not', options, async () => {
+  it('refuses a wrong token, and the token of a user without the privilege', options, async () => {
     const place = join(from.directory, 'refused');
     (await from.server.put('/api/v2/users/ann')).is(201);
     for (const [token, says] of [
@@ -128,13 +129,13 @@ describe('a server that runs', () => {
     assert.deepEqual(await filesIn(place), []);
   });
 
-  it('refuses a place that its settings do not allow', options, async () => {
+  it('refuses a target that its settings do not allow', options, async () => {
     const { status, out, errors } = await backupServer([join(root, 'elsewhere'), ...at()]);
     assert.deepEqual([status, out], [1, '']);
     assert.match(errors, /^FAULT: .* is not in a directory that this server has for backups.* \(INVALID_PARAMETER\)$/m);
   });
 
-  it('fails to write to the place, and the command tells why', options, async () => {
+  it('cannot write to the target, and the command reports why', options, async () => {
     const place = join(from.directory, 'blocked');
     mkdirSync(place);
     writeFileSync(join(place, 'server_backups'), 'a file where a directory has to be');
@@ -145,7 +146,7 @@ describe('a server that runs', () => {
     assert.match(errors, /^What to do: see \/api\/v2\/tasks\/\S+$/m);
   });
 
-  it('stops while the task waits, and the command says that it continues', options, async () => {
+  it('stops while the task waits, and the command reports that the task continues', options, async () => {
     const backups = `--backup-directories=${from.directory}`;
     const process = await startProcess(['--task-runners-max=1', backups]);
     try {
@@ -173,7 +174,7 @@ describe('a server that runs', () => {
   });
 });
 
-describe('a server that does not run', () => {
+describe('a stopped server', () => {
   let root: string;
   let dataDir: string;
   before(async () => {
@@ -187,7 +188,7 @@ describe('a server that does not run', () => {
   });
   after(() => rm(root, { recursive: true, force: true }));
 
-  it('is not sent its token, whoever listens at its address', options, async () => {
+  it('gets no token, whoever listens at its address', options, async () => {
     let connections = 0;
     const stranger = createServer((socket) => {
       connections++;
@@ -204,7 +205,7 @@ describe('a server that does not run', () => {
     );
   });
 
-  it('is copied as the message says', options, async () => {
+  it('is copied as the message describes', options, async () => {
     const copied = join(root, 'copy');
     cpSync(dataDir, copied, { recursive: true, preserveTimestamps: true });
     const copy = await start({ dataDir: copied });
@@ -230,7 +231,7 @@ describe('a server that does not run', () => {
       assert.match(errors, says);
     });
 
-  it('needs the keys of an object store in the environment', options, async () => {
+  it('needs the credentials of an object store in the environment', options, async () => {
     const environment = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' };
     const { status, errors } = await backupServer(['s3://bucket/all', `--data-dir=${dataDir}`], environment);
     assert.equal(status, 2);

@@ -1,5 +1,6 @@
-// A store that lost acknowledged changes is recognized at the start, which names them; `check` finds what is damaged in the store and in
-// catalogs, and each `--repair` says what it loses, keeps the originals, and lets the server start with what is there. Through the real command.
+// A store that lost acknowledged changes is recognized at the start, which lists them; `check` reports damage of the store and of
+// catalogs, and each `--repair` reports its losses, retains the originals, and leaves a server that starts. Through the real
+// command.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, cpSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -41,7 +42,7 @@ before(async () => {
 });
 after(() => rm(root, { recursive: true, force: true }));
 
-test('a sound data directory: nothing is wrong, and nothing is changed', async () => {
+test('an intact data directory: no fault is reported, and nothing is changed', async () => {
   await fresh();
   const checked = run('check');
   assert.equal(checked.status, 0, checked.stdout + checked.stderr);
@@ -73,7 +74,7 @@ test('a store that lacks acknowledged changes is refused with their names, until
   await server.close();
 });
 
-test('a changed byte of the store is refused by the start and found by check, which changes nothing; accepted, the originals stay', async () => {
+test('a changed byte of the store is refused at the start and found by check, which changes nothing; after --repair=accept, the originals are retained', async () => {
   await fresh();
   const store = join(dataDir(), 'metadata.sqlite');
   flip(store, statSync(store).size - 50);
@@ -105,7 +106,7 @@ test('a changed byte of the store is refused by the start and found by check, wh
   await server.close();
 });
 
-test('a catalog that was never used has no file yet, and is sound', async () => {
+test('a catalog that was never used has no file yet, and is intact', async () => {
   const unused = join(root, 'unused');
   await (await start({ dataDir: unused })).close();
   const checked = spawnSync(process.execPath, [main, 'check', `--data-dir=${unused}`], { encoding: 'utf8' });
@@ -124,7 +125,7 @@ test('a byte in a block of a catalog: check names the table', async () => {
   assert.match(checked.stdout, /DAMAGED catalog "default": table "d\.t": the block at byte \d+ of its file is damaged/);
 });
 
-test('a damaged log of a catalog is cut before its damage; the original stays', async () => {
+test('a damaged log of a catalog is truncated before the damage; the original is retained', async () => {
   await fresh();
   const { name, log } = await withLog();
   flip(log, statSync(log).size - 30);
@@ -141,12 +142,12 @@ test('a damaged log of a catalog is cut before its damage; the original stays', 
   const [original = ''] = readdirSync(directory).filter((one) => one.startsWith(`${name}.wal.damaged-`));
   assert.equal(statSync(join(directory, original)).size, bytes);
   const server = await start({ dataDir: dataDir() });
-  // Of three inserts the last is lost.
+  // The last of three inserts is lost.
   assert.deepEqual(await server.rows('d', 'SELECT count(*) FROM t'), [[300_002]]);
   await server.close();
 });
 
-test('a damaged catalog is taken out of the server; its files stay', async () => {
+test('a damaged catalog is detached from the server; its files are retained', async () => {
   await fresh();
   const directory = join(dataDir(), 'catalogs');
   const [file = ''] = readdirSync(directory).filter((name) => name.endsWith('.duckdb'));
@@ -173,7 +174,7 @@ test('a damaged catalog is accepted as it is', async () => {
   audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"accept","faults":\["table .*damaged/);
 });
 
-test('no catalog is repaired while the store lacks acknowledged changes, and none without the key of the audit trail', async () => {
+test('no catalog is repaired while the store lacks acknowledged changes, nor without the key of the audit trail', async () => {
   await fresh();
   const directory = join(dataDir(), 'catalogs');
   const [file = ''] = readdirSync(directory);
@@ -194,7 +195,7 @@ test('no catalog is repaired while the store lacks acknowledged changes, and non
   assert.deepEqual(readdirSync(directory), [file]);
 });
 
-test('a table that the store describes and the file lacks, and a column of another type', async () => {
+test('a table that the file lacks, and a column of another type, are reported', async () => {
   await fresh();
   const store = new DatabaseSync(join(dataDir(), 'metadata.sqlite'));
   const columns =
@@ -219,7 +220,7 @@ test('a missing file of a catalog, and a catalog that does not exist', async () 
   assert.equal(run('check', '--catalog=none').status, 2);
 });
 
-/** Three inserts in the log of the catalog, of a server that was killed. */
+/** Three inserts in the log of the catalog, of a killed server. */
 async function withLog(): Promise<{ readonly name: string; readonly log: string }> {
   const server = await startProcess([], dataDir());
   for (let i = 0; i < 3; i++) (await server.query('d', `INSERT INTO t VALUES (${i})`)).is(200);
@@ -231,7 +232,7 @@ async function withLog(): Promise<{ readonly name: string; readonly log: string 
   return { name: log.slice(0, -'.wal'.length), log: join(dataDir(), 'catalogs', log) };
 }
 
-/** The last line of the audit trail, whose chain is whole. */
+/** The last event of the audit trail, whose chain is intact. */
 function audited(action: string, target: string | null, details: RegExp): void {
   const verified = run('audit', 'verify');
   assert.equal(verified.status, 0, verified.stdout + verified.stderr);

@@ -1,4 +1,4 @@
-// Which command is meant by what stands before the flags, and what the program says of those that there are.
+// The selection of a command by the words before the flags, and the program's messages about commands.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -32,7 +32,7 @@ describe('the command', () => {
       }));
 });
 
-describe('a command that needs a word more', () => {
+describe('a command with an argument', () => {
   const verify = { ...named('backup verify'), argument: 'place' };
   const all = [...commands, verify];
 
@@ -41,7 +41,7 @@ describe('a command that needs a word more', () => {
     assert.deepEqual([found.command, found.argument, found.flags], [verify, '/a b', ['--sweep']]);
   });
 
-  it('is refused without it, or with two', () => {
+  it('is refused without the argument, or with two', () => {
     const message = 'backup verify requires a place before the flags (see --help)';
     assert.throws(() => commandOf(['backup', 'verify', '--sweep'], all), { name: 'SettingsError', message });
     assert.throws(() => commandOf(['backup', 'verify', 'a', 'b'], all), /is not a command/);
@@ -49,7 +49,7 @@ describe('a command that needs a word more', () => {
 });
 
 describe('the program', () => {
-  it('refuses a command that there is none of, and says which there are', () => {
+  it('refuses an unknown command, and lists the known ones', () => {
     const { status, stderr } = run('server');
     assert.equal(status, 2);
     assert.match(stderr, /^"server" is not a command; commands are: serve, secrets rotate\b/);

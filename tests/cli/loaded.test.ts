@@ -1,4 +1,4 @@
-// What a server loads before anybody needs it: its time until it is ready, and its memory, are mostly that.
+// What a server loads before it is needed: it determines most of its startup time and memory.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
@@ -36,7 +36,7 @@ test('a start does not load the HTTP client of fetch', async () => {
   );
 });
 
-test('what is loaded late is there when it is needed', async () => {
+test('modules that are loaded late are available when they are needed', async () => {
   (await server.put('/api/v2/databases/d', { nonsense: 1 })).is(400, 'UNKNOWN_FIELD');
   const { status, text } = await server.send('GET', '/metrics');
   assert.equal(status, 200);

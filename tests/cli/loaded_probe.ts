@@ -1,4 +1,4 @@
-// Preloaded into a server process: what it loads, packages by their name and Node's own modules by theirs. Every message asks for it.
+// Preloaded into a server process: reports, on each message, which packages and which of Node's own modules are loaded.
 import { registerHooks } from 'node:module';
 
 const packages = new Set<string>();
@@ -16,5 +16,5 @@ process.on('message', () => {
   const own = moduleLoadList.filter((name) => name.startsWith('NativeModule internal/deps/'));
   process.send?.([...packages, ...own]);
 });
-// The test's channel keeps no server alive.
+// The channel of the test does not keep the server alive.
 process.channel?.unref();

@@ -1,5 +1,6 @@
-// A damaged catalog is put back from the newest backup of the server that can be used: its file and what the store describes of it are of
-// one instant, what is lost is reported, the originals stay, and other catalogs keep what was acknowledged since. Through the real command.
+// A damaged catalog is restored from the newest usable backup of the server: its file and its description in the store are of one
+// instant, the loss is reported, the originals are retained, and other catalogs keep what was acknowledged since. Through the real
+// command.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -34,7 +35,7 @@ const insertKeyed = (server: TestServer, catalog: string) =>
     headers: { 'x-service-idempotency-key': `lost-${catalog}` },
   });
 
-/** Two backups of two catalogs; after the second, work that only the catalogs themselves have. */
+/** Two backups of two catalogs; after the second one, work that only the catalogs contain. */
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-repair-'));
   place = join(root, 'backups');
@@ -93,7 +94,7 @@ async function verified(): Promise<void> {
   assert.equal(run.status, 0, run.out + run.errors);
 }
 
-test('a damaged header: the newest backup, with what is lost', options, async () => {
+test('after damage to a header, the newest backup is restored and the loss is reported', options, async () => {
   await damaged(20);
   const found = await check();
   assert.equal(found.status, 1, found.errors);
@@ -115,14 +116,14 @@ test('a damaged header: the newest backup, with what is lost', options, async ()
     assert.equal(await count(server, 'a', 'v'), 1500);
     (await server.get(`${database('a')}/tables/new`)).is(404, 'OBJECT_NOT_FOUND');
     assert.equal((await server.get(`${database('a')}/tables/t`)).is(200).at('comment'), null);
-    // Grants on what was there before and after stay.
+    // Grants on objects that existed before and after are retained.
     const grants = (await server.get('/api/v2/roles/readers/grants')).is(200);
     assert.match(grants.text, /catalogs\/a\/databases\/d\/tables\/t/);
-    // A request whose work is lost does it again, once.
+    // A repeated request whose work was lost is applied again, once.
     for (let i = 0; i < 2; i++) (await insertKeyed(server, 'a')).is(201);
     assert.equal(await count(server, 'a'), 1501);
     (await server.post(`${database('a')}/tables`, { name: 'new', columns })).is(201);
-    // The other catalog has all.
+    // The other catalog is complete.
     assert.equal(await count(server, 'b'), 1008);
     (await server.get(`${database('b')}/tables/new`)).is(200);
     const line = (await server.get('/api/v2/audit_events?pageSize=100')).is(200);
@@ -134,7 +135,7 @@ test('a damaged header: the newest backup, with what is lost', options, async ()
   assert.equal(again.status, 0, again.out + again.errors);
 });
 
-test('a newest backup that is damaged itself: the one before it', options, async () => {
+test('if the newest backup is damaged, the previous one is used', options, async () => {
   await damaged();
   tear(backups[1] as string);
   const { status, out, errors } = await check('--repair=backup', `--backup-place=${place}`);
@@ -166,7 +167,7 @@ test('a missing file is restored too', options, async () => {
   assert.doesNotMatch(out, /the original is/);
 });
 
-test('no backup that can be used: exit code 1, a sentence, and nothing is changed', options, async () => {
+test('without a usable backup: exit code 1, a message, and nothing is changed', options, async () => {
   const files = () => readdirSync(join(dataDir(), 'catalogs')).sort();
   await damaged(20);
   const before = files();

@@ -1,5 +1,5 @@
-// A damaged catalog is put back from the newest backup, also where that is one of the catalog alone, which is Parquet: through the real
-// command. Ids, and with them grants and owners, are those of before.
+// A damaged catalog is restored from the newest backup, even if that is a backup of the catalog alone, in Parquet: through the real
+// command. Ids, and with them grants and owners, are unchanged.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -40,7 +40,7 @@ const idOf = (path: string, category: string, name: string) => {
   return `${row?.id} of ${row?.owner}`;
 };
 
-/** First the server, then the catalog, is backed up; between and after that rows are written. */
+/** Backs up the server, then the catalog; rows are written in between and afterwards. */
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-rebuild-'));
   place = join(root, 'backups');
@@ -86,7 +86,7 @@ const parquetOf = (backupId: string) => {
     .map((name) => join(folder, name));
 };
 
-test('the newest backup is one of the catalog alone: it is restored, with what is lost', options, async () => {
+test('if the newest backup is of the catalog alone, it is restored and the loss is reported', options, async () => {
   await damaged();
   const before = idOf(dataDir(), 'tables', 't');
   const { status, out, errors } = await check('--catalog=default', '--repair=backup');
@@ -105,7 +105,7 @@ test('the newest backup is one of the catalog alone: it is restored, with what i
     (await server.get(`${tables}/new`)).is(404, 'OBJECT_NOT_FOUND');
     const grants = (await server.get('/api/v2/users/ada/grants')).is(200);
     assert.match(grants.text, /catalogs\/default\/databases\/d\/tables\/t/);
-    // Keys, views and what is under them work as before.
+    // Keys, views and their sources work as before.
     (await server.post(`${tables}/t/rows`, { rows: [[1, 'again']] })).is(400, 'CONSTRAINT_VIOLATED');
     await insert(server, 150, 157);
     (await server.delete(`${tables}/t`)).is(400, 'IN_USE');
@@ -118,19 +118,23 @@ test('the newest backup is one of the catalog alone: it is restored, with what i
   assert.equal(again.status, 0, again.out + again.errors);
 });
 
-test('a backup of the catalog with a damaged file: the backup of the server before it', options, async () => {
-  await damaged();
-  for (const path of parquetOf(catalogBackup)) flip(path, 100);
-  const { status, out, errors } = await check('--repair=backup', `--backup-place=${place}`);
-  assert.equal(status, 0, out + errors);
-  assert.match(out, new RegExp(`^ +backup ${catalogBackup} in .* cannot be used: `, 'm'));
-  assert.match(out, new RegExp(`from backup ${serverBackup}; what is lost:`));
-  const server = await start({ dataDir: dataDir() });
-  assert.equal(await count(server, 'SELECT count(*) FROM d.t'), 100);
-  await server.close();
-});
+test(
+  'if a file of the backup of the catalog is damaged, the previous backup of the server is used',
+  options,
+  async () => {
+    await damaged();
+    for (const path of parquetOf(catalogBackup)) flip(path, 100);
+    const { status, out, errors } = await check('--repair=backup', `--backup-place=${place}`);
+    assert.equal(status, 0, out + errors);
+    assert.match(out, new RegExp(`^ +backup ${catalogBackup} in .* cannot be used: `, 'm'));
+    assert.match(out, new RegExp(`from backup ${serverBackup}; what is lost:`));
+    const server = await start({ dataDir: dataDir() });
+    assert.equal(await count(server, 'SELECT count(*) FROM d.t'), 100);
+    await server.close();
+  },
+);
 
-test('only backups of the catalog, and its file is missing', options, async () => {
+test('with backups of the catalog only, a missing file is restored', options, async () => {
   await damaged();
   rmSync(fileOf(dataDir(), catalogId));
   await rm(join(place, 'server_backups'), { recursive: true });

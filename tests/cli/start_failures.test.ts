@@ -1,4 +1,4 @@
-// What keeps a server from starting is said in a sentence with what to do, and an exit code: each through the real command.
+// Errors that prevent a start have a message that says what to do, and an exit code: each through the real command.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
@@ -36,7 +36,7 @@ after(() => rm(root, { recursive: true, force: true }));
 interface Case {
   readonly name: string;
   readonly prepare?: (dataDirectory: string) => void;
-  /** Of a tmpfs over the data directory; a command of the shell that follows the mount. */
+  /** Options of a tmpfs over the data directory; and a shell command that runs after the mount. */
   readonly mount?: { readonly options: string; readonly command?: string };
   readonly says: RegExp;
   readonly skip?: string | false;
@@ -110,7 +110,7 @@ const cases: readonly Case[] = [
 ];
 
 for (const { name, prepare, mount, says, skip = false } of cases) {
-  test(`${name}: a sentence and exit code 1`, { skip }, async () => {
+  test(`${name}: a message and exit code 1`, { skip }, async () => {
     const dataDir = join(root, 'case');
     await rm(dataDir, { recursive: true, force: true });
     cpSync(join(root, 'base'), dataDir, { recursive: true });

@@ -1,5 +1,5 @@
-// Every way of stopping a server that is started with `npm start` or the launcher: it ends in order, its engine ends with the logs
-// of the catalogs written into their files, and port and data directory are free for the next server.
+// Every way of stopping a server that was started with `npm start` or the launcher: an orderly stop, after which the logs of the
+// catalogs are in their files, and port and data directory are free for the next server.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ const inTerminal = (command: readonly string[]) => (flags: readonly string[]) =>
   '/dev/null',
 ];
 
-/** `alone`: only the process that was started gets the signal; else its whole process group, as from a terminal. */
+/** `alone`: only the started process gets the signal; otherwise its whole process group, as from a terminal. */
 type Stop = readonly [signal: NodeJS.Signals, to: 'alone' | 'group'];
 const ways: readonly (readonly [
   what: string,
@@ -45,7 +45,7 @@ const ways: readonly (readonly [
   ['the terminal of an older Node is closed', inTerminal(oldLauncher), ['SIGKILL', 'alone']],
 ];
 
-/** The processes whose command line has this text. */
+/** The processes whose command line contains this text. */
 function processesWith(text: string): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) return [];
@@ -76,12 +76,12 @@ function signal(child: ChildProcess, [name, to]: Stop): void {
   try {
     process.kill(to === 'group' ? -pid : pid, name);
   } catch (error) {
-    // A second one may come too late.
+    // A second signal may come too late.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 
-describe('a server that is told to stop', {
+describe('a server that is stopped', {
   concurrency: 3,
   skip: process.platform !== 'linux' && 'reads /proc',
 }, () => {

@@ -1,4 +1,5 @@
-// A DuckDB with one catalog and one database of hostile names, for tests of changes; and what a crash right now would leave of it.
+// A DuckDB with one catalog and one database of hostile names, for tests of changes; and copies of its files as a crash would leave
+// them.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -60,7 +61,7 @@ export function definition(columns: readonly ColumnDefinition[], keys: Partial<T
   return { columns, primaryKey: [], uniqueKey: [], ...keys };
 }
 
-/** Everything of a catalog's file: structure and data, apart from the names of indexes and the times of steps. */
+/** Everything in a catalog's file: structure and data, except names of indexes and times of steps. */
 export async function dump(connection: DuckDBConnection, catalogName: string): Promise<unknown> {
   const read = async (sql: string): Promise<unknown[][]> =>
     (await connection.runAndReadAll(sql)).getRowsJson() as unknown[][];
@@ -86,7 +87,7 @@ export async function dump(connection: DuckDBConnection, catalogName: string): P
   return { schemas, columns, constraints, indexes, views, data };
 }
 
-/** What a process that was killed now would find. */
+/** The state that a process killed now would leave. */
 export async function assertSurvives(w: World): Promise<void> {
   const copy = mkdtempSync(join(root, 'copy-'));
   mkdirSync(join(copy, 'catalogs'));
@@ -102,7 +103,7 @@ export async function assertSurvives(w: World): Promise<void> {
   instance.closeSync();
 }
 
-/** Applied twice with one step, it is done once; and it survives. */
+/** Applied twice with one step, a change takes effect once; and it survives a crash. */
 export async function once(w: World, change: Change): Promise<void> {
   const step = randomUUID();
   await w.apply(change, step);

@@ -1,4 +1,4 @@
-// Altered tables on a real DuckDB, there and back: what becomes of structure and data, what is refused, what it costs.
+// Altered tables on a real DuckDB, in both directions: structure and data afterwards, refusals, and cost.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { applyChange, costOf } from '../../src/engines/duckdb/ddl/apply_change.ts';
@@ -212,7 +212,7 @@ for (const each of alterCases) {
         /Constraint Error/,
       );
     }
-    // And back again: what was altered once can be altered once more.
+    // And back again: an altered table can be altered again.
     const renamed = Object.fromEntries(Object.entries(each.renamed ?? {}).map(([from, to]) => [to, from]));
     await w.connection.run(`DELETE FROM ${qualifiedTable(w.table)}`);
     await once(w, { ...change, from: each.to, to: each.from, renamedColumns: renamed });
@@ -221,7 +221,7 @@ for (const each of alterCases) {
   });
 }
 
-test('data that does not fit is shown, and nothing is changed', async () => {
+test('data that does not fit is reported, and nothing is changed', async () => {
   const w = await world();
   const from = definition([column('a', 'LARGEINT'), column('b', 'DOUBLE'), column('c', 'INT')]);
   await w.apply({ kind: 'createTable', table: w.table, definition: from });
@@ -261,7 +261,7 @@ test('data that does not fit is shown, and nothing is changed', async () => {
   await assertSurvives(w);
 });
 
-test('large tables cost a rewrite only where data is written', async () => {
+test('a change of a large table counts as a rewrite only if it writes data', async () => {
   const w = await world();
   const from = definition(abc);
   await w.apply({ kind: 'createTable', table: w.table, definition: from });
@@ -298,7 +298,7 @@ test('a cancelled rewrite leaves the table as it was', async () => {
   assert.deepEqual(await w.rows(`SELECT count(*), max(a) FROM ${qualifiedTable(w.table)}`), [['1000000', 999999]]);
 });
 
-test('changes go on while rows are inserted', async () => {
+test('changes succeed while rows are inserted', async () => {
   const w = await world();
   let spec = definition([column('id', 'INT', { nullable: false }), column('n', 'INT')], { primaryKey: ['id'] });
   await w.apply({ kind: 'createTable', table: w.table, definition: spec });
@@ -307,7 +307,7 @@ test('changes go on while rows are inserted', async () => {
   let stop = false;
   const writing = (async () => {
     for (let id = 0; !stop; id++) {
-      // What DuckDB refuses for a concurrent change is the statement's to tell.
+      // DuckDB's error about a concurrent change is reported by the statement.
       await writer.run(`INSERT INTO ${qualifiedTable(w.table)} (id) VALUES (${id})`).then(
         () => inserted++,
         (error: Error) => assert.match(error.message, /TransactionContext Error/),

@@ -1,5 +1,5 @@
-// Analysis in a process of its own: what dies of a text is not the process that runs statements, only that text is blamed, and what waits
-// behind it is analysed all the same. With real processes and real kills.
+// Analysis in a process of its own: a text that crashes it does not crash the process that runs statements, only that text is
+// blamed, and waiting texts are analyzed anyway. With real processes and real kills.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { deadlineMs, eventually } from '../deadline.ts';
 import { turn } from '../turn.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 
-/** Worked out while it is bound, for longer than the deadline of an analysis. */
+/** Evaluated during binding, for longer than the deadline of an analysis. */
 const killer = `SELECT ${[1, 2, 3, 4].map((i) => `length(regexp_replace(repeat('ab', 9000000${i}), 'b', 'c', 'g'))`).join(' + ')}`;
 /** Runs until it is stopped. */
 const endless = 'SELECT count(*) FROM range(10000000000000) a WHERE hash(range) = 42';
@@ -27,7 +27,7 @@ before(async () => {
 after(() => w.close());
 
 const analyze = (sql: string, one: AdmissionRequest = turn) => w.engine.analyze(w.statement(sql), one);
-/** An idle process takes the analysis: one that starts for it would look busy, or be missed by `busyProcess`. */
+/** An idle process takes the analysis: one that is starting would look busy, or be missed by `busyProcess`. */
 const analyzeWarm = async (sql: string, one?: AdmissionRequest) => {
   await analyze('SELECT 1');
   return { analysis: analyze(sql, one) };
@@ -58,7 +58,7 @@ function load(expression: string, one: AdmissionRequest = turn) {
 
 const busyProcess = () => busyChild(w.pid());
 
-test('the death of an analysis is blamed on it alone; the process that runs statements does not notice', async () => {
+test('the death of an analysis is blamed on that analysis only; the process that runs statements is unaffected', async () => {
   const before = w.pid();
   const controller = new AbortController();
   const honest = codeOf(w.run(endless, { signal: controller.signal }));
@@ -86,7 +86,7 @@ test('the death of an analysis is blamed on it alone; the process that runs stat
   );
 });
 
-test('a kill from outside blames nobody for the first death of an analysis', async () => {
+test('for the first death of an analysis by a kill from outside nothing is blamed', async () => {
   const { analysis } = await analyzeWarm(killer, of('eve'));
   const killed = analysis.catch((error: unknown) => error);
   process.kill(await busyProcess(), 'SIGKILL');
@@ -96,7 +96,7 @@ test('a kill from outside blames nobody for the first death of an analysis', asy
   assert.deepEqual([endedEngine(error), crashedAlone(error)], [false, true]);
 });
 
-test('an analysis that goes on and on ends at its deadline, and holds nobody else up', {
+test('an endless analysis ends at its deadline, and delays nobody else', {
   timeout: deadlineMs(120_000),
 }, async () => {
   const before = w.pid();
@@ -113,7 +113,7 @@ test('an analysis that goes on and on ends at its deadline, and holds nobody els
   assert.equal(w.pid(), before);
 });
 
-test('the death of a process that reads a file to be loaded is not that of the one that loads', async () => {
+test('the death of a process that inspects a file does not end the process that loads it', async () => {
   const before = w.pid();
   await w.createTable('loaded', { id: 'INT' });
   const killed = load(slowExpression).catch((error: unknown) => error);
@@ -124,7 +124,7 @@ test('the death of a process that reads a file to be loaded is not that of the o
   assert.equal(w.pid(), before);
 });
 
-test('files that are read for long leave processes to statements of everybody', {
+test('reading large files leaves processes for the statements of others', {
   timeout: deadlineMs(120_000),
 }, async () => {
   const controller = new AbortController();
@@ -139,7 +139,7 @@ test('files that are read for long leave processes to statements of everybody', 
   assert.deepEqual(new Set(await Promise.all(loads)), new Set(['STATEMENT_CANCELLED']));
 });
 
-test('as many processes are started as calls wait for, though one start is under way; a cancelled call ends', {
+test('as many processes are started as calls wait, even while one start is in progress; a cancelled call ends', {
   timeout: deadlineMs(120_000),
 }, async () => {
   await w.engine.stop();
@@ -168,7 +168,7 @@ test('a call that is cancelled while it waits for a process ends at once', async
   await Promise.all(slow);
 });
 
-test('statements are bound on definitions as they are now, in any order of changes', async () => {
+test('statements are bound to the current definitions, in any order of changes', async () => {
   const table = { catalog: w.catalog, database: 'd', table: 'changing' };
   await w.createTable('changing', { a: 'INT' });
   assert.deepEqual((await analyze('SELECT a FROM changing')).reads, [
@@ -209,7 +209,7 @@ test('statements are bound on definitions as they are now, in any order of chang
   ]);
 });
 
-test('the processes leave with the warehouse, and come back with it', async () => {
+test('the processes stop and start with the warehouse', async () => {
   const [pid] = childrenBut(w.pid());
   assert.ok(pid);
   await w.engine.stop();
@@ -219,7 +219,7 @@ test('the processes leave with the warehouse, and come back with it', async () =
   assert.equal(childrenBut(w.pid()).length, 1);
 });
 
-test('no process is left by a start that a stop interrupted', async () => {
+test('a start that is interrupted by a stop leaves no process', async () => {
   await w.engine.stop();
   const started = codeOf(w.engine.start());
   await eventually('a process', () => childrenBut().length > 0);
@@ -230,7 +230,7 @@ test('no process is left by a start that a stop interrupted', async () => {
   assert.equal((await analyze('SELECT id FROM t')).kind, 'select');
 });
 
-test('an engine whose limits change while it starts is started with the new ones', async () => {
+test('an engine whose limits change during its start is started with the new ones', async () => {
   const starts = () => w.events.filter(({ kind }) => kind === 'engineStarted').length;
   await w.engine.stop();
   const before = starts();
@@ -238,7 +238,7 @@ test('an engine whose limits change while it starts is started with the new ones
   await eventually('the processes', () => childrenBut().length > 1);
   await w.engine.configure({ ...spec, memoryLimitBytes: 512 * 1024 ** 2, threads: 1 });
   await started;
-  // The first has the limits of before, which are locked.
+  // The first process has the previous limits, which are locked.
   assert.equal(starts(), before + 2);
   assert.deepEqual(await w.rows('SELECT name FROM t WHERE id = 1'), [['one']]);
 });

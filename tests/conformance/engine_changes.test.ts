@@ -1,5 +1,5 @@
-// Each kind of Change on a real DuckDB, apart from altered tables: what it does, that doing it twice is doing it once, and that a copy
-// of the files taken right after (a crash, to DuckDB) reads back as the same thing.
+// Each kind of Change on a real DuckDB, except altered tables: its effect, its idempotency, and that a copy of the files taken
+// right afterwards (a crash, for DuckDB) has the same content.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
@@ -16,7 +16,7 @@ const everyType = [
   'VARCHAR(10)', 'STRING', 'BINARY', 'JSON', 'UUID', 'ARRAY<DECIMAL(5,2)>', 'MAP<STRING, ARRAY<INT>>', `STRUCT<"a ""b"" '": INT, b: MAP<INT, JSON>>`,
 ]; // biome-ignore format: one list
 
-test('a catalog is made, renamed and dropped, each twice, with hostile names', async () => {
+test('a catalog is created, renamed and dropped, each twice, with hostile names', async () => {
   const w = await world(hostile);
   await w.apply({ kind: 'createCatalog', catalog: w.catalog });
   await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('a', 'INT')]) });
@@ -31,7 +31,7 @@ test('a catalog is made, renamed and dropped, each twice, with hostile names', a
   assert.deepEqual(await w.rows(`SELECT * FROM duckdb_databases() WHERE lower(database_name) = 'other'`), []);
 });
 
-test('tables of every type are made and dropped', async () => {
+test('tables of every type are created and dropped', async () => {
   const w = await world();
   const columns = everyType.map((type, i) => column(`${i} ${hostile}`, type));
   await once(w, { kind: 'createTable', table: w.table, definition: definition(columns) });
@@ -66,7 +66,7 @@ test('keys, NOT NULL, defaults and lengths are enforced', async () => {
   assert.deepEqual(await w.rows(`SELECT v FROM ${qualifiedTable(w.table)} WHERE id = 3`), [['xy']]);
 });
 
-test('a renamed table keeps its data and its key, a change of case included', async () => {
+test('a renamed table keeps its data and its key, also if only the case changes', async () => {
   const w = await world();
   const spec = definition([column('a', 'INT'), column('b', 'INT')], { primaryKey: ['a'], uniqueKey: ['b'] });
   await w.apply({ kind: 'createTable', table: w.table, definition: spec });
@@ -84,7 +84,7 @@ test('a renamed table keeps its data and its key, a change of case included', as
   assert.deepEqual(await w.rows(`SELECT count(*) FROM ${qualifiedTable(table)}`), [['0']]);
 });
 
-test('a truncation that is run again after later inserts does nothing', async () => {
+test('a truncation that is repeated after later inserts does nothing', async () => {
   const w = await world();
   await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('a', 'INT')]) });
   await w.apply({ kind: 'truncateTable', table: w.table }, 'step 1');
@@ -96,7 +96,7 @@ test('a truncation that is run again after later inserts does nothing', async ()
   assert.deepEqual(await w.rows(`SELECT a FROM ${qualifiedTable(w.table)}`), []);
 });
 
-test('a step is remembered only with the transaction it is in', async () => {
+test('a step is recorded only with the transaction of its work', async () => {
   const w = await world();
   const failing = inTransaction(w.connection, async () => {
     assert.equal(await rememberStep(w.connection, w.catalog.name, 's'), true);
@@ -107,7 +107,7 @@ test('a step is remembered only with the transaction it is in', async () => {
   assert.equal(await inTransaction(w.connection, () => rememberStep(w.connection, w.catalog.name, 's')), false);
 });
 
-test('a renamed database takes its tables, keys and data along', async () => {
+test('a renamed database keeps its tables, keys and data', async () => {
   const w = await world();
   const spec = definition([column('a', 'INT'), column('b', 'VARCHAR(5)', { defaultValue: `'d'` })], {
     primaryKey: ['a'],
@@ -135,7 +135,7 @@ test('a renamed database takes its tables, keys and data along', async () => {
   await w.apply({ ...back, newName: change.newName.toUpperCase() });
 });
 
-test("a database may be called main, which is DuckDB's own", async () => {
+test('a database can be named main, which is also the name of a schema of DuckDB', async () => {
   const w = await world();
   const main: DatabaseRef = { catalog: w.catalog, database: 'main' };
   const table: TableRef = { ...main, table: 't' };
@@ -160,7 +160,7 @@ test("a database may be called main, which is DuckDB's own", async () => {
   assert.deepEqual(await w.rows(`SELECT * FROM duckdb_tables() WHERE schema_name = 'main'`), []);
 });
 
-test('a catalog that a transaction still reads is renamed when that ends', async () => {
+test('a catalog that a transaction still reads is renamed when the transaction ends', async () => {
   const w = await world('busy');
   await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('a', 'INT')]) });
   const reader = await w.instance.connect();

@@ -1,4 +1,4 @@
-// CREATE TABLE statements as DuckDB reads them in a scratch database, and what of them is refused; defaults and what they may say.
+// CREATE TABLE statements as DuckDB parses them in a scratch database, and which are refused; defaults and what they may contain.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -29,7 +29,7 @@ async function failureOf(work: Promise<unknown>): Promise<Failure> {
   throw new assert.AssertionError({ message: 'it was taken' });
 }
 
-test('columns, keys, lengths and defaults are read', async () => {
+test('columns, keys, lengths and defaults are parsed', async () => {
   const parsed = await parseCreateTable(
     connection,
     `-- VARCHAR(99)
@@ -61,7 +61,7 @@ test('columns, keys, lengths and defaults are read', async () => {
   ]);
 });
 
-test('only the parts of the name that are written are given, whatever they are', async () => {
+test('only the written parts of the name are returned, whatever they are', async () => {
   const cases: Record<string, object> = {
     t: { table: 't' },
     'd.t': { database: 'd', table: 't' },
@@ -136,7 +136,7 @@ const invalid: Record<string, readonly [number, number]> = {
   [`create table t(a int default ${'-'.repeat(3000)}1)`]: [1, 3032],
 };
 
-test('what is no plain CREATE TABLE is refused, saying why', async () => {
+test('anything but a plain CREATE TABLE is refused, with the reason', async () => {
   for (const sql of notSupported) {
     const failure = await failureOf(parseCreateTable(connection, sql));
     assert.equal(failure.code, 'SQL_NOT_SUPPORTED', `${sql}: ${failure.message}`);
@@ -148,7 +148,7 @@ test('what is no plain CREATE TABLE is refused, saying why', async () => {
   }
 });
 
-test('ten thousand columns with lengths and defaults are read', async () => {
+test('ten thousand columns with lengths and defaults are parsed', async () => {
   const columns = Array.from({ length: 10_000 }, (_, i) => `c${i} varchar(${(i % 800) + 1}) default 'x'`);
   const { definition } = await parseCreateTable(connection, `create table big(${columns.join(',')})`);
   assert.deepEqual(definition.columns.map(shown), columns.map((_, i) => `c${i} VARCHAR(${(i % 800) + 1}) = 'x'`)); // biome-ignore format: one line
@@ -192,7 +192,7 @@ const badDefaults: Record<string, readonly string[]> = {
   UUID: [`'x'`],
 }; // biome-ignore format: lists
 
-test('a default is a constant or a simple function that gives the type', async () => {
+test('a default is a constant or a simple function of the right type', async () => {
   for (const [type, expressions] of Object.entries(goodDefaults)) {
     for (const expression of expressions) {
       await assert.doesNotReject(checkDefault(connection, expression, parseType(type)), `${type}: ${expression}`);

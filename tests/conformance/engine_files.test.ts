@@ -1,4 +1,4 @@
-// What the server reads of a catalog's files without the engine: how far they have come, and whether a copy of them would be whole.
+// What the server reads of a catalog's files without the engine: their position, and whether a copy of them would be intact.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,7 +13,7 @@ const version = '640062650002ffff';
 const commit = '0500000000000000e7fe7d722fed3d5e640064ffff';
 const checkpoint = '1700000000000000bed0097b06fdfe6164006365006400d2818080808080801e650008ffffffff';
 
-test('the files of a catalog are not copied while its log is written into its file', async () => {
+test('the files of a catalog are not copied during a checkpoint', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-files-'));
   try {
     mkdirSync(join(directory, 'catalogs'));
@@ -33,7 +33,7 @@ test('the files of a catalog are not copied while its log is written into its fi
       { path: 'catalogs/a.duckdb', bytes: head.length },
       { path: 'catalogs/a.duckdb.wal', bytes: whole },
     ]);
-    // What no commit follows does not count.
+    // Bytes after the last commit do not count.
     assert.equal((await filesWith(`${version}${commit}1700000000000000`))[1]?.bytes, whole);
     await assert.rejects(filesWith(version + commit + checkpoint + commit), CheckpointRunning);
     await assert.rejects(filesWith(version + checkpoint + commit), CheckpointRunning);

@@ -1,5 +1,5 @@
-// Statements that ask for more stack, time or memory than an engine process has: each is refused before it costs the process, whether
-// its size is a constant, a parameter or a value of a row. What is within the limits gives what it gave without them.
+// Statements that require more stack, time or memory than an engine process has: each is refused in time, whether its size is a
+// constant, a parameter or a value of a row. Statements within the limits have the same results as without them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { statementLimits as limits } from '../../src/engines/duckdb/sql/statement_limits.ts';
@@ -32,7 +32,7 @@ async function areRefused(statements: readonly (readonly [string, StatementParam
   assert.equal(w.pid(), before, 'the process is the same');
 }
 
-test('JSON that is nested without end does not overflow the stack of the engine', () =>
+test('very deeply nested JSON does not overflow the stack of the engine', () =>
   areRefused([
     [`SELECT from_json('{}', ${brackets})`],
     [`SELECT json_transform_strict('{}', ${brackets})`],
@@ -50,7 +50,7 @@ test('JSON that is nested without end does not overflow the stack of the engine'
     ['SELECT list_transform([deep], lambda x: json_structure(x)) FROM t'],
   ]));
 
-test('sizes that a call asks for have limits, wherever they come from', () =>
+test('sizes in the arguments of functions are limited, whether they are constants, parameters or values', () =>
   areRefused([
     [`SELECT rpad('x', 2e9::INT, 'y')`],
     [`SELECT lpad('x', $1, 'y')`, [2_000_000_000]],
@@ -82,7 +82,7 @@ test('sizes that a call asks for have limits, wherever they come from', () =>
   ]));
 
 const killers: StatementParameters = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
-test('texts and lists that a call multiplies have limits, wherever they come from', () =>
+test('texts and lists that a function multiplies are limited, whether they are constants, parameters or values', () =>
   areRefused([
     [`SELECT replace(repeat('a', 1000000), 'a', repeat('b', 100000))`],
     [`SELECT replace($1, 'a', $2)`, killers],
@@ -103,7 +103,7 @@ test('texts and lists that a call multiplies have limits, wherever they come fro
     ['SELECT make_timestamptz(2020, 1, 1, 1, 1, 1, deep) FROM t'],
   ]));
 
-test('an original behind a guard cannot be named', async () => {
+test('the original of a guarded function cannot be called', async () => {
   await areRefused([
     [`SELECT system.main.rpad('x', 2000000000, 'y')`],
     [`SELECT system.rpad('x', 2000000000, 'y')`],
@@ -116,7 +116,7 @@ test('an original behind a guard cannot be named', async () => {
   await areRefused([['SELECT max(p) FROM padded']]);
 });
 
-test('without a caller, as in a view, functions about the caller are refused; columns of the same names are read', async () => {
+test('without a caller, as in a view, functions about the caller are refused; columns of the same names can be read', async () => {
   for (const name of ['current_user', 'session_user', 'current_role', 'user', '"user"', 'USER', 'current_user()'])
     for (const sql of [
       `SELECT ${name}`,
@@ -132,7 +132,7 @@ test('without a caller, as in a view, functions about the caller are refused; co
   assert.equal(await codeOf(w.run(`SELECT error('the function "x" is not allowed')`)), 'SQL_INVALID');
 });
 
-test('shapes that cost more than they can mean are refused before they are bound', () =>
+test('shapes that are disproportionately expensive are refused before they are bound', () =>
   areRefused([
     [`SELECT ${'lambda x: '.repeat(64)} 1`],
     [`SELECT list_transform([1], ${'lambda x: '.repeat(64)} 1)`],
@@ -148,7 +148,7 @@ test('shapes that cost more than they can mean are refused before they are bound
     [`SELECT ${nested('(', '1', ')', 100_000)}`],
   ]));
 
-test('what is within the limits means what it meant', async () => {
+test('statements within the limits have the same results as without guards', async () => {
   const one = (sql: string, parameters?: StatementParameters) => w.rows(`SELECT ${sql}`, parameters);
   assert.deepEqual(await one(`rpad('x', 3, 'y'), lpad('x', $1, 'ab'), rpad(NULL, 3, 'y'), rpad('x', NULL, 'y')`, [4]), [
     ['xyy', 'abax', null, null],

@@ -1,4 +1,4 @@
-// Tables out of sight and back, on DuckDB itself: each change atomic, idempotent, and still so after a crash.
+// Tables that are hidden and restored on DuckDB: each change is atomic, idempotent, and remains so after a crash.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ async function withTable(): Promise<World> {
 
 const shape = async (w: World) => dump(w.connection, w.catalog.name);
 
-test('a table: hidden, its name taken by another, back under a new name, and as it was', async () => {
+test('a table is hidden, its name is used by another, and it is restored unchanged under a new name', async () => {
   const w = await withTable();
   const first = await shape(w);
   const id = randomUUID();
@@ -41,7 +41,7 @@ test('a table: hidden, its name taken by another, back under a new name, and as 
   assert.deepEqual(await shape(w), first);
 });
 
-test('a database: hidden with its tables, another in its place that is dropped, back under both names', async () => {
+test('a database is hidden with its tables, another of its name is dropped, and it is restored under both names', async () => {
   const w = await withTable();
   const first = await shape(w);
   const id = randomUUID();
@@ -62,7 +62,7 @@ test('a database: hidden with its tables, another in its place that is dropped, 
   await assert.rejects(w.rows(`INSERT INTO ${at} VALUES (3, 10)`), /unique constraint/);
 });
 
-test('a database renamed, or dropped, leaves what is hidden in it; a purge does not', async () => {
+test('renaming or dropping a database keeps the hidden tables in it; a purge does not', async () => {
   const w = await withTable();
   const id = randomUUID();
   const { catalog, database } = w;
@@ -81,7 +81,7 @@ test('a database renamed, or dropped, leaves what is hidden in it; a purge does 
   await assert.rejects(w.rows(`CREATE TABLE ${qualifiedSchema(into)}.t (x INT)`), /does not exist/);
 });
 
-test('a catalog: hidden, another of its name, back under a new one; an empty file is never made in its place', async () => {
+test('a catalog is hidden, another gets its name, and it is restored under a new one; no empty file is created in its place', async () => {
   const w = await withTable();
   const { catalog } = w;
   await w.apply({ kind: 'hideCatalog', catalog });

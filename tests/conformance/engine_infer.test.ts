@@ -1,5 +1,5 @@
-// The engine finds the table that could take a file: names, types and the first rows, as far as the caller did not say them; and a
-// load tells how far it is. What the server makes of it is tested in tests/resources/load_database.test.ts.
+// The engine infers a table that can hold a file: names, types and the first rows, as far as the caller does not specify them; and
+// a load reports its progress. See tests/resources/load_database.test.ts for the part of the server.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -36,7 +36,7 @@ const told = ({ columns, rows }: InferredTable) => ({
 
 const csv = 'id,name,born,share\n1,ann,2001-02-03,0.5\n2,"b,o""b",,1\n';
 
-test('columns, types and rows are those of the file', async () => {
+test('columns, types and rows are inferred from the file', async () => {
   const rows = [
     [1, 'ann', '2001-02-03', 0.5],
     [2, 'b,o"b', null, 1],
@@ -51,14 +51,14 @@ test('columns, types and rows are those of the file', async () => {
   assert.deepEqual(told(await infer('json', `[${objects.trim().replace('\n', ',')}]`)), { columns, rows });
 });
 
-test('an object with one field that is called json is an object', async () => {
+test('an object with a single field named json is an object', async () => {
   assert.deepEqual(told(await infer('ndjson', '{"json":1}\n{"json":2}\n')), {
     columns: ['json BIGINT'],
     rows: [[1], [2]],
   });
 });
 
-test('what has no type of ours is text, and a nested value is nested', async () => {
+test('a value of an unsupported type becomes text, and a nested value stays nested', async () => {
   const text = '{"at":"10:11:12","tags":["a"],"of":{"x":1,"y":null},"any":[1,"a"]}\n';
   assert.deepEqual(told(await infer('ndjson', text)), {
     columns: ['at STRING', 'tags ARRAY<STRING>', 'of STRUCT<x: BIGINT, y: JSON>', 'any ARRAY<JSON>'],
@@ -66,7 +66,7 @@ test('what has no type of ours is text, and a nested value is nested', async () 
   });
 });
 
-test('what the caller says of types and columns stands', async () => {
+test('types and columns that the caller specifies take precedence', async () => {
   const types = { ID: parseType('STRING'), share: parseType('DECIMAL(9,2)') };
   assert.deepEqual(told(await infer('csv', csv, { types })), {
     columns: ['id STRING', 'name STRING', 'born DATE', 'share DECIMAL(9,2)'],
@@ -90,7 +90,7 @@ test('what the caller says of types and columns stands', async () => {
   });
 });
 
-test('a file without a header has its columns by their places', async () => {
+test('columns of a file without a header are identified by position', async () => {
   const bare = '1,ann\n2,bob\n';
   assert.deepEqual(told(await infer('csv', bare)).columns, ['column1 BIGINT', 'column2 STRING']);
   const named = await infer('csv', bare, { columns: [{ name: 'id' }, { name: 'name' }] });
@@ -99,7 +99,7 @@ test('a file without a header has its columns by their places', async () => {
   assert.deepEqual(told(chosen), { columns: ['name STRING'], rows: [['ann'], ['bob']] });
 });
 
-test('what only later rows show is seen where all of them are looked at', async () => {
+test('types that only later rows show are found if all rows are read', async () => {
   const late = `${'{"n":1}\n'.repeat(30_000)}{"n":0.5,"more":"x"}\n`;
   assert.deepEqual(told(await infer('ndjson', late, { rowsMax: 1 })).columns, ['n BIGINT']);
   const whole = await infer('ndjson', late, { rowsMax: 1, isWhole: true });
@@ -109,7 +109,7 @@ test('what only later rows show is seen where all of them are looked at', async 
   assert.deepEqual(told(await infer('csv', lines, { rowsMax: 0, isWhole: true })).columns, ['n STRING']);
 });
 
-test('the rows that are shown fit, are exact, and are not many characters', async () => {
+test('the preview rows match the types, are exact, and are limited in size', async () => {
   const exact = '{"n":170141183460469231731687303715884105727}\n';
   const { rows } = await infer('ndjson', exact, { types: { n: parseType('LARGEINT') } });
   assert.deepEqual(rows, ['[170141183460469231731687303715884105727]']);
@@ -177,7 +177,7 @@ function work(table: string, path: string, inferred: InferredTable, more: Partia
   };
 }
 
-test('a dry run into a table that is not there leaves none, and tells what the load would', async () => {
+test('a dry run into a missing table leaves none, and reports the counts of the load', async () => {
   const inferred = await infer('csv', csv);
   const dry = { dryRun: true, isNewTable: true } as const;
   const done = await world.engine.load(work('unmade', put(csv), inferred, dry), turn);
@@ -193,7 +193,7 @@ test('a dry run into a table that is not there leaves none, and tells what the l
   assert.equal(there.code, 'CHANGE_IN_PROGRESS');
 });
 
-test('a load tells how far it is, whether or not rows may be left out', async () => {
+test('a load reports its progress, whether or not rows may be rejected', async () => {
   const lines = Array.from({ length: 1_500_000 }, (_, i) => `${i},${'y'.repeat(40)},${i / 7}`).join('\n');
   const path = put(`id,name,share\n${lines}\n`);
   const columns = { id: 'BIGINT', name: 'STRING', share: 'DOUBLE' };

@@ -1,4 +1,4 @@
-// What ends a statement or a process, on a real engine process: cancellation, deadlines, memory, disk, death of either side; and
+// What ends a statement or a process, on a real engine process: cancellation, timeouts, memory, disk, the death of either side; and
 // starting, stopping and renaming while statements run.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -22,10 +22,10 @@ const analysisOf = (world: EngineWorld, sql: string) => world.engine.analyze(wor
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const leftIn = (world: EngineWorld) => readdirSync(world.spool).filter((name) => name !== 'spill');
 const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7';
-/** One call of a function that looks at nothing while it runs. */
+/** A single call of a function that does not check for interrupts. */
 const deaf = `SELECT length(regexp_replace(repeat('ab', 150000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
 
-test('a statement is cancelled at once, and the process lives', async () => {
+test('a statement is cancelled at once, and the process survives', async () => {
   const world = await engineOf();
   await world.table('t', { id: 'BIGINT' });
   await world.run('INSERT INTO t SELECT range FROM range(100000)');
@@ -41,14 +41,14 @@ test('a statement is cancelled at once, and the process lives', async () => {
     }
   }
   assert.equal((await failureOf(world.run(endless, { timeoutMs: 200 }))).code, 'STATEMENT_TIMEOUT');
-  // Nothing stays of it: no transaction, no file.
+  // Nothing of it remains: no transaction, no file.
   assert.deepEqual((await world.run('SELECT count(DISTINCT id) FROM t')).rows, { kind: 'text', text: '[100000]' });
   assert.equal((await world.run('DELETE FROM t')).rowCount, 100_000);
   assert.deepEqual(leftIn(world), []);
   assert.deepEqual(kindsOf(world), ['engineStarted']);
 });
 
-test('a statement that does not heed an interrupt costs the process, which is replaced', async () => {
+test('a process whose statement ignores interrupts is killed and replaced', async () => {
   const world = await engineOf({ memoryLimitBytes: 2048 * MiB });
   const analysis = await analysisOf(world, deaf);
   const controller = new AbortController();
@@ -65,7 +65,7 @@ test('a statement that does not heed an interrupt costs the process, which is re
   assert.equal((await world.run('SELECT 1')).rowCount, 1);
 });
 
-test('a chain of arrows, which the binder takes for ever over, is refused', async () => {
+test('a chain of arrows, whose binding would not end, is refused', async () => {
   const world = await engineOf();
   for (const sql of [
     `SELECT '{}'${`->'a'`.repeat(40)}`,
@@ -97,7 +97,7 @@ test('memory and temporary disk have limits', async () => {
   assert.deepEqual(kindsOf(world), ['engineStarted']);
 });
 
-test('a process that grows past its limit is killed and replaced', async () => {
+test('a process that exceeds its memory limit is killed and replaced', async () => {
   const world = await engineOf({ memoryLimitBytes: 64 * MiB });
   const greedy = `SELECT length(regexp_replace(repeat('ab', 350000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
   assert.equal((await failureOf(world.run(greedy))).code, 'MEMORY_LIMIT_EXCEEDED');
@@ -112,7 +112,7 @@ test('a process that grows past its limit is killed and replaced', async () => {
   assert.deepEqual(kindsOf(world), [...once, ...once, 'engineStarted']);
 });
 
-test('a process that is killed is replaced by itself; what ran says so', async () => {
+test('a killed process is replaced automatically, and its statements report the loss', async () => {
   const world = await engineOf();
   await world.table('t', { id: 'BIGINT' });
   await world.run('INSERT INTO t VALUES (1)');
@@ -128,7 +128,7 @@ test('a process that is killed is replaced by itself; what ran says so', async (
   assert.deepEqual(kindsOf(world), ['engineStarted', 'engineDied', 'engineStarted']);
 });
 
-test('stopping ends what runs; starting and stopping in any order leaves what was asked last', async () => {
+test('stopping ends running statements; after starts and stops in any order the last one applies', async () => {
   const world = await engineOf();
   await world.table('t', { id: 'BIGINT' });
   const { engine } = world;
@@ -154,11 +154,11 @@ test('stopping ends what runs; starting and stopping in any order leaves what wa
   assert.ok(!kindsOf(world).includes('engineDied'));
 });
 
-test('new limits are taken over when nothing runs', async () => {
+test('new limits apply once nothing runs', async () => {
   const world = await engineOf();
   const before = pidOf(world);
   const count = 'SELECT count(*) FROM range(300000000)';
-  // Between its analysis and its execution nothing runs, and the limits are taken over then.
+  // Nothing runs between its analysis and its execution, and the new limits are applied then.
   const running = world.run(count, { analysis: await analysisOf(world, count) });
   await world.engine.configure({ ...spec, memoryLimitBytes: 100 * MiB, threads: 1 });
   assert.equal(pidOf(world), before);
@@ -194,11 +194,11 @@ test('a catalog is renamed and dropped while statements run in it', async () => 
     }
     await world.change({ kind: 'dropCatalog', catalog: world.catalog });
   } finally {
-    // Otherwise the statements keep the file's process running when an assertion fails.
+    // Otherwise the statements keep the process of this file running when an assertion fails.
     busy = false;
     await Promise.all(statements);
   }
-  // '0' too: some end while the change waits for its turn.
+  // '0' too: some statements end while the change waits.
   for (const code of codes) assert.match(code, /^(?:0|CHANGE_IN_PROGRESS|SQL_INVALID)$/);
   assert.deepEqual(kindsOf(world), ['engineStarted']);
 });
@@ -235,7 +235,7 @@ test('an engine whose server is killed ends, and a new one can open the files', 
   await eventually('the engine process ends', () => !alive(), 5000);
 });
 
-test('an engine that cannot open its files says so, and stops', async () => {
+test('an engine that cannot open its files reports that, and stops', async () => {
   const world = await engineOf();
   const broken = duckdbEngine.open({
     name: 'w',

@@ -1,5 +1,5 @@
-// The engine loads files: each format into each kind of column, by name or mapped, whole or not at all; and says where a file is
-// broken. The server's part of a load is tested in tests/resources/load.test.ts.
+// The engine loads files: each format into each type of column, by name or mapped, completely or not at all; and locates errors in
+// a file. See tests/resources/load.test.ts for the part of the server.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ interface Given extends Partial<Omit<FileLoad, 'file' | 'table' | 'definition'>>
   readonly signal?: AbortSignal;
 }
 
-/** The file, written where the engine may read. */
+/** Writes the file where the engine may read it. */
 function put(bytes: string | Uint8Array): string {
   const path = join(world.spool, `${randomUUID()}.data`);
   writeFileSync(path, bytes);
@@ -122,7 +122,7 @@ const value = {
 const cell = (one: unknown) =>
   `"${(typeof one === 'object' ? JSON.stringify(one) : String(one)).replaceAll('"', '""')}"`;
 
-test('values of every kind come in as they do in rows, from each format of text', async () => {
+test('values of every type are loaded as by an insert, from each text format', async () => {
   const texts = {
     csv: `${Object.keys(value).join(',')}\n${Object.values(value).map(cell).join(',')}\n`,
     ndjson: JSON.stringify(value),
@@ -139,7 +139,7 @@ test('values of every kind come in as they do in rows, from each format of text'
   }
 });
 
-test('replace is the file and nothing else; upsert is both; a dry run is neither', async () => {
+test('replace leaves only the rows of the file; upsert merges; a dry run changes nothing', async () => {
   const definition = await world.table('keyed', people, { primaryKey: ['id'] });
   await load('keyed', definition, 'csv', csv);
   assert.deepEqual(await load('keyed', definition, 'csv', csv, { mode: 'replace' }), loaded(2));
@@ -153,7 +153,7 @@ test('replace is the file and nothing else; upsert is both; a dry run is neither
   assert.equal((await failureOf(load('unkeyed', unkeyed, 'csv', csv, { mode: 'upsert' }))).code, 'INVALID_PARAMETER');
 });
 
-test('a step is done once, and says what it did', async () => {
+test('a step is applied once, and its result is recorded', async () => {
   const definition = await world.table('once', people);
   const step = randomUUID();
   await load('once', definition, 'csv', csv, { step });
@@ -161,7 +161,7 @@ test('a step is done once, and says what it did', async () => {
   assert.deepEqual(await rowsOf('once'), [ann, bob]);
 });
 
-test('expressions are over the columns of the file, and nothing else', async () => {
+test('expressions can use the columns of the file, and nothing else', async () => {
   const definition = await world.table('mapped', { id: 'BIGINT', name: 'STRING' });
   const mapped = (expression: string) =>
     load('mapped', definition, 'csv', csv, { columns: [{ name: 'id' }, { name: 'name', expression }] });
@@ -216,7 +216,7 @@ const broken: Readonly<Record<string, readonly [DataFormat, string | Uint8Array,
   'an empty parquet': ['parquet', '', {}],
 };
 for (const [name, [format, bytes, result, given]] of Object.entries(broken)) {
-  test(`${name} is told of, and the table is as it was`, async () => {
+  test(`${name} is reported, and the table is unchanged`, async () => {
     const table = `broken_${randomUUID().slice(0, 8)}`;
     const definition = await world.table(table, people);
     await load(table, definition, 'csv', csv);
@@ -228,7 +228,7 @@ for (const [name, [format, bytes, result, given]] of Object.entries(broken)) {
   });
 }
 
-test('rows that do not fit are left out, counted and kept, as many as may be', async () => {
+test('rows that do not fit are rejected, counted and stored, up to the limit', async () => {
   const definition = await world.table('partly', { id: 'BIGINT', name: 'VARCHAR(3)' }, { primaryKey: ['id'] });
   const texts: Readonly<Record<string, string>> = {
     csv: 'id,name\n1,a\nx,b\n3\n4,long\n,e\n6,f\n',
@@ -266,7 +266,7 @@ test('rows that do not fit are left out, counted and kept, as many as may be', a
   assert.equal(existsSync(join(world.spool, 'no')), false);
 });
 
-test('rows of which an expression fails are left out too, though it stands in several columns', async () => {
+test('rows whose expression fails are rejected too, even if several columns use it', async () => {
   const key = { primaryKey: ['id'] };
   const definition = await world.table('computed', { id: 'BIGINT', next: 'BIGINT', name: 'VARCHAR(5)' }, key);
   const columns = [
@@ -291,7 +291,7 @@ test('rows of which an expression fails are left out too, though it stands in se
   }
 });
 
-test('a file of more columns than a table can have is refused before its types are looked for', async () => {
+test('a file with more columns than a table can have is refused before its types are inferred', async () => {
   const wide = (text: (i: number) => string) => Array.from({ length: 200_000 }, (_, i) => text(i)).join(',');
   const failure = await failureOf(
     world.engine.inferTable(
@@ -307,7 +307,7 @@ test('a file of more columns than a table can have is refused before its types a
   assert.match(failure.message, /more than 10000 columns/);
 });
 
-test('a load that is cancelled leaves nothing', async () => {
+test('a cancelled load leaves nothing', async () => {
   const definition = await world.table('cancelled', { id: 'BIGINT', name: 'STRING' });
   const text = `id,name\n${Array.from({ length: 400_000 }, (_, i) => `${i},${'y'.repeat(40)}`).join('\n')}\n`;
   const controller = new AbortController();

@@ -41,7 +41,7 @@ export interface TestWarehouse {
   readonly catalog: CatalogRef;
   readonly events: EngineEvent[];
   readonly root: string;
-  /** Analyses and runs, as the query path does. */
+  /** Analyzes and runs, like the query path. */
   run(sql: string, options?: RunOptions): Promise<StatementResult>;
   /** The rows as JSON values; numbers that a double cannot hold keep their text. */
   rows(sql: string, parameters?: StatementParameters): Promise<unknown>;
@@ -130,12 +130,12 @@ export async function openWarehouse(changes: Partial<WarehouseSpec> = {}): Promi
   };
 }
 
-/** All pages of a result, joined as the wire joins them. */
+/** All pages of a result, joined as in a response. */
 export function textOf({ rows }: StatementResult): string {
   return rows.kind === 'text' ? rows.text : readFileSync(rows.path, 'utf8').replace(/,\n$/, '');
 }
 
-/** The code of the failure that `work` ends with; anything but a Failure is thrown on. */
+/** The code of the failure with which `work` ends; anything but a Failure is rethrown. */
 export async function codeOf(work: Promise<unknown>): Promise<string> {
   try {
     await work;

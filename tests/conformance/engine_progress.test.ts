@@ -1,4 +1,4 @@
-// How far work has come, as an engine tells it through the port: statements, changes of several parts, work that is cancelled.
+// The progress of work, as an engine reports it through the port: statements, changes of several parts, cancelled work.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
@@ -10,7 +10,7 @@ after(() => w.close());
 
 const toldMin = 4;
 
-/** Collects what is told; with so many different values, `enough` is called. */
+/** Collects the reports; `enough` is called after this many different values. */
 function listener(enough: () => void) {
   const told: number[] = [];
   const progress = (fraction: number) => {
@@ -21,7 +21,7 @@ function listener(enough: () => void) {
   return { told, progress };
 }
 
-/** Runs what takes very long until it has told enough, and gives what it told. */
+/** Runs long work until it has reported enough, and returns the reports. */
 async function toldBy(sql: string): Promise<number[]> {
   const controller = new AbortController();
   const { told, progress } = listener(() => controller.abort());
@@ -33,8 +33,8 @@ async function toldBy(sql: string): Promise<number[]> {
 await w.table('numbers', { n: 'BIGINT', text: 'VARCHAR(64)' });
 await w.run('INSERT INTO numbers SELECT range, md5(range::VARCHAR) FROM range(3000000)');
 
-test('a query, and a statement that writes, tell how far they are while they run', async () => {
-  // DuckDB counts by the row group; each takes long enough to be seen.
+test('a query, and a statement that writes, report their progress while they run', async () => {
+  // DuckDB counts row groups; each takes long enough to be observed.
   const slow = Array.from({ length: 16 }).reduce<string>((inner) => `md5(${inner})`, 'text');
   const statements = [
     `SELECT max(${slow}) FROM numbers`,
@@ -53,12 +53,12 @@ test('a query, and a statement that writes, tell how far they are while they run
   }
 });
 
-test('who does not ask is told nothing, and a short statement has nothing to tell', async () => {
+test('progress is reported only on request, and not for a short statement', async () => {
   const result = await w.run('SELECT 1', { progress: (fraction) => assert.fail(`${fraction}`) });
   assert.deepEqual(result.rows, { kind: 'text', text: '[1]' });
 });
 
-test('a change of several parts tells of each by its weight', async () => {
+test('a change of several parts reports progress by their weights', async () => {
   const { catalog } = w;
   const database = { catalog, database: 'parts' };
   await w.change({ kind: 'createDatabase', database });
@@ -76,7 +76,7 @@ test('a change of several parts tells of each by its weight', async () => {
   assert.deepEqual(begun, [0, 0.25, 0.5, 0.75]);
 });
 
-test('a table that is written again tells of the rows and of its key', async () => {
+test('a table rewrite reports progress of the rows and of its key', async () => {
   const { catalog, database } = w;
   const from = await w.table('keyed', { n: 'BIGINT', m: 'VARCHAR(16)' }, { uniqueKey: ['n'] });
   await w.run('INSERT INTO keyed SELECT range, range::VARCHAR FROM range(1000)');

@@ -1,5 +1,5 @@
-// What DuckDB's adapter refuses: statements that are no queries, functions that reach beyond values and tables, however they are
-// written.
+// What the DuckDB adapter refuses: statements other than queries, and functions that access more than values and tables, in any
+// notation.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -16,7 +16,7 @@ before(async () => {
 });
 after(() => w.close());
 
-test('statements that are no queries are refused, whatever they would do', async () => {
+test('statements other than queries are refused, whatever they would do', async () => {
   for (const sql of [
     'CREATE TABLE x (a INT)',
     '/* c */ CREATE OR REPLACE TABLE t AS SELECT 1',
@@ -84,7 +84,7 @@ test('statements that are no queries are refused, whatever they would do', async
   assert.deepEqual(await w.rows('SELECT count(*) FROM t'), [[2]]);
 });
 
-test('functions that reach beyond values and tables are refused, also where binding works them out', async () => {
+test('functions that access more than values and tables are refused, also where binding evaluates them', async () => {
   const forbidden: Code = 'SQL_FORBIDDEN_FUNCTION';
   for (const sql of [
     `SELECT * FROM read_csv('/etc/passwd')`,
@@ -148,7 +148,7 @@ test('functions that reach beyond values and tables are refused, also where bind
   ]) {
     assert.match(await codeOf(w.run(sql)), /^SQL_/, sql);
   }
-  // The words alone are no calls.
+  // The words alone are not calls.
   await w.createTable('query', { glob: 'STRING', checkpoint: 'INT' });
   await w.run(`INSERT INTO query VALUES ('current_setting(1)', 1)`);
   assert.deepEqual(await w.rows(`SELECT "glob", 'read_csv(x)' FROM query WHERE checkpoint IN (1) -- glob(x)`), [
@@ -156,7 +156,7 @@ test('functions that reach beyond values and tables are refused, also where bind
   ]);
 });
 
-test('every function of the engine has been looked at', async () => {
+test('every function of the engine has been reviewed', async () => {
   const instance = await DuckDBInstance.create(':memory:');
   const connection = await instance.connect();
   const result = await connection.runAndReadAll(

@@ -1,5 +1,5 @@
-// What no statement may do, on a real engine process: other statements, files, settings, the engine's own books, hidden functions;
-// and text that is none at all.
+// What no statement may do, on a real engine process: other statements, files, settings, the engine's catalogs, hidden functions;
+// and text that is no statement.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ async function rowsOf(sql: string): Promise<unknown[]> {
   return JSON.parse(`[${rows.kind === 'text' ? rows.text : ''}]`) as unknown[];
 }
 
-test('other statements are refused, with the endpoint that does the same', async () => {
+test('other statements are refused, and the message names the endpoint to use', async () => {
   const cases: [string, RegExp][] = [
     ['CREATE TABLE x AS SELECT 1', /tables\/create/],
     ['create or replace temp table x (a INT)', /tables\/create/],
@@ -51,7 +51,7 @@ const f = join(world.spool, 'secret.csv');
 const quoted = f.replaceAll("'", "''");
 writeFileSync(f, 'hidden,b\n1,2\n');
 
-test('files, settings, the books of the engine and hidden functions cannot be reached', async () => {
+test('files, settings, catalogs of the engine and hidden functions are inaccessible', async () => {
   const files =
     'read_csv read_csv_auto read_json read_json_auto read_json_objects read_ndjson read_ndjson_objects read_parquet parquet_scan parquet_metadata parquet_schema read_text read_blob read_duckdb sniff_csv glob';
   const secret = `current_setting('threads')`;
@@ -129,7 +129,7 @@ test('files, settings, the books of the engine and hidden functions cannot be re
     world.events.map(({ kind }) => kind),
     ['engineStarted'],
   );
-  // What looks like one of those and is none.
+  // Looks like one of those but is not.
   await world.table('query', { a: 'INT', 'x/y.csv': 'INT' });
   await run('INSERT INTO query (a) VALUES (1)');
   assert.deepEqual(
@@ -141,7 +141,7 @@ test('files, settings, the books of the engine and hidden functions cannot be re
   ]);
 });
 
-test('every table function that is not offered is refused before it is bound', async () => {
+test('every table function that is not allowed is refused before binding', async () => {
   const instance = await DuckDBInstance.create(':memory:');
   const connection = await instance.connect();
   const rows = (
@@ -160,7 +160,7 @@ test('every table function that is not offered is refused before it is bound', a
   );
 });
 
-test('token soup is answered, and the process lives', async () => {
+test('random tokens are answered, and the process survives', async () => {
   const words =
     `SELECT FROM t id ( ) , ; ' " $1 -> :: INT * 'a' WHERE GROUP BY ORDER LIMIT 1 + - / JOIN ON AS x [ ] { } CASE WHEN END NULL WITH VALUES INSERT INTO UNION
     OVER list_transform lambda : DISTINCT HAVING COLUMNS EXCLUDE PIVOT USING count $$ -- /* */ E' \n é 😀 1e999 . , 0x UPDATE SET DELETE MERGE`.split(

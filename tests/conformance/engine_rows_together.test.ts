@@ -29,7 +29,7 @@ const inserting = (engine: Pick<TestWarehouse['engine'], 'insertRows'>, table: s
     engine.insertRows(ref, batchOf(values), { signal, definition, steps });
 };
 
-test('an insert without a key is done though the others of its group were done before', async () => {
+test('an insert without a key is applied although the other members of its group were applied before', async () => {
   await w.createTable('mixed', { i: 'INT' });
   const insert = inserting(withGroupedInserts(w.engine), 'mixed');
   const keyed = (i: number, step: string) => insert([i], [{ step, rowCount: 1 }]);
@@ -42,7 +42,7 @@ test('an insert without a key is done though the others of its group were done b
   assert.deepEqual(await w.rows('SELECT i FROM mixed ORDER BY i'), [[1], [2], [3], [4], [5], [6]]);
 });
 
-test('the engine inserts nothing where all rows were inserted before, and refuses a batch of which only a part was', async () => {
+test('the engine inserts nothing if all rows were inserted before, and refuses a batch of which only a part was', async () => {
   await w.createTable('parts', { i: 'INT' });
   const insert = inserting(w.engine, 'parts');
   const step = { step: 'parts/1', rowCount: 1 };

@@ -1,5 +1,4 @@
-// Statements on DuckDB through the port: what runs, what comes back, where an error is said to be. What is refused is
-// engine_reach.test.ts'.
+// Statements on DuckDB through the port: results and positions of errors. See engine_reach.test.ts for refusals.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -16,7 +15,7 @@ before(async () => {
 });
 after(() => w.close());
 
-test('a select gives names, logical types and rows, the same the first time and after', async () => {
+test('a select returns names, logical types and rows, the same at the first run and later', async () => {
   const columns = [
     { name: 'id', type: 'INT' },
     { name: 'name', type: 'STRING' },
@@ -32,7 +31,7 @@ test('a select gives names, logical types and rows, the same the first time and 
   }
 });
 
-test('values of every kind are the same text from a file and from memory', async () => {
+test('values of every type have the same text from a file and from memory', async () => {
   const values = [
     `true, 1::TINYINT, -2::SMALLINT, 3::INTEGER, 9007199254740993::BIGINT, 170141183460469231731687303715884105727::HUGEINT`,
     `0.1::FLOAT, 1.0::DOUBLE, -0.0::DOUBLE, 1e16::DOUBLE, 1e300::DOUBLE, 5e-324::DOUBLE, 'nan'::DOUBLE, '-inf'::DOUBLE, 1.50::DECIMAL(38,2)`,
@@ -57,7 +56,7 @@ test('values of every kind are the same text from a file and from memory', async
   );
 });
 
-test('the text may end as SQL may end, and columns may share a name', async () => {
+test('the text can end with a semicolon or a comment, and columns can share a name', async () => {
   for (const end of ['', ';', ' ; ', ' -- c', '; -- c', ' /* ; */', ';/* a /* b */ ; */', '\u00a0']) {
     assert.equal(textOf(await w.run(`SELECT 1 AS a, 2 AS a${end}`)), '[1,2]', JSON.stringify(end));
   }
@@ -79,7 +78,7 @@ test('the text may end as SQL may end, and columns may share a name', async () =
   );
 });
 
-test('parameters are bound by place and by name, exactly', async () => {
+test('parameters are bound by position and by name, exactly', async () => {
   const raw = (text: string) => JSON.rawJSON(text);
   const cases: [string, StatementParameters, string][] = [
     ['SELECT $1', [1], '[1]'],
@@ -104,7 +103,7 @@ test('parameters are bound by place and by name, exactly', async () => {
   for (const [sql, parameters, expected] of cases) {
     for (let run = 0; run < 2; run++) assert.equal(textOf(await w.run(sql, { parameters })), expected, sql);
   }
-  // The type of a column may hang on the parameter's.
+  // The type of a column can depend on that of a parameter.
   assert.equal(textOf(await w.run('SELECT $1', { parameters: ['now a text'] })), '["now a text"]');
   for (const parameters of [undefined, [], [1, 2], { a: 1 }, { '1': 1, b: 2 }] as (StatementParameters | undefined)[]) {
     assert.equal(await codeOf(w.run('SELECT name FROM t WHERE id = $1', { parameters })), 'PARAMETERS_INVALID');
@@ -112,7 +111,7 @@ test('parameters are bound by place and by name, exactly', async () => {
   assert.equal(await codeOf(w.run('SELECT $a::INT', { parameters: { b: 1 } })), 'PARAMETERS_INVALID');
 });
 
-test('an analysis names what a statement reads and writes', async () => {
+test('an analysis reports the tables that a statement reads and writes', async () => {
   const t = { catalog: 'lake', database: 'd', table: 't' };
   const of = async (sql: string) => {
     const { kind, reads, writes } = await w.engine.analyze(w.statement(sql), turn);
@@ -137,7 +136,7 @@ test('an analysis names what a statement reads and writes', async () => {
     (await of('MERGE INTO t USING (SELECT 1 AS id) u ON t.id = u.id WHEN MATCHED THEN DELETE')).kind,
     'merge',
   );
-  // A common table expression may have the name of a kind.
+  // A common table expression can be named like a keyword of another statement.
   for (const [kind, sql] of [
     ['merge', 'WITH insert AS (SELECT 1 AS id) MERGE INTO t USING insert i ON t.id = i.id WHEN MATCHED THEN DELETE'],
     [
@@ -151,7 +150,7 @@ test('an analysis names what a statement reads and writes', async () => {
     assert.equal((await of(sql)).kind, kind, sql);
 });
 
-test('what is written is counted, returned, and done once for a step', async () => {
+test('written rows are counted and returned, and written once for a step', async () => {
   await w.createTable('written', { id: 'INT', doc: 'JSON' }, ['id']);
   const inserted = await w.run('INSERT INTO written SELECT range, NULL FROM range(5)');
   assert.deepEqual(inserted.columns, [{ name: 'Count', type: 'BIGINT' }]);
@@ -180,7 +179,7 @@ test('writers of the same rows wait for each other', async () => {
   assert.deepEqual(await w.rows('SELECT n FROM counter'), [[8]]);
 });
 
-test('pages are cut between rows, and the order is the order', async () => {
+test('pages are split between rows, and rows keep their order', async () => {
   const pageBytesMax = 100_000;
   const sql = `SELECT range AS n, repeat('x', (range % 50)::INT) AS s FROM range(30000) ORDER BY range DESC`;
   for (const rowsMax of [undefined, 20_000]) {
@@ -212,7 +211,7 @@ test('pages are cut between rows, and the order is the order', async () => {
   assert.equal(existsSync(`${w.root}/spool/none.rows`), false);
 });
 
-test('errors say where, in characters, and tell nothing of the house', async () => {
+test('errors contain the position in characters, and no internals', async () => {
   const cases: [string, number, number][] = [
     ['selec 1', 1, 1],
     ['SELECT nosuch FROM t', 1, 8],
@@ -248,7 +247,7 @@ test('errors say where, in characters, and tell nothing of the house', async () 
   await assert.rejects(w.run(`SELECT '2020/13/45'::DATE`), /2020\/13\/45/);
 });
 
-test('changes of definitions: a select sees new columns, a statement on changed tables is analysed again', async () => {
+test('after a change of definitions a select sees new columns, and a statement on a changed table is analyzed again', async () => {
   const { signal } = new AbortController();
   await w.createTable('grows', { a: 'INT' });
   await w.run('INSERT INTO grows VALUES (1)');

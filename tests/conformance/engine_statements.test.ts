@@ -1,5 +1,5 @@
-// Statements through the port on a real engine process: what each kind answers, values and pages, parameters, the places of errors,
-// what is done once. What is refused is in engine_refusals.test.ts.
+// Statements through the port on a real engine process: results of each kind, values and pages, parameters, positions of errors,
+// steps. See engine_refusals.test.ts for refusals.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
@@ -27,7 +27,7 @@ async function rowsOf(sql: string, options: RunOptions = {}): Promise<unknown[]>
   return parseJson(`[${textOf(await run(sql, options))}]`) as unknown[];
 }
 
-test('each kind of statement answers its rows or how many it changed', async () => {
+test('each kind of statement returns its rows or the number of changed rows', async () => {
   const cases: [string, string, number][] = [
     ['SELECT id, name FROM t WHERE id < 2 ORDER BY id DESC', '[1,"n1"],\n[0,"n0"]', 2],
     ['SELECT id FROM t WHERE false', '', 0],
@@ -60,7 +60,7 @@ test('each kind of statement answers its rows or how many it changed', async () 
   );
 });
 
-test('what stands around a statement does not matter', async () => {
+test('text around a statement, such as comments, does not matter', async () => {
   for (const sql of [
     'SELECT 1;',
     'SELECT 1 ;; -- end',
@@ -74,7 +74,7 @@ test('what stands around a statement does not matter', async () => {
     assert.match(textOf(await run(sql)), /^\[(?:1|true)\]$/, sql);
 });
 
-test('values of every type, wide numbers as asked', async () => {
+test('values of every type, with wide numbers in the requested form', async () => {
   const sql = `SELECT true, 1::TINYINT, 9007199254740993, 170141183460469231731687303715884105727::HUGEINT, 1.50, 'NaN'::DOUBLE, 0.1::FLOAT,
     DATE '2026-01-31', TIMESTAMP '2026-01-31 10:00:00.5', TIMESTAMPTZ '2026-01-31 10:00:00+02', 'a"\n\u2028😀', '\\xAA'::BLOB, '{"a": [1,2]}'::JSON,
     [1, NULL], {'a': 1::BIGINT}, MAP {'k': 1}, uuid 'f81d4fae-7dec-11d0-a765-00a0c91e6bf6', INTERVAL 1 DAY, NULL`;
@@ -92,7 +92,7 @@ test('values of every type, wide numbers as asked', async () => {
   }
 });
 
-test('pages put together are the whole result, in its order', async () => {
+test('the pages together are the whole result, in its order', async () => {
   const sql = `SELECT range AS a, 'é' || chr(10) || repeat('x', range % 50) AS b FROM range(60000) ORDER BY a DESC`;
   for (const pageBytesMax of [1000, 65_536, 400_000]) {
     const result = await run(sql, { pageBytesMax });
@@ -100,7 +100,7 @@ test('pages put together are the whole result, in its order', async () => {
     const rows = parseJson(`[${textOf(result)}]`) as [number, string][];
     assert.ok(rows.every(([a], i) => a === 59_999 - i));
   }
-  // A row larger than a page is a page; a result that was small may be large with other parameters.
+  // A row larger than a page is a page of its own; a result that was small can be large with other parameters.
   const large = await run(`SELECT repeat('a', 300000) FROM range(3)`, { pageBytesMax: 100_000 });
   assert.deepEqual(large.rows.kind === 'file' && large.rows.offsets, [0, 300_006, 600_012, 900_018]);
   const grown = 'SELECT range FROM range(100000) LIMIT $1';
@@ -110,7 +110,7 @@ test('pages put together are the whole result, in its order', async () => {
   assert.equal((JSON.parse(textOf(wide)) as unknown[]).length, wide.columns.length);
 });
 
-test('rowsMax cuts the result and says so', async () => {
+test('rowsMax truncates the result and reports that', async () => {
   for (const _ of [1, 2]) {
     for (const [rowsMax, count, truncated] of [
       [0, 0, true],
@@ -135,7 +135,7 @@ test('rowsMax cuts the result and says so', async () => {
 
 const raw = (text: string) => (JSON as unknown as { rawJSON: (text: string) => unknown }).rawJSON(text);
 
-test('parameters are bound by place and by name, each as what is expected', async () => {
+test('parameters are bound by position and by name, each to the expected type', async () => {
   const cases: [string, RunOptions['parameters'], string][] = [
     ['SELECT $2::INT - $1::INT', [1, 3], '[2]'],
     ['SELECT ?::INT - ?::INT', [1, 3], '[-2]'],
@@ -185,7 +185,7 @@ test('parameters are bound by place and by name, each as what is expected', asyn
     );
 });
 
-test('an error says where in the text', async () => {
+test('an error contains the position in the text', async () => {
   const cases: [string, number, number, RegExp][] = [
     ['SELEC 1', 1, 1, /syntax error/],
     ['', 1, 1, /no statement/],
@@ -215,7 +215,7 @@ test('an error says where in the text', async () => {
   assert.deepEqual(await rowsOf('SELECT count(*) FROM t'), [[10]]);
 });
 
-test('a write with a step is done once', async () => {
+test('a write with a step is applied once', async () => {
   const sql = 'UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v';
   const first = await run(sql, { step: 's1' });
   assert.equal(first.repeated ?? false, false);
@@ -225,12 +225,12 @@ test('a write with a step is done once', async () => {
   assert.equal((await run(sql, { step: 's2' })).repeated ?? false, false, 'what failed was not done');
 });
 
-test('writes of the same rows at the same time are done one after the other', async () => {
+test('concurrent writes of the same rows run one after the other', async () => {
   await Promise.all(Array.from({ length: 8 }, () => run('UPDATE t SET v = v + 1 WHERE id = 2')));
   assert.deepEqual(await rowsOf('SELECT v FROM t WHERE id = 2'), [[9]]);
 });
 
-test('an analysis is stale once its table changed', async () => {
+test('an analysis is stale after its table changed', async () => {
   const statement = world.statement('SELECT count(*) FROM t');
   const stale = async (change: () => Promise<unknown>) => {
     const analysis = await engine.analyze(statement, turn);
@@ -252,7 +252,7 @@ test('an analysis is stale once its table changed', async () => {
   assert.equal((await failureOf(run('SELECT 1 FROM t'))).code, 'SQL_INVALID');
 });
 
-test('no file is left of what failed', async () => {
+test('failed statements leave no files', async () => {
   const before = readdirSync(world.spool).length;
   await failureOf(run(`SELECT CASE WHEN range = 900000 THEN error('x') ELSE repeat('a', 20) END FROM range(1000000)`));
   assert.equal(

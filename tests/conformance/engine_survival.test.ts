@@ -1,5 +1,5 @@
-// What DuckDB may not do to the server, and what a statement may not do to others: time, memory, disk, crashes, hostile texts. Each
-// with a real process.
+// Limits that protect the server from DuckDB, and callers from each other: time, memory, disk, crashes, hostile texts. Each with a
+// real process.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ before(async () => {
 });
 after(() => w.close());
 
-test('a statement ends when its time is over, and when its caller goes', async () => {
+test('a statement ends at its timeout, and when its caller leaves', async () => {
   const before = w.pid();
   assert.equal(await codeOf(w.run(endless, { timeoutMs: 300 })), 'STATEMENT_TIMEOUT');
   const controller = new AbortController();
@@ -43,7 +43,7 @@ test('a statement ends when its time is over, and when its caller goes', async (
   assert.equal(w.pid(), before, 'nothing of this needs another process');
 });
 
-test('a heavy statement does not keep small ones from running', async () => {
+test('an expensive statement does not prevent small ones from running', async () => {
   const controller = new AbortController();
   const heavy = Array.from({ length: 4 }, () => codeOf(w.run(endless, { signal: controller.signal })));
   await statementsRun(w.engine, heavy.length);
@@ -113,7 +113,7 @@ test('hostile texts are refused or run; none ends the process', async () => {
   assert.equal(w.pid(), before, 'the process is the same');
 });
 
-test('token soup gives clear failures', async () => {
+test('random tokens result in clear failures', async () => {
   const before = w.pid();
   const words =
     "SELECT FROM t id name WHERE ( ) , * + - ' \" $1 ? :: INT [ ] { } : -> ->> lambda x AND OR NOT NULL IN VALUES INSERT INTO UPDATE SET DELETE WITH AS GROUP BY ORDER LIMIT 1 'a' 1.5 JOIN ON USING UNION ALL CASE WHEN THEN END OVER PARTITION ; -- /* */ $$ e'\\ \0 é 🦆 struct map unnest range read_csv current_setting sum count exists interval cast filter".split(
@@ -140,7 +140,7 @@ test('token soup gives clear failures', async () => {
   assert.equal(w.pid(), before, `seed ${seed}: the process is the same`);
 });
 
-test('a killed process fails what runs, comes back, and has lost nothing that was acknowledged', async () => {
+test('when a process is killed its statements fail, it is replaced, and no acknowledged work is lost', async () => {
   const before = w.pid();
   await w.run(`INSERT INTO t VALUES (5000, 'kept')`);
   const texts = [endless, `INSERT INTO t SELECT range + 10000, 'lost' FROM range(2000000000)`];
@@ -159,7 +159,7 @@ test('a killed process fails what runs, comes back, and has lost nothing that wa
   assert.ok(left.length <= 1, `only the living process has a spool: ${left}`);
 });
 
-test('a crash is blamed on nobody; of a statement that ran alone it is known that it did', async () => {
+test('for a crash no statement is blamed; a statement that ran alone is known to have done so', async () => {
   const blamed = async (statements: number, signal: NodeJS.Signals) => {
     await w.engine.start();
     const analysis = await w.engine.analyze(w.statement(endless), turn);
@@ -177,7 +177,7 @@ test('a crash is blamed on nobody; of a statement that ran alone it is known tha
   await w.engine.start();
 });
 
-test('who does not end when told to is blamed, and who ran beside it is not', async () => {
+test('a statement that ignores its cancellation is blamed, and those beside it are not', async () => {
   const deaf = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
   const one = await openWarehouse();
   try {
@@ -190,7 +190,7 @@ test('who does not end when told to is blamed, and who ran beside it is not', as
   }
 });
 
-test('memory and spill limits end a statement, and the next one runs', async () => {
+test('exceeding the memory or spill limit ends a statement, and the next one runs', async () => {
   const small = await openWarehouse({ memoryLimitBytes: 64 * mebibyte, spillLimitBytes: 16 * mebibyte });
   try {
     const pid = small.pid();
@@ -201,7 +201,7 @@ test('memory and spill limits end a statement, and the next one runs', async () 
     );
     assert.equal(textOf(await small.run('SELECT 1')), '[1]');
     assert.equal(small.pid(), pid);
-    // What DuckDB does not count: the process is killed past its limit and a quarter, plus 256 MiB.
+    // Memory that DuckDB does not count: the process is killed when it exceeds its limit by a quarter plus 256 MiB.
     const code = await codeOf(
       small.run(
         `SELECT max(length(x)) FROM (SELECT repeat('x', 900000000 + range::INT) || repeat('y', 900000000) AS x FROM range(4))`,
@@ -215,7 +215,7 @@ test('memory and spill limits end a statement, and the next one runs', async () 
   }
 });
 
-test('stopping ends what runs, starting brings all back, both as often as one likes', async () => {
+test('stopping ends what runs and starting restores everything, any number of times', async () => {
   const one = await openWarehouse();
   try {
     await one.createTable('kept', { a: 'INT' });

@@ -1,5 +1,5 @@
-// Names in a text where a table can be named: none that a plan reads or writes is left out, whatever the text looks like, and
-// names of columns and of common table expressions are left alone where statements are as people write them. FUZZ_SEED replays the random ones.
+// Names in a text at places where a table can be named: none that a plan reads or writes is missed, whatever the text looks like,
+// and names of columns and of common table expressions are not included for ordinary statements. FUZZ_SEED replays the random ones.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Failure } from '../../src/standard/failure.ts';
@@ -26,7 +26,7 @@ after(() => w.close());
 
 const namesIn = (sql: string) => w.engine.tableNamesIn(sql).map((parts) => parts.join('.'));
 
-describe('all that is bound is named', () => {
+describe('all names that are bound are found', () => {
   for (const sql of [
     'SELECT * FROM t, s.p',
     'SELECT * FROM t AS x, "s"."p" AS y',
@@ -72,7 +72,7 @@ describe('all that is bound is named', () => {
       assert.ok(namesIn(sql).includes('s.p'), JSON.stringify(namesIn(sql)));
     });
 
-  test('of random texts', async (t) => {
+  test('in random texts', async (t) => {
     t.diagnostic(`FUZZ_SEED=${seed}`);
     const random = new Random(seed);
     let bound = 0;
@@ -80,7 +80,8 @@ describe('all that is bound is named', () => {
       const sql = sqlText(random);
       const analysis = await w.engine.analyze(w.statement(sql), turn).catch(async (error: unknown) => {
         if (!(error instanceof Failure)) throw error;
-        // An analysis sees the tables that the text names, and none of the engine's own. To explain it, the engine binds it on all tables.
+        // An analysis sees the tables that the text names, and none of the engine's own. For EXPLAIN, the engine binds it to all
+        // tables.
         if (/does not exist|table names? .*in full/.test(error.message) && !sql.includes('__tabularium'))
           await assert.rejects(w.engine.explain(w.statement(sql)), Failure, `${sql}: ${error.message}`);
         return undefined;
@@ -96,7 +97,7 @@ describe('all that is bound is named', () => {
   });
 });
 
-describe('what a plan does not show is named', () => {
+describe('names that a plan does not show are found', () => {
   for (const sql of [
     'SELECT NULL + (SELECT k FROM s.p)',
     'SELECT typeof((SELECT k FROM s.p))',
@@ -122,13 +123,13 @@ describe('what a plan does not show is named', () => {
     'SELECT i::TIMESTAMP WITH TIME ZONE AS a, (1), p AS b, (2), NULL + (SELECT k FROM p) FROM (SELECT now() AS i, 1 AS p)',
     'SELECT a FROM unnest([1]) WITH ORDINALITY AS x(a, b), (SELECT 1 AS p), (SELECT NULL + (SELECT k FROM p))',
   ])
-    test(`${sql}: a name that is not always another's`, async () => {
+    test(`${sql}: a name that does not always refer to the same object`, async () => {
       await w.engine.analyze(w.statement(sql, { database: 's' }), turn);
       assert.ok(namesIn(sql).includes('p'), JSON.stringify(namesIn(sql)));
     });
 });
 
-describe('names of other things are no tables', () => {
+describe('names of other things are not tables', () => {
   for (const sql of [
     'SELECT o.a, lower(o.b, o.c) FROM t o WHERE o.d IN (o.e, o.f) GROUP BY o.a, o.b HAVING o.x ORDER BY o.a, o.b LIMIT 1',
     'SELECT o.a FROM t o JOIN t p ON o.x = p.y AND (o.z = p.z) WHERE o.x = 1',

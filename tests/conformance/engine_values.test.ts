@@ -1,5 +1,5 @@
-// Rows into a real DuckDB and values out of it as JSON: what goes in by REST comes out by SQL as the same JSON, for every type; every
-// type that only SQL can make is valid JSON too; keys that refuse rows say which.
+// Rows inserted into a real DuckDB and its values as JSON: values inserted by REST are returned by SQL as the same JSON, for every
+// type; types that only SQL can create are valid JSON too; rows that violate keys are identified.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -28,7 +28,7 @@ const root = mkdtempSync(join(tmpdir(), 'tabularium-values-'));
 mkdirSync(join(root, 'catalogs'));
 const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
 const connection = await instance.connect();
-// No expression may depend on the session's zone.
+// No expression may depend on the time zone of the session.
 await connection.run(`SET TimeZone = 'America/New_York'`);
 const catalog = { id: randomUUID(), name: 'c "1"' };
 const database = { catalog, database: 'd' };
@@ -66,7 +66,7 @@ async function jsonOf(from: DuckDBConnection, sql: string, numbers: 'number' | '
   return (await from.runAndReadAll(`SELECT ${value} FROM (${sql})`)).getRows().map(([text]) => String(text));
 }
 
-/** In, and out where it is not the same text. */
+/** The input, and the output if it is another text. */
 const roundTrips: Record<string, readonly (string | readonly [string, string])[]> = {
   BOOLEAN: ['true', 'false', 'null'],
   TINYINT: ['-128', '127'],
@@ -99,7 +99,7 @@ const roundTrips: Record<string, readonly (string | readonly [string, string])[]
   'STRUCT<m: MAP<INT, STRUCT<x: BINARY>>, l: ARRAY<STRUCT<u: UUID>>>': ['{"m":[{"key":1,"value":{"x":"AP8="}},{"key":2,"value":null}],"l":[{"u":null},null]}', '{"m":null,"l":null}'],
 }; // biome-ignore format: one line for each type
 
-test('what goes in as JSON comes out as the same JSON', async () => {
+test('values inserted as JSON are returned as the same JSON', async () => {
   for (const [type, cases] of Object.entries(roundTrips)) {
     const { table, insert } = await makeTable([column('n', 'INT'), column('v', type)]);
     const given = cases.map((each) => (typeof each === 'string' ? each : each[0]));
@@ -115,7 +115,7 @@ test('what goes in as JSON comes out as the same JSON', async () => {
   }
 });
 
-test('wide numbers are strings where that is asked for', async () => {
+test('wide numbers are strings on request', async () => {
   const cases: Record<string, string> = {
     '1::BIGINT': '"1"',
     '1::UBIGINT': '"1"',
@@ -166,7 +166,7 @@ const sqlOnly: readonly (readonly [string, string, string])[] = [
   [`MAP {[1]: MAP {'a': {'x': 'inf'::FLOAT}}}`, 'MAP<ARRAY<INT>, MAP<STRING, STRUCT<x: FLOAT>>>', '[{"key":[1],"value":[{"key":"a","value":{"x":"Infinity"}}]}]'],
 ]; // biome-ignore format: one line for each
 
-test('values that only SQL can make are JSON of one line as well', async () => {
+test('values that only SQL can create are JSON on one line as well', async () => {
   for (const [sql, type, expected] of sqlOnly) {
     const select = `SELECT ${sql} AS v`;
     const [text] = await jsonOf(connection, select);
@@ -219,7 +219,7 @@ async function violationsOf(work: Promise<unknown>): Promise<string[]> {
   throw new assert.AssertionError({ message: 'the rows were inserted' });
 }
 
-test('rows that break a key are named, and none is inserted', async () => {
+test('rows that violate a key are reported, and none is inserted', async () => {
   const { table, insert } = await makeTable(
     [
       column('a "q"', 'LARGEINT', { nullable: false }),
@@ -254,7 +254,7 @@ test('rows that break a key are named, and none is inserted', async () => {
   assert.deepEqual(count, [3n]);
 });
 
-test('a default that breaks a constraint is told as one', async () => {
+test('a default that violates a constraint is reported as such', async () => {
   const { insert } = await makeTable([column('a', 'INT'), column('s', 'VARCHAR(2)', { defaultValue: `'long'` })]);
   assert.deepEqual(await violationsOf(insert('[{"a":1}]')), []);
 });
@@ -267,7 +267,7 @@ test('a cancelled insert inserts nothing', async () => {
   await assert.rejects(work, (error) => error instanceof Failure && error.code === 'STATEMENT_CANCELLED');
 });
 
-test('a statement that is kept prepared follows the table when it changes', async () => {
+test('a prepared statement follows changes of its table', async () => {
   const { table, insert } = await makeTable([column('a', 'INT')]);
   await insert('[[1]]');
   await connection.run(`DROP TABLE ${qualifiedTable(table)}`);
@@ -277,7 +277,7 @@ test('a statement that is kept prepared follows the table when it changes', asyn
   assert.deepEqual(await jsonOf(connection, `SELECT a FROM ${qualifiedTable(table)}`), ['3']);
 });
 
-test('a table of 3,000 columns takes rows', async () => {
+test('a table of 3,000 columns accepts rows', async () => {
   const wide = Array.from({ length: 3000 }, (_, i) => column(`c${i}`, i % 2 === 0 ? 'INT' : 'STRING'));
   const { table, insert } = await makeTable(wide, {}, plainDatabase);
   const row = wide.map((_, i) => (i % 2 === 0 ? i : `"${i}"`)).join(',');
@@ -288,7 +288,7 @@ test('a table of 3,000 columns takes rows', async () => {
   assert.ok(dataBytes > 0);
 });
 
-test('statistics of a table whose name holds a quote are an estimate', async () => {
+test('statistics of a table whose name contains a quote are an estimate', async () => {
   const quoted: TableRef = { ...plainDatabase, table: 'a "b"' };
   await connection.run(`CREATE TABLE ${qualifiedTable(quoted)} AS SELECT range FROM range(1000)`);
   assert.deepEqual(await tableStatistics(connection, quoted), { rowCount: 1000, dataBytes: 5000 });

@@ -1,4 +1,5 @@
-// Views on DuckDB itself: each change atomic and idempotent, what a change under views makes of them, what an analysis tells of them.
+// Views on DuckDB: each change is atomic and idempotent; the effect of changes under views, and what an analysis reports about
+// views.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -22,7 +23,7 @@ async function withTable(): Promise<World> {
 const viewIn = (w: World, view: string): ViewRef => ({ ...w.database, view });
 const read = (w: World, view: string) => w.rows(`FROM ${qualifiedTable({ ...w.database, table: view })} ORDER BY ALL`);
 
-test('a view: made, made anew, renamed, dropped', async () => {
+test('a view is created, replaced, renamed and dropped', async () => {
   const w = await withTable();
   const view = viewIn(w, `v ${hostile}`);
   const sql = `SELECT n FROM ${quoted(w.table.table)} -- to the end`;
@@ -43,7 +44,7 @@ test('a view: made, made anew, renamed, dropped', async () => {
   assert.deepEqual(await w.rows(names), []);
 });
 
-test('what would break a view is not done; else its columns are told', async () => {
+test('a change that would break a view is refused; otherwise the new columns of the view are reported', async () => {
   const w = await withTable();
   const id = randomUUID();
   const view = viewIn(w, 'v');
@@ -67,14 +68,14 @@ test('what would break a view is not done; else its columns are told', async () 
     { name: 'n', type: 'BIGINT' },
     { name: 'more', type: 'STRING' },
   ];
-  // The second time nothing is done, and the same is told.
+  // The second time nothing is changed, and the same is reported.
   const step = randomUUID();
   for (let i = 0; i < 2; i++) assert.deepEqual(await w.apply(change, step), { views: [{ id, columns }] });
   const over = await failureOf(w.apply({ kind: 'replaceView', view, sql: 'FROM v' }));
   assert.equal(over.code, 'SQL_INVALID', 'a view under itself is not to be had');
 });
 
-test('views come back with their database as far as they are valid, in whatever order', async () => {
+test('views are restored with their database if they are valid, in any order', async () => {
   const w = await withTable();
   const { database } = w;
   const other = { ...w.table, table: 'other' };
@@ -108,7 +109,7 @@ before(async () => {
 });
 after(() => running.close());
 
-test('an analysis tells of every view and of every table under them, also after a restart', async () => {
+test('an analysis reports every view and every table under them, also after a restart', async () => {
   const { engine, apply, statement, catalog } = running;
   await running.createTable('t', { id: 'INT' });
   await running.createTable('u', { id: 'INT' });
@@ -136,7 +137,7 @@ test('an analysis tells of every view and of every table under them, also after 
   await check();
 });
 
-test('an analysis is stale once a view of it changed, and is not where another did', async () => {
+test('an analysis is stale after one of its views changed, but not after another one did', async () => {
   const { engine, apply, statement, catalog, run } = running;
   await running.createTable('s', { id: 'INT' });
   const ref = (view: string) => ({ catalog, database: 'd', view });

@@ -38,14 +38,14 @@ export const spec: WarehouseSpec = {
   statementTimeoutSeconds: 60,
 };
 
-/** Until as many statements are in the process that runs them: an analysis comes before, and takes what time it takes. */
+/** Waits until as many statements run in the process that executes them, because each is analyzed first. */
 export const statementsRun = (engine: EngineWarehouse, count: number) =>
   eventually(`${count} statements run`, () => engine.status().runningQueries >= count);
 
 export interface RunOptions extends Partial<Omit<ExecuteOptions, 'analysis'>> {
   readonly parameters?: StatementParameters | undefined;
   readonly analysis?: StatementAnalysis;
-  /** Undefined: the suite's own; null: none. */
+  /** Undefined: the default of the suite; null: none. */
   readonly database?: string | null;
 }
 
@@ -151,7 +151,7 @@ export function definitionOf(
   return { columns: made, primaryKey: [], uniqueKey: [], ...keys };
 }
 
-/** The failure that the work ends with, as one record to compare. */
+/** The failure with which the work ends, as one record to compare. */
 export async function failureOf(
   work: Promise<unknown>,
 ): Promise<{ code: string; message: string; result: Record<string, unknown> }> {

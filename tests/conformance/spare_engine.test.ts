@@ -1,5 +1,5 @@
-// The engine process that is prepared ahead: it takes over when the one that serves is killed, leaves with it, follows the settings of
-// the warehouse, and is replaced when it is lost. Real processes, real kills.
+// The spare engine process: it takes over when the serving process is killed, stops with it, follows the settings of the warehouse,
+// and is replaced when it is lost. Real processes, real kills.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
@@ -27,7 +27,7 @@ const pidsOf = ({ events }: EngineWorld, kind: Kind) =>
 const pidOf = (world: EngineWorld) => pidsOf(world, 'engineStarted').at(-1) as number;
 const idsIn = async (world: EngineWorld) => (await world.run('SELECT id FROM t ORDER BY id')).rows;
 
-/** The one that is ready and has never served, other than those. */
+/** One that is ready and has never served, other than the given ones. */
 const spareOf = (world: EngineWorld, others: readonly number[] = []) =>
   eventually('a spare is ready', () => {
     const passed = new Set([...others, ...pidsOf(world, 'engineStarted')]);
@@ -43,7 +43,7 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
   });
   after(() => world.close());
 
-  test('takes over when the process that serves is killed, again and again, and nothing is lost', async () => {
+  test('takes over when the serving process is killed, repeatedly, and nothing is lost', async () => {
     for (let id = 2; id < 5; id++) {
       const serving = pidOf(world);
       const spare = await spareOf(world);
@@ -58,7 +58,7 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
     }
   });
 
-  test('that is killed is replaced, and nobody who uses the engine notices', async () => {
+  test('that is killed is replaced, without effect on users of the engine', async () => {
     const serving = pidOf(world);
     const killed = await spareOf(world);
     const deaths = world.events.filter(({ kind }) => kind === 'engineDied').length;
@@ -70,7 +70,7 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
     assert.equal(world.events.filter(({ kind }) => kind === 'engineDied').length, deaths);
   });
 
-  test('that is killed together with the process that serves leaves the start to a new process', async () => {
+  test('that is killed together with the serving process leaves the start to a new process', async () => {
     const serving = pidOf(world);
     const spare = await spareOf(world);
     process.kill(spare, 'SIGKILL');
@@ -82,7 +82,7 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
     assert.ok(!world.events.some(({ kind }) => kind === ('catalogDamaged' as Kind)));
   });
 
-  test('that opens the files for minutes is not taken for one that hangs, nor its files for damaged', async (t) => {
+  test('that takes minutes to open the files does not count as hanging, nor its files as damaged', async (t) => {
     const [serving, spare] = [pidOf(world), await spareOf(world)];
     process.kill(spare, 'SIGSTOP');
     t.mock.timers.enable({ apis: ['setTimeout'] });
@@ -103,7 +103,7 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
     assert.ok(!world.events.some(({ kind }) => kind === 'engineKilled'));
   });
 
-  test('that was made with other settings does not take over', async () => {
+  test('that was started with other settings does not take over', async () => {
     const [serving, old] = [pidOf(world), await spareOf(world)];
     await world.engine.configure({ ...spec, memoryLimitBytes: 100 * MiB, threads: 1 });
     await gone(old);
@@ -118,7 +118,7 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
     await eventually('the settings are back', () => world.engine.running && pidOf(world) !== spare);
   });
 
-  test('leaves with the process that serves, and is not made without a statement', async () => {
+  test('stops with the serving process, and is not started before a first statement', async () => {
     await world.run('SELECT 1');
     const serving = pidOf(world);
     const spare = await spareOf(world);
@@ -151,7 +151,7 @@ describe('the spare engine of a server', { skip: !existsSync('/proc') && 'reads 
   }
 
   for (const signal of ['SIGTERM', 'SIGKILL'] as const)
-    test(`is gone after ${signal} to the server`, async () => {
+    test(`is stopped after ${signal} to the server`, async () => {
       const { server, pids } = await withSpare();
       server.child.kill(signal);
       await server.exited;
@@ -159,7 +159,7 @@ describe('the spare engine of a server', { skip: !existsSync('/proc') && 'reads 
       await server.close();
     });
 
-  test('is gone when the warehouse is suspended', async () => {
+  test('is stopped when the warehouse is suspended', async () => {
     const { server, pids } = await withSpare();
     try {
       (await server.post('/api/v2/warehouses/default/suspend')).is(200);

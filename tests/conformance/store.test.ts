@@ -1,5 +1,5 @@
-// What a store must do, whichever database keeps it: the same cases run on each. A store that is killed is one whose files
-// are copied while it is open.
+// What a store must do, whichever database it uses: the same cases run on each. A killed store is simulated by copying its files
+// while it is open.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -19,7 +19,7 @@ interface Subject {
     readonly place?: string;
     readonly inject?: FaultInjector;
   }): Promise<{ store: Store; place: string }>;
-  /** The state that a kill at this moment leaves, to be opened as another place. */
+  /** A copy of the state that a kill at this moment leaves. */
   afterKill(place: string): string;
 }
 
@@ -59,7 +59,7 @@ const object = (name: string, more: Partial<ObjectsTable> = {}): ObjectsTable =>
   ...more,
 });
 
-/** But for the first user, who is there from the start. */
+/** Except the first user, who exists from the start. */
 const names = async (store: Store): Promise<string[]> => {
   const rows = await store.db.selectFrom('objects').select('name').where('id', '!=', 'root').orderBy('name').execute();
   return rows.map((row) => row.name);
@@ -67,7 +67,7 @@ const names = async (store: Store): Promise<string[]> => {
 
 for (const subject of [sqlite]) {
   describe(`store: ${subject.name}`, () => {
-    test('what was written is there when it is opened again', async () => {
+    test('written rows exist after it is opened again', async () => {
       const { store, place } = await subject.open();
       await store.db
         .insertInto('objects')
@@ -80,7 +80,7 @@ for (const subject of [sqlite]) {
       await again.store.close();
     });
 
-    test('a transaction is all or nothing, and its error comes out', async () => {
+    test('a transaction is all or nothing, and its error is thrown', async () => {
       const { store } = await subject.open();
       const error = new Error('mine');
       const failing = store.transaction(async (tx) => {
@@ -92,7 +92,7 @@ for (const subject of [sqlite]) {
       await store.close();
     });
 
-    test('nobody sees what a transaction has not committed, and transactions are alone', async () => {
+    test('uncommitted changes are invisible, and transactions are exclusive', async () => {
       const { store } = await subject.open();
       let inside = 0;
       const write = (name: string) =>
@@ -121,7 +121,7 @@ for (const subject of [sqlite]) {
       await store.close();
     });
 
-    test('whichever statement of a transaction fails, nothing of it stays and the store goes on', async () => {
+    test('if any statement of a transaction fails, the transaction has no effect and the store continues to work', async () => {
       const fault = { at: 0, count: 0 };
       const { store } = await subject.open({
         inject: () => {
@@ -153,7 +153,7 @@ for (const subject of [sqlite]) {
       await store.close();
     });
 
-    test('what was committed survives a kill, what was not does not', async () => {
+    test('committed changes survive a kill, uncommitted ones do not', async () => {
       const { store, place } = await subject.open();
       await store.db.insertInto('objects').values(object('kept')).execute();
       let copy = '';
@@ -179,7 +179,7 @@ for (const subject of [sqlite]) {
       await store.close();
     });
 
-    test('siblings with one folded name are refused, with a parent and without', async () => {
+    test('siblings with the same folded name are refused, with a parent and without', async () => {
       const { store } = await subject.open();
       const parent = object('p');
       await store.db.insertInto('objects').values(parent).execute();
@@ -194,7 +194,7 @@ for (const subject of [sqlite]) {
       await store.close();
     });
 
-    test('what depends on an object goes with it; what depends on none is refused', async () => {
+    test('rows that depend on an object are deleted with it; rows that refer to a missing one are refused', async () => {
       const { store } = await subject.open();
       const parent = object('p');
       const child = object('c', { parent_id: parent.id });
@@ -213,7 +213,7 @@ for (const subject of [sqlite]) {
       await store.close();
     });
 
-    test('a prepared query takes its values each time, in and out of transactions', async () => {
+    test('a prepared query uses the values of each call, in and out of transactions', async () => {
       const { store } = await subject.open();
       await store.db
         .insertInto('objects')
@@ -239,7 +239,7 @@ for (const subject of [sqlite]) {
       await store.close();
     });
 
-    test('a setting is made once', async () => {
+    test('a setting is generated once', async () => {
       const { store, place } = await subject.open();
       assert.equal(await getOrCreateSetting(store, 'key', () => 'first'), 'first');
       assert.equal(await getOrCreateSetting(store, 'key', () => 'second'), 'first');
@@ -249,16 +249,16 @@ for (const subject of [sqlite]) {
       await again.store.close();
     });
 
-    test('a store of a later release is refused, untouched', async () => {
+    test('a store of a later release is refused and not changed', async () => {
       const { store, place } = await subject.open();
       await sql`insert into schema_versions (version, name, applied_at) values (999, 'later', 0)`.execute(store.db);
       await store.close();
       await assert.rejects(subject.open({ place }), { name: 'StoreTooNew', message: /999/ });
-      // Refused again: so the first refusal let go of it.
+      // Refused again: so the first refusal released the lock.
       await assert.rejects(subject.open({ place }), { name: 'StoreTooNew' });
     });
 
-    test('a migration that is cut off at any statement is begun again as if nothing was', async () => {
+    test('a migration that is interrupted at any statement can be repeated', async () => {
       const counter = { count: 0 };
       const whole = await subject.open({ inject: () => void counter.count++ });
       await whole.store.close();
@@ -277,7 +277,7 @@ for (const subject of [sqlite]) {
   });
 }
 
-test('SQLite: a second server on the same file is told so, in this process and in another', async () => {
+test('SQLite: a second server on the same file is refused, in this process and in another', async () => {
   const { store, place } = await sqlite.open();
   await assert.rejects(sqlite.open({ place }), { name: 'StoreInUse', message: /another server/ });
   const script = `import { openStore } from '${new URL('../../src/store/store.ts', import.meta.url)}';

@@ -1,5 +1,5 @@
-// Histories of concurrent writes and reads, while engine and server are killed, are strictly serializable and each write is done once.
-// `HISTORY_SEED` replays one; npm run soak runs longer ones.
+// Histories of concurrent writes and reads while engine and server are killed are strictly serializable, and each write is applied
+// once. `HISTORY_SEED` replays one; npm run soak runs longer ones.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Budget } from '../budget.ts';

@@ -1,4 +1,4 @@
-// The checker of histories finds each anomaly that is planted in one, and none in histories that some order explains.
+// The checker of histories detects each planted anomaly, and reports none in histories that some order explains.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Random } from '../faults/random.ts';
@@ -21,7 +21,7 @@ const read = (name: string, reads: Record<string, number[]>, rest: Rest = {}): O
 });
 const atOnce = { start: -1, end: 1e9 };
 
-describe('an anomaly is found:', () => {
+describe('an anomaly is detected:', () => {
   const cases: Record<string, [RegExp, () => Operation[]]> = {
     'a value that is there twice': [/twice/, () => [append('a', { x: 1 }), read('r', { x: [1, 1] })]],
     'a value of an append that failed': [
@@ -57,11 +57,11 @@ describe('an anomaly is found:', () => {
     it(name, () => assert.match(anomalies(history()).join('\n'), pattern));
 });
 
-it('a history that some order explains has none, whatever overlaps', () => {
+it('a history that some order explains has no anomaly, however operations overlap', () => {
   for (let seed = 1; seed <= 40; seed++) assert.deepEqual(anomalies(serial(new Random(seed))), [], `seed ${seed}`);
 });
 
-/** Operations done one after another, each at an instant within its time. */
+/** Sequential operations, each at an instant within its time. */
 function serial(random: Random): Operation[] {
   const lists = new Map(['x', 'y', 'z'].map((key) => [key, [] as number[]]));
   let value = 0;

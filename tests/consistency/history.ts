@@ -1,29 +1,29 @@
-// Checks a history of list appends and reads for strict serializability, as Elle does (Kingsbury and Alvaro, 2020): the lists that
-// reads return give the order of the writes of each key; with who read what and who ended before whom began, they make a graph of
-// what must have come before what, and a cycle in it is an anomaly.
+// Checks a history of list appends and reads for strict serializability, like Elle (Kingsbury and Alvaro, 2020): the returned lists
+// give the order of the writes of each key; together with reads-from and real-time order they form a graph of which operation must
+// precede which, and a cycle in it is an anomaly.
 
 export interface Operation {
   readonly name: string;
-  /** On one clock; `end` is infinite where no answer came. */
+  /** On one clock; `end` is infinite if there was no response. */
   readonly start: number;
   readonly end: number;
-  /** `unknown`: it may have happened. What failed must not have. */
+  /** `unknown`: it may have been applied. A failed one must not have been. */
   readonly outcome: 'ok' | 'failed' | 'unknown';
   /** Each value is unique in the history; one operation appends to several keys or none, at once. */
   readonly appends: ReadonlyMap<string, number>;
-  /** What a read that is `ok` returned, whole. */
+  /** The complete lists that a successful read returned. */
   readonly reads: ReadonlyMap<string, readonly number[]>;
 }
 
-/** In words; none where the history is strictly serializable. */
+/** Descriptions; empty if the history is strictly serializable. */
 export function anomalies(history: readonly Operation[]): string[] {
   const orders = longestReads(history);
   const local = [...incompatibleReads(history, orders), ...wrongValues(history, orders)];
-  // Without one order of the writes there is no graph.
+  // Without a single order of the writes there is no graph.
   return local.length > 0 ? local : cycles(history, orders);
 }
 
-/** The last state of each key that anybody saw: the order of its writes. */
+/** The last observed state of each key: the order of its writes. */
 function longestReads(history: readonly Operation[]): Map<string, readonly number[]> {
   const longest = new Map<string, readonly number[]>();
   for (const { reads } of history)
@@ -61,12 +61,12 @@ function writersOf(history: readonly Operation[]): Map<string, Operation> {
 }
 
 /**
- * Edges: from the writer of a value to the writer of the next one, to each read that ends with it, and from such a read to the writer
- * of the next one; and from what ended to what began after that, through nodes of time so that there are not n² of them.
+ * Edges: from the writer of a value to the writer of the next one, to each read that ends with it, and from such a read to the
+ * writer of the next one; and from the end of an operation to those that began later, through time nodes, which avoids n² edges.
  */
 function cycles(history: readonly Operation[], orders: ReadonlyMap<string, readonly number[]>): string[] {
   const seen = new Set([...orders].flatMap(([key, order]) => order.map((value) => `${key} ${value}`)));
-  // What nobody can have seen explains nothing: a failed operation, and an unknown one of which there is no sign.
+  // Operations that nobody can have observed explain nothing: failed ones, and unknown ones without a trace.
   const nodes = history.filter(
     ({ outcome, appends }) =>
       outcome === 'ok' || (outcome === 'unknown' && [...appends].some(([key, value]) => seen.has(`${key} ${value}`))),
@@ -87,7 +87,7 @@ function cycles(history: readonly Operation[], orders: ReadonlyMap<string, reado
       const order = orders.get(key) ?? [];
       link(one, writer(key, order[list.length]));
     }
-  // An acknowledged append that the longest list lacks came after all reads of its key.
+  // An acknowledged append that is missing in the longest list came after all reads of its key.
   for (const one of nodes)
     for (const [key, value] of one.appends)
       if (!seen.has(`${key} ${value}`)) for (const read of nodes) if (read.reads.has(key)) link(read, one);
@@ -98,7 +98,7 @@ function cycles(history: readonly Operation[], orders: ReadonlyMap<string, reado
   });
 }
 
-/** Nodes of time, from the earliest on, are appended to `edges`: an end leads to the next one, which leads to all later beginnings. */
+/** Appends time nodes to `edges`, from the earliest on: an end leads to the next node, which leads to all later beginnings. */
 function linkTimes(nodes: readonly Operation[], edges: Set<number>[]): void {
   const events = nodes.flatMap((one, i) => [
     { at: one.start, i, isEnd: false },
@@ -118,7 +118,7 @@ function linkTimes(nodes: readonly Operation[], edges: Set<number>[]): void {
   }
 }
 
-/** Strongly connected components of more than one node (Tarjan), without recursion: histories are longer than the stack is deep. */
+/** Strongly connected components of more than one node (Tarjan), without recursion: histories are longer than the call stack allows. */
 function components(edges: readonly ReadonlySet<number>[]): number[][] {
   const index = new Array<number>(edges.length).fill(-1);
   const low = new Array<number>(edges.length).fill(0);

@@ -1,4 +1,4 @@
-// The sentences of docs/consistency.md, one test each, on a server and an engine that run; what holds through kills is histories.test.ts.
+// The sentences of docs/consistency.md, one test each, on a running server and engine; see histories.test.ts for kills.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
@@ -59,7 +59,7 @@ describe('one statement', () => {
       const client = async () => {
         for (let i = 0; i < 20; i++) {
           const reply = await server.query('shop', 'UPDATE counters SET n = n + 1 WHERE id = 1');
-          // Under very many conflicts a statement gives up, having done nothing.
+          // Under very many conflicts a statement gives up without having changed anything.
           if (reply.status !== 503) acknowledged += Number(reply.is(200) !== undefined);
         }
       };
@@ -81,7 +81,7 @@ describe('one statement', () => {
   });
 });
 
-describe('after the answer', () => {
+describe('after the response', () => {
   promise('Whatever begins after a change was acknowledged sees it, through SQL and through REST alike.', async () => {
     await table('CREATE TABLE notes (id INT PRIMARY KEY, text VARCHAR)');
     for (let n = 0; n < 20; n++) {
@@ -108,7 +108,7 @@ describe('after the answer', () => {
       const reading = (async () => {
         while (!isOver) {
           const reply = await server.query('shop', 'SELECT * FROM shapes');
-          // Refused where the table keeps being changed.
+          // Refused if the table changes all the time.
           if (reply.status === 503) continue;
           const known = names.filter((name) => JSON.stringify(reply.at('columns')).includes(`"${name}"`));
           assert.deepEqual(known, names.slice(0, known.length));

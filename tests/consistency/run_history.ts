@@ -1,5 +1,5 @@
-// Clients at once on lists, registers and rows of one table each, while engine and server are killed; every write has an idempotency key
-// and is sent until its answer is definite. Then the history of all answers is checked.
+// Concurrent clients on lists, registers and rows of one table each, while engine and server are killed; every write has an
+// idempotency key and is repeated until its outcome is definite. Then the history of all responses is checked.
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Answer, isAcknowledged, noAnswer, pathOf, type Request } from '../faults/api.ts';
 import type { Random } from '../faults/random.ts';
@@ -10,15 +10,15 @@ import { anomalies, type Operation } from './history.ts';
 export interface HistoryOptions {
   readonly random: Random;
   readonly clients: number;
-  /** Whether the run goes on; asked before each operation and each kill. */
+  /** Whether the run continues; called before each operation and each kill. */
   readonly hasTime: () => boolean;
-  /** Between two kills, in milliseconds, on average; undefined: nothing is killed. */
+  /** The average time between two kills, in milliseconds; undefined: no kills. */
   readonly killEveryMs: number | undefined;
 }
 
 export interface HistoryReport {
   readonly operations: number;
-  /** Sent more than once before their answer was definite. */
+  /** Sent more than once before the outcome was definite. */
   readonly resent: number;
   readonly kills: { readonly engine: number; readonly server: number };
   readonly problems: readonly string[];
@@ -97,7 +97,7 @@ class HistoryRun {
     return { operations, resent: this.#resent, kills: this.#kills, problems };
   }
 
-  /** However slow the machine is, something is killed. */
+  /** At least one kill happens on any machine. */
   #continues(): boolean {
     const { hasTime, killEveryMs } = this.#options;
     return hasTime() || (killEveryMs !== undefined && this.#kills.engine + this.#kills.server === 0);
@@ -204,7 +204,7 @@ class HistoryRun {
     });
   }
 
-  /** Sends a request until its answer says what became of it; a write has a key, so that it is done once. */
+  /** Sends a request until its outcome is known; a write has a key, so that it is applied once. */
   async #definite(request: Request): Promise<Answer> {
     for (let attempt = 0; ; attempt++) {
       const answer = this.#server.runs ? await this.#sent(request) : noAnswer;
@@ -218,7 +218,7 @@ class HistoryRun {
     try {
       return this.#server.api.send(request);
     } catch {
-      // It was killed and has not said yet where it listens.
+      // It was killed and has not reported yet where it listens.
       return Promise.resolve(noAnswer);
     }
   }

@@ -1,5 +1,6 @@
 // The commands of docs/api.md and docs/backup.md, pasted block by block into one shell against a server with the settings that they
-// suppose: each curl answers with the code and the fields that the document shows below it, or else goes well, and each task succeeds.
+// assume: each curl responds with the code and the fields that the document shows below it, or else succeeds, and each task
+// succeeds.
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,13 +14,13 @@ import { type Answer, blocksOf, openShell, textOf } from './pasting.ts';
 
 interface Shown {
   readonly code: string;
-  /** Names of fields, at any depth. */
+  /** The names of fields, at any depth. */
   readonly fields: readonly string[];
 }
 
 const fieldsIn = (text: string): string[] => [...text.matchAll(/"(\w+)":/g)].map(([, name]) => name as string);
 
-/** What a document says of each curl of a block, in their order: comments below a curl are its answer. */
+/** The expected result of each curl of a block, in order: comments below a curl are its response. */
 function shownIn(block: string): Shown[] {
   const curls: string[] = [];
   for (const line of block.split('\n')) {
@@ -29,7 +30,7 @@ function shownIn(block: string): Shown[] {
   return curls.map((text) => ({ code: /"code":"(\w+)"/.exec(text)?.[1] ?? '0', fields: fieldsIn(text) }));
 }
 
-/** A file is answered as it is, with a status and no code. */
+/** A file is returned as it is, with a status and no code. */
 function requireShown({ status, body }: Answer, { code, fields }: Shown, block: string): void {
   const got = body.startsWith('{"code"') ? (JSON.parse(body) as { code: string }).code : status === 200 ? '0' : status;
   assert.equal(got, code, `${block}${body}`);
@@ -41,7 +42,7 @@ function requireShown({ status, body }: Answer, { code, fields }: Shown, block: 
   );
 }
 
-/** What comes next in a document may build on tasks of before. Answers the number of tasks. */
+/** Later blocks can depend on tasks of earlier ones. Returns the number of tasks. */
 async function requireSuccess(server: TestServer): Promise<number> {
   const { result } = await server.get('/api/v2/tasks?pageSize=1000');
   const tasks = result.tasks as { readonly uri: string }[];
@@ -54,12 +55,12 @@ async function requireSuccess(server: TestServer): Promise<number> {
 
 interface Surroundings {
   readonly server: TestServer;
-  /** Where a path of the document is. */
+  /** The location of a path in the document. */
   readonly directory: string;
   readonly pasteAll: () => Promise<{ readonly curls: number; readonly outputs: readonly string[] }>;
 }
 
-/** `path` and `bucket` are those that the document speaks of. */
+/** `path` and `bucket` are those in the document. */
 async function around(
   t: TestContext,
   { document, path, bucket }: { readonly document: string; readonly path: string; readonly bucket: string },
@@ -106,10 +107,10 @@ async function around(
   return { server, directory, pasteAll };
 }
 
-/** What is called by name in a document, of all that is pasted. */
+/** What is referred to by name in the pasted commands of a document. */
 const curlsIn = (document: string): number => textOf(document).match(/\bcurl -/g)?.length ?? 0;
 
-test('the commands of docs/api.md answer as it says', async (t) => {
+test('the commands of docs/api.md respond as it says', async (t) => {
   const document = 'docs/api.md';
   const { server, directory, pasteAll } = await around(t, { document, path: '/data/incoming', bucket: 'exports' });
   const orders = 'id,when,remark\n3,2026-01-31T10:00:00,late\n4,2026-01-31T11:00:00,by post\n';
@@ -126,7 +127,7 @@ test('the commands of docs/api.md answer as it says', async (t) => {
   assert.ok((await requireSuccess(server)) >= 5);
 });
 
-test('the commands of docs/backup.md answer as it says', async (t) => {
+test('the commands of docs/backup.md respond as it says', async (t) => {
   const document = 'docs/backup.md';
   const { server, directory, pasteAll } = await around(t, { document, path: '/srv/backups', bucket: 'backups' });
   mkdirSync(join(directory, 'shop'), { recursive: true });

@@ -1,5 +1,5 @@
-// The commands of a document, pasted block by block into one shell against a real server: what is in a document to paste, and what
-// came of it. What it should have come to is the tests'.
+// Pastes the commands of a document block by block into one shell against a real server: finds the commands, and captures their
+// output. The tests decide what is expected.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,26 +8,26 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { TestServer } from '../server.ts';
 
-/** What one call of curl got. */
+/** The response of one curl. */
 export interface Answer {
   readonly status: number;
   readonly body: string;
 }
 
 export interface Pasted {
-  /** All that the block wrote to the terminal. */
+  /** The terminal output of the block. */
   readonly output: string;
-  /** Of each curl in it, also of those whose answer went into a variable, a pipe or a file. */
+  /** The responses of each curl in it, including those whose output went into a variable, a pipe or a file. */
   readonly answers: readonly Answer[];
 }
 
 export const textOf = (document: string) => readFileSync(new URL(`../../${document}`, import.meta.url), 'utf8');
 
-/** What stands between fences, but for what is marked as another language than that of a shell. */
+/** Fenced blocks, except those that are marked as another language than that of a shell. */
 export const blocksOf = (text: string): string[] =>
   [...text.matchAll(/^```(?:sh)?\n(.*?)^```$/gms)].map(([, block]) => block as string);
 
-/** Keeps what each curl got beside the terminal, in the order of their ends. */
+/** Records the response of each curl in addition to the terminal output, in the order in which they end. */
 const keepingCurl = `curl() {
   local kept=$ANSWERS/$(printf %04d "$(ls "$ANSWERS" | wc -l)")
   mkdir "$kept"
@@ -40,7 +40,7 @@ function answersIn(directory: string): Answer[] {
   return readdirSync(directory)
     .sort()
     .map((name) => {
-      // The last line of a status: one of 100 may come before it.
+      // The last status line: one of 100 may precede it.
       const status = readFileSync(join(directory, name, 'head'), 'utf8')
         .match(/^HTTP\/\S+ \d+/gm)
         ?.at(-1);
@@ -50,11 +50,11 @@ function answersIn(directory: string): Answer[] {
 }
 
 export interface Shell {
-  /** The end of a block is awaited. */
+  /** Waits for the end of a block. */
   paste(block: string): Promise<Pasted>;
 }
 
-/** A shell as a reader has it beside a server that was started in the same directory. `t` ends it. */
+/** A shell as a reader has it, in the directory in which a server was started. `t` ends it. */
 export function openShell(t: TestContext, server: TestServer, environment: NodeJS.ProcessEnv = {}): Shell {
   const home = mkdtempSync(join(tmpdir(), 'tabularium-paste-'));
   const answersDirectory = mkdtempSync(join(tmpdir(), 'tabularium-answers-'));

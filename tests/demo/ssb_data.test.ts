@@ -1,5 +1,5 @@
-// The Star Schema Benchmark's generator, tables and queries against a real DuckDB, no server: same rows whatever the
-// batches, the promised counts, keys that join, and every one of the 13 queries answered with rows.
+// The Star Schema Benchmark's generator, tables and queries on a real DuckDB, without a server: equal rows for any batches, the
+// specified counts, joining keys, and rows for each of the 13 queries.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ function allRows(table: SsbTable, scale: number, batchRows: number): SsbValue[][
   return rows;
 }
 
-test('rows do not depend on how they are cut into batches', () => {
+test('rows do not depend on the batches', () => {
   const scale = 0.0013; // the last order is cut off by the end of the table
   for (const table of ssbTables) {
     const whole = table.batch(scale, 0, table.rowCount(scale));
@@ -33,7 +33,7 @@ test('rows do not depend on how they are cut into batches', () => {
   }
 });
 
-test('far batches are made without the ones before them', () => {
+test('later batches are generated without the earlier ones', () => {
   const lineorder = tableNamed('lineorder');
   const from = 5_999_999_990; // beyond 32 bits
   const rows = lineorder.batch(1000, from, 100);
@@ -82,7 +82,7 @@ for (const scale of scales) {
     connection = await (await DuckDBInstance.create(':memory:')).connect();
     for (const table of ssbTables) {
       await connection.run(await readFile(ssbTableFile(table.name), 'utf8'));
-      // A JSON array of these values, its brackets taken off, is a line of CSV.
+      // A JSON array of these values without its brackets is a line of CSV.
       const csv = table.batch(scale, 0, table.rowCount(scale)).map((row) => JSON.stringify(row).slice(1, -1));
       const file = join(at.directory, `${table.name}.csv`);
       await writeFile(file, csv.join('\n'));
@@ -127,7 +127,7 @@ for (const scale of scales) {
     }
   });
 
-  test(`scale ${scale}: orders are whole and add up`, async () => {
+  test(`scale ${scale}: orders are complete and their totals add up`, async () => {
     const [orders, repeated, gaps, mixed, wrongTotals] = await numbers(`
       WITH orders AS (
         SELECT lo_orderkey, count(*) AS lines, count(DISTINCT lo_linenumber) AS numbers, max(lo_linenumber) AS last,

@@ -1,5 +1,5 @@
-// The tour of the README, pasted block by block into one shell against a real server: each block answers what the README shows below
-// it, up to ids, times and what the README leaves out with an ellipsis.
+// The tour of the README, pasted block by block into one shell against a real server: each block prints what the README shows below
+// it, except ids, times and what is replaced by an ellipsis.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startProcess } from '../server.ts';
@@ -7,7 +7,7 @@ import { blocksOf, openShell, textOf } from './pasting.ts';
 
 interface Step {
   readonly commands: string;
-  /** As the README shows it; undefined: it shows nothing. */
+  /** The output in the README; undefined: none. */
   readonly shown: string | undefined;
 }
 
@@ -22,7 +22,7 @@ function tour(): Step[] {
   });
 }
 
-/** What a reader can rely on: of an answer its code, of any other line the line. */
+/** The significant part of a line: of a response its code, of any other line the whole line. */
 const telling = (output: string): string[] =>
   output
     .replace(/\}(?=[{a-z])/g, '}\n')
@@ -30,7 +30,7 @@ const telling = (output: string): string[] =>
     .filter((line) => line !== '' && !line.startsWith('['))
     .map((line) => /^\{"code":"\w+"/.exec(line)?.[0] ?? line);
 
-/** Text without what differs from run to run. */
+/** The text without parts that differ from run to run. */
 const comparable = (text: string): string =>
   text
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>')
@@ -38,7 +38,7 @@ const comparable = (text: string): string =>
     .replaceAll(/"(elapsedMs|queuedMs)":[\d.]+/g, '"$1":0')
     .replaceAll('\n', '');
 
-/** The pieces of what is shown, between its ellipses, appear in the output in this order. */
+/** The parts of the expected text, between its ellipses, appear in the output in this order. */
 function assertShown(output: string, shown: string, commands: string): void {
   let rest = comparable(output);
   for (const piece of shown.split(/ \.\.\.(?=\s)/).map((text) => comparable(text).trim())) {
@@ -48,7 +48,7 @@ function assertShown(output: string, shown: string, commands: string): void {
   }
 }
 
-test('the tour of the README does what it shows', async (t) => {
+test('the tour of the README shows the actual output', async (t) => {
   const server = await startProcess();
   t.after(() => server.close());
   const shell = openShell(t, server);
@@ -56,7 +56,7 @@ test('the tour of the README does what it shows', async (t) => {
   assert.ok(steps.length >= 10, `${steps.length} steps`);
   for (const { commands, shown } of steps) {
     const { output } = await shell.paste(commands);
-    // Of some steps only the last answers are shown; the others went well.
+    // For some steps only the last responses are shown; the others succeeded.
     const told = telling(output);
     const last = telling(shown ?? '');
     const before = told.slice(0, Math.max(0, told.length - last.length));

@@ -1,4 +1,4 @@
-// Admission to a warehouse: slots and queue shared fairly between principals, shown on random sequences of arrivals, ends and
+// Admission to a warehouse: slots and queue are shared fairly between principals; shown on random sequences of arrivals, ends and
 // cancellations against the rules of admission.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -74,7 +74,7 @@ describe('admission', () => {
     await Promise.all([...first, second].map(({ done }) => done));
   });
 
-  it('shares slots between the requests of a principal and its tasks, which wait as long as they must', async () => {
+  it('shares slots between the requests of a principal and its tasks, which wait as long as necessary', async () => {
     const admission = new Admission();
     const limits = { queriesMax: 4, queueMax: 100, queueWaitMs: 1 };
     const tasks = Array.from({ length: 5 }, () => statement(admission, limits, 'ada', always, true));
@@ -104,7 +104,7 @@ describe('admission', () => {
     assert.deepEqual([countOf(ada, 'running'), countOf(barbara, 'running')], [3, 3]);
     for (const { end } of barbara) end();
     await Promise.all(barbara.map(({ done }) => done));
-    // No event tells that the others went away.
+    // No event signals that the others have left.
     now = 20_000;
     while (countOf(ada, 'running') < 15) await pause(20);
     for (const { end } of ada) end();
@@ -147,7 +147,7 @@ describe('admission', () => {
     assert.equal(caller.due, undefined);
   });
 
-  it('gives a warehouse with one slot to whoever comes', async () => {
+  it('gives the slot of a one-slot warehouse to any principal', async () => {
     const admission = new Admission();
     const only = statement(admission, { queriesMax: 1, queueMax: 0, ...patient }, 'ada');
     await turnOfLoop();
@@ -156,7 +156,7 @@ describe('admission', () => {
     await only.done;
   });
 
-  it('makes room in a full queue for a principal with fewer waiting: the latest of the longest queue is refused', async () => {
+  it('makes room in a full queue for a principal with fewer waiting statements: the newest of the longest queue is refused', async () => {
     const admission = new Admission();
     const limits = { queriesMax: 2, queueMax: 3, ...patient };
     const ada = Array.from({ length: 4 }, () => statement(admission, limits, 'ada'));
@@ -175,7 +175,7 @@ describe('admission', () => {
     await Promise.all([...ada, first, second].map(({ done }) => done));
   });
 
-  it('is work-conserving and fair whatever comes, ends and is cancelled', async () => {
+  it('is work-conserving and fair for any sequence of arrivals, ends and cancellations', async () => {
     const event = fc.record({
       kind: fc.constantFrom('arrive', 'arrive', 'end', 'cancel'),
       principal: fc.constantFrom('ada', 'grace', 'linus'),
@@ -202,7 +202,7 @@ describe('admission', () => {
           assert.ok(slots <= 2 * queriesMax && queued <= limits.queueMax);
           for (const id of new Set(all.filter(({ is }) => is === 'waiting').map(({ id }) => id))) {
             const own = countOf(all, 'running', id);
-            // Nobody waits beside a slot that it may have.
+            // Nobody waits while a slot is free for it.
             const mayHave = slots < queriesMax ? Math.max(1, queriesMax - 1) : slots < 2 * queriesMax ? 1 : 0;
             assert.ok(own >= mayHave, `${id} waits beside a free slot`);
           }
@@ -216,7 +216,7 @@ describe('admission', () => {
     await fc.assert(run, { numRuns: 150, seed: 9301 });
   });
 
-  it('serves the principal with the fewest running next', async () => {
+  it('serves the principal with the fewest running statements next', async () => {
     const admission = new Admission();
     const limits = { queriesMax: 4, queueMax: 100, ...patient };
     const ada = Array.from({ length: 12 }, () => statement(admission, limits, 'ada'));
@@ -233,12 +233,12 @@ describe('admission', () => {
   it('serves each of 1,000 clients that honour Retry-After, none refused for long, and is never idle', async () => {
     const crowd = await simulated({ clients: 1000, principals: 1, seconds: 40 });
     assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
-    // 1,000 clients at about 150 a second: nearly 7 s, if none ever went before another.
+    // 1,000 clients at about 150 a second: nearly 7 s, if they are served in order.
     assert.ok(crowd.refusedForMsMax < 20_000, `refused for ${crowd.refusedForMsMax} ms`);
     assert.ok(crowd.refused < 2 * crowd.served, `${crowd.refused} refused, ${crowd.served} served`);
   });
 
-  it('does so for clients that open a connection for each request', async () => {
+  it('does the same for clients that open a connection for each request', async () => {
     const crowd = await simulated({ clients: 1000, principals: 1, seconds: 40, reconnecting: true });
     assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
     assert.ok(crowd.refusedForMsMax < 20_000, `refused for ${crowd.refusedForMsMax} ms`);
@@ -273,7 +273,7 @@ describe('admission', () => {
     await Promise.all(later.map(({ done }) => done));
   });
 
-  it('does so among 100 principals', async () => {
+  it('does the same among 100 principals', async () => {
     const crowd = await simulated({ clients: 1000, principals: 100, seconds: 40 });
     assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
     assert.ok(crowd.refusedForMsMax < 20_000, `refused for ${crowd.refusedForMsMax} ms`);
@@ -285,7 +285,7 @@ const busy = (error: unknown) => error instanceof Failure && error.code === 'WAR
 const tickMs = 10;
 const statementTicks = 10;
 
-/** Clients in a loop, on a clock of its own: served, they come again at the next tick; refused, when they are told to. */
+/** Clients in a loop with a simulated clock: after a response they return at the next tick; after a refusal, after their Retry-After. */
 async function simulated(of: {
   readonly clients: number;
   readonly principals: number;

@@ -1,10 +1,10 @@
-// The delay before an engine process is started again: it grows with deaths in a row, and a stop in order ends the row.
+// The delay before an engine process is started again: it grows with consecutive deaths, and an orderly stop resets it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { RestartDelay } from '../../src/engines/duckdb/process/restart_delay.ts';
 
 describe('the delay before a restart', () => {
-  it('grows with each death, up to its largest', () => {
+  it('grows with each death, up to its maximum', () => {
     const delay = new RestartDelay(() => 0);
     const seen = [delay.ms];
     for (let deaths = 1; deaths <= 7; deaths++) {
@@ -14,7 +14,7 @@ describe('the delay before a restart', () => {
     assert.deepEqual(seen, [0, 0, 100, 500, 2_000, 10_000, 10_000, 10_000]);
   });
 
-  it('is none after half a minute without a death, and the next death is the first', () => {
+  it('is zero after half a minute without a death, and the next death is the first', () => {
     let now = 0;
     const delay = new RestartDelay(() => now);
     for (let deaths = 0; deaths < 5; deaths++) delay.died();
@@ -27,7 +27,7 @@ describe('the delay before a restart', () => {
     assert.equal(delay.ms, 100);
   });
 
-  it('is none after the process was stopped, whatever happened before', () => {
+  it('is zero after the process was stopped, whatever happened before', () => {
     const delay = new RestartDelay(() => 0);
     for (let deaths = 0; deaths < 5; deaths++) delay.died();
     delay.stopped();

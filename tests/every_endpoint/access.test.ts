@@ -1,5 +1,5 @@
-// Who may call every endpoint, by what was granted: nothing, on something beside, all but what is needed; exactly that, on what
-// is above, by a role, by ownership. All driven by the declarations: an endpoint that is new is tested as its declaration says.
+// Who may call every endpoint, by grants: none, on something else, all but the required one; exactly the required one, on an
+// ancestor, through a role, by ownership. Derived from the declarations, so that new endpoints are covered.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { privileges } from '../../src/model/privileges.ts';
@@ -31,7 +31,7 @@ import { nameOf, operations, type Params, titleOf } from './operation_call.ts';
 
 let world: World;
 let server: TestServer;
-/** By what they have: `nothing`, `all but <privilege>`, `role` (only what that role has), and what a test gives them. */
+/** By what they have: `nothing`, `all but <privilege>`, `role` (only what that role has), and what a test grants them. */
 const people = new Map<string, Somebody>();
 const who = (what: string) => people.get(what) as Somebody;
 
@@ -52,7 +52,7 @@ after(() => server.close());
 
 const isFirst = (operation: Operation) =>
   operations.find(({ endpoint }) => endpoint === operation.endpoint) === operation;
-/** What it leaves as it was can be tried again on the same object. */
+/** A call that changes nothing can be repeated on the same object. */
 const isReading = ({ endpoint }: Operation) => endpoint.permission.privilege === 'read' && endpoint.creates !== true;
 const extrasOf = (operation: Operation, params: Params): Given[] =>
   (also[nameOf(operation)] ?? []).map(({ given }) => given(params, operation));
@@ -64,7 +64,7 @@ function allowed(operation: Operation, reply: Reply, what: string): void {
   assert.ok(wasAllowed(operation, reply), `${what}: ${reply.request}: ${reply.text.slice(0, 500)}`);
 }
 
-/** What a list or a search showed. */
+/** The items that a list or a search showed. */
 const itemsOf = (reply: Reply) => Object.values(reply.result).find(Array.isArray) as { name?: string }[] | undefined;
 
 async function nothingIsGranted(operation: Operation, params: Params): Promise<void> {
@@ -96,7 +96,7 @@ async function tooLittleIsGranted(operation: Operation, params: Params, place: P
   }
 }
 
-/** Who has exactly what is needed. Returns trials of the other ways to have it. */
+/** A user with exactly the required privileges. Returns trials of the other ways to have them. */
 async function enoughIsGranted(operation: Operation, params: Params): Promise<(() => Promise<void>)[]> {
   const privilege = privilegeOf(operation);
   const kept = isReading(operation) ? params : undefined;
@@ -140,7 +140,7 @@ async function ownershipIsEnough(operation: Operation, params: Params): Promise<
   );
 }
 
-/** To be the user that the path names, and not by a token that is confined. */
+/** Being the user in the path suffices, but not with a token with scopes. */
 async function beingItIsEnough(operation: Operation): Promise<void> {
   if (operation.endpoint.permission.orSelf !== true || !operation.path.includes('/users/{user}')) return;
   const params = await fresh(server, operation);
@@ -155,7 +155,7 @@ async function beingItIsEnough(operation: Operation): Promise<void> {
   });
 }
 
-test('the tables of access_needs.ts name endpoints that there are', () => {
+test('the tables of access_needs.ts name existing endpoints', () => {
   const names = new Set(operations.map(nameOf));
   for (const name of Object.keys({ ...also, ...openToAll })) assert.ok(names.has(name), `there is no ${name}`);
 });

@@ -1,5 +1,5 @@
-// What the tests of access know of endpoints beyond their declarations, each entry with its reason: what they need besides the
-// declared permission, what a permission on a `target` is on, and which of them answer everybody.
+// What the tests of access know about endpoints beyond their declarations, each entry with its reason: further required privileges,
+// the object of a permission on a `target`, and endpoints that answer everybody.
 import type { Operation } from '../../src/standard/openapi/operations.ts';
 import type { Given } from '../access/people.ts';
 import type { Params } from './operation_call.ts';
@@ -34,7 +34,7 @@ const seesGrantee: Extra = {
   },
 };
 
-/** By endpoint. Each is tested to be needed. */
+/** By endpoint. The tests check that each is required. */
 export const also: Readonly<Record<string, readonly Extra[]>> = {
   'catalogs.create': [{ ...warehouse, why: 'its data is kept there' }],
   'catalogs.query': [warehouse],
@@ -99,7 +99,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'roles.add_members': [seesRoot],
 };
 
-/** What the permission of endpoints with a `target` is on, by category. */
+/** The object of the permission of endpoints with a `target`, by category. */
 export const targets: Readonly<Record<string, string>> = {
   tasks: 'tasks',
   pages: 'tasks',
@@ -108,11 +108,11 @@ export const targets: Readonly<Record<string, string>> = {
   grants: 'warehouses',
 };
 
-/** Categories of what belongs to who submitted it: nothing needs to be granted on one's own. */
+/** Categories whose objects belong to their submitter, who needs no grant on them. */
 export const submitted: readonly string[] = ['tasks', 'pages', 'queries', 'uploads'];
 
 const listsOwn = 'a collection at the top is no secret; it shows what the caller may read';
-/** Endpoints that answer who was granted nothing, and why. */
+/** Endpoints that answer callers without any grant, with the reason. */
 export const openToAll: Readonly<Record<string, string>> = {
   'catalogs.list': listsOwn,
   'catalogs.search': listsOwn,
@@ -137,7 +137,7 @@ export const openToAll: Readonly<Record<string, string>> = {
   'server_backups.search': listsOwn,
 };
 
-/** What grants can be on; in what is not, the grant is on what holds it. */
+/** The categories that grants can be on; for objects of others, the grant is on their container. */
 export const grantable: readonly string[] = [
   'catalogs',
   'databases',

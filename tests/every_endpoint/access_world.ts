@@ -1,4 +1,4 @@
-// A server and people with nothing, something, or nearly everything granted; and how they try an endpoint.
+// A server, users with no, some or nearly all privileges, and their calls of an endpoint.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ const settings: Partial<Settings> = {
 export interface World {
   /** As root. */
   readonly server: TestServer;
-  /** How many statements the store was given meanwhile, those of the background included. */
+  /** The number of statements of the store in the meantime, including those of background work. */
   statementsOf(work: () => Promise<unknown>): Promise<number>;
 }
 
@@ -74,7 +74,7 @@ export class Somebody extends TestServer {
     return uri`/users/${this.name}`;
   }
 
-  /** Granted for the time of the work. */
+  /** Grants for the duration of the work. */
   async with<T>(given: readonly Given[], work: () => Promise<T>): Promise<T> {
     return granted(this.#root, this.path, given, work);
   }
@@ -84,7 +84,7 @@ export class Somebody extends TestServer {
   }
 }
 
-/** A user with a token, and nothing granted. */
+/** A user with a token and without grants. */
 export async function somebody(server: TestServer, name = freshName(), scopes?: readonly Given[]): Promise<Somebody> {
   (await server.put(uri`/users/${name}`)).is(201);
   return new Somebody(server, name, await newToken(server, name, 'test', scopes));
@@ -106,7 +106,7 @@ export async function granted<T>(
   return result;
 }
 
-/** Where a privilege is needed: under a collection at the top, on an object or, with no path, on all of it. */
+/** Where a privilege is required: in a top-level collection, on an object or, without a path, on everything. */
 export interface Place {
   readonly top: string;
   readonly path: readonly { readonly category: Category; readonly name: string }[];
@@ -114,7 +114,7 @@ export interface Place {
 
 const parentOf = (category: Category) => categories.find(({ name }) => name === category.parent);
 
-/** The declared permission of an operation, as far up as something can be granted. */
+/** The declared permission of an operation, on the nearest ancestor that can have grants. */
 export function placeOf({ category, endpoint }: Operation, params: Params): Place {
   const { permission, on } = endpoint;
   if (permission.on === 'target') return { top: targets[category.name] as string, path: [] };
@@ -139,12 +139,12 @@ export function onPlace({ top, path }: Place): string {
   return path.map(({ category, name }) => `/${category.name}/${encodeURIComponent(name)}`).join('');
 }
 
-/** What holds a place: an object, the collection, or everything. */
+/** The container of an object, the collection, or everything. */
 export function above({ top, path }: Place): string {
   return path.length === 0 ? '' : onPlace({ top, path: path.slice(0, -1) });
 }
 
-/** Something of the same kind beside it. */
+/** Another object of the same kind. */
 export async function besides(server: TestServer, { top, path }: Place): Promise<string> {
   const last = path.at(-1);
   if (!last) return top === 'roles' ? '/identity_providers' : '/roles';
@@ -158,7 +158,7 @@ export const privilegeOf = ({ endpoint }: Operation): Privilege => endpoint.perm
 export const fresh = (server: TestServer, operation: Operation) =>
   makeFor(operation.category, keyOf(operation), server);
 
-/** Calls an endpoint with everything right. */
+/** A valid call of an endpoint. */
 export function attempt(who: TestServer, operation: Operation, params: Params): Promise<Reply> {
   const { category, endpoint } = operation;
   const { refused } = fixtureOf(category);
@@ -171,7 +171,7 @@ export function attempt(who: TestServer, operation: Operation, params: Params): 
   return call(who, operation, path, { body: namedBody(operation, name, given) });
 }
 
-/** Whether it was done, or refused for another reason than who asked. */
+/** Whether it succeeded, or was refused for a reason other than the caller. */
 export function wasAllowed(operation: Operation, { status, code }: Reply): boolean {
   return status < 300 || code === fixtureOf(operation.category).refused?.[keyOf(operation)];
 }

@@ -1,5 +1,6 @@
-// No body of any size or shape holds the event loop: the main thread's own processor time between two of its turns stays small, for
-// every endpoint that takes a body. Sampled within a time budget; TEST_SEED replays a sample, the soak runs all of it.
+// No body of any size or shape blocks the event loop: the processor time of the main thread between two turns of the loop stays
+// small, for every endpoint that accepts a body. Sampled within a time budget; TEST_SEED replays a sample, and the soak runs all of
+// it.
 import { after, before, describe, test } from 'node:test';
 import { Budget } from '../budget.ts';
 import { Random, seedFrom } from '../faults/random.ts';
@@ -9,7 +10,7 @@ import { requireLoopFree, startProbed } from './held_loop.ts';
 import { nameOf, operations, pathOf } from './operation_call.ts';
 
 const sampleSeconds = 12;
-/** Just below what the main thread parses itself; the largest body of most endpoints; that of one with rows. */
+/** Just below what the main thread parses itself; the maximum for most endpoints; the maximum for endpoints with rows. */
 const sizes = { inline: 250_000, large: 4_100_000, rows: 64_000_000 };
 const seed = seedFrom('TEST_SEED');
 
@@ -36,7 +37,7 @@ const tested = [
   ).values(),
 ];
 
-describe(`bodies that are expensive to read, TEST_SEED=${seed}`, () => {
+describe(`bodies that are expensive to parse, TEST_SEED=${seed}`, () => {
   const budget = new Budget(sampleSeconds, tested.length);
   for (const [i, operation] of tested.entries()) {
     const { endpoint, method, path } = operation;
@@ -47,7 +48,7 @@ describe(`bodies that are expensive to read, TEST_SEED=${seed}`, () => {
       .flatMap(([size, bytes]) => Object.entries(shapes).map(([shape, make]) => ({ size, bytes, shape, make })))
       .flatMap((trial) => fields.map((field) => ({ ...trial, field })));
     test(nameOf(operation), async () => {
-      // What is compiled once for an endpoint is not what its bodies cost.
+      // Compiling the validators of an endpoint is not part of the cost of its bodies.
       await send('{"unknown":1}');
       await send('{}');
       for (const { size, bytes, shape, make, field } of budget.sample(trials, new Random(seed).fork(i))) {
@@ -58,7 +59,7 @@ describe(`bodies that are expensive to read, TEST_SEED=${seed}`, () => {
   }
 });
 
-test('rows that are sound are read beside everything else too', async () => {
+test('valid rows are read while other requests are served', async () => {
   const rows = Array.from({ length: 300_000 }, (_, i) => `{"id":${i},"note":"row ${i}"}`).join();
   await requireLoopFree(server, 'sound rows', async () =>
     (await server.post('/api/v2/databases/loop/tables/t/rows', `{"rows":[${rows}]}`)).is(201, '0', {

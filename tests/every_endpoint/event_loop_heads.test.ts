@@ -1,11 +1,11 @@
-// Neither what comes before a body nor a large answer holds the event loop: long paths and queries, page tokens, headers of every kind up
-// to the size that is read at all, pages of results and of rows, compressed and not.
+// Neither request heads nor large responses block the event loop: long paths and queries, page tokens, headers of every kind up to
+// the maximum size, pages of results and of rows, compressed and not.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ServerProcess } from '../server.ts';
 import { requireLoopFree, startProbed } from './held_loop.ts';
 
-/** Just below what Node.js reads of a head, with room for the headers of the test's own client. */
+/** Just below the maximum head size of Node.js, with room for the headers of the test's own client. */
 const headBytes = 15_000;
 const api = '/api/v2';
 const rows = 40_000;
@@ -20,7 +20,7 @@ before(async () => {
     { name: 'note', type: 'STRING' },
   ];
   (await server.put(`${api}/databases/loop/tables/t`, { columns })).is(201);
-  // A page of 1,000 of them has 10 MB.
+  // A page of 1,000 of them is 10 MB.
   (await server.query('loop', `INSERT INTO t SELECT range, repeat('note é ', 1250) FROM range(2000)`)).is(200);
   const sql = `SELECT range, repeat('text é ', 100) AS text FROM range(${rows})`;
   const task = await server.ended(await server.query('loop', sql, { waitSeconds: 0 }));
@@ -71,7 +71,7 @@ const headers: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'many ranges': { range: `bytes=${filled('0-1,')}` },
 };
 
-describe('heads', () => {
+describe('request heads', () => {
   for (const [shape, path] of Object.entries(paths))
     test(shape, async () => {
       for (const method of ['GET', 'DELETE', 'OPTIONS'])

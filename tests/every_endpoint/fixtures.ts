@@ -1,5 +1,5 @@
-// One fixture a category: an object to call its endpoints on, and the bodies with which they succeed. A category that is not
-// here fails the tests over every endpoint; everything else about it they read off its declaration.
+// One fixture per category: an object on which its endpoints are called, and the bodies with which they succeed. A category without
+// a fixture fails the tests over every endpoint; everything else is read from its declaration.
 
 import { randomUUID } from 'node:crypto';
 import { after } from 'node:test';
@@ -13,20 +13,20 @@ import { uri } from '../server.ts';
 import type { Params } from './operation_call.ts';
 
 export interface Fixture {
-  /** Path parameters of an object that is there, its own and its parents'; a new object where one can be made. */
+  /** Path parameters of an existing object and its parents; a new object if one can be created. */
   make(server: TestServer): Promise<Params>;
-  /** For endpoints that need another object than `make` makes, by action or verb. */
+  /** For endpoints that need another object than `make` creates, by action or verb. */
   readonly makeFor?: Readonly<Record<string, Fixture['make']>>;
-  /** The body of each endpoint that takes one, by action or verb; a create's without the name. */
+  /** The body of each endpoint that accepts one, by action or verb; that of a create without the name. */
   readonly bodies: Readonly<Record<string, (params: Params) => object>>;
-  /** Endpoints that are refused by design on the object: their code. */
+  /** Endpoints that are refused for the object by design, with their code. */
   readonly refused?: Readonly<Record<string, Code>>;
-  /** What its `create` makes is called, where it cannot be called as one likes. */
+  /** The name that its `create` uses, if it cannot be chosen freely. */
   readonly nameOfNew?: () => string;
 }
 
 let made = 0;
-/** A name that nothing has yet, hostile enough to show a missing escape. */
+/** An unused name that is hostile enough to reveal a missing escape. */
 export const freshName = () => `n ${++made}/"é%`;
 
 const none = () => ({});
@@ -56,7 +56,7 @@ async function database(server: TestServer): Promise<Params> {
   return { ...inDefault, database: name };
 }
 
-/** One for all tables: making it is not what they are about. */
+/** One for all tables: creating it is not what is tested. */
 const holders = new WeakMap<TestServer, Promise<Params>>();
 function holder(server: TestServer): Promise<Params> {
   const known = holders.get(server) ?? database(server);
@@ -110,12 +110,12 @@ async function role(server: TestServer): Promise<Params> {
   return { role: name };
 }
 
-/** Disabled, so that no keys are fetched; one issuer is one provider's. */
+/** Disabled, so that no keys are fetched; each issuer belongs to one provider. */
 const provider = () => ({ issuer: `https://issuer-${++made}.invalid`, audiences: ['tests'], disabled: true });
 
 const scheduled = () => ({ query: { sql: 'SELECT 1' }, cron: '0 0 1 1 *', disabled: true });
 const notes = fileURLToPath(new URL('../data/notes.csv', import.meta.url));
-/** What is dropped, to be brought back. */
+/** Dropped objects, to be restored. */
 const droppedBy = (make: Fixture['make'], pathOf: (params: Params) => string): Fixture['make'] => {
   return async (server) => {
     const params = await make(server);
@@ -136,7 +136,7 @@ async function serverBackup(server: TestServer): Promise<Params> {
   task.is(200, '0', { state: 'succeeded' });
   return { serverBackup: name };
 }
-/** One for all that only look at it: to make one copies all that a server has. */
+/** Shared by all that only read it: each one is a copy of the whole server. */
 const sharedBackups = new WeakMap<TestServer, Promise<Params>>();
 
 const fixtures: Readonly<Record<string, Fixture>> = {
@@ -283,7 +283,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     },
     bodies: { create: () => ({ scopes: [{ privilege: 'use', on: '/api/v2/warehouses/default' }] }), search: none },
   },
-  /** In users and in roles: what it is called in one it is called in the other. */
+  /** In users and in roles: the fixtures are the same. */
   grants: {
     make: async (server) => {
       const params = { ...(await user(server)), ...(await role(server)) };
@@ -359,18 +359,18 @@ export function fixtureOf(category: Category): Fixture {
   );
 }
 
-/** What a create is to call its object. */
+/** The name for a create. */
 export function newNameOf(category: Category): string {
   return (fixtureOf(category).nameOfNew ?? freshName)();
 }
 
-/** The body of a call, with the name where the operation takes it there. */
+/** The body of a call, with the name if the operation expects it there. */
 export function namedBody({ endpoint, nameInPath }: Operation, name: string, body: object): object {
   if (endpoint.verb !== 'create' || endpoint.named === false || nameInPath) return body;
   return { [nameFieldOf(endpoint)]: name, ...body };
 }
 
-/** An object to call an endpoint on. */
+/** An object on which an endpoint can be called. */
 export function makeFor(category: Category, endpoint: string, server: TestServer): Promise<Params> {
   const { makeFor, make } = fixtureOf(category);
   return (makeFor?.[endpoint] ?? make)(server);

@@ -1,11 +1,11 @@
-// How long a request holds the event loop of a server: the processor time of its main thread between two turns, against a limit for a
-// quiet machine. The server is a process with http/turns_probe.ts preloaded.
+// How long a request blocks the event loop of a server: the processor time of its main thread between two turns, compared with a
+// limit for a quiet machine. The server is a process with http/turns_probe.ts preloaded.
 import assert from 'node:assert/strict';
 import { type ServerProcess, startProcess } from '../server.ts';
 
-/** 50 ms on a quiet machine; a processor that others use too is slower by what its caches lose. */
+/** 50 ms on a quiet machine; a shared processor is slower because its caches are shared. */
 const heldMsMax = 50;
-/** Tries of one request: what it costs comes each time, a collection of garbage that fell due in one of them does not. */
+/** Tries of one request: the cost of the request recurs, a garbage collection that happens during one of them does not. */
 const triesMax = 3;
 const referenceMs = 12;
 
@@ -13,8 +13,8 @@ export const startProbed = (): Promise<ServerProcess> =>
   startProcess([], undefined, { preload: new URL('../http/turns_probe.ts', import.meta.url) });
 
 /**
- * Processor time of a fixed piece of work, over what it takes on a quiet machine of the size that the limit is meant for. The least of
- * several runs, as the least of several tries is what a request is judged by.
+ * The processor time of a fixed piece of work, relative to a quiet machine of the size that the limit is for. The minimum of
+ * several runs, like the minimum of several tries of a request.
  */
 function measuredSlowness(): number {
   const text = `[${Array.from({ length: 40_000 }, (_, i) => `{"a":${i},"b":"x"}`).join()}]`;
@@ -26,7 +26,7 @@ function measuredSlowness(): number {
   return Math.max(1, Math.min(...times) / referenceMs);
 }
 
-/** Sends a request until it holds the main thread no longer than it may. Throws where no try does. */
+/** Sends a request until it blocks the main thread no longer than allowed. Throws if no try does. */
 export async function requireLoopFree<R extends { readonly status: number }>(
   server: ServerProcess,
   what: string,
@@ -38,7 +38,7 @@ export async function requireLoopFree<R extends { readonly status: number }>(
     const reply = await send();
     least = Math.min(least, await longestMs(server));
     if (least < heldMsMax) return reply;
-    // Measured beside the request: the machine may have become slower, or faster, since the last one.
+    // Measured beside the request, because the speed of the machine may have changed.
     const slowness = measuredSlowness();
     if (least < heldMsMax * slowness) return reply;
     const held = `${what}: ${reply.status}, the main thread was held for ${least.toFixed(1)} ms`;

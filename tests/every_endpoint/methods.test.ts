@@ -1,5 +1,5 @@
-// Every path answers methods that it does not have with 405 and those that it has, and OPTIONS and HEAD without a body
-// (rest-standard B1).
+// Every path responds to unsupported methods with 405 and the supported ones, and to OPTIONS and HEAD without a body (rest-standard
+// B1).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** Methods by template; a collection's action shares its path with the object of that name. */
+/** Methods by template; an action of a collection shares its path with an object of that name. */
 function methodsByPath(): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>();
   for (const { path, method } of operations) {
@@ -31,7 +31,7 @@ const paths = [...methodsByPath()];
 const allowOf = (methods: ReadonlySet<string>) =>
   [...methods, ...(methods.has('GET') ? ['HEAD'] : []), 'OPTIONS'].sort().join(', ');
 
-test('a wrong method: 405, with exactly the methods that there are', async () => {
+test('a wrong method: 405, with exactly the supported methods', async () => {
   for (const [template, methods] of paths)
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'LINK']) {
       if (methods.has(method)) continue;
@@ -49,7 +49,7 @@ test('OPTIONS: 200, the methods, no body', async () => {
   }
 });
 
-test('HEAD: what GET says, without its body', async () => {
+test('HEAD: the headers of GET, without its body', async () => {
   for (const [template, methods] of paths) {
     if (!methods.has('GET')) continue;
     const path = pathOf(template);

@@ -1,5 +1,5 @@
-// What is not there, at every level of every path: 404 OBJECT_NOT_FOUND that names the first thing missing, and a DELETE that
-// succeeds (rest-standard B1, B2).
+// Missing objects at every level of every path: 404 OBJECT_NOT_FOUND with the first missing name, and a DELETE that succeeds
+// (rest-standard B1, B2).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
@@ -27,7 +27,7 @@ after(() => server.close());
 const categoryOf = (parameter: string) =>
   categories.find((category) => category.parameter === parameter)?.name as string;
 
-/** Parameters that name something that has to be there. */
+/** Parameters whose object must exist. */
 function required({ path, nameInPath }: Operation): string[] {
   const all = parametersIn(path);
   return nameInPath ? all.slice(0, -1) : all;

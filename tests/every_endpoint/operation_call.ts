@@ -1,5 +1,5 @@
-// How the tests over every endpoint call one: its template filled in, and each answer held to what the endpoint declares
-// (codes, statuses, result schema). What there is to call is read off the declarations; nothing here names a category.
+// How the tests over every endpoint call one: fills in its template, and checks each response against the declaration (codes,
+// statuses, result schema). The endpoints are read from the declarations; no category is named here.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { type TObject, type TSchema, Type } from 'typebox';
@@ -13,7 +13,7 @@ import type { Reply, RequestOptions, TestServer } from '../server.ts';
 
 /** Small, so that a body over the limit is cheap to send. */
 export const limits = { requestBodyBytesMax: 16_384, rowsBodyBytesMax: 32_768 };
-/** Thousands of attempts come from one address here: how they slow down is tested elsewhere. */
+/** Thousands of attempts come from one address here; throttling is tested elsewhere. */
 export const patient = {
   failedLoginsPerAddressMax: 1_000_000,
   failedLoginsPerUserAndAddressMax: 1_000_000,
@@ -32,19 +32,19 @@ export const takesBody = ({ endpoint }: Operation) => endpoint.body !== undefine
 /** The path parameters of a template, from the left. */
 export const parametersIn = (path: string) => [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
 
-/** A template with its names; one that is not given is the name of nothing. */
+/** A template filled with names; missing ones are replaced by the name of nothing. */
 export function pathOf(template: string, params: Params = {}): string {
   return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? 'nothing'));
 }
 
-/** The body that the documentation shows: it passes every check that needs no look at the catalog. */
+/** The example body of the documentation: it passes every check that needs no access to the catalog. */
 export function exampleBody({ endpoint, nameInPath }: Operation): Record<string, unknown> {
   const field = nameFieldOf(endpoint);
   const { [field]: name, ...rest } = (endpoint.example?.body ?? {}) as Record<string, unknown>;
   return nameInPath || name === undefined ? rest : { [field]: name, ...rest };
 }
 
-/** Calls an operation and holds the answer to the standard and to the declaration. */
+/** Calls an operation and checks the response against the standard and the declaration. */
 export async function call(
   server: TestServer,
   operation: Operation,
@@ -66,10 +66,10 @@ export async function call(
 }
 
 const taskRecord = categories.find((category) => category.name === 'tasks')?.record as TObject;
-/** Checks by endpoint; that of a 202 by the record of a task. */
+/** Validators by endpoint; for a 202 the one of the record of a task. */
 const compiled = new Map<object, ReturnType<typeof Compile>>();
 
-/** Fields that a declaration does not name are a breach of it, unless it says that there may be others. */
+/** Undeclared fields are an error, unless the declaration allows others. */
 function closed(schema: TSchema): TSchema {
   const { properties, additionalProperties } = schema as {
     properties?: TObject['properties'];

@@ -1,5 +1,5 @@
-// What a 5xx says became of the request (rest-standard B2), over every endpoint and with the store or the engine failing at one step:
-// each has an outcome, requests that only read are `notApplied`, and after `notApplied` store and rows are what they were.
+// The outcome that a 5xx reports (rest-standard B2), for every endpoint and with the store or the engine failing at one step: each
+// has an outcome, requests that only read are `notApplied`, and after `notApplied` store and rows are unchanged.
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -64,7 +64,7 @@ after(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** What the service notes by itself, whatever becomes of a request. */
+/** Tables that the service itself writes, whatever becomes of a request. */
 const ownNotes = new Set([
   'audit_events',
   'audit_chains',
@@ -75,7 +75,7 @@ const ownNotes = new Set([
   'table_statistics',
 ]);
 
-/** The rows of the whole store as they would be found after a kill at this moment. */
+/** The rows of the whole store as they would be after a kill at this moment. */
 function storeNow(): string[] {
   const copy = join(directory, 'copy.sqlite');
   rmSync(`${copy}-shm`, { force: true });
@@ -93,7 +93,7 @@ function storeNow(): string[] {
   }
 }
 
-/** What faults before left open is ended, so that nothing changes by itself while a request is watched. */
+/** Changes that earlier faults left open are ended, so that nothing changes in the background while a request is observed. */
 async function settled(): Promise<string[]> {
   await services.catalog.recover();
   for (;;) {
@@ -139,7 +139,7 @@ const outcomeIn = ({ status, text }: RawReply): Outcome => ({
   text,
 });
 
-/** Sends it once with the fault; where that is answered with a 5xx, what this says must be true. */
+/** Sends it once with the fault; if the response is a 5xx, the outcome in it must be true. */
 async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<void> {
   const { params, send } = await requestFor(operation);
   const [store, rows] = [await settled(), await rowsOf(params)];
@@ -163,7 +163,7 @@ async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<v
 
 const tables = categories.find(({ name }) => name === 'tables') as Category;
 const counts = { notApplied: 0, unknown: 0 };
-/** The statements of the store at which a request is broken off: its first, those of its transactions, and one near its end. */
+/** The statements of the store at which a request fails: its first, those of its transactions, and one near its end. */
 const faults: readonly Fault[] = [
   ...[1, 2, 4, 7, 11].map((n) => ({ point: 'store' as const, n, lasting: false })),
   { point: 'before', n: 1, lasting: false },
@@ -174,21 +174,21 @@ const seed = seedFrom('FAULTS_SEED');
 const budget = new Budget(12, endpoints.length);
 
 for (const [i, operation] of endpoints.entries()) {
-  test(`${nameOf(operation)}: a 5xx says truly what became of the request`, async (t) => {
+  test(`${nameOf(operation)}: a 5xx reports the true outcome of the request`, async (t) => {
     t.diagnostic(`FAULTS_SEED=${seed}`);
     for (const fault of budget.sample(faults, new Random(seed).fork(i))) await requireTrueOutcome(operation, fault);
   });
 }
 
-test('both outcomes were met', () => {
+test('both outcomes occurred', () => {
   assert.ok(counts.notApplied > 3 && counts.unknown > 3, JSON.stringify(counts));
 });
 
-test('a statement that writes is of unknown outcome when its engine is killed, and a refused one is not', async () => {
+test('a statement that writes has an unknown outcome when its engine is killed, and a refused one has not', async () => {
   const { database = '', table = '' } = await makeFor(tables, 'get', server);
   const quoted = quoteIdentifier(table);
   const sql = `INSERT INTO ${quoted} SELECT range, NULL FROM range(1000000000000)`;
-  // So that the engine that was started last is this warehouse's.
+  // So that the engine that was started last belongs to this warehouse.
   (await server.post('/api/v2/warehouses/default/suspend')).is(200);
   (await server.post('/api/v2/warehouses/default/resume')).is(200);
   const inserting = server.send('POST', uri`/databases/${database}/query`, { body: { sql } });

@@ -14,7 +14,7 @@ before(async () => {
 after(() => server.close());
 
 const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
-/** Their version follows what they do, whoever looks. */
+/** Their version depends on their progress, whoever reads it. */
 const changeByThemselves = ['tasks', 'queries'];
 const stale = '"AAAAAAAAAAAAAAAAAAAAAA"';
 
@@ -26,7 +26,7 @@ for (const operation of once.values()) {
     endpoint.body ? { body: bodyOf(category, keyOf(operation), params) } : {};
 
   if (endpoint.on === 'collection') {
-    test(`${nameOf(operation)}: a collection has no state that a tag could name`, async () => {
+    test(`${nameOf(operation)}: a collection has no entity tag`, async () => {
       const params = await fixtureOf(category).make(server);
       const path = pathOf(operation.path, params);
       const headers = { 'if-match': stale };
@@ -74,7 +74,7 @@ for (const operation of once.values()) {
   });
 }
 
-test('of changes that arrive together with one tag, one is made', async () => {
+test('of concurrent changes with one tag, one succeeds', async () => {
   (await server.put('/api/v2/databases/together')).is(201);
   const etag = (await server.get('/api/v2/databases/together')).headers.etag;
   const replies = await Promise.all(
@@ -88,7 +88,7 @@ test('of changes that arrive together with one tag, one is made', async () => {
   assert.deepEqual(replies.map(({ code }) => code).sort(), ['0', ...Array(7).fill('VERSION_CONFLICT')]);
 });
 
-test('a tag is of the object, not of its name and version; no answer is 304', async () => {
+test('a tag identifies the object, not its name and version; no response is 304', async () => {
   const make = async () => (await server.post('/api/v2/roles', { name: 'made anew' })).is(201).headers.etag as string;
   const first = await make();
   (await server.delete('/api/v2/roles/made%20anew')).is(200);

@@ -1,5 +1,5 @@
-// Bodies made at random after each declared schema, with texts that have hurt before: whatever comes, the answer is one that the
-// endpoint declares, never a 500. The seed is printed; TEST_SEED replays it.
+// Random bodies for each declared schema, with texts that caused errors before: the response is always one that the endpoint
+// declares, never a 500. The seed is printed; TEST_SEED replays it.
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { TSchema } from 'typebox';
@@ -78,7 +78,7 @@ interface Declared {
   readonly maximum?: number;
 }
 
-/** Values that mostly fit: those that do not are tested elsewhere. */
+/** Mostly valid values: invalid ones are tested elsewhere. */
 function valuesOf(schema: TSchema): fc.Arbitrary<unknown> {
   const {
     type,
@@ -109,7 +109,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** Each shape of a path leads to the same handler. */
+/** All shapes of a path lead to the same handler. */
 const tested = operations.filter(({ endpoint, path }) => endpoint.body && !path.startsWith('/api/v2/databases'));
 
 async function sendAll(operation: Operation, bodies: readonly object[]): Promise<void> {
@@ -123,7 +123,7 @@ async function sendAll(operation: Operation, bodies: readonly object[]): Promise
   }
 }
 
-describe(`bodies at random, TEST_SEED=${seed}`, () => {
+describe(`random bodies, TEST_SEED=${seed}`, () => {
   for (const operation of tested) {
     test(titleOf(operation), async () => {
       const isSql = ['query', 'explain', 'profile'].includes(operation.endpoint.action ?? '');

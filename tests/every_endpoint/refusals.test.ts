@@ -1,4 +1,4 @@
-// What every endpoint refuses before it looks at any object, in each of the ways to reach it (rest-standard A4, A5, A6, B2).
+// What every endpoint refuses before it looks up any object, in each of the ways to reach it (rest-standard A4, A5, A6, B2).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TSchema } from 'typebox';
@@ -24,7 +24,7 @@ const everyOperation = (
     for (const operation of operations.filter(only)) await check(operation, pathOf(operation.path));
   });
 
-/** Everything right but for what is said. */
+/** A valid call, except for the given parts. */
 const send = (operation: Operation, path: string, options: RequestOptions = {}) =>
   call(server, operation, path, { ...(takesBody(operation) ? { body: exampleBody(operation) } : {}), ...options });
 
@@ -60,14 +60,14 @@ everyOperation('credentials that are missing or of nobody: 401', async (operatio
   await isUnauthenticated(operation, `Bearer ${server.token}x`);
 });
 
-test('credentials that are broken or wrong in any other way: 401', async (t) => {
+test('malformed or otherwise wrong credentials: 401', async (t) => {
   const wrong = wrongCredentials(server.token);
   for (const authorization of wrong) await isUnauthenticated(operations[0] as Operation, authorization);
   const cases = operations.flatMap((operation) => wrong.map((authorization) => ({ operation, authorization })));
   for (const { operation, authorization } of sampled(t, 6, cases)) await isUnauthenticated(operation, authorization);
 });
 
-test('right credentials of both kinds are taken', async () => {
+test('valid credentials of both kinds are accepted', async () => {
   for (const authorization of [`Bearer ${server.token}`, `bearer ${server.token}`, basic('root', server.token)])
     (await server.request('GET', '/api/v2/catalogs', { headers: { authorization } })).is(200);
 });
@@ -145,7 +145,7 @@ everyOperation(
   takesBody,
 );
 
-/** The first way to reach each endpoint, and the one with the name in the path: they differ in the body that is declared. */
+/** The first way to reach each endpoint, and the one with the name in the path: their declared bodies differ. */
 const isFirstOfItsBody = (one: Operation) =>
   operations.find((other) => other.endpoint === one.endpoint && other.nameInPath === one.nameInPath) === one;
 
@@ -224,7 +224,7 @@ everyOperation('a request id that is no visible ASCII, or too long: 400', async 
   assert.equal(reply.headers['x-service-request-id'], longest, 'echoed by a failure too');
 });
 
-test('a path that is nearly one of ours is no registered REST API', async () => {
+test('a path that is almost right is not a registered REST API', async () => {
   for (const operation of operations) {
     const path = pathOf(operation.path);
     const method = operation.method.toUpperCase();

@@ -1,5 +1,5 @@
-// What may not be seen is as what is not there: the same answer, headers and number of statements of the store, for every
-// endpoint and every name of its path; and a refusal comes before the body is read.
+// Hidden objects are indistinguishable from missing ones: the same response, headers and number of statements of the store, for
+// every endpoint and every name of its path; and a refusal is sent before the body is read.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
@@ -32,7 +32,7 @@ import {
 
 let world: World;
 let server: TestServer;
-/** Has nothing, but for what a test gives. */
+/** Has no privileges except those that a test grants. */
 let nobody: Somebody;
 
 before(async () => {
@@ -44,14 +44,17 @@ after(() => server.close());
 
 const secret = operations.filter((operation) => openToAll[nameOf(operation)] === undefined);
 
-/** Of the same length, so that nothing but the name differs. */
+/** Of the same length, so that only the name differs. */
 function absent(name: string): string {
   const other = (character: string) =>
     character === '0' ? '1' : character === 'x' ? 'y' : /\d/.test(character) ? '0' : 'x';
   return name.slice(0, -1) + other(name.at(-1) as string);
 }
 
-/** All of an answer that a name may not change: without the name, its length (which `Vary` depends on), the id of the request, the time. */
+/**
+ * The part of a response that must not depend on a name: without the name, its length (on which `Vary` depends), the request id,
+ * the time.
+ */
 async function shown(who: TestServer, operation: Operation, params: Params, name: string): Promise<object> {
   const { status, headers, text } = await attempt(who, operation, params);
   const { date: _date, 'x-service-request-id': _id, 'content-length': length, vary: _vary, ...rest } = headers;
@@ -60,7 +63,7 @@ async function shown(who: TestServer, operation: Operation, params: Params, name
   return { status, text: unnamed, headers: rest, length: Number(length) - Buffer.byteLength(text) };
 }
 
-/** The fewest of several times: work in the background, such as the noting of refusals, can only add to it. */
+/** The minimum of several tries: background work, such as recording refusals, can only add to it. */
 async function assertAsManyStatements(one: () => Promise<unknown>, other: () => Promise<unknown>, what: string) {
   let [ofOne, ofOther] = [Infinity, Infinity];
   for (let i = 0; i < 3 || (i < 20 && ofOne !== ofOther); i++) {
@@ -72,7 +75,7 @@ async function assertAsManyStatements(one: () => Promise<unknown>, other: () => 
 
 const hostile = ['..', 'a\u0000b', '😀'.repeat(200), '%%', '""', "' OR 1=1 --", 'ROOT', 'default\n'];
 
-/** Both as somebody with nothing, and as the owner of something beside it. */
+/** Tried by a user without privileges, and by the owner of a sibling. */
 async function assertAlike(operation: Operation, params: Params, parameter: string, many: boolean): Promise<void> {
   const there = params[parameter] as string;
   const what = `${titleOf(operation)}: ${parameter}`;
@@ -94,7 +97,7 @@ async function assertAlike(operation: Operation, params: Params, parameter: stri
 }
 
 for (const operation of secret) {
-  test(`there or not: ${nameOf(operation)}: ${titleOf(operation)}`, async () => {
+  test(`existing or not: ${nameOf(operation)}: ${titleOf(operation)}`, async () => {
     const params = await fresh(server, operation);
     const isFirst = operations.find(({ endpoint }) => endpoint === operation.endpoint) === operation;
     const { nameInPath } = operation;
@@ -105,7 +108,7 @@ for (const operation of secret) {
     if (!last || !isFirst) return;
     const parameter = last.category.parameter;
     await nobody.with([['own', await besides(server, place)]], () => assertAlike(operation, params, parameter, false));
-    // Whose is granted something above it, but not this, is told no more.
+    // A user with a grant on an ancestor, but not on this object, learns nothing more.
     if (place.path.length > 1)
       await nobody.with([['use', onPlace({ ...place, path: place.path.slice(0, -1) })]], () =>
         assertAlike(operation, params, parameter, false),
@@ -125,9 +128,9 @@ const bodies: readonly RequestOptions[] = [
   { body: '' },
 ];
 
-test('a refusal comes before the body is read', async () => {
+test('a refusal is sent before the body is read', async () => {
   for (const operation of secret.filter(takesBody)) {
-    // The handler asks: what is to be granted is in the body, and whose a task is it finds out itself.
+    // The handler decides: the object of the grant is in the body, and it finds out itself whom a task belongs to.
     if (operation.endpoint.permission.on === 'target') continue;
     const path = pathOf(operation.path, await fresh(server, operation));
     const refusal = (await call(nobody, operation, path, { body: exampleBody(operation) })).is(403, 'FORBIDDEN');
@@ -138,7 +141,7 @@ test('a refusal comes before the body is read', async () => {
   }
 });
 
-test('a body is not waited for', async () => {
+test('a refusal does not wait for the body', async () => {
   for (const operation of secret.filter(takesBody)) {
     if (operation.endpoint.permission.on === 'target') continue;
     const path = pathOf(operation.path, await fresh(server, operation));

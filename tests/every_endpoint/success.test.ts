@@ -1,5 +1,5 @@
-// Every way to reach every endpoint, once with everything right: the status of its verb, the result that it declares, and what
-// the standard promises of it (rest-standard A2, A3, B1, B3, B4).
+// Every way to reach every endpoint with a valid call: the status of its verb, the declared result, and the guarantees of the
+// standard for it (rest-standard A2, A3, B1, B3, B4).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
@@ -17,7 +17,7 @@ after(() => server.close());
 const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 const idFieldOf = ({ category }: Operation) => category.idField ?? 'name';
 
-/** The path in its whole shape, as records name it. */
+/** The complete form of the path, as in records. */
 const wholePath = (path: string) => path.replace(/^\/api\/v2\/databases/, '/api/v2/catalogs/default/databases');
 
 function find(category: string, verb: string): Operation | undefined {
@@ -28,7 +28,7 @@ async function settled(reply: Reply): Promise<void> {
   if (reply.status === 202) (await server.ended(reply)).is(200, '0', { state: 'succeeded' });
 }
 
-/** The record of what a task made. */
+/** The record of what a task created. */
 async function madeByTask(accepted: Reply): Promise<Reply> {
   const task = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
   return (await server.get(task.at('target'))).is(200);
@@ -77,7 +77,7 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const reply = made.status === 202 ? await madeByTask(made) : made.is(201, '0', { created: true });
     if (endpoint.named === false) return;
     assert.equal(reply.at(idFieldOf(operation)), name);
-    // A secret is in this answer alone, or made anew for each answer.
+    // A secret is in this response only, or generated for each response.
     const { secretFields = [] } = endpoint;
     const isLasting = ([field]: [string, unknown]) =>
       field in category.record.properties && !secretFields.includes(field);
@@ -128,10 +128,10 @@ test('every category has a fixture', () => {
   for (const category of categories) fixtureOf(category);
 });
 
-/** What is read through them is data, not a record. */
+/** They return data, not a record. */
 const dataCategories = ['rows', 'pages'];
 
-test('every record declares its state as a closed list, who made and changed it and when, its version and its URI', () => {
+test('every record declares its state as a closed list, its creator and last editor with times, its version and its URI', () => {
   for (const category of categories.filter(({ name }) => !dataCategories.includes(name))) {
     const { properties } = category.record;
     const required = (category.record.required ?? []) as readonly string[];

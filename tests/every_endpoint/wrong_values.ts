@@ -1,4 +1,4 @@
-// Values that a schema refuses, found by trying: so that a field declared tomorrow is tested without anyone remembering.
+// Values that a schema refuses, found by trying, so that new fields are covered automatically.
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 
@@ -20,7 +20,7 @@ const candidates: readonly unknown[] = [
   { a: null },
 ];
 
-/** Of the values above, those that do not fit; one or none where the schema takes nearly anything. */
+/** Those of the values above that are invalid; one or none if the schema accepts nearly anything. */
 export function wrongValues(schema: TSchema): unknown[] {
   const validator = Compile(schema);
   return candidates.filter((value) => !validator.Check(value));

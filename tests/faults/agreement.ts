@@ -1,5 +1,5 @@
-// Reads what a stopped server left on disk, store and engine files alike, and says where the two disagree or a change was
-// left open. An empty list: every object is whole, nothing is left over.
+// Reads what a stopped server left on disk, store and engine files alike, and reports where the two disagree or a change was left
+// open. An empty list: every object is complete, and nothing is left over.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -39,13 +39,13 @@ export async function disagreements(dataDirectory: string): Promise<string[]> {
   return found;
 }
 
-/** An object that was dropped and can come back. */
+/** A dropped object that can be restored. */
 interface Kept {
   readonly object_id: string;
   readonly purge: string;
 }
 
-/** Tables that the engine hides in a catalog's file, as `line`s; and the schemas that they are in. */
+/** Tables that the engine hides in a catalog's file, as `line`s; and their schemas. */
 function hiddenIn(catalogId: string, kept: readonly Kept[]): { tables: string[]; schemas: Set<string> } {
   const tables: string[] = [];
   const schemas = new Set<string>();
@@ -76,18 +76,18 @@ async function fileDisagreements(
   const connection = await instance.connect();
   for (const catalog of catalogs) {
     const file = join(directory, `${catalog.id}.duckdb`);
-    // Of a catalog that was dropped, what was in it is looked at as if it had not been.
+    // The contents of a dropped catalog are checked as if it had not been dropped.
     const own = kept.filter(({ object_id }) => object_id !== catalog.id);
     const isGone = ({ id }: StoredObject) => own.some(({ object_id }) => object_id === id);
     const databases = objects.filter((object) => object.parent_id === catalog.id && !isGone(object));
     const hidden = hiddenIn(catalog.id, own);
     if (!existsSync(file)) {
-      // The first catalog gets its file when its warehouse is first used.
+      // The file of the first catalog is created when its warehouse is first used.
       if (databases.length > 0) found.push(`a catalog without a file: ${JSON.stringify(catalog.name)}`);
       continue;
     }
     await connection.run(`ATTACH ${quoteLiteral(file)} AS looked_at`);
-    // A file has a schema of this name from the start, whether or not it is a database of ours.
+    // Every file has a schema of this name, whether or not it is one of the databases.
     const isMainOurs = databases.some(({ name }) => name === 'main');
     const stored = objects.filter((object) => !isGone(object));
     const inStore = [...databases.flatMap((database) => describeDatabase(database, stored)), ...hidden.tables];
@@ -116,16 +116,16 @@ function compare(catalog: string, inStore: readonly string[], inFile: readonly s
   ];
 }
 
-/** What the engine calls a table that was dropped begins so. */
+/** Prefix of the engine's names of dropped tables. */
 const hiddenPrefix = '__tabularium_dropped_';
 
 const line = (...parts: readonly unknown[]) => JSON.stringify(parts);
 
-/** A line for each thing that the engine should have, in the same words as `describeFile`. */
+/** A line for each object that the engine should have, in the format of `describeFile`. */
 function describeDatabase(database: StoredObject, objects: readonly StoredObject[]): string[] {
   const lines = [line('database', database.name)];
   const inIt = objects.filter(({ parent_id }) => parent_id === database.id);
-  // Its columns the engine works out when it is used; what it has written down of them may be older.
+  // The engine derives a view's columns when it is used; the recorded ones may be older.
   for (const view of inIt.filter(({ category }) => category === 'views'))
     lines.push(line('view', database.name, view.name));
   for (const table of inIt.filter(({ category }) => category === 'tables')) {
@@ -148,7 +148,7 @@ function engineType(text: string): string {
   return type ? formatType(type) : text;
 }
 
-/** `nameOf`: what the catalog calls a schema; a renaming in case only is the catalog's alone. */
+/** `nameOf`: the catalog's name of a schema; a rename in case only happens in the catalog alone. */
 async function describeFile(
   connection: DuckDBConnection,
   nameOf: (schema: string) => string,
@@ -198,5 +198,5 @@ async function describeFile(
   return { lines, schemas };
 }
 
-/** For a message: how a name of any kind is written in SQL. */
+/** For messages: how a name of any kind is written in SQL. */
 export const quoted = (path: readonly string[]) => path.map(quoteIdentifier).join('.');

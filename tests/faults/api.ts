@@ -1,5 +1,5 @@
-// The REST API as a test speaks it: every answer as data, none thrown; a connection that breaks before the answer is whole
-// is `noAnswer`, because then nobody knows what the server did. Paths are sent exactly as written.
+// A REST client for tests: every response is data and none is thrown; if the connection breaks before the response is complete, it
+// is `noAnswer`, because the outcome is unknown. Paths are sent exactly as given.
 import { Agent, request } from 'node:http';
 import { deadlineMs } from '../deadline.ts';
 
@@ -16,13 +16,13 @@ export interface Request {
   readonly method: Method;
   readonly path: string;
   readonly body?: unknown;
-  /** Sent as they are, in the place of a body of JSON. */
+  /** Sent unchanged instead of a JSON body. */
   readonly bytes?: string;
   /** The idempotency key. */
   readonly key?: string;
 }
 
-/** Status 0: the connection broke, or the answer did not come in time. */
+/** Status 0: the connection broke, or the response did not arrive in time. */
 export const noAnswer: Answer = { status: 0, code: 'NO_ANSWER', message: 'the connection broke', result: {} };
 
 export const isAcknowledged = ({ status }: Answer): boolean => status >= 200 && status < 300;
@@ -122,7 +122,7 @@ export class Api {
     }
   }
 
-  /** Waits until every task there is has ended; the records. Throws where one does not end in time. */
+  /** Waits until every existing task has ended; returns the records. Throws if one does not end in time. */
   async endOfTasks(waitMs: number): Promise<Record<string, unknown>[]> {
     const deadline = Date.now() + waitMs;
     const ended: Record<string, unknown>[] = [];

@@ -1,5 +1,5 @@
-// Backups and restores that are broken off at every step. A backup changes nothing that a reader sees; what it leaves at its place is
-// tests/backups/' to look at.
+// Backups and restores that are interrupted at every step. A backup changes nothing that a reader sees; tests/backups/ checks the
+// files in its target.
 
 import { deadlineMs } from '../deadline.ts';
 import type { Api } from './api.ts';
@@ -21,7 +21,7 @@ async function makeSource(api: Api, id: string): Promise<void> {
 const shared = 'shared';
 let made: Promise<void> | undefined;
 
-/** One for all restores of this process, whichever server they are on. */
+/** Shared by all restores of this process, on any server. */
 function makeBackup(api: Api): Promise<void> {
   made ??= (async () => {
     await makeSource(api, shared);
@@ -31,7 +31,7 @@ function makeBackup(api: Api): Promise<void> {
   return made;
 }
 
-/** Of many steps: a part of them is tried each time. */
+/** Of many steps: some of them are tried each time. */
 const isLarge = true;
 const keyed = { ...plainWith(2), uniqueKey: ['n'] };
 

@@ -1,5 +1,6 @@
-// Sources that break while a load fetches them, by URL and from an object store: what passes is tried again and loaded once, whole;
-// what does not fails with its reason, and the table is as it was. And callers that go away while they send or fetch a file.
+// Sources that fail while a load fetches them, by URL and from an object store: after a transient error the load is retried and
+// applied once, completely; otherwise it fails with the reason, and the table is unchanged. And callers that disconnect while they
+// send or fetch a file.
 import assert from 'node:assert/strict';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createServer, request, type Server, type ServerResponse } from 'node:http';
@@ -15,7 +16,7 @@ import { leaveSurroundings, reaching, sourceKey, surroundings } from './surround
 
 const good = 'id,v\n1,one\n2,two\n';
 const table = '/api/v2/databases/d/tables/t';
-/** What the next requests to the web are answered with; the last one stays. */
+/** The next responses of the web server; the last one is repeated. */
 let answers: ((response: ServerResponse) => void)[] = [];
 let asked = 0;
 let web: Server;
@@ -58,7 +59,7 @@ const cutOff = (response: ServerResponse) => {
   response.writeHead(200, { 'content-length': good.length });
   response.write(good.slice(0, 10), () => response.destroy());
 };
-/** Without a length, a body that is cut off shows by its chunks alone. */
+/** Without a length, only the chunks show that a body is truncated. */
 const cutOffInChunks = (response: ServerResponse) => {
   response.write('id,v\n9,nine\n', () => response.destroy());
 };
@@ -86,7 +87,7 @@ for (const [name, first] of Object.entries({
   'has too many callers': refused(429),
   stalls: stalled,
 })) {
-  test(`a source that ${name}, then comes whole`, async () => {
+  test(`a source that ${name}, then is complete`, async () => {
     const task = await load({ url }, [first, first, whole]);
     assert.equal(task.at('state'), 'succeeded', task.text);
     assert.equal(asked, 3);
@@ -99,7 +100,7 @@ for (const [name, first] of Object.entries({
     assert.equal(await spooled(), 0);
   });
 
-  test(`a source that ${name} to the end`, async () => {
+  test(`a source that always ${name}`, async () => {
     const task = await load({ url }, [first]);
     assert.equal(task.at('state'), 'failed', task.text);
     assert.equal(task.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', task.text);
@@ -108,13 +109,13 @@ for (const [name, first] of Object.entries({
   });
 }
 
-test('a source that is gone for good is asked once', async () => {
+test('a source that is permanently missing is requested once', async () => {
   const task = await load({ url }, [refused(410)]);
   assert.equal(task.at('error', 'code'), 'REMOTE_REFUSED', task.text);
   assert.equal(asked, 1);
 });
 
-test('an object store that fails for a while, and one that does not come back', async () => {
+test('an object store that fails for a while, and one that stays unavailable', async () => {
   const outside = await surroundings();
   const source = { s3: { ...outside.place, key: sourceKey } };
   let failures = 4;
@@ -132,7 +133,7 @@ test('an object store that fails for a while, and one that does not come back', 
   assert.equal(await spooled(), 0);
 });
 
-test('a caller that goes away in the middle of an upload goes on from there, and may go away in a download', async () => {
+test('a caller that disconnects during an upload resumes it, and can disconnect during a download', async () => {
   const bytes = 6_000_000;
   const upload = (await server.post('/api/v2/uploads', { name: 'a.csv', bytes })).is(201);
   const link = upload.at<string>('link');
@@ -141,7 +142,7 @@ test('a caller that goes away in the middle of an upload goes on from there, and
   sending.write('x'.repeat(bytes / 2), () => sending.destroy());
   const received = async () => (await server.get(upload.at('uri'))).at<number>('receivedBytes');
   await eventually('some of it has come', async () => (await received()) > 0);
-  // Until the server knows that the caller is gone, more may come from the broken connection, and the offset is another one.
+  // Until the server knows that the caller has disconnected, more may arrive from the broken connection, which changes the offset.
   await eventually('the rest is taken', async () => {
     const offset = await received();
     const rest = await server.send('PUT', link, {

@@ -1,5 +1,5 @@
-// A catalog is checked by a running server: what is damaged in it, or differs from the metadata store, is in the result of the task, and a
-// catalog that was refused is served again once its sound file is back, by the engine that runs.
+// A running server checks a catalog: damage, and differences from the metadata store, are in the result of the task; and a catalog
+// that was refused is served again once its intact file is back, by the running engine.
 
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, renameSync, statSync } from 'node:fs';
@@ -78,7 +78,7 @@ async function withCase(
   }
 }
 
-test('a sound catalog: all of its tables are read, and nothing is wrong; a check can be cancelled', () =>
+test('an intact catalog: all of its tables are read, and no fault is reported; a check can be cancelled', () =>
   withCase(
     () => undefined,
     async (server) => {
@@ -104,7 +104,7 @@ test('a sound catalog: all of its tables are read, and nothing is wrong; a check
     },
   ));
 
-test('a damaged block: the check names the table and reads the others; once the table is gone the catalog is sound', () =>
+test('a damaged block: the check names the table and reads the others; once the table is dropped the catalog is intact', () =>
   withCase(
     (dataDir) => flip(fileOf(dataDir, id), Math.floor(statSync(fileOf(dataDir, id)).size / 2)),
     async (server) => {
@@ -164,7 +164,7 @@ const refusals: readonly { name: string; damage: (path: string) => void; reason:
 ];
 
 for (const { name, damage, reason } of refusals)
-  test(`${name}: the check reports it, and serves the catalog again once its sound file is back`, () =>
+  test(`${name}: the check reports it, and serves the catalog again once its file is intact`, () =>
     withCase(
       (dataDir) => damage(fileOf(dataDir, id)),
       async (server, dataDir) => {
@@ -186,7 +186,7 @@ for (const { name, damage, reason } of refusals)
         cpSync(fileOf(join(root, 'base'), id), `${path}.sound`);
         renameSync(`${path}.sound`, path);
         (await query(server, 'a', 'SELECT count(*) FROM t')).is(503, 'CATALOG_DAMAGED');
-        // Two at once: one of them serves it again, and the other finds it served.
+        // Two concurrent checks: one of them serves the catalog again, and the other finds it served.
         const back = await Promise.all([checked(server, 'a'), checked(server, 'a')]);
         for (const { sound, faultCount, tablesRead } of back) {
           assert.deepEqual([sound, faultCount], [true, 0]);
@@ -200,7 +200,7 @@ for (const { name, damage, reason } of refusals)
       },
     ));
 
-test('a file that was replaced under the engine: the check leaves it alone, and the sound file is put back while the warehouse is suspended', () =>
+test('a file that was replaced while the engine has it open: the check does not attach it; it is put back while the warehouse is suspended', () =>
   withCase(
     () => undefined,
     async (server, dataDir) => {

@@ -1,5 +1,5 @@
-// Every kind of task, with the server's clock set forward or back by most of an hour at a moment of chance while it is under way: it
-// is done as if nothing had happened, once. FAULTS_SEED replays a run.
+// Every kind of task, with the server's clock set forward or back by most of an hour at a random moment while it runs: the result
+// is unaffected, and it is applied once. FAULTS_SEED replays a run.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { leaveSurroundings } from './surroundings.ts';
 import { ofSchedules, taskScenarios } from './task_scenarios.ts';
 import { checkWhole, endOfTask, make } from './whole.ts';
 
-/** Less than a link lasts: what was begun may go on. Much more than leases, pauses and heartbeats. */
+/** Less than the lifetime of a link: running work may continue. Much more than leases, delays and heartbeats. */
 const jumpMs = 50 * 60_000;
 const jumpsWithinMs = [5, 30, 150];
 const tasksEndMs = deadlineMs(60_000);

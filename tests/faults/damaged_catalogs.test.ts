@@ -1,5 +1,5 @@
-// The files of one catalog are damaged, missing, older than acknowledged work, or foreign: it alone is refused, with the reason on its
-// record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
+// The files of one catalog are damaged, missing, older than acknowledged work, or foreign: it alone is refused, with the reason in
+// its record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
 
 import assert from 'node:assert/strict';
 import { cpSync, existsSync, rmSync, statSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { type Reply, type ServerProcess, start, startProcess, type TestServer, u
 import { breakRoot, cut, fileOf, flip, logOf, makeNewer, remove, replace } from './damaged_file.ts';
 
 let root: string;
-/** Damaged in every case; `b` never is. */
+/** `a` is damaged in every case; `b` never is. */
 const ids: Record<string, string> = {};
 const databaseOf = (catalog: string) => uri`/catalogs/${catalog}/databases/${'d'}`;
 const query = (server: TestServer, catalog: string, sql: string) =>
@@ -40,7 +40,7 @@ before(async () => {
   for (const catalog of ['a', 'b', 'c'])
     for (let i = 0; i < 10; i++) (await query(server, catalog, `INSERT INTO t VALUES (${i})`)).is(200);
   for (const { name, id } of listed(server)) ids[name] = id;
-  // What was recorded a second after the last write, as of a server that was not killed at once.
+  // The position that was recorded a second after the last write, as for a server that was not killed at once.
   await new Promise((resolve) => setTimeout(resolve, 1500));
   server.child.kill('SIGKILL');
   await server.exited;
@@ -49,7 +49,7 @@ after(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-/** The ids of catalogs are in the store alone: their files are told apart by what the server attached. */
+/** The ids of catalogs are in the store only: the files are identified by what the server attached. */
 function listed(server: ServerProcess): { name: string; id: string }[] {
   const copy = join(root, 'store');
   cpSync(server.dataDirectory, copy, { recursive: true, filter: (path) => !path.includes('/catalogs/') });
@@ -63,7 +63,7 @@ interface Case {
   readonly name: string;
   readonly damage: (dataDirectory: string, id: string) => void;
   readonly reason: RegExp;
-  /** Not recreated. */
+  /** Not created again. */
   readonly stays?: (dataDirectory: string, id: string) => string;
 }
 
@@ -171,7 +171,7 @@ for (const { name, damage, reason, stays } of cases) {
   });
 }
 
-/** A change that was begun and not ended, as a server that died left it in the store. */
+/** A change that has begun and not ended, as a killed server left it in the store. */
 function leaveOpen(dataDirectory: string, category: string, name: string, parent: string | null, change: object): void {
   const store = new DatabaseSync(join(dataDirectory, 'metadata.sqlite'));
   const { id } = store
@@ -190,7 +190,7 @@ function leaveOpen(dataDirectory: string, category: string, name: string, parent
 }
 
 for (const purge of [false, true]) {
-  test(`a damaged catalog with open changes of it and below it is deleted (purge=${purge})`, async () => {
+  test(`a damaged catalog with open changes of it and in it is deleted (purge=${purge})`, async () => {
     const dataDir = join(root, 'open');
     await rm(dataDir, { recursive: true, force: true });
     cpSync(join(root, 'base'), dataDir, { recursive: true });
@@ -219,7 +219,7 @@ for (const purge of [false, true]) {
   });
 }
 
-test('a damaged block is found by the statement that reads it: other tables and other catalogs are served', async () => {
+test('a damaged block is found by the statement that reads it; other tables and catalogs are served', async () => {
   const dataDir = join(root, 'block');
   cpSync(join(root, 'base'), dataDir, { recursive: true });
   let server = await start({ dataDir });
@@ -247,7 +247,7 @@ test('a damaged block is found by the statement that reads it: other tables and 
   }
 });
 
-test('a checkpoint that meets a damaged block: the catalog is refused from then on, the others are served', async () => {
+test('after a checkpoint reads a damaged block, the catalog is refused and the others are served', async () => {
   const dataDir = join(root, 'checkpoint');
   cpSync(join(root, 'base'), dataDir, { recursive: true });
   let server = await start({ dataDir });
@@ -277,7 +277,7 @@ test('a checkpoint that meets a damaged block: the catalog is refused from then 
   }
 });
 
-test('what was recorded survives a second start: nothing is damaged without damage', async () => {
+test('recorded positions survive a second start: an intact catalog is not reported', async () => {
   const dataDir = join(root, 'sound');
   cpSync(join(root, 'base'), dataDir, { recursive: true });
   for (let i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-// Files of catalogs, damaged the way that disks and people do it.
+// Damages files of catalogs in the ways in which disks and people do.
 import { closeSync, copyFileSync, openSync, readSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -13,7 +13,7 @@ export function flip(path: string, offset: number, bytes = 1): void {
   });
 }
 
-/** As a later release of the engine would have written it: a storage version that this one does not know, with its checksum. */
+/** As a later release of the engine would have written it: an unknown storage version, with a valid checksum. */
 export function makeNewer(path: string): void {
   edit(path, 0, headerBytes, (header) => {
     header.writeBigUInt64LE(9999n, 12);
@@ -21,7 +21,7 @@ export function makeNewer(path: string): void {
   });
 }
 
-/** Its root block is one that does not exist, under a valid checksum: the engine fails with an internal error, which makes it unusable. */
+/** Its root block does not exist, under a valid checksum: the engine fails with an internal error, which makes it unusable. */
 export function breakRoot(path: string): void {
   const counters = [headerBytes, 2 * headerBytes].map((offset) => {
     let counter = 0n;
@@ -37,7 +37,7 @@ export function breakRoot(path: string): void {
   });
 }
 
-/** DuckDB's (common/checksum.cpp), of whole words. */
+/** DuckDB's checksum (common/checksum.cpp) of whole words. */
 function checksum(bytes: Buffer): bigint {
   let sum = 5381n;
   for (let at = 0; at < bytes.length; at += 8)
@@ -61,7 +61,10 @@ export const cut = (path: string, bytes: number) => truncateSync(path, Math.max(
 const blocksOffset = 3 * headerBytes;
 const blockBytes = 65_536;
 
-/** Changes a text in the blocks of a file under valid checksums: what only an engine that compares two places notices. @returns how often. */
+/**
+ * Changes a text in the blocks of a file under valid checksums: only an engine that compares two places notices. @returns how often
+ * it occurred.
+ */
 export function changeInBlocks(path: string, from: string, to: string): number {
   let changed = 0;
   for (let offset = blocksOffset; offset + blockBytes <= statSync(path).size; offset += blockBytes)

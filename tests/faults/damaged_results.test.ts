@@ -1,5 +1,5 @@
-// A damaged file beside the store and the catalogs takes down nothing but itself: a result that was cut is expired, a journal of the audit
-// trail with lines that are none does not keep the server from starting.
+// A damaged file other than the store and the catalogs affects nothing else: a truncated result is expired, and invalid lines in
+// the journal of the audit trail do not prevent a start.
 import assert from 'node:assert/strict';
 import { appendFileSync, readdirSync, truncateSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { start, uri } from '../server.ts';
 
-test('results that were cut are expired, lines of the journal that are none are skipped', async (t) => {
+test('truncated results are expired, invalid lines of the journal are skipped', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-results-'));
   t.after(() => rm(dataDir, { recursive: true, force: true }));
   let server = await start({ dataDir });

@@ -1,4 +1,4 @@
-// Asks an engine itself what columns a table has, past the catalog and every check of ours.
+// Asks an engine directly which columns a table has, bypassing the catalog and all checks.
 import { join } from 'node:path';
 import { type EngineWarehouse, StaleAnalysis } from '../../src/engines/engine.ts';
 import { newId } from '../../src/model/ids.ts';
@@ -10,14 +10,14 @@ import { quoted } from './agreement.ts';
 
 const timeoutMs = deadlineMs(30_000);
 
-/** `id BIGINT`, in their order; undefined where the engine has no such table. */
+/** `id BIGINT`, in their order; undefined if the engine has no such table. */
 export async function columnsInEngine(
   services: Services,
   engine: () => EngineWarehouse,
   spoolDirectory: string,
   path: readonly string[],
 ): Promise<string[] | undefined> {
-  // Wakes it, should it sleep or have died.
+  // Resumes it if it is suspended or has died.
   await services.warehouses.use('default');
   const [catalog] = await services.catalog.require([{ category: 'catalogs', name: 'default' }]);
   if (!catalog) throw new Error('there is no default catalog');
@@ -34,7 +34,7 @@ export async function columnsInEngine(
     });
     return columns.map(({ name, type }) => `${name} ${type}`);
   } catch (error) {
-    // A change was recovered in between: look again.
+    // A change was recovered in between: reads again.
     if (error instanceof StaleAnalysis) return columnsInEngine(services, engine, spoolDirectory, path);
     if (error instanceof Failure && error.code === 'SQL_INVALID') return undefined;
     throw error;

@@ -1,5 +1,5 @@
-// Every change, with the n-th statement of the store or the n-th call of the engine failing, for every n (here, for
-// some that a seed chooses). After each, the change is there whole or not at all; what was acknowledged is there; it can be made again.
+// Every change, with the n-th statement of the store or the n-th call of the engine failing, for every n (here, for a sample by
+// seed). After each, the change is complete or absent; acknowledged changes exist; and it can be repeated.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { TaskRecord } from '../../src/tasks/task.ts';
@@ -29,7 +29,7 @@ const sweeps: readonly Sweep[] = [
   { point: 'answered', lasting: false },
   { point: 'asked', lasting: true },
 ];
-/** With all steps, a server has thousands of tasks in the end, which each step looks through. */
+/** With all steps, a server has thousands of tasks in the end, which each step reads. */
 const timeout = deadlineMs(runsAll ? 1_800_000 : 120_000);
 const seed = seedFrom('FAULTS_SEED');
 const all = [...scenarios, ...taskScenarios].map((scenario, i) => ({ scenario, random: new Random(seed).fork(i) }));
@@ -38,7 +38,7 @@ const budget = new Budget(36, chosen.length);
 
 let ids = 0;
 
-describe('a change that is broken off', () => {
+describe('an interrupted change', () => {
   let server: FaultyServer;
   before(async () => {
     server = await FaultyServer.start();
@@ -62,7 +62,7 @@ describe('a change that is broken off', () => {
     });
   }
 
-  test('leaves store and engine in agreement, after a restart too', async () => {
+  test('leaves store and engine consistent, also after a restart', async () => {
     await server.restart();
     await server.services.catalog.recover();
     await server.api.endOfTasks(taskWaitMs);

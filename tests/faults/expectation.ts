@@ -1,5 +1,5 @@
-// What should be there, and a look at everything that could contradict it: the record, the lists, the table as the engine
-// itself has it, the number of its rows.
+// The expected state, compared with everything that could contradict it: the record, the lists, the table in the engine, and its
+// number of rows.
 import { quoted } from './agreement.ts';
 import { type Api, pathOf } from './api.ts';
 
@@ -16,10 +16,10 @@ export interface ViewState {
   readonly rows: number;
 }
 
-/** A running server, wherever it runs. */
+/** A running server, in any process. */
 export interface World {
   readonly api: Api;
-  /** As the engine has it, past every check of ours; undefined where it has no such table. */
+  /** As in the engine, bypassing all checks; undefined if it has no such table. */
   columnsInEngine(path: readonly string[]): Promise<string[] | undefined>;
 }
 

@@ -12,7 +12,7 @@ import { changeInBlocks, fileOf } from './damaged_file.ts';
 
 const options = { timeout: deadlineMs(60_000) };
 const readers = 12;
-/** So few and so different that they are stored as they are. */
+/** So few and so different that they are stored unchanged. */
 const keys = ['Vb0kq7RmXw', 'yT3hLz9PdA', '4fNcU8sJeo', 'gK1xQi6WtB', 'mE5vHr2YpC'];
 const damagedKey = 2;
 let dataDir: string;
@@ -41,7 +41,7 @@ before(async () => {
   const store = new DatabaseSync(join(dataDir, 'metadata.sqlite'), { readOnly: true });
   const row = store.prepare("SELECT id FROM objects WHERE category = 'catalogs' AND name = 'a'").get();
   store.close();
-  // In the column alone: the index has the keys apart.
+  // In the column only: the index stores the keys separately.
   assert.equal(changeInBlocks(fileOf(dataDir, String(row?.id)), keys[damagedKey] as string, 'XXXXX8sJeo'), 1);
 });
 after(() => rm(dataDir, { recursive: true, force: true }));
@@ -77,7 +77,7 @@ test('a fatal error: one catalog is damaged, the others are served by a new proc
     met.is(503, 'CATALOG_DAMAGED', { catalog: 'a', outcome: 'unknown' });
     const reason = 'an index in its file does not match the rows of its table';
     assert.equal(met.at('reason'), reason);
-    // After the process that failed.
+    // The next process, after the one that failed.
     assert.equal(await count(server, 'b', 't'), keys.length);
     isOver = true;
     await Promise.all([...reading, writing]);
@@ -85,7 +85,7 @@ test('a fatal error: one catalog is damaged, the others are served by a new proc
     (await server.get('/api/v2/catalogs/b')).is(200, '0', { state: 'ready' });
     (await query(server, 'a', 'SELECT count(*) FROM u')).is(503, 'CATALOG_DAMAGED', { catalog: 'a' });
     assert.equal(await count(server, 'b', 'u'), acknowledged);
-    // Its sound tables are served again after a check.
+    // Its intact tables are served again after a check.
     const { taskId } = (await server.post('/api/v2/catalogs/a/check', {})).is(202).result;
     (await server.get(uri`/tasks/${String(taskId)}?waitSeconds=30`)).is(200, '0', { state: 'succeeded' });
     assert.equal(await count(server, 'a', 'u'), 10);

@@ -1,12 +1,12 @@
-// Which call of the store or the engine goes wrong: counts them from the moment it is armed, and lets the n-th fail, or the
-// n-th and all that follow. What "fail" does is the caller's: throw, or kill a process.
+// Which call of the store or the engine fails: counts calls from when it is armed, and lets the n-th fail, or the n-th and all
+// later ones. The caller defines what failing means: throwing, or killing a process.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { GatePoint } from './surroundings.ts';
 
 /**
- * `store`: before a statement. `before`: before a call of the engine. `after`: when it was done, before its answer arrives. `asked` and
- * `answered`: as these two, of what is reached outside.
+ * `store`: before a statement. `before`: before a call of the engine. `after`: after it was done, before its result arrives.
+ * `asked` and `answered`: the same for calls to services outside.
  */
 export type FaultPoint = 'store' | 'before' | 'after' | GatePoint;
 
@@ -14,16 +14,16 @@ export interface Fault {
   readonly point: FaultPoint;
   /** From 1. */
   readonly n: number;
-  /** All from the n-th on, until disarmed. */
+  /** All calls from the n-th on, until disarmed. */
   readonly lasting: boolean;
   /** Only calls whose name begins with one of these count. */
   readonly of?: readonly string[];
 }
 
-/** Each call at a point. */
+/** The calls at each point. */
 export type Sweep = Pick<Fault, 'point' | 'lasting'>;
 
-/** Nothing fails; the calls are counted. */
+/** No fault; the calls are counted. */
 export const noFault: Fault = { point: 'store', n: Number.POSITIVE_INFINITY, lasting: false };
 
 export class FaultPlan {
@@ -44,20 +44,20 @@ export class FaultPlan {
     this.#struck = undefined;
   }
 
-  /** One fault for each call that there was since it was armed, also at points other than that of the fault. */
+  /** One fault for each call since it was armed, including points other than that of the fault. */
   faults(sweeps: readonly Sweep[]): Fault[] {
     return sweeps.flatMap((sweep) =>
       Array.from({ length: this.#seen.get(sweep.point) ?? 0 }, (_, i): Fault => ({ ...sweep, n: i + 1 })),
     );
   }
 
-  /** What was struck, if anything was. */
+  /** The call that failed, if any. */
   disarm(): string | undefined {
     this.#armed = undefined;
     return this.#struck;
   }
 
-  /** What is done here is not counted: a test's own look at things. */
+  /** Calls in here are not counted: those of the test itself. */
   spare<T>(look: () => Promise<T>): Promise<T> {
     return this.#sparing.run(true, look);
   }

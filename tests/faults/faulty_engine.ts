@@ -1,8 +1,8 @@
-// An engine with a FaultPlan around each call that changes or reads something, and with its process id told.
+// An engine with a FaultPlan around each call that changes or reads something; reports its process id.
 import type { Engine, EngineWarehouse } from '../../src/engines/engine.ts';
 import type { FaultPlan } from './fault_plan.ts';
 
-/** The others are answered from memory, or run in the background at times of their own. */
+/** The others are answered from memory, or run in the background at any time. */
 const counted: ReadonlySet<string> = new Set([
   'cost',
   'apply',
@@ -29,9 +29,9 @@ const counted: ReadonlySet<string> = new Set([
 
 export interface FaultyEngineOptions {
   readonly plan: FaultPlan;
-  /** Told the warehouse as it is, without faults. */
+  /** Gets the warehouse itself, without faults. */
   readonly opened?: (warehouse: EngineWarehouse) => void;
-  /** Told the id of every process that the engine starts. */
+  /** Gets the id of every process that the engine starts. */
   readonly started?: (pid: number) => void;
 }
 

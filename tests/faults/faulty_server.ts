@@ -1,4 +1,4 @@
-// A server in this process whose store and engine fail as a FaultPlan says.
+// A server in this process whose store and engine fail according to a FaultPlan.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ export class InjectedFault extends Error {
 }
 
 export class FaultyServer implements ClockedWorld {
-  /** Stores fail with an error that says nothing; an engine fails so too, or as one does whose process went away. */
+  /** The store fails with a generic error; an engine does too, or fails as if its process had died. */
   readonly plan = new FaultPlan((fault, what) => {
     if (fault.point !== 'store' && fault.n % 2 === 0) throw new Failure('WAREHOUSE_FAILED', `injected: ${what}`);
     throw new InjectedFault(`injected at ${fault.point} ${fault.n}: ${what}`);
@@ -67,7 +67,7 @@ export class FaultyServer implements ClockedWorld {
     await this.#start();
   }
 
-  /** What is done every minute, now. */
+  /** Runs the periodic maintenance now. */
   maintain(): Promise<void> {
     return this.#maintain();
   }
@@ -105,7 +105,7 @@ export class FaultyServer implements ClockedWorld {
       scheduleClock: () => this.#clockMs,
       taskRetryPauseMs: 10,
     });
-    // What a fault leaves open is looked at first, and recovered when the test says so (`maintain`).
+    // Changes that a fault leaves open are inspected first, and recovered when the test requests it (`maintain`).
     await this.#services.catalog.stop();
     this.#api = new Api(this.#server.url, this.#server.token);
   }

@@ -1,5 +1,5 @@
-// A disk that is full, for real: whatever is under way says so or waits, the tables are as they were, the server goes on, nothing is
-// left over; and once there is room again, all of it works.
+// A real full disk: work in progress fails with a message or waits, the tables are unchanged, the server continues, nothing is left
+// over; and once there is space, everything works again.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { leaveSurroundings, reaching, surroundings } from './surroundings.ts';
 
 const skip = process.platform !== 'linux' && 'mount namespaces are Linux’s';
 const diskMegabytes = 200;
-/** Enough for the store to go on, too little for what is asked. */
+/** Enough for the store to continue, too little for the requested work. */
 const leftBytes = 1_500_000;
 const manyRows = 250_000;
 const made = `SELECT range AS id, md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS v FROM range(${manyRows})`;
@@ -39,7 +39,7 @@ before(async () => {
   const lines = Array.from({ length: 250_000 }, (_, i) => `${i},${Math.imul(i, 2654435761).toString(36).repeat(5)}\n`);
   await writeFile(join(sources, 'large.csv'), `id,v\n${lines.join('')}`);
   disk = await SmallDisk.start(diskMegabytes, [
-    // Writes are not refused before the disk is full: what is under way then is what is tested here.
+    // Writes are not refused before the disk is full, because work in progress at that moment is what is tested here.
     '--disk-low-bytes=0',
     `--load-directories=${sources}`,
     ...reaching,
@@ -63,7 +63,7 @@ const rowsOf = async (name: string) => (await disk.server.rows('d', `SELECT coun
 interface Case {
   readonly name: string;
   readonly ask: () => Promise<Told>;
-  /** Once there is room: asked again, it has done this. */
+  /** The effect of the repeated request once there is space. */
   readonly done: (answer: Told) => Promise<void>;
 }
 
@@ -115,21 +115,21 @@ const cases: readonly Case[] = [
   },
 ];
 
-/** What came of it: at once, or by its task once that has ended or waits to be tried again. */
+/** The outcome: of the request, or of its task once that has ended or waits for a retry. */
 async function outcome(asked: Told): Promise<Told> {
   if (asked.status !== 202) return asked;
   for (const deadline = Date.now() + taskMsMax; ; ) {
     const task = await send('GET', `${asked.result.uri}?waitSeconds=1`);
     const { endedAt, progressText } = task.result;
     if (endedAt !== null || String(progressText).includes('the disk of the service is full')) return task;
-    // Its end cannot be written: it is tried until it can.
+    // Its end cannot be written: it is retried until it can.
     if (disk.freeBytes === 0) return task;
     assert.ok(Date.now() < deadline, JSON.stringify(task));
   }
 }
 
 for (const { name, ask, done } of cases) {
-  test(`${name} on a disk that is full, and when it is not any more`, {
+  test(`${name} on a full disk, and after space was freed`, {
     skip,
     timeout: deadlineMs(120_000),
   }, async () => {
@@ -155,7 +155,7 @@ for (const { name, ask, done } of cases) {
   });
 }
 
-test('not a byte is left: the server goes on, refuses what it cannot keep, and takes it when it can', {
+test('without a free byte the server runs, refuses what it cannot store, and accepts it later', {
   skip,
 }, async () => {
   await disk.fill(0);
@@ -172,7 +172,7 @@ test('not a byte is left: the server goes on, refuses what it cannot keep, and t
   (await disk.server.post(`${table}/rows`, { rows: [[1, 'x']] })).is(201);
 });
 
-test('nothing is left over', { skip }, async () => {
+test('no files are left over', { skip }, async () => {
   const tasks = (await disk.server.get('/api/v2/tasks?pageSize=100')).at<{ taskId: string; state: string }[]>('tasks');
   assert.deepEqual(
     tasks.filter(({ state }) => !['succeeded', 'failed', 'cancelled'].includes(state)),

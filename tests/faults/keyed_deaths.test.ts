@@ -1,5 +1,5 @@
-// A sample of what `npm run soak` does with every cell: keyed requests, deaths of the engine and the server, and the same request
-// sent again. SOAK_SEED replays a run, SOAK_CELLS (`rows/engine/during`, or a part of it) chooses cells.
+// A sample of what `npm run soak` does with every cell: keyed requests, deaths of the engine and the server, and the repeated
+// request. SOAK_SEED replays a run, SOAK_CELLS (`rows/engine/during`, or a part of it) selects cells.
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { deadlineMs } from '../deadline.ts';
@@ -10,10 +10,10 @@ import { leaveSurroundings } from './surroundings.ts';
 const budgetMs = 20_000;
 const seed = seedFrom('SOAK_SEED');
 
-describe('a keyed request that a death came into', () => {
+describe('a keyed request during which a process is killed', () => {
   after(leaveSurroundings);
 
-  test('is done once when it is sent again', { timeout: deadlineMs(120_000) }, async (t) => {
+  test('is applied once when it is repeated', { timeout: deadlineMs(120_000) }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);
     const cells = process.env.SOAK_CELLS
       ? allCells.filter(({ kind, victim, moment }) =>

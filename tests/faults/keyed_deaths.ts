@@ -1,6 +1,6 @@
-// A keyed request of each kind, and the death of the engine, the server or both before, while or after the engine commits its work;
-// then the request is sent again, twice at once and once more: its effect is there once, and each answer says so. A cell counts the
-// kills that truly fell into its window.
+// A keyed request of each kind, and the death of the engine, the server or both before, during or after the commit of its work by
+// the engine; then the request is repeated, twice concurrently and once more: it takes effect once, and each response says so. A
+// cell counts the kills that happened within its window.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -30,12 +30,12 @@ export const allCells: readonly Cell[] = keyedKinds.flatMap((kind) =>
 
 export const describeCell = ({ kind, victim, moment }: Cell) => `${kind.name}: ${victim} killed ${moment} the commit`;
 
-/** Kills that miss the window are made again, at most so often. */
+/** Kills that miss the window are repeated at most this often. */
 const triesMax = 12;
 const growthMsMax = deadlineMs(3_000);
 const engineDeathsMax = 3;
 const settledMsMax = deadlineMs(30_000);
-/** The wait for a server that may not have been struck. */
+/** The wait for a server that may not have been killed. */
 const deadMsMax = deadlineMs(1_000);
 const resendPauseMs = 40;
 
@@ -48,7 +48,7 @@ export class KeyedDeaths {
     this.#server = server;
   }
 
-  /** How many kills fell into the window: one, or none after many tries. Throws where the effect is not there exactly once. */
+  /** The number of kills in the window: one, or none after many tries. Throws if the request did not take effect exactly once. */
   async run(cell: Cell): Promise<number> {
     for (let n = 0; n < triesMax; n++) if (await this.#try(cell)) return 1;
     return 0;
@@ -79,11 +79,11 @@ export class KeyedDeaths {
     if (kind.isTask) await this.#settled();
     else if (victim !== 'engine') await server.exited(deadMsMax);
     if (moment !== 'during') {
-      // Struck after the call: the engine has said that it committed.
+      // Killed after the call: the engine has reported the commit.
       isHit = server.struck !== undefined;
       if (server.runs) await server.disarm().catch(() => undefined);
     }
-    // An engine that died after it had answered leaves the server with its answer.
+    // An engine that died after its answer leaves the server with the answer.
     const mayAnswer = kind.isTask || (victim === 'engine' && moment === 'after');
     if (isAcknowledged(first) && !mayAnswer) isHit = false;
     await this.#back();
@@ -112,7 +112,7 @@ export class KeyedDeaths {
     }
   }
 
-  /** Until the tasks have ended, or the server has died. */
+  /** Waits until the tasks have ended, or the server has died. */
   async #settled(): Promise<void> {
     const { api } = this.#server;
     const deadline = Date.now() + settledMsMax;
@@ -129,7 +129,7 @@ export class KeyedDeaths {
     await this.#server.noOrphans();
   }
 
-  /** Until the engine takes statements again. A server that has lost many engines waits long before it starts the next. */
+  /** Waits until the engine accepts statements again. A server that has lost many engines delays the next start for long. */
   async #ready(): Promise<void> {
     if (this.#engineDeaths >= engineDeathsMax) {
       this.#engineDeaths = 0;
@@ -139,7 +139,7 @@ export class KeyedDeaths {
     await untilBack(this.#server, 0);
   }
 
-  /** Watches without giving way: between the commit and its answer there is hardly a millisecond. */
+  /** Polls without yielding: the time between the commit and its report is hardly a millisecond. */
   #logGrows(before: number): boolean {
     const deadline = performance.now() + growthMsMax;
     while (performance.now() < deadline) if (this.#logBytes() > before) return true;
@@ -158,7 +158,7 @@ export interface DeathsReport {
   readonly problems: readonly string[];
 }
 
-/** Cells in an order of chance, each on the same server, until `deadline` (ms since 1970). */
+/** Cells in random order, each on the same server, until `deadline` (ms since 1970). */
 export async function runCells(cells: readonly Cell[], random: Random, deadline: number): Promise<DeathsReport> {
   const left = [...cells];
   const problems: string[] = [];

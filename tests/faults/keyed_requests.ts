@@ -1,5 +1,5 @@
-// The kinds of requests with an idempotency key that are sent again after a death: what each needs, what it sends, and whether
-// its effect is there exactly once. All of them work in the database `k` of the catalog `default`.
+// The kinds of requests with an idempotency key that are repeated after a death: the preparation of each, the request, and whether
+// it took effect exactly once. All of them work in the database `k` of the catalog `default`.
 import { statementWaitSeconds } from '../deadline.ts';
 import type { Answer, Api, Request } from './api.ts';
 import { pathOf } from './api.ts';
@@ -12,11 +12,11 @@ export interface KeyedKind {
   readonly request: (id: string) => Request;
   /** The calls of the engine that commit its work, by the beginning of their names. */
   readonly commits: readonly string[];
-  /** What its answer must have. */
+  /** What the response must contain. */
   readonly answer: (answer: Answer, id: string) => boolean;
-  /** What differs from its effect having happened exactly once. */
+  /** Differences from having taken effect exactly once. */
   readonly wrong: (api: Api, id: string) => Promise<string | undefined>;
-  /** A task does the work, after the answer. */
+  /** A task does the work, after the response. */
   readonly isTask?: true;
 }
 
@@ -49,7 +49,7 @@ async function rowsOf(api: Api, sql: string): Promise<unknown> {
   return answer.result.rows;
 }
 
-/** Count and sum of the values, as they must be. */
+/** The expected count and sum of the values. */
 const sums =
   (count: number, sum: number): KeyedKind['wrong'] =>
   async (api, id) => {
@@ -64,7 +64,7 @@ const query = (id: string, sql: string, more: object = {}): Request => ({
   body: { sql: sql.replaceAll('$t', quotedName(id)), ...more },
 });
 
-/** An object as its record shows it. */
+/** An object according to its record. */
 const recordIs =
   (path: (id: string) => string, expected: Readonly<Record<string, unknown>>): KeyedKind['wrong'] =>
   async (api, id) => {
@@ -197,7 +197,7 @@ const becomesTask: KeyedKind = {
     }),
   commits: ['execute'],
   answer: ({ status, result }) => status === 202 || (status === 200 && result.rowCount === 3),
-  // Where only the task could say so, it has ended before anybody looks.
+  // If only the task could tell, it has ended before the check.
   wrong: async (api, id) => {
     await api.endOfTasks(30_000);
     return sums(6, 120)(api, id);

@@ -1,4 +1,4 @@
-// A sample of what `npm run soak` does by the hundred: the server's process and the engine's are killed with SIGKILL, at steps
+// A sample of what `npm run soak` does by the hundred: the processes of the server and the engine are killed with SIGKILL, at steps
 // of changes and of tasks, and at random moments. SOAK_SEED replays a run.
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -21,17 +21,17 @@ const stepsMin = 6;
 const instantsMin = 2;
 const roundsMin = 2;
 const stepsMax = 200;
-/** Of each part: what it begins in this time it also verifies to the end. */
+/** The time of each part: what begins in it is also verified. */
 const partSeconds = 8;
 
-describe('a process that is killed', () => {
+describe('a killed process', () => {
   after(leaveSurroundings);
 
   test('at a step of a change or of a task', { timeout }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);
     const random = new Random(seed);
     const server = await ServerProcess.onEmptyDirectory();
-    // Half of them tasks, of which each kind has many steps.
+    // Half of them are tasks, of which each kind has many steps.
     const steps = Array.from({ length: stepsMax }, (_, i) => randomStep(random, i % 2 === 0 ? scenarios : tasks));
     try {
       let i = 0;

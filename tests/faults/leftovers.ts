@@ -1,5 +1,5 @@
-// Reads what a stopped server left behind of its tasks, on its disk and in the object store: files that nothing knows, results and
-// secrets of tasks that are over or gone, objects of exports that did not succeed. An empty list: nothing is left over.
+// Reads what a stopped server left of its tasks, on its disk and in the object store: unknown files, results and secrets of ended
+// or deleted tasks, objects of failed exports. An empty list: nothing is left over.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -19,7 +19,7 @@ interface StoredRows {
   readonly secrets: readonly string[];
 }
 
-/** All that a data directory has when nothing runs, apart from what is looked at below. */
+/** Everything in a data directory when nothing runs, except what is checked below. */
 const expectedEntries = new Set([
   'catalogs',
   'files',
@@ -78,14 +78,14 @@ function filesBelow(directory: string): string[] {
   return all.filter((name) => !statSync(join(directory, name)).isDirectory());
 }
 
-/** A folder holds all that its manifest names and nothing else; there is none of a task that did not succeed. */
+/** A folder contains exactly what its manifest names; there is none of a failed task. */
 async function objectsLeft({ tasks }: StoredRows, { objects }: Surroundings): Promise<string[]> {
   const found: string[] = [];
   const keys = (await Array.fromAsync(objects.list(`${exportPrefix}/`))).map(({ key }) => key);
   const folders = Map.groupBy(keys, (key) => key.split('/')[1] as string);
   for (const [taskId, held] of folders) {
     const task = tasks.get(taskId);
-    // Another server of this process wrote it.
+    // Written by another server of this process.
     if (!task) continue;
     if (task.state !== 'succeeded') {
       found.push(`objects of an export that ${task.state}: ${held.join(', ')}`);

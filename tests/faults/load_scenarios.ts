@@ -1,4 +1,4 @@
-// The loads that are broken off at every step: into tables that are there, and into those that are made for them.
+// Loads that are interrupted at every step: into existing tables, and into tables created for them.
 import { uriOfPath } from './expectation.ts';
 import { notes } from './loading.ts';
 import { absent, databaseOf, makeTable, must, plainWith, type Scenario, tableOf, there } from './scenario_parts.ts';

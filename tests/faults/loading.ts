@@ -1,5 +1,5 @@
-// What the loads of the scenarios read, a file of two rows; where their backups go; and the flags with which a server may reach both,
-// and what is around it.
+// The sources of the loads of the scenarios, a file of two rows; the target of their backups; and the flags with which a server may
+// access these and the surroundings.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { reaching } from './surroundings.ts';
 
 const directory = fileURLToPath(new URL('../data', import.meta.url));
 
-/** Goes when the process ends. */
+/** Deleted when the process ends. */
 export const backups = mkdtempSync(join(tmpdir(), 'tabularium-backups-'));
 process.once('exit', () => rmSync(backups, { recursive: true, force: true }));
 

@@ -1,5 +1,5 @@
-// A disk that is almost full: writes are refused before anything breaks, reads, deletes and purges are served, also when not a byte is
-// left; and it is said where operators look.
+// An almost full disk: writes are refused before anything fails, reads, deletes and purges are served even without a free byte; and
+// operators are informed.
 import assert from 'node:assert/strict';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { uri } from '../server.ts';
 import { SmallDisk } from './small_disk.ts';
 
 const skip = process.platform !== 'linux' && 'mount namespaces are Linux’s';
-/** 5 % of the disk is the mark: 3 MiB. The reserve is a quarter of that. */
+/** The mark is 5 % of the disk: 3 MiB. The reserve is a quarter of that. */
 const diskMegabytes = 60;
 const belowMark = 2_000_000;
 
@@ -34,7 +34,7 @@ const served = async () => {
   (await disk.server.get(path)).is(200);
 };
 
-test('below the mark writes are refused, reads and deletes are served, and it is said', {
+test('below the mark writes are refused, reads and deletes are served, and health reports it', {
   skip,
   timeout: deadlineMs(60_000),
 }, async () => {
@@ -60,7 +60,7 @@ test('below the mark writes are refused, reads and deletes are served, and it is
   (await server.delete(`${path}/tables/u?purge=true`)).is(200);
 });
 
-test('not a byte is left: the reserve is released, reads and deletes are served', {
+test('without a free byte the reserve is released, and reads and deletes are served', {
   skip,
   timeout: deadlineMs(60_000),
 }, async () => {
@@ -72,7 +72,10 @@ test('not a byte is left: the reserve is released, reads and deletes are served'
   (await disk.server.delete(`${path}/tables/v?purge=true`)).is(200);
 });
 
-test('with room again writes are taken, and the reserve is back', { skip, timeout: deadlineMs(60_000) }, async () => {
+test('after space was freed writes are accepted, and the reserve is restored', {
+  skip,
+  timeout: deadlineMs(60_000),
+}, async () => {
   await disk.free();
   await eventually('the room is noticed', async () => (await readiness()) === 'ready\n');
   (await disk.server.patch(path, { comment: 'c' })).is(200);

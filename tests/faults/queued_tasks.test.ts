@@ -1,5 +1,5 @@
-// Very many tasks in the line of a real server (600; as many as QUEUED_TASKS says): those that arrive together are one commit, nobody
-// starves between principals and priorities, a task is cancelled in each state, and memory does not grow with them.
+// Very many tasks in the queue of a real server (600; or QUEUED_TASKS): concurrent submissions share a commit, no principal or
+// priority starves, tasks can be cancelled in each state, and memory does not grow with them.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -50,7 +50,7 @@ const submit = async (caller: Caller, sql: string, more: object = {}): Promise<R
 const stateOf = async (task: Reply) => (await server.get(task.at('uri'))).at<string>('state');
 const cancel = async (task: Reply) => (await server.post(`${task.at('uri')}/cancel`)).is(200);
 
-/** The one runner is busy until the answer is cancelled. */
+/** The only runner is busy until the returned function is called. */
 async function busy(): Promise<Reply> {
   const blocker = await submit(server, endless, { priority: 'high' });
   await eventually('it runs', async () => (await stateOf(blocker)) === 'running');
@@ -65,7 +65,7 @@ async function inParallel(count: number, work: (i: number) => Promise<unknown>):
   await Promise.all(Array.from({ length: atOnce }, worker));
 }
 
-/** When each has ended: the last one is waited for, so that looking does not keep them from running. */
+/** When each has ended: waits for the last one, so that polling does not delay them. */
 async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
   const ended = new Map<string, number>();
   for (const taskId of all.toReversed()) {
@@ -88,7 +88,7 @@ async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
   return ended;
 }
 
-test('many wait: submitted together, none starves, nothing of them is in memory', {
+test('many queued tasks: submitted together, none starves, none is held in memory', {
   timeout: deadlineMs(600_000),
 }, async () => {
   const [much, little] = [await newPerson(server, 'much', given), await newPerson(server, 'little', given)];
@@ -125,7 +125,7 @@ test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
     assert.equal(ended.at('state'), 'cancelled', told.text);
   }
   assert.equal((await endOfTask(server, follower.at('uri'))).at('error', 'code'), 'TASK_DEPENDENCY_FAILED');
-  // Nobody listens there: it is tried again in a minute.
+  // Nobody listens there: it is retried in a minute.
   const columns = [{ name: 'id', type: 'INT' }];
   (await server.put('/api/v2/databases/d')).is(201);
   (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);

@@ -31,7 +31,7 @@ export class Random {
     return from[this.below(from.length)] as T;
   }
 
-  /** The same items in an order of chance (Fisher and Yates). */
+  /** The same items in random order (Fisher and Yates). */
   shuffled<T>(items: readonly T[]): T[] {
     const order = [...items];
     for (let i = order.length - 1; i > 0; i--) {
@@ -41,13 +41,13 @@ export class Random {
     return order;
   }
 
-  /** Another sequence, which does not depend on how far this one has come. */
+  /** A separate sequence, independent of how far this one has advanced. */
   fork(n: number): Random {
     return new Random(Math.imul(this.seed ^ 0x9e3779b9, 2 * n + 1) + n);
   }
 }
 
-/** The seed that was asked for, or one of this moment; printed by who uses it. */
+/** The requested seed, or a new one; the user prints it. */
 export function seedFrom(variable: string): number {
   const given = process.env[variable];
   return given ? Number(given) >>> 0 : (Date.now() ^ (process.pid << 16)) >>> 0;

@@ -1,5 +1,5 @@
-// Changes that the death of the engine interrupts (a real process, a real SIGKILL): recovered at once, before statements of their objects run;
-// and set aside where recovering them ends the engine again and again, with everything else going on as before.
+// Changes that the death of the engine interrupts (a real process, a real SIGKILL): recovered at once, before statements on their
+// objects run; and set aside if recovering them ends the engine repeatedly, while everything else continues.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { TestServer, uri } from '../server.ts';
 const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-recovery-'));
 let server: TestServer;
 let services: Services;
-/** Of which changes the engine dies: while it makes them, or when it has made them and has not said so. */
+/** When the engine dies: while it makes the change, or when it has made the change and not reported it. */
 let deadly: (change: Change) => 'during' | 'after' | undefined = () => undefined;
 let deaths = 0;
 
@@ -27,7 +27,7 @@ function killing(warehouse: EngineWarehouse, pidNow: () => number): EngineWareho
       if (key !== 'apply') return typeof value === 'function' ? value.bind(target) : value;
       return async (...given: Parameters<EngineWarehouse['apply']>) => {
         const when = deadly(given[0]);
-        // Stopped first: a change may be done before the signal that follows it arrives.
+        // Stopped first, because a change may be done before the following signal arrives.
         if (when === 'during') process.kill(pidNow(), 'SIGSTOP');
         const applied = target.apply(...given);
         if (when === undefined) return applied;
@@ -35,7 +35,7 @@ function killing(warehouse: EngineWarehouse, pidNow: () => number): EngineWareho
         deaths++;
         process.kill(pidNow(), 'SIGKILL');
         if (when === 'during') return applied;
-        // Its answer was on the way: nobody hears of it.
+        // Its response was on its way and gets lost.
         throw new Failure('WAREHOUSE_FAILED', 'the engine died before its answer arrived');
       };
     },
@@ -77,7 +77,7 @@ const isOf = (change: Change, table: string) => 'table' in change && change.tabl
 const column = { name: 'id', type: 'BIGINT' };
 
 let made = 0;
-/** In a warehouse of its own: an engine that dies often is started again after ever longer pauses. */
+/** In a warehouse of its own: an engine that dies often is restarted after ever longer delays. */
 async function newCatalog(): Promise<string> {
   const name = `c${++made}`;
   (await server.put(uri`/warehouses/${name}`)).is(201);
@@ -117,13 +117,13 @@ async function metric(state: string): Promise<number> {
 const well = { openChanges: 0, blockedChanges: 0, status: 'healthy', message: 'running' };
 
 for (const when of ['during', 'after'] as const) {
-  test(`a change whose engine dies ${when} it is ended before the next statement of its object runs`, async () => {
+  test(`a change whose engine dies ${when} is ended before the next statement on its object runs`, async () => {
     const catalog = await newCatalog();
     const { tables, path } = await newTable(catalog);
     let left = 1;
     deadly = (change) => (change.kind === 'renameTable' && left-- > 0 ? when : undefined);
     (await server.post(`${path}/rename`, { newName: 'u' })).is(503, 'WAREHOUSE_FAILED', { outcome: 'unknown' });
-    // At once, without a pause: they wait for the engine and for the recovery.
+    // Immediately: they wait for the engine and for the recovery.
     const [renamed, old] = await Promise.all([
       query(catalog, 'd', 'SELECT id FROM u'),
       query(catalog, 'd', 'SELECT id FROM t'),
@@ -143,7 +143,7 @@ for (const when of ['during', 'after'] as const) {
   });
 }
 
-test('a change whose recovery ends the engine twice is set aside; all else goes on; a change of the object releases it', async () => {
+test('a change whose recovery ends the engine twice is set aside; other work continues; a change of the object releases it', async () => {
   const catalog = await newCatalog();
   const { tables, path } = await newTable(catalog);
   const other = await newTable(catalog, 'other');
@@ -180,7 +180,7 @@ test('a change whose recovery ends the engine twice is set aside; all else goes 
   assert.equal(deaths, 3, 'nobody tries it again by itself');
 
   deadly = () => undefined;
-  // It completes the rename, and is not applied to what has another name now.
+  // It completes the rename, and is not applied to the object that has the name now.
   const released = await server.patch(path, { comment: 'released' });
   released.is(503, 'CHANGE_IN_PROGRESS', { outcome: 'notApplied', name: 't', newName: 'u' });
   (await server.get(path)).is(404, 'OBJECT_NOT_FOUND');
@@ -190,7 +190,7 @@ test('a change whose recovery ends the engine twice is set aside; all else goes 
   assert.deepEqual(await health(catalog), well);
 });
 
-test('a blocked drop and a blocked creation stay blocked over a restart, and a DELETE ends them', async () => {
+test('a blocked drop and a blocked creation stay blocked after a restart, and a DELETE ends them', async () => {
   const [dropping, creating] = [await newCatalog(), await newCatalog()];
   const { path } = await newTable(dropping);
   const { tables } = await newTable(creating);
@@ -215,7 +215,7 @@ test('a blocked drop and a blocked creation stay blocked over a restart, and a D
   (await server.put(created, { columns: [column] })).is(201);
 });
 
-test('a DELETE and an action that complete a blocked rename say so, and delete and change nothing', async () => {
+test('a DELETE and an action that complete a blocked rename report that, and delete and change nothing', async () => {
   const requests = [
     (path: string) => server.delete(path),
     (path: string) => server.post(`${path}/columns`, { name: 'c', type: 'INT' }),
@@ -233,7 +233,7 @@ test('a DELETE and an action that complete a blocked rename say so, and delete a
   }
 });
 
-test('a purge that is blocked shows in its warehouse, and an operator has it tried again', async () => {
+test('a blocked purge is shown in its warehouse, and an operator can retry it', async () => {
   const catalog = await newCatalog();
   const { path } = await newTable(catalog);
   (await server.delete(path)).is(200);

@@ -1,4 +1,4 @@
-// What the scenarios of broken-off changes are made of: their form, the tables that they work on, how those are made.
+// The parts of the scenarios of interrupted changes: their type, the tables that they use, and how those are created.
 import { statementWaitSeconds } from '../deadline.ts';
 import { quoted } from './agreement.ts';
 import { type Answer, type Api, isAcknowledged, type Request } from './api.ts';
@@ -6,31 +6,31 @@ import { type Expected, type TableState, uriOfPath, type World } from './expecta
 
 export interface Scenario {
   readonly name: string;
-  /** Makes what the request needs; `id` is in every name. */
+  /** Creates what the request needs; `id` is part of every name. */
   readonly prepare: (api: Api, id: string) => Promise<void>;
   readonly request: (id: string) => Request | Promise<Request>;
   readonly before: (id: string) => Expected;
   readonly after: (id: string) => Expected;
-  /** What a second request says when the first was done; absent: it can be made again with the same outcome. */
+  /** The response to a second request after the first was applied; absent: it can be repeated with the same outcome. */
   readonly again?: string;
-  /** Moves so many rows that it is done by a task. */
+  /** Affects so many rows that a task does it. */
   readonly isLarge?: boolean;
-  /** The request is refused with this code, whatever else happens. */
+  /** The request is refused with this code in any case. */
   readonly refusal?: string;
-  /** A task does it: the steps are more than those of a change. */
+  /** A task does it: it has more steps than a change alone. */
   readonly isTask?: boolean;
-  /** It asks something of the object store, or of the page. */
+  /** It calls the object store or the page. */
   readonly reaches?: boolean;
-  /** In the place of the request: makes it happen, once for each id however often it is called, and waits until it has. */
+  /** Instead of the request: applies it, once for each id however often it is called, and waits for it. */
   readonly act?: (world: ClockedWorld, id: string) => Promise<Answer>;
-  /** What else differs from what should be after it. */
+  /** Other differences from the expected state afterwards. */
   readonly look?: (world: World, id: string) => Promise<string[]>;
 }
 
-/** Where the clock of schedules stands, of all servers of a process: it goes on by a minute for each schedule that is to run. */
+/** The clock of schedules, of all servers of a process: it advances by a minute for each schedule that is to run. */
 export const scheduleClock = { ms: Date.parse('2026-01-31T10:00:30Z') };
 
-/** A server whose schedules go by a clock that stands until it is set. */
+/** A server whose schedules use a clock that only advances when it is set. */
 export interface ClockedWorld extends World {
   setClock(ms: number): Promise<void>;
 }

@@ -1,5 +1,5 @@
-// The changes that are broken off at every step: what there is before, the request, and what there is after. Every scenario
-// works on names of its own, so that one server serves them all.
+// The changes that are interrupted at every step: the state before, the request, and the state after. Every scenario uses its own
+// names, so that one server can run all of them.
 import { quoted } from './agreement.ts';
 import { pathOf } from './api.ts';
 import { ofBackups } from './backup_scenarios.ts';

@@ -1,5 +1,5 @@
-// A server that can be killed: run by server_process.ts as a child, told over IPC at which step it, or its engine's process,
-// is to be killed with SIGKILL. The product knows nothing of this file.
+// A server that can be killed: run by server_process.ts as a child process, which receives by IPC at which step it or its engine's
+// process is to be killed with SIGKILL. The product does not know this file.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EngineWarehouse } from '../../src/engines/engine.ts';
@@ -33,12 +33,12 @@ let enginePid: number | undefined;
 let engine: EngineWarehouse | undefined;
 let services: Services | undefined;
 let maintain: (() => Promise<void>) | undefined;
-/** Of the schedules. A server that is started again goes on with it. */
+/** The clock of the schedules. A restarted server continues with it. */
 let clockMs = Number(process.env.FAULTS_CLOCK);
 
 const struckFile = process.env.FAULTS_STRUCK;
 
-/** How far the clock of the whole process is from the true one. */
+/** The difference of the clock of the whole process from the true one. */
 let jumpedMs = 0;
 const RealDate = Date;
 const now = () => RealDate.now() + jumpedMs;
@@ -61,7 +61,7 @@ function kill(): void {
 }
 
 const plan = new FaultPlan((_fault, what) => {
-  // Written before anything dies: the name of the step is known whoever was killed.
+  // Written before the kill: the name of the step is known, whichever process was killed.
   if (struckFile !== undefined) writeFileSync(struckFile, what);
   if (delayMs > 0) setTimeout(kill, delayMs);
   else kill();
@@ -126,7 +126,7 @@ process.on('message', ({ id, order }: { id: number; order: Order }) => {
     (error: unknown) => report({ kind: 'done', id, error: String(error) }),
   );
 });
-// Whoever started it is gone: nothing is to stay behind.
+// Its parent is gone: nothing must stay behind.
 process.on('disconnect', () => process.exit(1));
 
 report({ kind: 'ready', url: server.url, token: server.token });

@@ -1,4 +1,4 @@
-// A server in a process of its own: started, armed, killed, started again on the same data. Watches that no engine outlives it.
+// A server in a process of its own: started, armed, killed, and restarted on the same data. Checks that no engine outlives it.
 import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,7 +19,7 @@ const orphanMsMax = deadlineMs(5_000);
 
 export class ServerProcess implements ClockedWorld {
   readonly dataDirectory: string;
-  /** How long each start took until the server said that it is ready. */
+  /** How long each start took until the server was ready. */
   readonly startMs: number[] = [];
   #child: ChildProcess | undefined;
   #api: Api | undefined;
@@ -28,7 +28,7 @@ export class ServerProcess implements ClockedWorld {
   #orderIds = 0;
   #exited: Promise<void> = Promise.resolve();
   #clockMs = scheduleClock.ms;
-  /** Of what it asks outside: counted here, where that is. */
+  /** Of its calls to services outside: counted here, where these run. */
   readonly #outside = new FaultPlan((_fault, what) => {
     writeFileSync(this.#struckFile, what);
     this.#killNow();
@@ -58,7 +58,7 @@ export class ServerProcess implements ClockedWorld {
     const before = performance.now();
     (await surroundings()).hit = (point, what) => this.#outside.hit(point, what);
     const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2', ...loading];
-    // Kept beside the data, for a look at what went wrong.
+    // Retained beside the data, to examine failures.
     const log = openSync(`${this.dataDirectory}.log`, 'a');
     const child = fork(entry, [...flags, '--log-level', process.env.FAULTS_LOG ?? 'warn'], {
       stdio: ['ignore', 'ignore', log, 'ipc'],
@@ -82,10 +82,10 @@ export class ServerProcess implements ClockedWorld {
     this.#api = new Api(url, token);
   }
 
-  /** Which step is to be a process's last. */
+  /** The step at which a process is to be killed. */
   async arm(victim: Victim, fault: Fault, delayMs = 0): Promise<void> {
     rmSync(this.#struckFile, { force: true });
-    // What was struck before is no news of this one.
+    // A kill of an earlier process does not count.
     this.#outside.arm({ point: 'asked', n: Number.POSITIVE_INFINITY, lasting: false });
     if (fault.point === 'asked' || fault.point === 'answered') {
       const kill = () => this.strike(victim);
@@ -94,7 +94,7 @@ export class ServerProcess implements ClockedWorld {
     } else await this.#order({ kind: 'arm', victim, fault, delayMs });
   }
 
-  /** The step that was struck since it was armed last, by its name; of a server that died too. */
+  /** The name of the step of the last kill; also for a dead server. */
   get struck(): string | undefined {
     return existsSync(this.#struckFile) ? readFileSync(this.#struckFile, 'utf8') : undefined;
   }
@@ -103,7 +103,7 @@ export class ServerProcess implements ClockedWorld {
     return `${this.dataDirectory}.struck`;
   }
 
-  /** What was struck; undefined where the server still runs and nothing was. */
+  /** The killed step; undefined if the server still runs and nothing was killed. */
   async disarm(): Promise<string | undefined> {
     const inside = (await this.#order({ kind: 'disarm' })) as string | undefined;
     return this.#outside.disarm() ?? inside;
@@ -114,12 +114,12 @@ export class ServerProcess implements ClockedWorld {
     await this.#order({ kind: 'clock', ms });
   }
 
-  /** The clock of the whole process, from now on so far from the true one, until it ends. */
+  /** Sets the clock of the whole process this far from the true one, until it ends. */
   async jump(ms: number): Promise<void> {
     await this.#order({ kind: 'jump', ms });
   }
 
-  /** What a server does every minute, now. */
+  /** Runs the periodic maintenance now. */
   async maintain(): Promise<void> {
     await this.#order({ kind: 'maintain' });
   }
@@ -132,7 +132,7 @@ export class ServerProcess implements ClockedWorld {
     return (await this.#order({ kind: 'columns', path })) as string[] | undefined;
   }
 
-  /** Stops in good order. */
+  /** Stops it orderly. */
   async stop(): Promise<void> {
     await this.#order({ kind: 'stop' });
     this.#child?.kill('SIGKILL');
@@ -152,7 +152,7 @@ export class ServerProcess implements ClockedWorld {
     if (victim !== 'engine') this.#child?.kill('SIGKILL');
   }
 
-  /** SIGKILL now, to its newest engine; false where it has none. */
+  /** SIGKILL now to its newest engine; false if it has none. */
   killEngine(): boolean {
     const pid = this.#enginePids.at(-1);
     if (pid === undefined || !isAlive(pid)) return false;
@@ -160,13 +160,13 @@ export class ServerProcess implements ClockedWorld {
     return true;
   }
 
-  /** Waits until it is dead, should it be about to be. */
+  /** Waits until it is dead, if it is about to be. */
   async exited(waitMs: number): Promise<boolean> {
     await Promise.race([this.#exited, pause(waitMs, undefined, { ref: false })]);
     return !this.runs;
   }
 
-  /** Throws where an engine of a server that is gone still lives. */
+  /** Throws if an engine of a dead server is still alive. */
   async noOrphans(): Promise<void> {
     const deadline = Date.now() + orphanMsMax;
     const gone = this.runs ? this.#enginePids.slice(0, -1) : this.#enginePids;
@@ -214,7 +214,7 @@ export class ServerProcess implements ClockedWorld {
   }
 }
 
-/** A zombie is dead: it waits for whoever has to hear of it. */
+/** A zombie is dead: it waits for its parent. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,5 +1,5 @@
-// A server whose data directory is on a disk of its own, and a small one: a tmpfs in a mount namespace that only the server and its
-// engines see. Linux alone has that. The test reaches in through /proc, to fill the disk and to free it.
+// A server whose data directory is on a small disk of its own: a tmpfs in a mount namespace that only the server and its engines
+// see. Linux only. The test accesses it through /proc, to fill the disk and to free space.
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
@@ -15,7 +15,7 @@ const stopMs = deadlineMs(20_000);
 
 export class SmallDisk {
   readonly server: TestServer;
-  /** The data directory, as it is seen from outside. */
+  /** The data directory, as seen from outside. */
   readonly directory: string;
 
   private constructor(server: TestServer, directory: string) {
@@ -69,7 +69,7 @@ export class SmallDisk {
     return bavail * bsize;
   }
 
-  /** Leaves about so much. 0: not a byte. */
+  /** Leaves about this much space. 0: not a byte. */
   async fill(leave: number): Promise<void> {
     const file = await open(this.#ballast, 'a');
     try {
@@ -89,7 +89,7 @@ export class SmallDisk {
     await rm(this.#ballast, { force: true });
   }
 
-  /** Files below a directory of the data, with what they have. */
+  /** Files below a directory of the data, with their sizes. */
   filesIn(name: string): Record<string, number> {
     const at = join(this.directory, name);
     if (!existsSync(at)) return {};

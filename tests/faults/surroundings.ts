@@ -1,5 +1,5 @@
-// What the tasks of the scenarios reach outside of the server, in the test's own process: an object store behind a gate that counts
-// what is asked of it and may break it off, a page, and who is told of the ends of tasks. One of each for a process, on demand.
+// The services outside of the server that the tasks of the scenarios use, in the test's own process: an object store behind a gate
+// that counts requests and may fail them, a page, and a receiver of webhooks. One of each per process, created on demand.
 import {
   Agent,
   createServer,
@@ -14,7 +14,7 @@ import { type ObjectStore, openObjectStore } from '../../src/outbound/object_sto
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { Receiver } from '../tasks/receiver.ts';
 
-/** `asked`: before a request is handed to the store. `answered`: when it was done, before its answer goes back. */
+/** `asked`: before a request is passed to the store. `answered`: after it was done, before its response is returned. */
 export type GatePoint = 'asked' | 'answered';
 type Hit = (point: GatePoint, what: string) => void;
 
@@ -22,25 +22,25 @@ export const exportPrefix = 'out';
 export const sourceKey = 'in/notes.csv';
 export const sourceText = 'id,note\n101,first\n102,second\n';
 
-/** The flags with which a server may reach all this. */
+/** The flags with which a server may access all this. */
 export const reaching = ['--export-hosts', '127.0.0.1', '--load-hosts', '127.0.0.1', '--webhook-hosts', '127.0.0.1'];
 
 export interface Surroundings {
-  /** Where an object of the bucket is, with the keys. */
+  /** The address of an object of the bucket, with credentials. */
   readonly place: Readonly<Record<string, unknown>>;
   /** A file of two rows. */
   readonly pageUrl: string;
   readonly receiver: Receiver;
-  /** Past the gate. */
+  /** Bypasses the gate. */
   readonly objects: ObjectStore;
-  /** Asked for every request of the server to the object store and to the page; breaks it off by throwing. */
+  /** Called for every request of the server to the object store and to the page; throws to fail it. */
   hit: Hit;
   close(): Promise<void>;
 }
 
 let started: Promise<Surroundings> | undefined;
 
-/** At the end: what listens keeps a process from ending. */
+/** Called at the end, because listening servers keep a process alive. */
 export async function leaveSurroundings(): Promise<void> {
   const left = started;
   started = undefined;
@@ -87,7 +87,7 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** What breaks off is answered as a store does that is down, or not at all. */
+/** A failed request is answered like that of an unavailable store, or not at all. */
 function pass(here: { hit: Hit }, incoming: IncomingMessage, outgoing: ServerResponse, go: () => void): void {
   try {
     here.hit('asked', `${incoming.method} ${incoming.url?.split('?')[0]}`);

@@ -1,5 +1,5 @@
-// The changes that are made by tasks, to be broken off at every step: loads from each source, exports, statements, results of many
-// pages, notices, schedules; and the upload that a load begins with.
+// Changes by tasks that are interrupted at every step: loads from each source, exports, statements, results of many pages,
+// webhooks, schedules; and the upload that precedes a load.
 
 import { deadlineMs } from '../deadline.ts';
 import { quoted } from './agreement.ts';
@@ -19,7 +19,7 @@ import {
 } from './scenario_parts.ts';
 import { exportPrefix, sourceKey, sourceText, surroundings } from './surroundings.ts';
 
-/** What was made for one scenario, and is known only when it was. */
+/** Created for one scenario, and known only then. */
 const made = new Map<string, Readonly<Record<string, unknown>>>();
 const minuteMs = 60_000;
 const noticeMsMax = deadlineMs(20_000);
@@ -65,7 +65,7 @@ async function upload(api: Api, id: string, text: string, send: boolean): Promis
 
 const uploadId = (id: string) => String(made.get(id)?.uploadId);
 
-/** The upload is gone once it was loaded; the file of what was left out can be read. */
+/** The upload is deleted after the load; the file of rejected rows can be read. */
 async function lookAtUsed({ api }: World, id: string): Promise<string[]> {
   const { status } = await api.get(pathOf('uploads', uploadId(id)));
   return status === 404 ? [] : [`the upload that was loaded is still there: ${status}`];
@@ -128,7 +128,7 @@ const madeColumns = [
   { name: 'v', source: 'note' },
 ];
 
-/** A table of two rows that is made from a file. */
+/** A table of two rows created from a file. */
 function makeOf(
   what: string,
   body: (id: string) => object | Promise<object>,
@@ -168,7 +168,7 @@ const ofNewTables: Scenario[] = [
   }),
 ];
 
-/** Whether an export of the table succeeded and its manifest is in the store; what else is there is leftovers.ts' to say. */
+/** Whether an export of the table succeeded and its manifest is in the store; leftovers.ts checks for other objects. */
 async function lookAtExports({ api }: World, id: string): Promise<string[]> {
   const target = uriOfPath(tableOf(id));
   const { objects } = await surroundings();
@@ -192,11 +192,11 @@ const ofExports: Scenario[] = ['parquet', 'arrow'].map((format) =>
   }),
 );
 
-/** An engine cuts pages at multiples of some thousand rows. */
+/** An engine splits pages at multiples of some thousand rows. */
 const pagedRows = 10_000;
 const pagesSql = `SELECT range AS id, repeat('x', 30) AS v FROM range(${pagedRows})`;
 
-/** A result of several pages is there whole, if its task says that it succeeded. */
+/** A result of several pages is complete if its task succeeded. */
 async function lookAtPages({ api }: World, id: string): Promise<string[]> {
   const target = uriOfPath(databaseOf(id));
   const found: string[] = [];
@@ -310,7 +310,7 @@ const ofUploads: Scenario[] = [
 
 const dueAt = new Map<string, number>();
 
-/** A schedule adds a row each time that it runs: once for each minute, whatever is killed. Its clock is the test's. */
+/** A schedule adds a row at each run: once per minute, whichever process is killed. The test controls its clock. */
 export const ofSchedules: Scenario[] = [
   {
     ...onTable({ name: 'run a schedule', action: '', body: () => ({}), after: plainWith(4) }),

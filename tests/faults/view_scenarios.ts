@@ -1,4 +1,4 @@
-// Changes of views, and of what is under them, that are broken off at every step.
+// Changes of views, and of their sources, that are interrupted at every step.
 import { quoted } from './agreement.ts';
 import type { Api } from './api.ts';
 import { type Expected, uriOfPath, type ViewState } from './expectation.ts';

@@ -1,5 +1,4 @@
-// After a change was broken off and all was settled: it is there whole or not at all, as its answer said; nothing is in the
-// way of making it again.
+// After an interrupted change was recovered: it is complete or absent, consistent with the response; and it can be repeated.
 import assert from 'node:assert/strict';
 import { deadlineMs } from '../deadline.ts';
 import { type Answer, isAcknowledged } from './api.ts';
@@ -9,7 +8,7 @@ import type { ClockedWorld, Scenario } from './scenario_parts.ts';
 
 const taskWaitMs = deadlineMs(60_000);
 
-/** What `checkWhole` has to know of a task's record. */
+/** The part of a task's record that `checkWhole` needs. */
 export function endOfTask(record: object | undefined): BrokenOff['task'] {
   const { state, error } = (record ?? {}) as { state?: string; error?: { code: string } | null };
   return state === undefined ? undefined : { state, code: error?.code };
@@ -17,14 +16,14 @@ export function endOfTask(record: object | undefined): BrokenOff['task'] {
 
 export interface BrokenOff {
   readonly answer: Answer;
-  /** How the task ended, where the answer was 202; the code says why it failed. */
+  /** How the task ended, if the response was 202; with the code of its failure. */
   readonly task: { readonly state: string; readonly code: string | undefined } | undefined;
-  /** What went wrong; undefined: nothing did. */
+  /** The fault; undefined: none. */
   readonly struck: string | undefined;
   readonly fault: Fault;
 }
 
-/** Makes it happen. */
+/** Applies it. */
 export async function make(world: ClockedWorld, scenario: Scenario, id: string): Promise<Answer> {
   return scenario.act ? scenario.act(world, id) : world.api.send(await scenario.request(id));
 }
@@ -42,7 +41,7 @@ export async function checkWhole(
     if (answer.status !== 0 && answer.status < 500) assert.equal(answer.code, scenario.refusal, told);
   } else if (struck === undefined) assert(acknowledged, told);
   const refused = answer.status >= 400 && answer.status < 500;
-  // A statement that was begun several times, and never heard of again, may have had its effect (codes.ts).
+  // A statement that was begun several times without a response may have taken effect (codes.ts).
   const failed = answer.status === 202 && !acknowledged && task?.code !== 'TASK_ATTEMPTS_EXHAUSTED';
   const done = await isDone(world, scenario, id, acknowledged, refused || failed, told);
   await makeAgain(world, scenario, id, done, told);
@@ -54,7 +53,7 @@ function tell({ name }: Scenario, { answer, task, struck, fault }: BrokenOff): s
   return `${name}: broken ${lasting ? 'from' : 'at'} ${point} ${n} (${what}), answer ${JSON.stringify(answer).slice(0, 300)}, task ${JSON.stringify(task)}`;
 }
 
-/** Whether the change was made; throws where it was made by halves, or is not as the answer said. */
+/** Whether the change was applied; throws if it was applied partially, or not as the response said. */
 async function isDone(
   world: ClockedWorld,
   scenario: Scenario,

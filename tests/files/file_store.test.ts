@@ -1,4 +1,4 @@
-// The store of files by itself, with a clock of its own: expiry, sweeping, adoption, and links that run out.
+// The file store alone, with a controlled clock: expiry, removal, adoption, and links that expire.
 import assert from 'node:assert/strict';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ const content = async function* (...texts: string[]) {
 const onDisk = async () => (await readdir(join(root, 'files'))).sort();
 const queryOf = (link: string) => new URL(link, 'http://here').searchParams;
 
-test('a given id: what is there is returned, what has expired gives way with its bytes', async () => {
+test('with a given id, an existing file is returned, and an expired one is replaced with its bytes', async () => {
   const fileId = '0f4b2d9e-7c1e-4d3a-9c55-0f6c1a2b3c4d';
   const [first, second] = await Promise.all([make({ fileId, name: 'first' }), make({ fileId, name: 'second' })]);
   assert.deepEqual([first.created, second.created].sort(), [false, true]);
@@ -57,7 +57,7 @@ test('a given id: what is there is returned, what has expired gives way with its
   assert.equal(await files.sweep(), 0);
 });
 
-test('an id is not given again while bytes of what had it are still being written', async () => {
+test('an id is not reused while bytes of its former file are still being written', async () => {
   const { fileId } = await create();
   const { promise: rest, resolve: send } = Promise.withResolvers<void>();
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
@@ -81,7 +81,7 @@ test('an id is not given again while bytes of what had it are still being writte
   assert.deepEqual(await onDisk(), []);
 });
 
-test('what has expired is not found, and is swept with its bytes', async () => {
+test('expired files are not found, and are removed with their bytes', async () => {
   const short = await create({ expiresInMs: 1000 });
   const long = await create();
   for (const { fileId } of [short, long]) await files.append(fileId, content('ab', 'c'), { offset: 0 });
@@ -115,7 +115,7 @@ test('a link lasts an hour, and no longer than its file', async () => {
   });
 });
 
-test('a finished file is moved in, and a second time is the same file', async () => {
+test('a finished file is moved in, and repeating that returns the same file', async () => {
   const path = join(root, 'made');
   const asked = { fileId: 'chosen', kind: 'export', owner: 'ben', name: 'r.ndjson', expiresInMs: dayMs } as const;
   await writeFile(path, '{"a":1}\n');
@@ -130,7 +130,7 @@ test('a finished file is moved in, and a second time is the same file', async ()
   assert.deepEqual(await onDisk(), ['chosen']);
 });
 
-test('a part that breaks off is kept, and the digest is of the whole also where another process goes on', async () => {
+test('an interrupted part is retained, and the digest covers the whole file even if another process continues', async () => {
   const { fileId } = await create();
   const broken = async function* () {
     yield Buffer.from('abc');
@@ -138,7 +138,7 @@ test('a part that breaks off is kept, and the digest is of the whole also where 
   };
   await assert.rejects(files.append(fileId, broken(), { offset: 0 }), { message: 'gone' });
   assert.equal((await files.find(fileId))?.receivedBytes, 3);
-  // Bytes past those that the store knows of are no part of it.
+  // Bytes beyond those recorded in the store are not part of it.
   await writeFile(files.pathOf(fileId), 'abcXYZ');
   const again = new FileStore({
     store,
@@ -154,7 +154,7 @@ test('a part that breaks off is kept, and the digest is of the whole also where 
   assert.equal(done.sha256, '36bbe50ed96841d10443bcb670d6554f0a34b761be67ec9c4a8ad2c0c44ca42c');
 });
 
-test('an upload that is deleted while it is sent leaves nothing', async () => {
+test('an upload that is deleted during its transfer leaves nothing', async () => {
   const { fileId } = await create();
   const { promise, resolve } = Promise.withResolvers<void>();
   const slow = async function* () {

@@ -1,8 +1,8 @@
-// A property that is checked for a time. fast-check fails one that is interrupted within its first run, and on a slow machine one run
-// can take all the time: the first is always completed.
+// Checks a property for a given time. fast-check fails a property that is interrupted within its first run, and on a slow machine
+// one run can take all the time, so the first is always completed.
 import fc from 'fast-check';
 
-/** As `fc.assert`, but interrupts the runs after the first when `forMs` are over. */
+/** As `fc.assert`, but interrupts the runs after the first when `forMs` have passed. */
 export async function assertFor<Ts extends [unknown, ...unknown[]]>(
   property: fc.IAsyncPropertyWithHooks<Ts>,
   parameters: fc.Parameters<Ts>,

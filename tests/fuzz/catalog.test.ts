@@ -10,7 +10,7 @@ import { runCatalogModel } from './catalog_run.ts';
 const seed = seedFrom('FUZZ_SEED');
 const path = process.env.FUZZ_PATH;
 const runs = Number(process.env.FUZZ_RUNS ?? 60);
-/** A replay takes as long as it does. */
+/** A replay has no time limit. */
 const forMs = path || runsAll ? undefined : new Budget(8).ms;
 
 let server: TestServer;
@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('the catalog answers as its model does', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
+test('the catalog responds like its model', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`FUZZ_SEED=${seed}`);
   t.diagnostic(`${await runCatalogModel(server, { seed, runs, path, forMs })} commands`);
 });

@@ -1,10 +1,10 @@
-// Commands on the catalog as data, how they are drawn at random, and the requests that they are.
+// Commands on the catalog as data, their random generation, and the requests for them.
 import fc from 'fast-check';
 import { hardNames, otherCase, unusableNames } from './hostile_names.ts';
 
 export const categories = ['catalogs', 'databases', 'tables', 'columns'] as const;
 
-/** A catalog's name, and those below it. */
+/** The name of a catalog, and those below it. */
 export type Path = readonly string[];
 
 export interface ColumnGiven {
@@ -18,7 +18,7 @@ export interface PatchGiven {
   readonly properties?: Readonly<Record<string, string>> | null;
   readonly type?: string;
   readonly nullable?: boolean;
-  /** What is added to the version that the model knows: 0 is the right one. */
+  /** Added to the version that the model knows: 0 is the right one. */
   readonly versionOff?: number;
 }
 
@@ -50,7 +50,7 @@ export type Command =
   | { readonly do: 'insert'; readonly path: Path; readonly rows: number }
   | { readonly do: 'count'; readonly path: Path }
   | { readonly do: 'truncate'; readonly path: Path }
-  /** `of`: what the view counts the rows of. */
+  /** `of`: the object whose rows the view counts. */
   | {
       readonly do: 'view';
       readonly path: Path;
@@ -75,7 +75,7 @@ export const columnTypes = ['INT', 'BIGINT', 'DOUBLE', 'STRING', 'DECIMAL(10,2)'
 const comments = ['a comment', 'Ünïcode 😀', 'it\'s; -- "', '100% _'];
 const patterns = ['%', '%a%', 'A%', '_', '__%', '\\%%', '%\\_%', '😀%', '%"%', 'plain', ''];
 
-/** Names whose order by code points is not that of UTF-16. */
+/** Names whose order by code points differs from that of UTF-16. */
 const hardToOrder = ['😀', '｡', '𝒳', 'z'];
 
 /** Commands on few names, so that they meet; among them now and then one that is not acceptable. */
@@ -99,7 +99,7 @@ export function sessions(commandsMax: number): fc.Arbitrary<Session> {
   });
 }
 
-/** Something of everything, so that not most of the commands speak of what is not there. */
+/** Commands of all kinds, so that many refer to existing objects. */
 function beginnings([a = '', b = '', c = '']: readonly string[]): Command[] {
   const columns = [a, b, c].map((name) => ({ name, type: 'INT' }));
   const given = { do: 'create', form: 'collection', put: true, comment: undefined, columns, unique: false } as const;
@@ -200,7 +200,7 @@ function viewCommands(path: (levels: number) => fc.Arbitrary<Path>, name: fc.Arb
   ];
 }
 
-/** The URI of an object, or with one more segment that of a collection in it; names that no path can hold are refused. */
+/** The URI of an object, or with one more segment that of a collection in it; names that a path cannot contain are refused. */
 export function pathText(path: Path, short: boolean, ...more: readonly string[]): string {
   const segments = path.flatMap((name, i) => [categories[i] as string, name]);
   const cut =
@@ -208,5 +208,5 @@ export function pathText(path: Path, short: boolean, ...more: readonly string[])
   return ['/api/v2', ...cut, ...more].map((segment, i) => (i === 0 ? segment : encodeURIComponent(segment))).join('/');
 }
 
-/** Whether a path can hold these names at all. */
+/** Whether a path can contain these names. */
 export const isSendable = (path: Path) => path.every((name) => name !== '' && name.isWellFormed());

@@ -1,5 +1,5 @@
-// What the catalog should be after any commands, and what it should answer: the standard in 250 lines, without a store or an
-// engine. Only answers of one command after another; what happens at the same time is concurrency.test.ts'.
+// The expected state of the catalog after any commands, and the expected responses: the standard in 250 lines, without a store or
+// an engine. For sequential commands only; see concurrency.test.ts for concurrent ones.
 import { foldName } from '../../src/model/names.ts';
 import { parseType, widens } from '../../src/model/types.ts';
 import {
@@ -15,7 +15,7 @@ import { ViewsModel } from './views_model.ts';
 
 export type { Expected } from './catalog_node.ts';
 
-/** The names that the command's body has. */
+/** The names in the body of the command. */
 function textsOf(command: Command): Path {
   if (command.do === 'rename') return [command.newName];
   if (command.do === 'undrop') return [...command.path.slice(-1), command.newName ?? ''];
@@ -34,15 +34,15 @@ export class CatalogModel {
   readonly #root: Node;
   readonly #views: ViewsModel;
 
-  /** `version`: of the catalog that is always there. */
+  /** `version`: of the catalog that always exists. */
   constructor(version: number) {
     this.#root = node('', { children: [node('default', { version })] });
     this.#views = new ViewsModel(this.#root);
   }
 
-  /** What the command should be answered; the model is then as after it. */
+  /** The expected response of the command; changes the model accordingly. */
   expect(command: Command): Expected {
-    // A body is refused for it before anyone asks what it says.
+    // A body is refused for this before its content is checked.
     if (!textsOf(command).every((text) => text.isWellFormed())) return refuse('INVALID_PARAMETER');
     switch (command.do) {
       case 'create':
@@ -112,7 +112,7 @@ export class CatalogModel {
     return at;
   }
 
-  /** Whether a name in the path is, to SQL, that of another object: engines differ in what they fold. */
+  /** Whether SQL treats a name in the path as that of another object: engines differ in what they fold. */
   isAmbiguousToSql(path: Path): boolean {
     let at: Node | undefined = this.#root;
     for (const name of path) {
@@ -124,7 +124,7 @@ export class CatalogModel {
     return false;
   }
 
-  /** The version that a PATCH should name. */
+  /** The version that a PATCH should give. */
   versionOf(path: Path): number {
     return this.find(path)?.version ?? 1;
   }
@@ -151,7 +151,7 @@ export class CatalogModel {
     return { type, nullable, defaultValue };
   }
 
-  /** The answer for an object that is there; for one that is not, which of its path is the first that is missing. */
+  /** The response for an existing object; for a missing one, the first missing name of its path. */
   #on(path: Path, then: (object: Node, parent: Node) => Expected): Expected {
     for (let n = 1; n <= path.length; n++) {
       if (this.find(path.slice(0, n))) continue;
@@ -302,7 +302,7 @@ export class CatalogModel {
     );
   }
 
-  /** Rows of which no column is given: what has no default is NULL. */
+  /** Rows without any column: columns without a default are NULL. */
   #insert(table: Node, rows: number): Expected {
     const given = table.children.filter((column) => column.defaultValue === null);
     if (given.some((column) => !column.nullable)) return refuse('ROWS_INVALID');

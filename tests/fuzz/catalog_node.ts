@@ -1,4 +1,4 @@
-// What the model of the catalog is made of: objects as nodes of a tree, answers as they are expected, and what a name may be.
+// The parts of the model of the catalog: objects as nodes of a tree, expected responses, and valid names.
 import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
 import { foldName, nameFault } from '../../src/model/names.ts';
 import { categories, type Path } from './catalog_commands.ts';
@@ -7,10 +7,10 @@ export interface Node {
   name: string;
   version: number;
   comment: string | null;
-  /** Null, not there, is shown as empty; but to become empty is a change. */
+  /** Null is shown as empty; but becoming empty is a change. */
   properties: Readonly<Record<string, string>> | null;
   readonly children: Node[];
-  /** What was dropped out of it and can come back, the last one last. */
+  /** Dropped children that can be restored, the latest last. */
   readonly dropped: Node[];
   /** Of a table. */
   rows: number;
@@ -20,14 +20,14 @@ export interface Node {
   nullable: boolean;
   defaultValue: string | null;
   hasNulls: boolean;
-  /** Of a database: its views, and those that were dropped out of it. */
+  /** Of a database: its views, and dropped ones. */
   readonly views: Node[];
   readonly droppedViews: Node[];
-  /** Of a view: what its query counts the rows of. */
+  /** Of a view: the object whose rows its query counts. */
   of: Path;
 }
 
-/** `result`: what the answer must have, perhaps among other things. `names`: of a list, in their order. */
+/** `result`: fields that the response must have. `names`: of a list, in order. */
 export interface Expected {
   readonly status: number;
   readonly code: string;
@@ -56,7 +56,7 @@ export function node(name: string, fields: Partial<Node> = {}): Node {
 
 export const byCodePoints = (a: Node, b: Node) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
 
-/** SQL LIKE with `\` as its escape; case does not count. */
+/** SQL LIKE with `\` as its escape; case-insensitive. */
 export function like(text: string, pattern: string): boolean {
   const source = foldName(pattern).replace(/\\(.)|[\s\S]/gsu, (match, escaped?: string) => {
     if (escaped === undefined && match === '%') return '.*';

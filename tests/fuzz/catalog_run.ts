@@ -1,4 +1,4 @@
-// Runs random commands on a server and on the model, one after the other, and compares the answers.
+// Runs random commands on a server and on the model, one after the other, and compares the responses.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Reply, TestServer } from '../server.ts';
@@ -12,14 +12,14 @@ export interface CatalogRunOptions {
   readonly runs: number;
   /** Of a failure, as fast-check prints it. */
   readonly path?: string | undefined;
-  /** No new run is begun after so long. */
+  /** No new run begins after this time. */
   readonly forMs?: number | undefined;
 }
 
 const commandsMax = 60;
 const pagesMax = 1000;
 
-/** Throws with the shortest commands whose answers differ; else says how many commands there were. */
+/** Throws with the shortest commands whose responses differ; otherwise returns the number of commands. */
 export async function runCatalogModel(server: TestServer, options: CatalogRunOptions): Promise<number> {
   const { seed, runs, path, forMs } = options;
   let commands = 0;
@@ -39,7 +39,7 @@ export async function runCatalogModel(server: TestServer, options: CatalogRunOpt
 
 const namedInBody: ReadonlySet<Command['do']> = new Set(['create', 'undrop', 'view', 'viewUndrop']);
 
-/** Whether the command is one that the API can be told, and whose answer does not hang on how an engine folds case. */
+/** Whether the API can express the command, and the response does not depend on how an engine folds case. */
 function isMeant(command: Command, model: CatalogModel): boolean {
   switch (command.do) {
     case 'create': {
@@ -76,7 +76,7 @@ function isMeant(command: Command, model: CatalogModel): boolean {
   }
 }
 
-/** The fields that the category has; undefined where none is left. */
+/** The fields that the category has; undefined if none remains. */
 function meantBody({ path: at, body }: Extract<Command, { do: 'patch' }>) {
   const { comment, properties, type, nullable } = body;
   const fields = at.length === 4 ? { comment, type, nullable } : { comment, properties };
@@ -111,7 +111,7 @@ class CatalogRun {
     this.#short = short;
   }
 
-  /** Everything goes but what is always there: the default catalog, whose version is returned. */
+  /** Deletes everything except the default catalog, whose version is returned. */
   async clear(): Promise<number> {
     await this.#clearViews();
     for (const { name } of (await this.#server.get('/api/v2/catalogs?pageSize=1000')).at<{ name: string }[]>(
@@ -130,7 +130,7 @@ class CatalogRun {
       .at('version');
   }
 
-  /** From above: what views are made of stays until they went. */
+  /** From the top: sources of views stay until the views are gone. */
   async #clearViews(): Promise<void> {
     const uris: string[] = [];
     const all = '?pageSize=1000';
@@ -147,7 +147,7 @@ class CatalogRun {
     }
   }
 
-  /** What can come back comes back, under a name that nothing has, and goes for good. */
+  /** Restores everything restorable under an unused name, and deletes it for good. */
   async #clearDropped(): Promise<void> {
     for (const [collection, category] of [
       ['/api/v2/catalogs', 'catalogs'],
@@ -210,7 +210,7 @@ class CatalogRun {
   }
 
   #send(command: Exclude<Command, { parent: unknown }>, version: number): Promise<Reply> {
-    // Where the name is in the body, it may be one that no path can hold.
+    // If the name is in the body, it can be one that a path cannot contain.
     const uri = namedInBody.has(command.do) ? '' : pathText(command.path, this.#short);
     switch (command.do) {
       case 'create':

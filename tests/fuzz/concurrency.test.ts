@@ -1,4 +1,4 @@
-// Clients at once on the same few names, at each level of the catalog. FUZZ_SEED replays what they ask (not when).
+// Concurrent clients on the same few names, at each level of the catalog. FUZZ_SEED replays their requests (not the timing).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Budget } from '../budget.ts';
@@ -14,7 +14,7 @@ const seed = seedFrom('FUZZ_SEED');
 const rounds = Number(process.env.FUZZ_ROUNDS ?? 4);
 const budget = new Budget(10, levels.length + 2);
 
-describe('clients at once', () => {
+describe('concurrent clients', () => {
   let server: TestServer;
   before(async () => {
     server = await start();
@@ -32,7 +32,7 @@ describe('clients at once', () => {
     });
   }
 
-  test('on rows, under changes of what they are in', { timeout: deadlineMs(120_000 + rounds * 10_000) }, async (t) => {
+  test('on rows, while their table changes', { timeout: deadlineMs(120_000 + rounds * 10_000) }, async (t) => {
     t.diagnostic(`FUZZ_SEED=${seed}`);
     const hasTime = budget.part();
     for (let round = 0; round < rounds && (round === 0 || hasTime()); round++) {
@@ -41,7 +41,9 @@ describe('clients at once', () => {
     }
   });
 
-  test('on rows, some reading what others insert', { timeout: deadlineMs(120_000 + rounds * 10_000) }, async (t) => {
+  test('on rows, some reading rows that others insert', {
+    timeout: deadlineMs(120_000 + rounds * 10_000),
+  }, async (t) => {
     t.diagnostic(`FUZZ_SEED=${seed}`);
     const hasTime = budget.part();
     for (let round = 0; round < rounds && (round === 0 || hasTime()); round++) {
@@ -50,7 +52,7 @@ describe('clients at once', () => {
   });
 });
 
-test('an order that explains nothing is told from one that does', () => {
+test('an order that explains nothing is distinguished from one that does', () => {
   const write = (start: number, end: number, value: number): Operation<number> => ({
     start,
     end,

@@ -1,5 +1,5 @@
-// Many clients at once on the same few names. Every answer is one of the standard's, and all of them together can be explained
-// by some order: no update is lost, nothing is created twice, the end is what the last of them left.
+// Many concurrent clients on the same few names. Every response conforms to the standard, and some order explains all of them: no
+// update is lost, nothing is created twice, and the final state is that of the last change.
 import assert from 'node:assert/strict';
 import type { Random } from '../faults/random.ts';
 import type { Reply, TestServer } from '../server.ts';
@@ -14,7 +14,7 @@ export interface ConcurrencyOptions {
 
 export interface ConcurrencyReport {
   readonly operations: number;
-  /** Told to wait for another change; without effect. */
+  /** Refused because another change was in progress; without effect. */
   readonly inProgress: number;
 }
 
@@ -23,7 +23,7 @@ interface Held {
   readonly comment: string | null;
 }
 
-/** What is there, by name. */
+/** Existing objects by name. */
 type State = Readonly<Record<string, Held>>;
 
 export const levels = ['catalogs', 'databases', 'tables', 'columns'] as const;

@@ -1,4 +1,4 @@
-// What the fuzz run over grants asks: by requests, by statements, by lists, and by the service's own account of who may do what.
+// The questions of the fuzz run over grants: requests, statements, lists, and the service's own report of who may do what.
 import assert from 'node:assert/strict';
 import { above, type Place, type Thing } from './grants_model.ts';
 import { privileges, type Question, statementForms } from './grants_questions.ts';
@@ -11,9 +11,9 @@ export class GrantsAsker {
     this.#world = world;
   }
 
-  /** False where there is nothing to ask about. */
+  /** False if there is nothing to ask about. */
   async ask(question: Question): Promise<boolean> {
-    // Root is asked for seldom: it may do everything.
+    // Root is asked rarely, because it may do everything.
     const [root, ...others] = this.#world.holders;
     const holder = (pick(others, question.who) ?? root) as Holder;
     const table = pick(this.#world.of('tables'), question.what);
@@ -110,7 +110,7 @@ export class GrantsAsker {
     return true;
   }
 
-  /** What is not there is told to who may read what would hold it. */
+  /** Whoever may read the container may learn that an object is missing. */
   async #askMissing(holder: Holder, on: Thing): Promise<boolean> {
     const missing = { ...on, name: 'never there' };
     const reply = await this.#world.request(holder, 'GET', uriOfThing(missing));

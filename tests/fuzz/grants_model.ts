@@ -1,5 +1,5 @@
-// The rules of who may do what, written from docs/security.md and not from the code: the fuzz run over grants (grants_run.ts)
-// holds the service to them. Knows no request and no SQL; names are here for messages and lists alone.
+// The access rules, written from docs/security.md and not from the code: the fuzz run over grants (grants_run.ts) checks the
+// service against them. Knows no requests and no SQL; names are used for messages and lists only.
 
 export interface Thing {
   readonly category: string;
@@ -8,7 +8,7 @@ export interface Thing {
   /** A user. */
   owner: Thing | undefined;
 }
-/** A thing, a collection at the top (`/users`), or everything (`/`). */
+/** An object, a top-level collection (`/users`), or everything (`/`). */
 export type Place = Thing | string;
 export interface Given {
   readonly privilege: string;
@@ -19,7 +19,7 @@ export interface Caller {
   readonly scopes?: readonly Given[];
 }
 
-/** A place and all that it is in. */
+/** An object or collection and its ancestors. */
 export function above(place: Place): Place[] {
   if (typeof place === 'string') return place === '/' ? ['/'] : [place, '/'];
   return [place, ...(place.parent ? above(place.parent) : above(`/${place.category}`))];
@@ -34,7 +34,7 @@ export class GrantsModel {
 
   isActive = (user: Thing) => this.things.has(user) && !this.disabled.has(user);
 
-  /** What is granted to a user and its roles, or to a role. */
+  /** The grants of a user and its roles, or of a role. */
   given(to: Thing): Given[] {
     const roles = this.members.filter(({ user }) => user === to).map(({ role }) => role);
     return this.grants.filter((one) => [to, ...roles].includes(one.to));
@@ -44,19 +44,19 @@ export class GrantsModel {
     return given.some((one) => [privilege, 'own'].includes(one.privilege) && above(place).includes(one.on));
   }
 
-  /** Granted, or owned; a token's scopes take away. */
+  /** Granted or owned; the scopes of a token restrict. */
   may({ user, scopes }: Caller, privilege: string, place: Place): boolean {
     if (!this.isActive(user) || (scopes && !this.covers(scopes, privilege, place))) return false;
     const owns = above(place).some((one) => typeof one === 'object' && one.owner === user);
     return user === this.root || owns || this.covers(this.given(user), privilege, place);
   }
 
-  /** One sees oneself, unless by a token that is confined. */
+  /** Users see themselves, except with a token with scopes. */
   sees(caller: Caller, thing: Thing): boolean {
     return this.may(caller, 'read', thing) || (caller.user === thing && !caller.scopes && this.isActive(thing));
   }
 
-  /** Whether a list of what is in a thing is shown, perhaps in part: something in it was granted, or is owned. */
+  /** Whether a list of an object's children is shown, perhaps in part: something in it was granted, or is owned. */
   reaches({ user, scopes }: Caller, holder: Thing): boolean {
     const inside = (given: readonly Given[]) => given.some(({ on }) => above(on).includes(holder));
     if (!this.isActive(user)) return false;
@@ -75,7 +75,7 @@ export class GrantsModel {
     );
   }
 
-  /** With all that is in it, what was granted on it, and what was granted to it. What it owned is root's. */
+  /** With all its contents, the grants on it, and the grants to it. Objects that it owned pass to root. */
   drop(thing: Thing): void {
     for (const one of [...this.things]) if (above(one).includes(thing)) this.things.delete(one);
     for (const one of this.things) if (one.owner === thing) one.owner = this.root;

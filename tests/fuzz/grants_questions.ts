@@ -1,8 +1,8 @@
-// What is asked of the service about who may do what: statements over tables, requests for things. Each says what it needs;
-// whether somebody may have that is the model's to say (grants_model.ts).
+// The questions about who may do what: statements over tables, requests on objects. Each declares what it requires; the model
+// (grants_model.ts) decides whether a user has that.
 import fc from 'fast-check';
 
-/** `#0`, `#1`, `#2` are tables; `reads` and `writes` say which of them. None changes what is there but by rows that do not matter. */
+/** `#0`, `#1`, `#2` are tables; `reads` and `writes` say which. None changes anything but rows that do not matter. */
 export interface StatementForm {
   readonly sql: string;
   readonly reads: readonly number[];
@@ -51,7 +51,7 @@ export const privileges = ['read', 'write', 'alter', 'create', 'drop', 'use', 'o
 export const grantedPrivileges = ['read', 'write', 'own', 'use', 'read', 'write', 'read', ...privileges] as const;
 export const marks = ['/', '/catalogs', '/warehouses', '/users', '/roles', '/tasks'] as const;
 
-/** Numbers: which of what there is, counted round. */
+/** Numbers: indexes into the existing objects, modulo their number. */
 const which = fc.nat({ max: 255 });
 
 const question = fc.record({
@@ -102,7 +102,7 @@ const step = fc.record({
       ),
     },
   ),
-  /** Root, unless it is somebody of `who`. */
+  /** Root, unless it is a user of `who`. */
   byOther: fc.oneof({ weight: 3, arbitrary: fc.constant(false) }, { weight: 2, arbitrary: fc.constant(true) }),
   who: which,
   what: which,
@@ -113,7 +113,7 @@ const step = fc.record({
 type Drawn = typeof step extends fc.Arbitrary<infer T> ? T : never;
 export type Step = Omit<Drawn, 'do'> & { readonly do: Drawn['do'] | 'use' };
 
-/** What a story begins with, so that there is something to ask about: users in a role, who may use the warehouse, tables. */
+/** The beginning of each run, so that there is something to ask about: users in a role, who may use the warehouse, tables. */
 const beginning: readonly Partial<Step>[] = [
   { do: 'user' },
   { do: 'user' },

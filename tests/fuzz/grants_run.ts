@@ -1,5 +1,5 @@
-// Random worlds of users, roles, grants and things, made step by step on a server and in the model; after each step the answers of
-// the service to random questions must be the model's.
+// Random worlds of users, roles, grants and objects, created step by step on a server and in the model; after each step the answers
+// of the service to random questions must be those of the model.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { TestServer } from '../server.ts';
@@ -14,13 +14,13 @@ export interface GrantsRunOptions {
   readonly runs: number;
   /** Of a failure, as fast-check prints it. */
   readonly path?: string | undefined;
-  /** No new run is begun after so long. */
+  /** No new run begins after this time. */
   readonly forMs?: number | undefined;
 }
 
 const stepsMax = 60;
 
-/** Throws with the shortest story in which an answer differs; else says how many questions were asked. */
+/** Throws with the shortest run in which an answer differs; otherwise returns the number of questions. */
 export async function runGrantsModel(server: TestServer, options: GrantsRunOptions): Promise<number> {
   const { seed, runs, path, forMs } = options;
   let asked = 0;
@@ -32,7 +32,7 @@ export async function runGrantsModel(server: TestServer, options: GrantsRunOptio
       for (const question of step.asked) if (await asker.ask(question)) asked++;
     }
   });
-  // A shorter story takes minutes to find: only the replay of a failure searches for one.
+  // Finding a shorter run takes minutes: only the replay of a failure searches for one.
   await assertFor(property, { seed, numRuns: runs, ...(path ? { path } : { endOnFailure: true }) }, forMs);
   assert.ok(asked > 0, 'no question was asked');
   return asked;

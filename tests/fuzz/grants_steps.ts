@@ -1,4 +1,5 @@
-// The steps of the fuzz run over grants: users, roles, things and grants come and go, by root or by somebody who may or may not.
+// The steps of the fuzz run over grants: users, roles, objects and grants are created and deleted, by root or by users who may or
+// may not.
 import assert from 'node:assert/strict';
 import { newToken } from '../access/people.ts';
 import { type Given, keepOnly, type Place, type Thing } from './grants_model.ts';
@@ -106,7 +107,7 @@ export class GrantsSteps {
       thing.name = newName;
   }
 
-  /** To whom the giver cannot see, nothing is given. */
+  /** Nothing is granted to users that the grantor cannot see. */
   async #give(holder: Holder, { what, other }: Step): Promise<void> {
     const thing = pick(this.#changeable(), what);
     const owner = pick(this.#world.of('users'), other);

@@ -1,4 +1,4 @@
-// A world of the fuzz run over grants: the same on a server and in the model, and who can ask about it with which token.
+// The world of the fuzz run over grants: the same on a server and in the model, with the tokens of its users.
 import assert from 'node:assert/strict';
 import type { Reply, TestServer } from '../server.ts';
 import { type Caller, GrantsModel, type Place, type Thing } from './grants_model.ts';
@@ -9,7 +9,7 @@ export interface Holder extends Caller {
   readonly secret: string;
 }
 
-/** Few, so that things come back under the names of others. */
+/** Few, so that names are reused. */
 const names = ['alpha', 'B b', 'ç/"d', 'delta'];
 
 export const pick = <T>(from: readonly T[], n: number): T | undefined => from[n % Math.max(1, from.length)];
@@ -38,7 +38,7 @@ export class GrantsWorld {
     this.holders.push({ user: root, tokenName: '', secret: server.token });
   }
 
-  /** Everything goes but what is always there. */
+  /** Deletes everything except what always exists. */
   static async begin(server: TestServer): Promise<GrantsWorld> {
     for (const key of ['catalogs', 'users', 'roles', 'databases'])
       for (const { name } of (await server.get(`/api/v2/${key}?pageSize=1000`)).at<{ name: string }[]>(key)) {
@@ -72,7 +72,7 @@ export class GrantsWorld {
     );
   }
 
-  /** Does it as `holder` and holds the answer to the rule; `allowed`: that somebody who is active may do it. */
+  /** Does it as `holder` and compares the response with the rule; `allowed`: whether an active user may do it. */
   async attempt(
     holder: Holder,
     what: string,
@@ -105,7 +105,7 @@ export class GrantsWorld {
     return [...this.model.things, ...marks];
   }
 
-  /** Things with rows in them more often. */
+  /** Objects with rows in them more often. */
   grantable(): Place[] {
     const rich = ['catalogs', 'databases', 'tables'].flatMap((category) => this.of(category));
     return [...rich, '/catalogs', ...rich, ...this.places()];

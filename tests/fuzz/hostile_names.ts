@@ -1,4 +1,4 @@
-// Names that are acceptable and hard, and names that are not acceptable.
+// Valid but difficult names, and invalid names.
 
 export const hardNames: readonly string[] = [
   'plain',
@@ -73,7 +73,7 @@ export const unusableNames: readonly string[] = [
   '\ud800',
 ];
 
-/** The same name to SQL, another to REST; undefined where it has no other case. */
+/** The same name in SQL, another in REST; undefined if it has no other case. */
 export function otherCase(name: string): string | undefined {
   const upper = name.toUpperCase();
   const other = upper === name ? name.toLowerCase() : upper;

@@ -1,18 +1,18 @@
-// Whether answers that overlapped in time can be explained by some order, one operation after another, in which none comes
-// before one that had ended when it began (linearizability, by Wing and Gong's search).
+// Whether some order of overlapping operations explains their responses, in which none precedes one that had ended before it began
+// (linearizability, by Wing and Gong's search).
 
 export interface Operation<S> {
   /** On one clock. */
   readonly start: number;
   readonly end: number;
   readonly told: string;
-  /** The state after it, where the answer that it got is the one that this state gives; undefined: it is not. */
+  /** The state after it, if this state explains the response; undefined: it does not. */
   readonly apply: (state: S) => S | undefined;
 }
 
 export interface Explanation {
   readonly explained: boolean;
-  /** Where the search came furthest: what could not be explained next. */
+  /** Where the search advanced furthest: what could not be explained next. */
   readonly stuck: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export function explain<S>(operations: readonly Operation<S>[], initial: S, key:
   let furthest = -1;
   let stuck: string[] = [];
 
-  /** Those that may come next: none of the others had ended before they began. */
+  /** Operations that may be next: none of the others had ended before they began. */
   const candidates = (from: number): number[] => {
     let earliestEnd = Number.POSITIVE_INFINITY;
     const found: number[] = [];
@@ -38,7 +38,7 @@ export function explain<S>(operations: readonly Operation<S>[], initial: S, key:
     return found.filter((i) => (ordered[i] as Operation<S>).start <= earliestEnd);
   };
 
-  /** A stack of its own: histories are longer than the call stack is deep. */
+  /** An explicit stack, because histories are longer than the call stack allows. */
   const stack: { state: S; next: number[]; from: number; made: number | undefined }[] = [];
   const enter = (state: S, from: number, made: number | undefined): void => {
     let first = from;
@@ -79,7 +79,7 @@ export function explain<S>(operations: readonly Operation<S>[], initial: S, key:
   return { explained: false, stuck };
 }
 
-/** Which of those after the first that is not done are done: no more than overlap with it. */
+/** Which operations after the first open one are done: at most those that overlap with it. */
 function windowOf(done: Uint8Array, from: number): string {
   let last = done.length - 1;
   while (last >= from && !done[last]) last--;

@@ -1,5 +1,5 @@
-// Clients insert rows and make tables while others rename the database and the tables, change columns and keys under them.
-// Every acknowledged row and table is there in the end, once; what was refused is not.
+// Clients insert rows and create tables while others rename the database and the tables, and change columns and keys. In the end
+// every acknowledged row and table exists once; refused ones do not.
 import assert from 'node:assert/strict';
 import { eventually } from '../deadline.ts';
 import type { Random } from '../faults/random.ts';
@@ -20,7 +20,7 @@ export interface MovingReport {
 
 const databases = ['moving/a', 'moving b'];
 const tables = ['one', 'two'];
-/** Refusals that say: something else is under way. */
+/** Transient refusals: something else is in progress. */
 const passing = new Set(['CHANGE_IN_PROGRESS', 'WAREHOUSE_BUSY', 'OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS']);
 
 export async function moveRows(server: TestServer, options: MovingOptions): Promise<MovingReport> {
@@ -73,7 +73,7 @@ class MovingRun {
     (await this.#server.post(this.#uri(database, 'tables'), { name, columns })).is(201);
   }
 
-  /** Whether it was done, by a task where it takes one; a refusal that is none of those that pass is a fault. */
+  /** Whether it was done, by a task if it takes one; any refusal that is not transient is an error. */
   async #isDone(reply: Reply): Promise<boolean> {
     if (reply.status === 202) {
       const task = await eventually(reply.request, async () => {
@@ -115,7 +115,7 @@ class MovingRun {
     }
   }
 
-  /** Changes that are made in place, and some that write the table again. */
+  /** Changes in place, and some that rewrite the table. */
   async #alter(random: Random): Promise<void> {
     let n = 0;
     while (!this.#halted) {
@@ -144,7 +144,7 @@ class MovingRun {
   }
 
   async #look(): Promise<void> {
-    // A change that was answered 503 may still be completed or taken back.
+    // A change that was answered 503 may still be completed or reverted.
     await eventually('no change is open', async () => {
       const { result } = (await this.#server.get('/api/v2/warehouses/default')).is(200);
       return result.openChanges === 0;

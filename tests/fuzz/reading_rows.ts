@@ -1,5 +1,5 @@
-// The same few SELECTs sent again and again while rows are inserted whose values leave every range that there was: each answer
-// is of one moment, has what was acknowledged before it was asked for, and nothing that was sent after it came.
+// The same few SELECTs are repeated while rows are inserted whose values exceed every previous range: each result is of one
+// instant, contains what was acknowledged before the request, and nothing that was sent after the response.
 import assert from 'node:assert/strict';
 import type { Random } from '../faults/random.ts';
 import type { TestServer } from '../server.ts';
@@ -13,7 +13,7 @@ const batchRows = 10;
 const writers = 3;
 const readers = 4;
 
-/** The first two columns of each are: rows, and how many of them are the last of their batch. */
+/** The first two columns of each: the number of rows, and how many of them are the last of their batch. */
 const questions = [
   'SELECT count(*), count(*) FILTER (WHERE last), max(id), (SELECT id FROM t ORDER BY id DESC LIMIT 1) FROM t',
   'SELECT sum(n), sum(l) FROM (SELECT v, count(*) AS n, count(*) FILTER (WHERE last) AS l FROM t GROUP BY v)',
@@ -36,7 +36,7 @@ export async function readRows(server: TestServer, random: Random, batchesEach: 
     for (let n = 0; n < batchesEach; n++) {
       const batch = ++sent;
       const rows = Array.from({ length: batchRows }, (_, i) => {
-        // Farther out each time, to both sides; texts of other lengths, and none.
+        // Farther out each time, in both directions; texts of other lengths, and null.
         const id = (batch % 2 ? 1 : -1) * (batch ** 4 * batchRows + i);
         return [id, batch, own.chance(0.3) ? null : 'v'.repeat(own.below(batch) + 1), i === batchRows - 1];
       });

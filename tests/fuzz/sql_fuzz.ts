@@ -1,5 +1,5 @@
-// Sends random SQL through `query` and holds the server to its word: closed statuses, never a 500, never a dead server, nothing
-// read or written beside the data. Counts what the engine had to be restarted for.
+// Sends random SQL through `query` and checks the server: only declared statuses, never a 500, never a dead server, nothing read or
+// written besides the data. Counts restarts of the engine.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import type { Random } from '../faults/random.ts';
@@ -8,10 +8,10 @@ import { sqlText } from './sql_texts.ts';
 
 export interface SqlFuzzReport {
   readonly statements: number;
-  /** How often each code was answered. */
+  /** How often each code occurred. */
   readonly codes: Readonly<Record<string, number>>;
   readonly restarts: number;
-  /** What was sent when an engine went down. */
+  /** The statements during which an engine ended. */
   readonly fatal: readonly string[];
 }
 
@@ -104,7 +104,7 @@ class SqlFuzz {
     );
   }
 
-  /** When the engine was last started, of which a restart makes another. */
+  /** When the engine was last started; changes with a restart. */
   async #lookAtEngine(): Promise<void> {
     const [backend] = (await this.#server.get('/api/v2/warehouses/default/backends')).at<{ lastStartAt: string }[]>(
       'backends',

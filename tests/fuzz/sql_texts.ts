@@ -1,5 +1,5 @@
-// SQL texts at random: statements that work, such statements spoiled, and words in no order. What they mean does not matter;
-// that the server outlives them does.
+// Random SQL texts: valid statements, corrupted statements, and random words. Their meaning does not matter; the server must
+// survive them.
 import type { Random } from '../faults/random.ts';
 
 const statements = [
@@ -27,7 +27,7 @@ const statements = [
   'SUMMARIZE t',
 ];
 
-/** What may not be done; none of it may ever be. */
+/** Forbidden statements, none of which may ever succeed. */
 const forbidden = [
   "SELECT * FROM read_text('/etc/passwd')",
   "SELECT * FROM read_csv_auto('/etc/passwd')",

@@ -1,4 +1,4 @@
-// What views of the model are and forbid. The query of each counts the rows of a table or of another view, by its whole name.
+// Views in the model, and what they prevent. The query of each counts the rows of a table or of another view, by its full name.
 import { foldName } from '../../src/model/names.ts';
 import { type Command, type Path, pathText } from './catalog_commands.ts';
 import { type Expected, isUnusable, type Node, node, ok, refuse } from './catalog_node.ts';
@@ -8,7 +8,7 @@ export type ViewCommand = Extract<
   { readonly do: 'view' | 'viewPatch' | 'viewGet' | 'viewRename' | 'viewDelete' | 'viewUndrop' }
 >;
 
-/** DuckDB folds the case of ASCII letters alone. */
+/** DuckDB folds only ASCII letters. */
 const folded = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 const named = (all: readonly Node[] | undefined, name: string) => all?.find((one) => folded(one.name) === folded(name));
 
@@ -50,18 +50,18 @@ export class ViewsModel {
     }
   }
 
-  /** Whether views outside an object are made of it, or of something in it. */
+  /** Whether views outside an object depend on it, or on something in it. */
   needFromOutside(object: Node): boolean {
     const inside = new Set(all(object));
     return all(this.#root).some((view) => isView(view) && !inside.has(view) && this.#isOf(view, inside));
   }
 
-  /** The same, or views are in it: then it keeps its name. */
+  /** The same, or it contains views: then it cannot be renamed. */
   hold(object: Node): boolean {
     return this.needFromOutside(object) || all(object).some((one) => one !== object && isView(one));
   }
 
-  /** Views come back with their database, or catalog; those that are of nothing stay dropped. */
+  /** Views are restored with their database or catalog; those without sources stay dropped. */
   restore(object: Node, levels: number): void {
     const databases = levels === 1 ? object.children : levels === 2 ? [object] : [];
     const open = databases.flatMap((database) => database.views.splice(0).map((view) => ({ view, database })));
@@ -79,7 +79,7 @@ export class ViewsModel {
     return source !== undefined && objects.has(source.object);
   }
 
-  /** What a whole name means to SQL, and what it is called. */
+  /** The object that a full name means in SQL, and its name. */
   #resolve([catalog = '', database = '', name = '']: Path) {
     const root = named(this.#root.children, catalog);
     const within = named(root?.children, database);

@@ -1,4 +1,4 @@
-// What is served beside the API (rest-standard B9): open or not, its methods, its types, and no envelope where it is not an API.
+// Endpoints outside the API (rest-standard B9): their access, methods and types, without an envelope.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
@@ -11,7 +11,7 @@ after(() => server.close());
 
 const stranger = { headers: { authorization: undefined } };
 
-test('alive and ready are open to all', async () => {
+test('liveness and readiness need no credentials', async () => {
   for (const [path, text] of [
     ['/livez', 'alive\n'],
     ['/readyz', 'ready\n'],
@@ -31,7 +31,7 @@ async function requireClosed(at: TestServer, path: string): Promise<void> {
   (await at.request('GET', path, { headers: { authorization: 'Bearer wrong' } })).is(401, 'UNAUTHENTICATED');
 }
 
-test('metrics are not', () => requireClosed(server, '/metrics'));
+test('metrics need credentials', () => requireClosed(server, '/metrics'));
 
 test('the document is open to everyone, unless a setting says otherwise', async (t) => {
   assert.equal((await server.send('GET', '/openapi.json', stranger)).status, 200);
@@ -41,7 +41,7 @@ test('the document is open to everyone, unless a setting says otherwise', async 
   assert.equal((await closed.send('GET', '/openapi.json')).status, 200);
 });
 
-test('metrics tell of requests and statements', async () => {
+test('metrics count requests and statements', async () => {
   (await server.get('/api/v2/catalogs')).is(200);
   (await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' })).is(200);
   const { status, headers, text } = await server.send('GET', '/metrics');
@@ -53,7 +53,7 @@ test('metrics tell of requests and statements', async () => {
   assert.match(text, /^tabularium_queries\{.*warehouse="default".*\} 0$/m);
 });
 
-test('the document is the one of these declarations, with the paths that are served', async () => {
+test('the document describes these declarations, with the paths that are served', async () => {
   const { status, headers, text } = await server.send('GET', '/openapi.json');
   assert.deepEqual([status, headers['content-type']], [200, 'application/json']);
   const { openapi, paths } = JSON.parse(text) as { openapi: string; paths: Record<string, object> };
@@ -61,7 +61,7 @@ test('the document is the one of these declarations, with the paths that are ser
   assert.ok('post' in (paths['/api/v2/catalogs/{catalog}/databases/{database}/tables/create'] ?? {}));
 });
 
-test('the document has an ETag for each coding, by which it need not be sent again', async () => {
+test('the document has an ETag for each content coding, for conditional requests', async () => {
   const tags = new Set<string>();
   for (const coding of ['identity', 'zstd', 'br', 'gzip']) {
     const get = (more: Record<string, string>) =>

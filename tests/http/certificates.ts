@@ -1,5 +1,5 @@
-// Certificates for tests, made by the openssl command in a directory of the test's own, and HTTPS requests that trust one.
-// Each has a name of its own, so that a client can tell which one it was shown.
+// Certificates for tests, created by the openssl command in a directory of the test, and HTTPS requests that trust one. Each has
+// its own name, so that a client can tell which one it was shown.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { type Agent, type RequestOptions, request } from 'node:https';
@@ -14,7 +14,7 @@ export interface PairFiles {
   readonly tlsKeyFile: string;
 }
 
-/** A directory that goes with the test. */
+/** A directory that is deleted with the test. */
 export function directoryOf(t: Pick<TestContext, 'after'>): string {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-tls-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-// Where a request comes from: the peer, or what a trusted proxy says of it; never what a stranger says of himself.
+// The address of a client: the peer, or what a trusted proxy forwards; never what an untrusted client claims.
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, it } from 'node:test';
@@ -41,7 +41,7 @@ describe('the address of a client', () => {
   for (const [title, trusted, peer, forwarded, is] of cases)
     it(title, () => assert.equal(address(trusted, peer, forwarded), is));
 
-  it('is found after so many hops, or not at all', () => {
+  it('is found behind trusted proxies, or not at all', () => {
     const chain = `1.2.3.4,${Array.from({ length: 100 }, (_, i) => `10.0.0.${i}`).join(',')}`;
     assert.match(address(ours, '10.1.1.1', chain), /^10\.0\.0\./);
   });
@@ -58,8 +58,9 @@ describe('trustedProxies', () => {
     '10.0.0.1 10.0.0.2',
   ])
     it(`refuses ${wrong}`, () => assert.throws(() => trustsOf(`127.0.0.1, ${wrong}`), TransportError));
-  it('refuses a block of IPv4 inside IPv6', () => assert.throws(() => trustsOf('::ffff:10.0.0.0/104'), TransportError));
-  it('takes spaces, and one address in any form', () => {
+  it('refuses an IPv4 block in IPv6 notation', () =>
+    assert.throws(() => trustsOf('::ffff:10.0.0.0/104'), TransportError));
+  it('accepts spaces, and addresses in any form', () => {
     const trusts = trustsOf(' ::ffff:10.0.0.1 ,2001:DB8:0::0:1,');
     assert.deepEqual(['10.0.0.1', '2001:db8::1', '10.0.0.2', 'unknown'].map(trusts), [true, true, false, false]);
   });

@@ -1,4 +1,4 @@
-// Answers of more than 1 KiB are compressed where Accept-Encoding admits it (rest-standard B8), and are otherwise the same.
+// Responses of more than 1 KiB are compressed if Accept-Encoding allows it (rest-standard B8), and are otherwise the same.
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { after, before, test } from 'node:test';
@@ -25,7 +25,7 @@ const accepting = (coding: string | undefined) => ({ 'accept-encoding': coding }
 const run = (sql: string, coding: string | undefined) =>
   server.send('POST', query, { body: { sql }, headers: accepting(coding) });
 
-/** What a query took is another in each answer. */
+/** The duration of a query differs in each response. */
 const steady = (text: string) => text.replace(/"(?:queryId|startedAt|endedAt)":"[^"]*"|"\w*Ms":[\d.]+/g, '');
 const ownOf = ({ 'x-service-request-id': _id, date: _date, ...rest }: IncomingHttpHeaders) => rest;
 
@@ -55,7 +55,7 @@ for (const [what, sql] of [
       assert.deepEqual(others, same);
     });
 
-test('small answers, and those of a request that does not ask, are sent as they are', async () => {
+test('small responses, and those to requests that do not ask for compression, are sent uncompressed', async () => {
   for (const coding of ['gzip', 'zstd, br, gzip', '*']) {
     const { headers, text } = await run('SELECT 1', coding);
     assert.deepEqual([headers['content-encoding'], headers.vary], [undefined, undefined]);
@@ -63,13 +63,13 @@ test('small answers, and those of a request that does not ask, are sent as they 
   }
 });
 
-test('a small answer is compressed where it may not be sent as it is', async () => {
+test('a small response is compressed if it may not be sent uncompressed', async () => {
   const reply = await run('SELECT 1', 'gzip, identity;q=0');
   assert.equal(reply.headers['content-encoding'], 'gzip');
   assert.equal(JSON.parse(decoded(reply)).code, '0');
 });
 
-test('failures and what is served beside the API are compressed too', async () => {
+test('failures and responses outside the API are compressed too', async () => {
   const wrong = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`${'x'.repeat(200)}${i}`, i]));
   const failure = await server.send('POST', query, { body: wrong, headers: accepting('br') });
   assert.deepEqual([failure.status, failure.headers['content-encoding']], [400, 'br']);
@@ -79,7 +79,7 @@ test('failures and what is served beside the API are compressed too', async () =
   assert.match(decoded(metrics), /^# HELP/);
 });
 
-test('a HEAD has the headers of its GET and no body; the connection goes on', async () => {
+test('a HEAD has the headers of its GET and no body; the connection stays open', async () => {
   const wire = new Wire(server.port);
   for (const coding of ['gzip', 'identity']) {
     wire.write(head(server.token, 'HEAD /openapi.json', `Accept-Encoding: ${coding}`));
@@ -92,7 +92,7 @@ test('a HEAD has the headers of its GET and no body; the connection goes on', as
   wire.close();
 });
 
-test('a client of HTTP/1.0 has the whole of a large answer', async () => {
+test('a client of HTTP/1.0 gets a large response completely', async () => {
   const wire = new Wire(server.port);
   const body = JSON.stringify({ sql: "SELECT i, 'row ' || i AS a FROM range(100000) t(i)" });
   const lines = ['Accept-Encoding: gzip', 'Content-Type: application/json', `Content-Length: ${body.length}`];
@@ -105,7 +105,7 @@ test('a client of HTTP/1.0 has the whole of a large answer', async () => {
   assert.equal(JSON.parse(text).result.rows.length, 100000);
 });
 
-test('a client that leaves during a compressed answer harms nobody', async () => {
+test('a client that disconnects during a compressed response affects nobody', async () => {
   const controller = new AbortController();
   const left = server
     .send('POST', query, {
@@ -119,7 +119,7 @@ test('a client that leaves during a compressed answer harms nobody', async () =>
   assert.equal((await run('SELECT 1', 'gzip')).status, 200);
 });
 
-test('which coding a header prefers', () => {
+test('the preferred coding of a header', () => {
   const codings: Readonly<Record<string, string | undefined>> = {
     '': undefined,
     gzip: 'gzip',

@@ -1,5 +1,5 @@
-// Many connections, and ones that go away: an idle one costs little, a client that leaves takes its statement along, and what
-// is over the limit is closed at once.
+// Many connections, and disconnects: an idle connection costs little, the statement of a client that disconnects is cancelled, and
+// connections over the limit are closed at once.
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
@@ -20,7 +20,7 @@ function open(port: number): Promise<Socket | undefined> {
   });
 }
 
-test('with 10,000 idle connections a request is answered as ever', async (t) => {
+test('with 10,000 idle connections a request is answered as usual', async (t) => {
   const server = await startProcess([
     '--headers-timeout-ms=60000',
     '--connections-max=20000',
@@ -35,14 +35,14 @@ test('with 10,000 idle connections a request is answered as ever', async (t) => 
     const some = await Promise.all(Array.from({ length: 500 }, () => open(server.port)));
     const opened = some.filter((socket) => socket !== undefined);
     sockets.push(...opened);
-    if (opened.length < some.length) break; // as many as this machine lets one process have
+    if (opened.length < some.length) break; // as many as this machine allows for one process
   }
   if (sockets.length < wantedConnections)
     t.diagnostic(`only ${sockets.length} connections: this machine allows no more`);
   // The kernel connects before the server accepts.
   const held = async () => (await readdir(`/proc/${server.child.pid}/fd`)).length;
   await eventually(`the server holds ${sockets.length} connections`, async () => (await held()) >= sockets.length);
-  sockets.at(-1)?.destroy(); // room for our own
+  sockets.at(-1)?.destroy(); // room for the test's own
   const started = performance.now();
   (await server.get('/api/v2/catalogs')).is(200);
   assert.deepEqual(await server.rows('none', 'SELECT 1').catch(() => 'no such database'), 'no such database');
@@ -52,7 +52,7 @@ test('with 10,000 idle connections a request is answered as ever', async (t) => 
   assert.match(await answered, /^HTTP\/1\.1 200 /, 'an idle one is no worse for the wait');
 });
 
-test('connections over the limit are closed at once; when others leave there is room', async (t) => {
+test('connections over the limit are closed at once; when others are closed there is room', async (t) => {
   const server = await start({ connectionsMax: 10 });
   t.after(() => server.close());
   const wires = Array.from({ length: 10 }, () => new Wire(server.port));
@@ -68,7 +68,7 @@ test('connections over the limit are closed at once; when others leave there is 
 const running = async (server: TestServer) =>
   (await server.get('/api/v2/warehouses/default')).at<number>('runningQueries');
 
-test('a client that leaves takes its statement along, also one that waits in the queue', async (t) => {
+test('the statement of a client that disconnects is cancelled, even one that waits in the queue', async (t) => {
   const server = await start({ warehouseQueriesMax: 1 });
   t.after(() => server.close());
   const body = JSON.stringify({ sql: endlessSql });
@@ -98,7 +98,7 @@ test('a client that leaves takes its statement along, also one that waits in the
   );
 });
 
-test('a client that leaves while it sends a body leaves nothing behind', async (t) => {
+test('a client that disconnects while it sends a body leaves nothing behind', async (t) => {
   const server = await start();
   t.after(() => server.close());
   const lines = ['Content-Type: application/json', 'Content-Length: 100'];

@@ -1,5 +1,5 @@
-// Files by signed links, on a real server: parts that go on after a break, digests, ranges, links that are not good, quota, and what
-// two senders or a slow one meet.
+// Files by signed links, on a real server: uploads that are resumed, digests, ranges, invalid links, quotas, concurrent senders and
+// slow ones.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -44,7 +44,7 @@ interface Sent {
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
-/** By the link alone: no credentials go with it. */
+/** With the link only: without credentials. */
 async function put(link: string, bytes: Uint8Array, headers: Record<string, string> = {}, on = server): Promise<Sent> {
   const reply = await on.send('PUT', link, { body: bytes, headers: { authorization: undefined, ...headers } });
   return { status: reply.status, ...(JSON.parse(reply.text) as { code: string; result: Partial<Upload> }) };
@@ -59,7 +59,7 @@ const partOf = (bytes: Uint8Array, from: number, to: number, total: number | '*'
   'content-range': `bytes ${from}-${to - 1}/${total}`,
 });
 
-/** Sends the head and some of the body, and waits until the server writes it to its file; the connection stays open. */
+/** Sends the head and a part of the body, and waits until the server has written it to its file; the connection stays open. */
 async function half({ uploadId, link }: Upload, bytes: Uint8Array, total: number, on = server) {
   const socket = connect(on.port, '127.0.0.1');
   socket.on('error', () => undefined);
@@ -69,19 +69,19 @@ async function half({ uploadId, link }: Upload, bytes: Uint8Array, total: number
   return socket;
 }
 
-/** Until so many bytes of an upload are kept. */
+/** Waits until this many bytes of an upload are stored. */
 async function kept(upload: Upload, bytes: number, on = server): Promise<void> {
   await eventually(`${bytes} bytes are kept`, async () => (await shown(upload, on)).receivedBytes === bytes);
 }
 
-/** Everything that one connection is answered, until the server closes it. */
+/** All responses on one connection, until the server closes it. */
 async function said(pieces: readonly (string | Uint8Array)[]): Promise<string> {
   const socket = connect(server.port, '127.0.0.1');
   for (const piece of pieces) if (!socket.write(piece)) await once(socket, 'drain');
   return text(socket);
 }
 
-test('however the bytes are cut on their way, the same arrive: in chunks of any size, one upload right after another', async () => {
+test('the same bytes arrive however they are split into chunks, also in consecutive uploads', async () => {
   const bytes = randomBytes(9_000_000);
   const [chunked, whole] = [await begin(), await begin({ bytes: bytes.length })];
   const sizes = [1, 65_536, 7, 65_535, 200_000, 16, 1_000_003, 131_072];
@@ -103,7 +103,7 @@ test('however the bytes are cut on their way, the same arrive: in chunks of any 
   }
 });
 
-test('an upload is sent at once and read back', async () => {
+test('an upload is sent in one request and read back', async () => {
   const bytes = randomBytes(5_000_000);
   const upload = await begin({ name: 'prüf "1".csv', bytes: bytes.length, sha256: sha256(bytes) });
   assert.equal(upload.state, 'receiving');
@@ -125,7 +125,7 @@ test('an upload is sent at once and read back', async () => {
   assert.deepEqual([head.status, head.headers.get('content-length'), head.bytes.length], [200, '5000000', 0]);
 });
 
-test('an empty file, and one whose length is not said', async () => {
+test('an empty file, and one of unannounced length', async () => {
   const empty = await begin();
   assert.equal((await put(empty.link, Buffer.alloc(0))).result.state, 'ready');
   assert.equal((await download((await shown(empty)).link)).bytes.length, 0);
@@ -137,7 +137,7 @@ test('an empty file, and one whose length is not said', async () => {
   assert.deepEqual([sent.result.state, sent.result.bytes], ['ready', 3]);
 });
 
-test('parts follow one another, and it can be asked how far it got', async () => {
+test('parts are sent in sequence, and the current offset can be requested', async () => {
   const bytes = randomBytes(300_000);
   const upload = await begin();
   const first = await put(upload.link, bytes.subarray(0, 100_000), partOf(bytes, 0, 100_000, '*'));
@@ -156,13 +156,13 @@ test('parts follow one another, and it can be asked how far it got', async () =>
   assert.equal(again.result.state, 'ready');
 });
 
-test('what came before the connection broke is kept; the rest goes on from there', async () => {
+test('bytes received before a disconnect are retained, and the upload is resumed there', async () => {
   const bytes = randomBytes(4_000_000);
   const upload = await begin();
   const socket = await half(upload, bytes.subarray(0, 2_500_000), bytes.length);
   socket.destroy();
   await kept(upload, 2_500_000);
-  // For a moment after its bytes are kept, the request that broke off has the upload to itself.
+  // For a moment after its bytes are stored, the interrupted request still holds the upload.
   const rest = await eventually('the upload is free', async () => {
     const answer = await put(upload.link, bytes.subarray(2_500_000), partOf(bytes, 2_500_000, bytes.length));
     return answer.code !== 'CHANGE_IN_PROGRESS' && answer;
@@ -181,7 +181,7 @@ test('a PUT may take longer than other requests', async () => {
   assert.equal((await shown(upload)).sha256, sha256(Buffer.from('abcdef')));
 });
 
-test('of two that send one upload at once, one is refused', async () => {
+test('of two concurrent senders of one upload, one is refused', async () => {
   const bytes = randomBytes(100_000);
   const upload = await begin();
   const socket = await half(upload, bytes.subarray(0, 50_000), bytes.length);
@@ -196,7 +196,7 @@ test('of two that send one upload at once, one is refused', async () => {
   assert.equal(all.filter(({ status }) => status === 200).length, 1, JSON.stringify(all));
 });
 
-test('bytes that a digest does not stand for are not kept', async () => {
+test('bytes that do not match their digest are discarded', async () => {
   const bytes = randomBytes(10_000);
   const upload = await begin({ sha256: sha256(bytes) });
   const wrong = await put(upload.link, randomBytes(10_000), { 'content-digest': digestOf(bytes) });
@@ -214,7 +214,7 @@ test('bytes that a digest does not stand for are not kept', async () => {
   assert.equal((await put((await begin()).link, bytes, { 'content-digest': 'md5=:AAAA:' })).code, 'INVALID_PARAMETER');
 });
 
-test('parts that contradict themselves are refused', async () => {
+test('inconsistent parts are refused', async () => {
   const upload = await begin({ bytes: 10 });
   const bytes = Buffer.from('0123456789');
   const cases: [Uint8Array, string, string][] = [
@@ -265,7 +265,7 @@ test('ranges of a download', async () => {
   assert.deepEqual([same.status, same.bytes.length], [304, 0]);
 });
 
-test('links that were not handed out for it are refused', async () => {
+test('links that were not issued for the file are refused', async () => {
   const upload = await begin();
   await put(upload.link, Buffer.from('secret'));
   const { link } = await shown(upload);
@@ -288,14 +288,14 @@ test('links that were not handed out for it are refused', async () => {
     assert.equal(read.status, 403, one);
     assert.ok(!read.bytes.includes('secret'));
   }
-  // What may be read may not be written.
+  // A link for reading does not allow writing.
   assert.equal((await put(other.link.replace(/\?.*/, `?${query}`), Buffer.from('x'))).status, 403);
   assert.equal((await put(link, Buffer.from('x'))).status, 403);
   assert.equal((await download('/files/..%2froot.token')).status, 404);
   assert.equal((await download(link, {}, 'DELETE')).status, 405);
 });
 
-test('a link of a deleted upload is not one of another upload with its id', async () => {
+test('a link of a deleted upload is not valid for another upload with the same id', async () => {
   const uploadId = crypto.randomUUID();
   const made = async () =>
     (await server.put(`/api/v2/uploads/${uploadId}`, { name: 'x.csv' })).is(201).at<string>('link');
@@ -306,7 +306,7 @@ test('a link of a deleted upload is not one of another upload with its id', asyn
   assert.equal((await put(link, Buffer.from('x'))).status, 200);
 });
 
-test('an upload that was deleted is gone, link and all', async () => {
+test('a deleted upload no longer exists, nor does its link', async () => {
   const upload = await begin();
   await put(upload.link, Buffer.from('x'));
   const { link } = await shown(upload);
@@ -316,7 +316,7 @@ test('an upload that was deleted is gone, link and all', async () => {
   (await server.delete(uri`/uploads/${upload.uploadId}`)).is(200, '0', { deleted: false });
 });
 
-test('an upload has the id that the client gives it, and a repeated PUT returns it as it is', async () => {
+test('an upload has the id that the client chooses, and a repeated PUT returns it unchanged', async () => {
   const uploadId = randomUUID();
   const at = uri`/uploads/${uploadId}`;
   const body = { name: 'rows.csv', bytes: 3 };
@@ -326,7 +326,7 @@ test('an upload has the id that the client gives it, and a repeated PUT returns 
   (await server.put(at, { name: 'else' })).is(201, '0', { uploadId, created: false, state: 'ready', ...body });
   (await server.put('/api/v2/uploads/create', { uploadId })).is(201, '0', { uploadId, created: false, ...body });
   (await server.post('/api/v2/uploads/create', { uploadId })).is(400, 'OBJECT_ALREADY_EXISTS', { name: uploadId });
-  // The path goes before the body.
+  // The path takes precedence over the body.
   (await server.put(at, { uploadId: randomUUID() })).is(201, '0', { uploadId, created: false });
   for (const wrong of ['rows.csv', uploadId.toUpperCase(), `${uploadId}0`])
     (await server.put(uri`/uploads/${wrong}`)).is(400, 'INVALID_PARAMETER', { violations: [{ pointer: '/uploadId' }] });
@@ -334,7 +334,7 @@ test('an upload has the id that the client gives it, and a repeated PUT returns 
   (await server.put(at)).is(201, '0', { uploadId, created: true, state: 'receiving', receivedBytes: 0 });
 });
 
-test('an upload of another is neither returned nor replaced', async () => {
+test('an upload of another user is neither returned nor replaced', async () => {
   const eve = await newPerson(server, 'eve', [['create', '/uploads']]);
   const { uploadId } = await begin();
   const replies = [
@@ -345,7 +345,7 @@ test('an upload of another is neither returned nor replaced', async () => {
   assert.equal((await shown({ uploadId })).state, 'receiving');
 });
 
-test('one user does not see the uploads of another, who may own that user does', async () => {
+test('a user does not see the uploads of others, except those of users that it owns', async () => {
   const ann = await newPerson(server, 'ann', [['create', '/uploads']]);
   const ben = await newPerson(server, 'ben', [['create', '/uploads']]);
   const made = (await ann.post('/api/v2/uploads', { name: 'of ann' })).is(201).result as unknown as Upload;
@@ -360,7 +360,7 @@ test('one user does not see the uploads of another, who may own that user does',
   assert.equal((await put(made.link, Buffer.from('x'))).code, 'FORBIDDEN');
 });
 
-test('a full disk is said, and the upload goes on once there is room', async () => {
+test('a full disk is reported, and the upload continues once there is space', async () => {
   const upload = await begin();
   await symlink('/dev/full', join(server.dataDirectory, 'files', upload.uploadId));
   const sent = await put(upload.link, randomBytes(3_000_000));
@@ -368,7 +368,7 @@ test('a full disk is said, and the upload goes on once there is room', async () 
   assert.equal((await shown(upload)).state, 'receiving');
 });
 
-test('an upload may be so large, and no larger', async () => {
+test('the size of an upload is limited', async () => {
   (await server.post('/api/v2/uploads', { bytes: 40_000_001 })).is(400, 'BODY_TOO_LARGE');
   const upload = await begin();
   assert.equal(
@@ -394,7 +394,7 @@ test('the files of one principal have a quota', async () => {
   }
 });
 
-test('after a kill, an upload goes on where it stood, and nothing is left over', async () => {
+test('after a kill an upload continues where it was, and no files are left over', async () => {
   const bytes = randomBytes(3_000_000);
   let own = await startProcess();
   const { dataDirectory } = own;

@@ -1,5 +1,5 @@
-// Reading a file by its link, against RFC 9110: ranges (14), conditions and the order in which they count (13), HEAD (9.3.2); and that
-// the requests are charged, logged and counted as all others are.
+// Reading a file by its link, according to RFC 9110: ranges (14), conditions and their precedence (13), HEAD (9.3.2); and that
+// these requests are charged, logged and counted like all others.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { conditionOf, isRangeOfSame } from '../../src/http/conditions.ts';
@@ -35,7 +35,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('one range is sent as 206 with where it is; what cannot be is 416 or the whole', async () => {
+test('a single range is sent as 206 with its position; others are 416 or the whole content', async () => {
   const table: [range: string, status: number, body: string, contentRange: string | null][] = [
     ['bytes=0-0', 206, '0', 'bytes 0-0/10'],
     ['bytes=2-4', 206, '234', 'bytes 2-4/10'],
@@ -70,7 +70,7 @@ test('one range is sent as 206 with where it is; what cannot be is 416 or the wh
   }
 });
 
-test('an empty file has no parts', async () => {
+test('an empty file has no ranges', async () => {
   const empty = await uploaded(server, '');
   for (const [range, status] of [
     ['bytes=0-', 416],
@@ -83,7 +83,7 @@ test('an empty file has no parts', async () => {
   assert.deepEqual(rangeOf('bytes=-5', 0), undefined);
 });
 
-test('HEAD tells what GET would, and knows no ranges', async () => {
+test('HEAD has the headers of GET, and ignores ranges', async () => {
   const whole = await ask();
   for (const range of [undefined, 'bytes=2-4', 'bytes=99-']) {
     const head = await ask(range === undefined ? {} : { range }, 'HEAD');
@@ -95,11 +95,11 @@ test('HEAD tells what GET would, and knows no ranges', async () => {
   assert.equal((await ask({ 'if-none-match': etag }, 'HEAD')).status, 304);
 });
 
-/** Of a time later or earlier than that of the file. */
+/** With a time later or earlier than that of the file. */
 const shifted = (ms: number) => new Date(Date.parse(modified) + ms).toUTCString();
 const hour = 3_600_000;
 
-test('conditions, in their order', async () => {
+test('conditions are evaluated in their order', async () => {
   const other = '"other"';
   const table: [headers: Record<string, string>, status: number][] = [
     [{ 'if-none-match': etag }, 304],
@@ -119,12 +119,12 @@ test('conditions, in their order', async () => {
     [{ 'if-unmodified-since': modified }, 200],
     [{ 'if-unmodified-since': shifted(-hour) }, 412],
     [{ 'if-unmodified-since': 'yesterday' }, 200],
-    // What is told by a tag counts for more than by a time.
+    // A tag takes precedence over a time.
     [{ 'if-none-match': other, 'if-modified-since': modified }, 200],
     [{ 'if-match': etag, 'if-unmodified-since': shifted(-hour) }, 200],
     [{ 'if-match': other, 'if-none-match': etag }, 412],
     [{ 'if-match': etag, 'if-none-match': etag }, 304],
-    // A range comes last.
+    // A range is evaluated last.
     [{ range: 'bytes=1-2', 'if-none-match': etag }, 304],
     [{ range: 'bytes=99-', 'if-match': other }, 412],
     [{ range: 'bytes=1-2', 'if-match': etag }, 206],
@@ -139,7 +139,7 @@ test('conditions, in their order', async () => {
   }
 });
 
-test('If-Range: a part only to who has another part of the same', async () => {
+test('If-Range: a part only if the client has another part of the same content', async () => {
   const table: [ifRange: string, status: number][] = [
     [etag, 206],
     [`W/${etag}`, 200],
@@ -157,7 +157,7 @@ test('If-Range: a part only to who has another part of the same', async () => {
   assert.equal((await ask({ 'if-range': '"other"' })).status, 200);
 });
 
-test('a time may be written in each of the three forms, all of them in UTC', () => {
+test('a date can be in each of the three formats, all of them in UTC', () => {
   const validators = { etag: '"x"', modifiedAt: Date.parse('1994-11-06T08:49:37.900Z') };
   for (const form of ['Sun, 06 Nov 1994 08:49:37 GMT', 'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994']) {
     assert.equal(conditionOf({ 'if-modified-since': form }, validators), 304, form);
@@ -167,7 +167,7 @@ test('a time may be written in each of the three forms, all of them in UTC', () 
   assert.equal(conditionOf({ 'if-modified-since': 'Sun, 06 Nov 1994 08:49:36 GMT' }, validators), 'met');
 });
 
-test('links are charged to their address and to whose they are; what is not a good one costs its address more', async () => {
+test('requests are charged to their address and to the owner of the link; an invalid link costs its address more', async () => {
   const limits = { principalCostPerSecondMax: 0.001, principalCostBurstMax: 50, addressCostBurstMax: 1000 };
   const limited = await start({ ...limits, addressCostPerSecondMax: 0.001 });
   try {
@@ -190,7 +190,7 @@ test('links are charged to their address and to whose they are; what is not a go
   }
 });
 
-test('they are in the log and in the metrics, and their signatures are not', async () => {
+test('requests are logged and counted, without the signatures of links', async () => {
   const logged = await startProcess(['--log-level=debug']);
   try {
     let lines = '';
@@ -213,7 +213,7 @@ test('they are in the log and in the metrics, and their signatures are not', asy
         .split('\n')
         .filter((line) => line.includes(path))
         .map((line) => JSON.parse(line) as Record<string, unknown>);
-    // A download is logged when its connection took the last byte: its caller may have asked for more by then.
+    // A download is logged when its connection accepted the last byte: its caller may have sent another request by then.
     await eventually('logged', () => entries().length >= 3);
     const told = entries()
       .map(({ endpoint, method, status, code, principal }) => ({ endpoint, method, status, code, principal }))

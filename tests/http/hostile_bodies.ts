@@ -1,4 +1,4 @@
-// Bodies of a given size and of shapes that are expensive for somebody: to parse, to check, to report, to hold.
+// Bodies of a given size and of shapes that are expensive to parse, to check, to report or to store.
 
 export interface HostileBody {
   readonly shape: string;

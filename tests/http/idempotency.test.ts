@@ -1,5 +1,5 @@
-// Requests with x-service-idempotency-key: done once, answered as often as they are sent (rest-standard B6); also where a crash
-// came between the change and its answer, which is what the store looks like after it.
+// Requests with x-service-idempotency-key: applied once, answered as often as they are sent (rest-standard B6); also if a crash
+// happened between the change and its response, which is simulated in the store.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ const same = (first: Reply, second: Reply) => {
   assert.equal(second.headers.etag, first.headers.etag);
 };
 
-describe('a request that is sent again', () => {
+describe('a repeated request', () => {
   let server: TestServer;
   before(async () => {
     server = await start();
@@ -46,14 +46,14 @@ describe('a request that is sent again', () => {
     ['a grant', 'POST', '/api/v2/users/ann/grants', { privilege: 'read', on: '/api/v2' }],
   ];
   for (const [what, method, path, body] of requests)
-    test(`${what}: the same answer`, async () => {
+    test(`${what}: the same response`, async () => {
       const key = freshKey();
       const first = await keyed(server, key, method, path, body);
       same(first, await keyed(server, key, method, path, body));
       same(first, await keyed(server, key, method, path, body));
     });
 
-  test('rows are inserted once, also by requests that come at once', async () => {
+  test('rows are inserted once, also by concurrent requests', async () => {
     const before = await count();
     const key = freshKey();
     const all = await Promise.all(
@@ -64,7 +64,7 @@ describe('a request that is sent again', () => {
     assert.equal(await count(), before + 2);
   });
 
-  test('a statement that writes is run once', async () => {
+  test('a statement that writes runs once', async () => {
     const before = await count();
     const key = freshKey();
     const body = { sql: 'INSERT INTO t VALUES (7), (8), (9)' };
@@ -73,7 +73,7 @@ describe('a request that is sent again', () => {
     assert.equal(await count(), before + 3);
   });
 
-  test('another request with the key is refused: other body, route or method', async () => {
+  test('another request with the same key is refused: other body, route or method', async () => {
     const key = freshKey();
     (await keyed(server, key, 'POST', '/api/v2/databases', { name: 'one' })).is(201);
     for (const [method, path, body] of [
@@ -86,7 +86,7 @@ describe('a request that is sent again', () => {
     (await server.get('/api/v2/databases/two')).is(404, 'OBJECT_NOT_FOUND');
   });
 
-  test('keys are of the caller: another has its own', async () => {
+  test('keys belong to their caller: another caller has its own', async () => {
     const key = freshKey();
     (await server.put('/api/v2/users', { name: 'bob' })).is(201);
     const { secret } = (await server.post('/api/v2/users/bob/tokens', { name: 't' })).is(201).result;
@@ -97,7 +97,7 @@ describe('a request that is sent again', () => {
     assert.equal(reply.is(201).headers[replay], undefined);
   });
 
-  test('the first answer is for its caller also where the object has moved out of reach', async () => {
+  test('the caller gets the first response even if it can no longer reach the object', async () => {
     (await server.put('/api/v2/users', { name: 'eve' })).is(201);
     const { secret } = (await server.post('/api/v2/users/eve/tokens', { name: 't' })).is(201).result;
     (await server.post('/api/v2/databases', { name: 'eves', owner: 'eve' })).is(201);
@@ -111,7 +111,7 @@ describe('a request that is sent again', () => {
     (await send({ newName: 'other' })).is(403, 'FORBIDDEN');
   });
 
-  test('a token is made once, and its secret is not told again', async () => {
+  test('a token is created once, and its secret is not returned again', async () => {
     const key = freshKey();
     const first = (await keyed(server, key, 'POST', '/api/v2/users/ann/tokens', { name: 'n' })).is(201);
     assert.match(first.at<string>('secret'), /^tbl_pat_/);
@@ -120,7 +120,7 @@ describe('a request that is sent again', () => {
     assert.equal(second.at('name'), 'n');
   });
 
-  test('what may pass is tried anew with the same key', async () => {
+  test('after a transient refusal the request with the same key is tried again', async () => {
     const key = freshKey();
     (await server.post('/api/v2/warehouses/default/suspend')).is(200);
     const body = { rows: [[5]] };
@@ -130,7 +130,7 @@ describe('a request that is sent again', () => {
     (await keyed(server, key, 'POST', rows, body)).is(201, '0', { rowCount: 1 });
   });
 
-  test('a request whose client went away is done once', async () => {
+  test('a request whose client disconnected is applied once', async () => {
     const before = await count();
     const path = '/api/v2/databases/d/query';
     const body = { sql: 'INSERT INTO t SELECT 1 WHERE (SELECT sum(range) FROM range(200000000)) > 0' };
@@ -144,7 +144,7 @@ describe('a request that is sent again', () => {
     assert.equal(await count(), before + 3);
   });
 
-  test('a key that is none', async () => {
+  test('an invalid key', async () => {
     for (const key of ['', 'a b', 'ü', 'x'.repeat(256)])
       (await keyed(server, key, 'POST', '/api/v2/databases', { name: 'x' })).is(400, 'INVALID_IDEMPOTENCY_KEY');
   });
@@ -165,7 +165,7 @@ test('after a crash between change and answer', async () => {
     const first = await start({ dataDir });
     for (const [key, method, path, body] of requests) await keyed(first, key, method, path, body);
     await first.close();
-    // What is kept of the answers goes; of what an engine did, the store knows nothing either.
+    // Deletes the stored responses; the store has no record of what an engine did either.
     const store = new DatabaseSync(join(dataDir, 'metadata.sqlite'));
     store.exec('UPDATE idempotency_keys SET status = NULL, body = NULL, location = NULL');
     store.exec("UPDATE idempotency_keys SET state = 'begun' WHERE key IN ('k3', 'k4')");
@@ -178,7 +178,7 @@ test('after a crash between change and answer', async () => {
       for (const [key, method, path, body] of requests) again.set(key, await keyed(second, key, method, path, body));
       again.get('k1')?.is(201, '0', { name: 'd', created: true });
       again.get('k2')?.is(201, '0', { name: 't2' });
-      // The engine remembers that it inserted them, whatever the table is called by now.
+      // The engine remembers that it inserted them, whatever the name of the table is by now.
       again.get('k3')?.is(201, '0', { rowCount: 2 });
       again.get('k5')?.is(200, '0', { comment: 'changed', version: 2 });
       again.get('k6')?.is(200, '0', { name: 't2' });
@@ -192,7 +192,7 @@ test('after a crash between change and answer', async () => {
   }
 });
 
-test('rows and statements that an engine did before a crash are not done again', async () => {
+test('rows and statements that an engine applied before a crash are not applied again', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-keys-'));
   const rows = ['r', 'POST', '/api/v2/databases/d/tables/t/rows', { rows: [[1], [2]] }] as const;
   const write = ['w', 'POST', '/api/v2/databases/d/query', { sql: 'INSERT INTO t SELECT a + 10 FROM t' }] as const;

@@ -1,4 +1,4 @@
-// Bodies over 256 KiB are parsed and checked by threads: with the same answers as small ones, and within their limits.
+// Bodies over 256 KiB are parsed and checked by threads: with the same responses as small ones, and within their limits.
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -29,14 +29,14 @@ async function newTable(): Promise<string> {
 const wide = '1234567890123456789012345678.0123456789';
 const note = 'é😀 "\\\n'.repeat(10);
 
-/** `count` rows of some 140 bytes; every third leaves out what has a default. */
+/** `count` rows of about 140 bytes; every third omits the column with a default. */
 const rowsText = (count: number, from = 0) =>
   `{"rows":[${Array.from({ length: count }, (_, i) => {
     const given = (from + i) % 3 === 0 ? '' : `"note":${JSON.stringify(note)},`;
     return `{"id":${from + i},${given}"amount":${wide}}`;
   }).join()}]}`;
 
-test('rows of a large body are those of small ones, to the last digit', async () => {
+test('rows of a large body are the same as in small ones, to the last digit', async () => {
   const [small, large] = [await newTable(), await newTable()];
   for (let from = 0; from < 6000; from += 1000)
     (await server.post(rowsOf(small), rowsText(1000, from))).is(201, '0', { rowCount: 1000 });
@@ -52,7 +52,7 @@ test('rows of a large body are those of small ones, to the last digit', async ()
   assert.deepEqual(seen, [[6000, 2000, 1]]);
 });
 
-test('no file is left of rows that were inserted or refused', async () => {
+test('no files of inserted or refused rows are left', async () => {
   const name = await newTable();
   (await server.post(rowsOf(name), rowsText(6000))).is(201);
   (await server.post(rowsOf(name), rowsText(6000).replace('"id":5999', '"id":null'))).is(400, 'ROWS_INVALID');
@@ -61,7 +61,7 @@ test('no file is left of rows that were inserted or refused', async () => {
   await eventually('the spool is empty', async () => (await left()).length === 0);
 });
 
-test('what is wrong is told alike, by row and column, and nothing is inserted', async () => {
+test('errors are reported in the same way, by row and column, and nothing is inserted', async () => {
   const name = await newTable();
   const broken = (count: number) => rowsText(count).replaceAll('"id":', '"other":');
   const [small, large] = [await server.post(rowsOf(name), broken(200)), await server.post(rowsOf(name), broken(6000))];
@@ -81,7 +81,7 @@ test('what is wrong is told alike, by row and column, and nothing is inserted', 
   assert.deepEqual(await server.rows('large', `SELECT count(*) FROM "${name}"`), [[0]]);
 });
 
-test('a large body of any other endpoint has the answer of a small one', async () => {
+test('a large body to any other endpoint has the response of a small one', async () => {
   const query = (text: string, numbers: string) => `{"sql":${JSON.stringify(text)},"parameters":[${numbers}]}`;
   const padded = `SELECT $1::DECIMAL(38,10), length($2) ${'-- é\n'.repeat(60_000)}`;
   const reply = await server.post('/api/v2/catalogs/default/query', query(padded, `${wide},"${'x'.repeat(100)}"`));
@@ -106,7 +106,7 @@ test('the same key and rows are inserted once', async () => {
   assert.deepEqual(await server.rows('large', `SELECT count(*) FROM "${name}"`), [[3000]]);
 });
 
-test('more bytes than there is room for are refused, those of one caller at half; all come in when it is tried again', async () => {
+test('bodies beyond the memory limit are refused, those of one caller at half of it; all are accepted when retried', async () => {
   const name = await newTable();
   const text = rowsText(5000);
   const until = performance.now() + deadlineMs(60_000);
@@ -126,7 +126,7 @@ test('more bytes than there is room for are refused, those of one caller at half
   assert.deepEqual(await server.rows('large', `SELECT count(*) FROM "${name}"`), [[30_000]]);
 });
 
-test('a client that leaves while its rows are read gives its thread back', async () => {
+test('a client that disconnects while its rows are read releases its thread', async () => {
   const name = await newTable();
   for (let i = 0; i < 6; i++) {
     const controller = new AbortController();

@@ -1,5 +1,5 @@
-// What a client may send and how slowly: past each limit one answer in the envelope, then the connection ends; the memory of
-// the server does not follow what is sent (rest-standard B2).
+// What a client may send and how slowly: beyond each limit one response in the envelope, then the connection ends; the memory of
+// the server does not grow with what is sent (rest-standard B2).
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -10,7 +10,7 @@ import { head, isFailure, Wire } from './wire.ts';
 
 const headersBytesMax = 16 * 1024;
 const requestTimeoutMs = 1000;
-/** Node looks for requests that are late once a second. */
+/** Node checks for late requests once a second. */
 const lateMs = deadlineMs(requestTimeoutMs + 2500);
 let server: ServerProcess;
 before(async () => {
@@ -31,7 +31,7 @@ async function residentBytes(): Promise<number> {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
 
-test('a head that is too large: 400 HEADERS_TOO_LARGE, whichever part is', async () => {
+test('a head that is too large: 400 HEADERS_TOO_LARGE, whichever part of it is', async () => {
   const large = 'x'.repeat(headersBytesMax);
   for (const bytes of [
     head(server.token, 'GET /api/v2/catalogs', `X-Large: ${large}`),
@@ -46,7 +46,7 @@ test('a head that is too large: 400 HEADERS_TOO_LARGE, whichever part is', async
   }
 });
 
-test('a head without end: 400, however long the client goes on', async () => {
+test('an endless head: 400, however long the client sends', async () => {
   const wire = new Wire(server.port);
   wire.write('GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\n');
   const flooding = flood(wire, `X: ${'y'.repeat(60_000)}`, 4 * 1024 ** 3);
@@ -55,14 +55,14 @@ test('a head without end: 400, however long the client goes on', async () => {
   assert.ok(wire.ended !== undefined);
 });
 
-test('a head just within the limit is taken', async () => {
+test('a head just below the limit is accepted', async () => {
   const wire = new Wire(server.port);
   wire.write(head(server.token, 'GET /api/v2/catalogs', `X-Large: ${'x'.repeat(headersBytesMax - 400)}`));
   assert.equal((await wire.answer()).status, 200);
   wire.close();
 });
 
-/** Sends the same bytes until the connection ends, as fast as they are taken; gives how many were. */
+/** Sends the same bytes until the connection ends, as fast as they are accepted; returns how many were sent. */
 async function flood(wire: Wire, chunk: string, bytesMax: number): Promise<number> {
   const bytes = Buffer.from(chunk, 'latin1');
   let sent = 0;
@@ -108,7 +108,7 @@ test('a length over the limit is refused before the body comes', async () => {
   assert.equal(await wire.rest(), '');
 });
 
-test('a body shorter than its length: 400 REQUEST_TIMEOUT, and the end', async () => {
+test('a body shorter than its length: 400 REQUEST_TIMEOUT, and the connection ends', async () => {
   const wire = new Wire(server.port);
   const started = Date.now();
   wire.write(`${post('Content-Length: 100')}{"sql":`);
@@ -117,14 +117,14 @@ test('a body shorter than its length: 400 REQUEST_TIMEOUT, and the end', async (
   assert.equal(await wire.rest(), '');
 });
 
-test('a body shorter than its length, and no more to come: 400 and the end', async () => {
+test('a body shorter than its length, after which the client closes: 400 and the connection ends', async () => {
   const wire = new Wire(server.port);
   wire.socket.end(`${post('Content-Length: 100')}{"sql":`);
   isFailure(await wire.answer(), 400, 'MALFORMED_HTTP');
   assert.equal(await wire.rest(), '');
 });
 
-test('a body longer than its length: its request is answered, what is over is none', async () => {
+test('a body longer than its length: the request is answered, and the excess is not taken as a request', async () => {
   const wire = new Wire(server.port);
   const body = '{"sql":"SELECT 1"}';
   wire.write(`${post(`Content-Length: ${body.length}`)}${body}${body}`);
@@ -133,7 +133,7 @@ test('a body longer than its length: its request is answered, what is over is no
   assert.equal(await wire.rest(), '');
 });
 
-test('half a head: 400 REQUEST_TIMEOUT, and the end', async () => {
+test('half a head: 400 REQUEST_TIMEOUT, and the connection ends', async () => {
   const half = async (bytes: string) => {
     const wire = new Wire(server.port);
     if (bytes !== '') wire.write(bytes);
@@ -143,7 +143,7 @@ test('half a head: 400 REQUEST_TIMEOUT, and the end', async () => {
   await Promise.all(['', 'GET /api', 'GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\nX: '].map(half));
 });
 
-test('a head, or a body, a byte at a time: it does not pay to be slow', async () => {
+test('a head or a body sent byte by byte does not extend the timeout', async () => {
   const slow = async (first: string, text: string) => {
     const wire = new Wire(server.port);
     const started = Date.now();
@@ -162,7 +162,7 @@ test('a head, or a body, a byte at a time: it does not pay to be slow', async ()
   ]);
 });
 
-test('after all this the server answers as before', async () => {
+test('afterwards the server responds as before', async () => {
   assert.deepEqual((await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' })).is(200).at('rows'), [
     [1],
   ]);

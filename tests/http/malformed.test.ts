@@ -1,5 +1,5 @@
-// Bytes that are not the HTTP that this server reads, and HTTP that clients seldom send: one answer in the envelope, then the
-// connection ends; or the plain answer where the request was right after all (rest-standard B2).
+// Malformed HTTP, and HTTP that clients seldom send: one response in the envelope, then the connection ends; or the normal response
+// if the request was valid (rest-standard B2).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
@@ -43,7 +43,7 @@ const broken: Readonly<Record<string, () => string | Uint8Array>> = {
 };
 
 for (const [what, bytes] of Object.entries(broken)) {
-  test(`${what}: one 400 in the envelope, and the end`, async () => {
+  test(`${what}: one 400 in the envelope, and the connection ends`, async () => {
     const wire = new Wire(server.port);
     wire.write(bytes());
     const answer = await wire.answer();
@@ -55,7 +55,7 @@ for (const [what, bytes] of Object.entries(broken)) {
 }
 
 for (const method of ['BREW', 'get', 'Post', 'GETS', 'X', 'x-y', 'PROPFINDER']) {
-  test(`the unknown method ${method}: 405 with the methods of the path, and the end`, async () => {
+  test(`the unknown method ${method}: 405 with the methods of the path, and the connection ends`, async () => {
     for (const [path, allow] of [
       ['/api/v2/catalogs', 'GET, HEAD, OPTIONS, POST, PUT'],
       ['/api/v2/catalogs/default', 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT'],
@@ -76,7 +76,7 @@ for (const method of ['BREW', 'get', 'Post', 'GETS', 'X', 'x-y', 'PROPFINDER']) 
   });
 }
 
-test('after a request in the same packet, an unknown method is refused by its own line', async () => {
+test('after a request in the same packet, an unknown method is refused with the methods of its own path', async () => {
   const wire = new Wire(server.port);
   const last = 'BREW /api/v2/catalogs/default HTTP/1.1\r\nHost: a\r\n\r\n';
   wire.write(`${head(server.token, 'GET /api/v2/catalogs')}${last}`);
@@ -86,7 +86,7 @@ test('after a request in the same packet, an unknown method is refused by its ow
   assert.match(answer.headers.allow ?? '', /PATCH/);
 });
 
-test('CONNECT: 405 with the methods that there are', async () => {
+test('CONNECT: 405 with the supported methods', async () => {
   const wire = new Wire(server.port);
   wire.write('CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n');
   const answer = await wire.answer();
@@ -95,7 +95,7 @@ test('CONNECT: 405 with the methods that there are', async () => {
   assert.equal(await wire.rest(), '');
 });
 
-test('an upgrade that is offered is let be, as RFC 9110 allows: Java’s client and curl --http2 offer one', async () => {
+test('an offered upgrade is ignored, as RFC 9110 allows: Java’s client and curl --http2 offer one', async () => {
   const wire = new Wire(server.port);
   const upgrade = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA'];
   wire.write(head(server.token, 'GET /api/v2/catalogs', ...upgrade));
@@ -119,7 +119,7 @@ test('Expect: 100-continue is answered with 100, anything else with 400', async 
   wire.close();
 });
 
-test('a target in absolute form is the same as its path (RFC 9112, 3.2.2)', async () => {
+test('a target in absolute form is equivalent to its path (RFC 9112, 3.2.2)', async () => {
   const wire = new Wire(server.port);
   wire.write(head(server.token, 'GET http://somewhere:1234/api/v2/catalogs/default?'));
   const answer = await wire.answer();
@@ -145,7 +145,7 @@ const nowhere = [
   '/%',
 ];
 
-test('targets that are nothing here: 404 in the envelope', async () => {
+test('targets that do not exist: 404 in the envelope', async () => {
   const wire = new Wire(server.port);
   for (const target of nowhere) {
     wire.write(head(server.token, `GET ${target}`));

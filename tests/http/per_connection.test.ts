@@ -16,7 +16,7 @@ async function answered(server: TestServer): Promise<Wire> {
   return wire;
 }
 
-test('connections of one address over its limit are closed as they come, and counted; others make room', async (t) => {
+test('connections of one address over its limit are closed at once and counted; closing others makes room', async (t) => {
   const server = await start({ ...own, connectionsPerAddressMax: 3 });
   t.after(() => server.close());
   const wires = [await answered(server), await answered(server), await answered(server)];
@@ -40,7 +40,7 @@ test('connections of one address over its limit are closed as they come, and cou
   for (const wire of wires) wire.close();
 });
 
-test('a trusted proxy has no limit of its own, nor has anyone with 0', async (t) => {
+test('a trusted proxy has no limit, nor has any address if the setting is 0', async (t) => {
   for (const settings of [
     { connectionsPerAddressMax: 1, trustedProxies: '127.0.0.0/8' },
     { connectionsPerAddressMax: 0 },
@@ -52,7 +52,7 @@ test('a trusted proxy has no limit of its own, nor has anyone with 0', async (t)
   }
 });
 
-test('a connection ends with the last request that it may have; what was sent after it is not done', async (t) => {
+test('a connection ends after its last allowed request; requests sent after it are not executed', async (t) => {
   const server = await start({ ...own, requestsPerConnectionMax: 3 });
   t.after(() => server.close());
   const body = '{"comment":"too late"}';
@@ -72,7 +72,7 @@ test('a connection ends with the last request that it may have; what was sent af
   (await server.get('/api/v2/databases/kept')).is(200, '0', { comment: 'in time' });
 });
 
-test('more headers than may be: 400 HEADERS_TOO_LARGE, none is left out unseen', async (t) => {
+test('too many headers: 400 HEADERS_TOO_LARGE, and none is silently dropped', async (t) => {
   const server = await start({ ...own, headersCountMax: 100 });
   t.after(() => server.close());
   const wire = new Wire(server.port);

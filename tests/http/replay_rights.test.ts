@@ -1,5 +1,5 @@
-// What a repetition with an idempotency key is compared by, and what it is authorized for (rest-standard B6): the credentials that
-// are sent now, on the objects of the first attempt. Rows are not stored with keys.
+// How a repeated request with an idempotency key is compared and authorized (rest-standard B6): with the credentials that are sent
+// now, on the objects of the first attempt. Rows are not stored with keys.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { type Reply, start, type TestServer } from '../server.ts';
 
 const replayHeader = 'x-service-idempotent-replay';
 
-describe('a repetition with an idempotency key', () => {
+describe('a repeated request with an idempotency key', () => {
   let server: TestServer;
   let dataDir: string;
   before(async () => {
@@ -54,7 +54,7 @@ describe('a repetition with an idempotency key', () => {
       .is(201)
       .at<string>('secret');
 
-  test('bodies are compared as JSON values, paths as the resource that they name', async () => {
+  test('bodies are compared as JSON values, paths as the resources that they name', async () => {
     const key = randomUUID();
     const before = await count();
     (await send({ key, body: '{"rows":[{"a":"1"},["x"]]}' })).is(201);
@@ -81,7 +81,7 @@ describe('a repetition with an idempotency key', () => {
     (await send({ ...number, body: other })).is(400, 'IDEMPOTENCY_KEY_REUSED');
   });
 
-  test('PUT and DELETE take keys, with their query', async () => {
+  test('PUT and DELETE accept keys, with their query', async () => {
     const put = { key: randomUUID(), method: 'PUT', path: '/api/v2/databases/once', body: {} };
     (await send(put)).is(201, '0', { created: true });
     assert.ok(isReplay((await send(put)).is(201, '0', { created: true })));
@@ -93,7 +93,7 @@ describe('a repetition with an idempotency key', () => {
     (await send({ ...remove, path: '/api/v2/databases/once' })).is(400, 'IDEMPOTENCY_KEY_REUSED');
   });
 
-  test('a token that is confined to less gets no answer that it could not have had', async () => {
+  test('a token with fewer scopes gets no response that it could not have got itself', async () => {
     await grant('write', '/api/v2/databases/d');
     await grant('use', '/api/v2/warehouses/default');
     const whole = await tokenOf();
@@ -102,7 +102,7 @@ describe('a repetition with an idempotency key', () => {
     (await send({ key, body, token: whole })).is(201);
     const narrow = await tokenOf([{ privilege: 'read', on: '/api/v2/databases/d' }]);
     (await send({ key, body, token: narrow })).is(403, 'FORBIDDEN');
-    // Enough for the endpoint, not for what else the request needed.
+    // Sufficient for the endpoint, but not for the other privileges that the request needed.
     const withoutUse = await tokenOf([{ privilege: 'write', on: '/api/v2/databases/d' }]);
     (await send({ key, body, token: withoutUse })).is(403, 'FORBIDDEN');
     const enough = await tokenOf([
@@ -113,7 +113,7 @@ describe('a repetition with an idempotency key', () => {
     assert.ok(isReplay((await send({ key, body, token: whole })).is(201)));
   });
 
-  test('a statement is authorized on every table of it, now', async () => {
+  test('a statement is authorized again on all of its tables', async () => {
     (await server.post('/api/v2/databases', { name: 'e' })).is(201);
     for (const name of ['src', 'dst'])
       (await server.post('/api/v2/databases/e/tables', { name, columns: [{ name: 'a', type: 'STRING' }] })).is(201);
@@ -131,13 +131,13 @@ describe('a repetition with an idempotency key', () => {
     assert.ok(isReplay((await send(request)).is(200)));
     await revoke(onSource);
     (await send(request)).is(403, 'FORBIDDEN');
-    // Its name is another's by now, the rights are those on what it was.
+    // Another object has its name by now; the privileges on the original one count.
     await grant('read', '/api/v2/databases/e/tables/src');
     (await server.post('/api/v2/databases/e/tables/dst/rename', { newName: 'moved' })).is(200);
     assert.ok(isReplay((await send(request)).is(200)));
   });
 
-  test('a refusal of rights is not stored', async () => {
+  test('a refusal for missing privileges is not stored', async () => {
     const token = await tokenOf();
     const request = { key: randomUUID(), path: '/api/v2/databases/f/tables/t/rows', body: { rows: [['1']] }, token };
     (await server.post('/api/v2/databases', { name: 'f' })).is(201);
@@ -147,7 +147,7 @@ describe('a repetition with an idempotency key', () => {
     assert.ok(!isReplay((await send(request)).is(201)));
   });
 
-  /** All text that the store of metadata holds about keys. The server is started anew: it alone has the store open. */
+  /** All text that the metadata store contains about keys. The server is restarted, because it has exclusive access to the store. */
   const storedText = async (): Promise<string> => {
     await server.close();
     const store = new DatabaseSync(join(dataDir, 'metadata.sqlite'));
@@ -159,7 +159,7 @@ describe('a repetition with an idempotency key', () => {
     return text;
   };
 
-  test('rows that were read are read again, and rows that were returned or refused are not stored', async () => {
+  test('rows that were read are read again, and returned or refused rows are not stored', async () => {
     const secret = 'Sesame-4711';
     const columns = [
       { name: 'a', type: 'STRING' },
@@ -192,7 +192,7 @@ describe('a repetition with an idempotency key', () => {
     assert.ok(isReplay((await send(returning)).is(200, '0', { rowCount: 1, rows: null })));
   });
 
-  test('who waits for an attempt under way has its answer only with rights of its own', async () => {
+  test('a caller that waits for an attempt in progress gets its response only with sufficient privileges', async () => {
     const narrow = await tokenOf([
       { privilege: 'write', on: '/api/v2/databases/d' },
       { privilege: 'read', on: '/api/v2/databases/d' },

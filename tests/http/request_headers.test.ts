@@ -1,4 +1,4 @@
-// Headers that node:http accepts and that a caller did not mean so: credentials sent twice, misspelt headers of the service, and the
+// Headers that node:http accepts but callers did not intend: repeated credentials, misspelled headers of the service, and the
 // Accept header of old clients.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -31,7 +31,7 @@ const own = [
   'x-service-trace-id',
 ];
 
-test('a header that is nearly one of the service is refused on requests that change something', async () => {
+test('a header that resembles one of the service is refused on requests that change something', async () => {
   for (const name of misspelt) {
     const headers = { [name]: 'a' };
     const refused = await server.request('PUT', '/api/v2/databases/x', { body: {}, headers });
@@ -41,12 +41,12 @@ test('a header that is nearly one of the service is refused on requests that cha
   }
 });
 
-test('any other x-service header is the caller’s own', async () => {
+test('any other x-service header belongs to the caller', async () => {
   for (const name of own)
     (await server.request('PUT', '/api/v2/databases/own', { body: {}, headers: { [name]: 'a' } })).is(201);
 });
 
-test('two Authorization headers are 401, whichever is right', async () => {
+test('two Authorization headers are 401, even if one is valid', async () => {
   const wrong = 'Authorization: Bearer nothing';
   const right = `authorization: Bearer ${server.token}`;
   for (const [first, second] of [
@@ -65,12 +65,12 @@ test('two Authorization headers are 401, whichever is right', async () => {
   wire.close();
 });
 
-test('every answer has a request id', async () => {
+test('every response has a request id', async () => {
   for (const path of ['/livez', '/readyz', '/metrics', '/openapi.json', '/nothing', '/files/x', '/api/v2/catalogs'])
     assert.match(String((await server.send('GET', path)).headers['x-service-request-id']), /^[\w-]{36}$/, path);
 });
 
-test('the Accept header of old Java clients admits JSON', async () => {
+test('the Accept header of old Java clients accepts JSON', async () => {
   const accept = 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2';
   (await server.request('GET', '/api/v2/catalogs', { headers: { accept } })).is(200);
   for (const none of ['*; q=0, text/html', '*/*; q=.0', 'text/html; q=.2', '*; q=.'])

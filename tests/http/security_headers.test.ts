@@ -1,4 +1,4 @@
-// The headers that every answer has, whichever way it leaves; those of what is not an API; and what the log has of a URL.
+// The headers of every response, however it is sent; those of responses outside the API; and the URLs in the log.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => plain.close());
 
-/** Sends, and gives all that comes until the connection ends. */
+/** Sends, and returns everything received until the connection ends. */
 async function exchange(socket: Socket, bytes: string): Promise<string> {
   let said = '';
   socket.on('data', (chunk: Buffer) => (said += chunk));
@@ -27,7 +27,7 @@ async function exchange(socket: Socket, bytes: string): Promise<string> {
   return said;
 }
 
-/** Every way out of the server: node's own, past it, and after faults of the parser. */
+/** Every way in which the server responds: through node, bypassing it, and after errors of the parser. */
 function everyKind(token: string): readonly [string, string, number][] {
   const close = 'Connection: close';
   const json = 'Content-Type: application/json';
@@ -53,7 +53,7 @@ function everyKind(token: string): readonly [string, string, number][] {
 const nosniff = /\r\nX-Content-Type-Options: nosniff\r\n/;
 const strictTransport = /\r\nStrict-Transport-Security: (.*)\r\n/;
 
-test('every answer forbids browsers to guess its type; without TLS it does not speak of HTTPS', async () => {
+test('every response forbids content sniffing; without TLS it has no HSTS header', async () => {
   await Promise.all(
     everyKind(plain.token).map(async ([what, bytes, status]) => {
       const said = await exchange(connectPlain(plain.port, '127.0.0.1'), bytes);
@@ -64,7 +64,7 @@ test('every answer forbids browsers to guess its type; without TLS it does not s
   );
 });
 
-test('with TLS, every answer asks for HTTPS for as long as is set', async (t) => {
+test('with TLS, every response has an HSTS header with the configured age', async (t) => {
   const files = makePair(directoryOf(t), 'strict');
   const server = await start({
     ...files,
@@ -84,7 +84,7 @@ test('with TLS, every answer asks for HTTPS for as long as is set', async (t) =>
   );
 });
 
-test('with 0, nothing is said of HTTPS', async (t) => {
+test('with 0, there is no HSTS header', async (t) => {
   const server = await start({ ...makePair(directoryOf(t), 'lax'), hstsMaxAgeSeconds: 0 });
   t.after(() => server.close());
   const socket = connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
@@ -93,7 +93,7 @@ test('with 0, nothing is said of HTTPS', async (t) => {
   assert.doesNotMatch(said, strictTransport);
 });
 
-test('what is not an API has the headers of a page', async () => {
+test('responses outside the API have the headers of a page', async () => {
   for (const path of ['/livez', '/readyz', '/metrics', '/openapi.json']) {
     const { status, headers } = await plain.send('GET', path);
     assert.equal(status, 200);

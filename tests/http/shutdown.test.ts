@@ -1,5 +1,5 @@
-// SIGTERM: no more connections are taken, what runs is finished, what does not end is cancelled, and the process is gone
-// within ten seconds whatever happens.
+// SIGTERM: no more connections are accepted, running requests are finished, endless ones are cancelled, and the process ends within
+// ten seconds in any case.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -16,7 +16,7 @@ async function untilRunning(server: ServerProcess): Promise<void> {
   await eventually('the statement runs', async () => (await runningQueries()) > 0);
 }
 
-/** The signal has reached it. */
+/** The signal has arrived. */
 async function untilStopping({ port }: ServerProcess): Promise<void> {
   const isRefused = () =>
     new Promise<boolean>((resolve) => {
@@ -42,7 +42,7 @@ async function exitMs(server: ServerProcess): Promise<number> {
   return Date.now() - started;
 }
 
-test('an idle server is gone at once, idle connections or not', async (t) => {
+test('an idle server stops at once, even with idle connections', async (t) => {
   const server = await startProcess();
   t.after(() => server.close());
   const wires = Array.from({ length: 20 }, () => new Wire(server.port));
@@ -58,7 +58,7 @@ test('an idle server is gone at once, idle connections or not', async (t) => {
   for (const wire of wires) assert.equal(await wire.rest(), '');
 });
 
-test('what runs is finished and answered; new connections are refused', async (t) => {
+test('running requests are finished and answered; new connections are refused', async (t) => {
   const server = await startProcess(patient);
   t.after(() => server.close());
   const wire = ask(server, second);
@@ -74,7 +74,7 @@ test('what runs is finished and answered; new connections are refused', async (t
   await exitMs(server);
 });
 
-test('a statement without end is cancelled, its caller told, and the process gone in time', async (t) => {
+test('an endless statement is cancelled, its caller is notified, and the process ends in time', async (t) => {
   const timeoutMs = deadlineMs(3000);
   const server = await startProcess([`--shutdown-timeout-ms=${timeoutMs}`]);
   t.after(() => server.close());
@@ -87,7 +87,7 @@ test('a statement without end is cancelled, its caller told, and the process gon
   assert.ok(ms < timeoutMs, `${ms} ms`);
 });
 
-test('a request on a connection that was open gets 503 SHUTTING_DOWN, with Retry-After', async (t) => {
+test('a request on an open connection gets 503 SHUTTING_DOWN, with Retry-After', async (t) => {
   const server = await startProcess(patient);
   t.after(() => server.close());
   const slow = ask(server, second);
@@ -104,7 +104,7 @@ test('a request on a connection that was open gets 503 SHUTTING_DOWN, with Retry
   await exitMs(server);
 });
 
-test('a second SIGTERM or SIGINT does no harm', async (t) => {
+test('a second SIGTERM or SIGINT has no effect', async (t) => {
   const server = await startProcess();
   t.after(() => server.close());
   server.child.kill('SIGINT');

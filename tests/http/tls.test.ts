@@ -1,5 +1,5 @@
-// TLS as clients meet it: the handshake and what breaks it, files that cannot be used, files that change under way, and no
-// listening in the open unless it was asked for.
+// TLS from the client's view: the handshake and its failures, unusable files, files that change while the server runs, and no
+// unencrypted listening unless configured.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -22,7 +22,7 @@ import { Wire } from './wire.ts';
 
 const silent = { logLevel: 'silent' } as const;
 
-/** The value of a counter, with its labels, as Prometheus reads it. */
+/** The value of a counter with its labels, in the format of Prometheus. */
 async function counted(url: string, certFile: string, token: string, line: string): Promise<number> {
   const { text } = await ask(`${url}/metrics`, certFile, { headers: { authorization: `Bearer ${token}` } });
   return Number(
@@ -41,7 +41,7 @@ async function refused(overrides: Parameters<typeof start>[0], ...parts: RegExp[
   });
 }
 
-test('with a certificate, the server speaks HTTPS and says so', async (t) => {
+test('with a certificate, the server uses HTTPS and reports it', async (t) => {
   const files = makePair(directoryOf(t), 'first');
   const server = await start(files);
   t.after(() => server.close());
@@ -81,7 +81,7 @@ function versionSpoken(port: number, maxVersion: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.
   });
 }
 
-test('versions of TLS older than tlsMinVersion are not spoken, also after a reload', async (t) => {
+test('versions of TLS older than tlsMinVersion are not accepted, also after a reload', async (t) => {
   const directory = directoryOf(t);
   const server = await start({ ...makePair(directory, 'both'), ...silent });
   t.after(() => server.close());
@@ -98,7 +98,7 @@ test('versions of TLS older than tlsMinVersion are not spoken, also after a relo
   assert.equal(await versionSpoken(strict.port, 'TLSv1.3'), 'TLSv1.3');
 });
 
-test('files that cannot be used end the start, before anything is made', async (t) => {
+test('unusable files end the start before anything is created', async (t) => {
   const directory = directoryOf(t);
   const dataDir = join(directory, 'data');
   const [one, other] = [makePair(directory, 'one'), makePair(directory, 'other')];
@@ -118,7 +118,7 @@ test('files that cannot be used end the start, before anything is made', async (
   assert.ok(!existsSync(dataDir), 'the data directory was made');
 });
 
-test('beyond loopback without TLS the server does not listen, unless it is told to', async (t) => {
+test('on other than loopback addresses the server does not listen without TLS, unless configured to', async (t) => {
   const directory = directoryOf(t);
   const dataDir = join(directory, 'data');
   for (const host of ['0.0.0.0', '::', '192.0.2.1', 'example.org', '::ffff:192.0.2.1', '127.evil.example'])
@@ -134,7 +134,7 @@ test('beyond loopback without TLS the server does not listen, unless it is told 
   await (await start({ host: 'localhost' })).close();
 });
 
-test('the program says why on one line, and ends with 2', (t) => {
+test('the program prints the reason on one line, and exits with 2', (t) => {
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
   const flags = ['--host=0.0.0.0', '--port=0', `--data-dir=${join(directoryOf(t), 'data')}`];
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...flags], { encoding: 'utf8' });
@@ -142,7 +142,7 @@ test('the program says why on one line, and ends with 2', (t) => {
   assert.match(stderr, /^without TLS, the server does not listen on 0\.0\.0\.0.*terminates TLS\n$/);
 });
 
-/** As most programs do it: written beside, renamed, one after the other. */
+/** As most programs do it: both written beside, then renamed one after the other. */
 async function replace(files: PairFiles, by: PairFiles): Promise<void> {
   for (const name of ['tlsCertFile', 'tlsKeyFile'] as const) {
     await copyFile(by[name], `${files[name]}.new`);
@@ -150,7 +150,7 @@ async function replace(files: PairFiles, by: PairFiles): Promise<void> {
   }
 }
 
-test('a new pair is shown to new connections; an open one goes on; a bad pair changes nothing', async (t) => {
+test('a new pair is used for new connections; open ones continue; an invalid pair changes nothing', async (t) => {
   const directory = directoryOf(t);
   const live = makePair(directory, 'old');
   const oldCert = join(directory, 'old_kept.crt');
@@ -185,7 +185,7 @@ test('a new pair is shown to new connections; an open one goes on; a bad pair ch
   assert.equal((await onOpenOne()).status, 200);
 });
 
-test('a symbolic link that is turned to another directory is a change', async (t) => {
+test('a symbolic link that points to another directory is a change', async (t) => {
   const directory = directoryOf(t);
   for (const name of ['one', 'two']) {
     await mkdir(join(directory, name));
@@ -193,7 +193,7 @@ test('a symbolic link that is turned to another directory is a change', async (t
     await rename(files.tlsCertFile, join(directory, name, 'tls.crt'));
     await rename(files.tlsKeyFile, join(directory, name, 'tls.key'));
   }
-  // As Kubernetes mounts a secret: files that are links through a link.
+  // As Kubernetes mounts a secret: files are links through another link.
   await symlink('one', join(directory, '..data'));
   const files = { tlsCertFile: join(directory, 'tls.crt'), tlsKeyFile: join(directory, 'tls.key') };
   await symlink('..data/tls.crt', files.tlsCertFile);
@@ -206,7 +206,7 @@ test('a symbolic link that is turned to another directory is a change', async (t
   await eventually('the new certificate', async () => (await shownAt(server.port)) === 'two');
 });
 
-test('what no watch sees is found by looking; each fault is told once; so is an end that is near', async (t) => {
+test('changes without file events are found by polling; each fault is reported once, and so is an approaching expiry', async (t) => {
   const directory = directoryOf(t);
   const [hidden, links] = [join(directory, 'hidden'), join(directory, 'links')];
   for (const one of [hidden, links]) await mkdir(one);
@@ -229,7 +229,7 @@ test('what no watch sees is found by looking; each fault is told once; so is an 
 
   seen.length = 0;
   await writeFile(join(directory, 'nonsense'), 'nonsense');
-  await rename(join(directory, 'nonsense'), real.tlsKeyFile); // at once, so that no half of it is seen
+  await rename(join(directory, 'nonsense'), real.tlsKeyFile); // at once, so that no intermediate state is seen
   await eventually('the fault', () => seen.length > 0);
   await sleep(200);
   assert.deepEqual(kinds(), ['tlsReloadFailed']);
@@ -237,7 +237,7 @@ test('what no watch sees is found by looking; each fault is told once; so is an 
 
   seen.length = 0;
   const next = makePair(directory, 'second');
-  // Two writes in a directory that nobody watches: between them the pair may be seen as a bad one.
+  // Two writes in a directory without a watch: between them the pair may be seen as invalid.
   await copyFile(next.tlsKeyFile, real.tlsKeyFile);
   await copyFile(next.tlsCertFile, real.tlsCertFile);
   await eventually('the new pair', () => kinds().includes('tlsReloaded'));
@@ -247,7 +247,7 @@ test('what no watch sees is found by looking; each fault is told once; so is an 
   assert.doesNotMatch(JSON.stringify(seen), /PRIVATE|nonsense/);
 });
 
-test('a handshake that does not come, or not on, is cut; so is plain HTTP; both are counted', async (t) => {
+test('a handshake that does not complete is aborted, and so is plain HTTP; both are counted', async (t) => {
   const files = makePair(directoryOf(t), 'strict');
   const server = await start({ ...files, tlsHandshakeTimeoutMs: 1500, headersTimeoutMs: 60_000 });
   t.after(() => server.close());
@@ -255,7 +255,7 @@ test('a handshake that does not come, or not on, is cut; so is plain HTTP; both 
     counted(server.url, files.tlsCertFile, server.token, `tabularium_broken_requests_total{code="${code}"}`);
   const nothing = new Wire(server.port);
   const half = new Wire(server.port);
-  half.write(Buffer.from('16030100c8010000c4', 'hex')); // the start of a ClientHello, and no more
+  half.write(Buffer.from('16030100c8010000c4', 'hex')); // only the beginning of a ClientHello
   const plain = new Wire(server.port);
   plain.write('GET /livez HTTP/1.1\r\nHost: a\r\n\r\n');
   for (const wire of [nothing, half, plain]) {
@@ -266,12 +266,12 @@ test('a handshake that does not come, or not on, is cut; so is plain HTTP; both 
   assert.equal(await broken('MALFORMED_HTTP'), 0, 'they were no requests');
 });
 
-test('a handshake under way does not hold up the end of the server', async (t) => {
+test('a handshake in progress does not delay the stop of the server', async (t) => {
   const files = makePair(directoryOf(t), 'slow');
   const server = await start({ ...files, tlsHandshakeTimeoutMs: 60_000 });
   const wire = new Wire(server.port);
   await new Promise((resolve) => wire.socket.once('connect', resolve));
-  await ask(`${server.url}/livez`, files.tlsCertFile); // taken after it, so that one is taken too
+  await ask(`${server.url}/livez`, files.tlsCertFile); // accepted after it, so that the server has accepted it too
   const closed = server.close();
   assert.equal(await wire.rest(), ''); // fails after 15 s
   await closed;

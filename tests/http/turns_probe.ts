@@ -1,5 +1,5 @@
-// Preloaded into a server process: the most processor time that its main thread spends between two turns of the event loop. Every
-// message asks for it and begins anew.
+// Preloaded into a server process: measures the maximum processor time of its main thread between two turns of the event loop. Each
+// message requests it and restarts the measurement.
 let longestMs = 0;
 let last = process.threadCpuUsage();
 
@@ -14,7 +14,7 @@ process.on('message', () => {
   process.send?.(longestMs);
   longestMs = 0;
 });
-// The test's channel keeps no server alive.
+// The channel of the test does not keep the server alive.
 process.channel?.unref();
-// A timer is due in each turn that takes long enough to matter; with setImmediate, an idle server would never rest.
+// A timer is due in each turn that takes long enough to matter; with setImmediate, an idle server would never sleep.
 setInterval(look, 1).unref();

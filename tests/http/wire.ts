@@ -1,5 +1,5 @@
-// One TCP connection and the bytes on it: for what a client library would refuse to send, and for what it would hide of the
-// answer. Answers are cut apart by their Content-Length.
+// One TCP connection and the bytes on it: for what a client library would refuse to send, or would hide of the response. Responses
+// are separated by their Content-Length.
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { deadlineMs } from '../deadline.ts';
@@ -39,14 +39,14 @@ export class Wire {
     return this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
   }
 
-  /** The next answer. `head`: it answers a HEAD, so it has no body whatever its length says. */
+  /** The next response. `head`: it responds to a HEAD, so it has no body whatever its length says. */
   async answer(options: { readonly head?: boolean } = {}): Promise<WireAnswer> {
     const found = await this.#until(() => this.#take(options.head === true));
     assert.ok(found, `no answer came; the connection is ${this.ended ?? 'open'}: ${this.#received.toString()}`);
     return found;
   }
 
-  /** Waits for the end of the connection; gives what was received and is no part of an answer taken. */
+  /** Waits for the end of the connection; returns received bytes that belong to no response. */
   async rest(): Promise<string> {
     await this.#until(() => undefined);
     assert.ok(this.ended, 'the server keeps the connection open');
@@ -89,7 +89,7 @@ export class Wire {
   }
 }
 
-/** Asserts that an answer is a failure in the envelope. */
+/** Asserts that a response is a failure in the envelope. */
 export function isFailure(answer: WireAnswer, status: number, code: string, what = ''): void {
   const said = `${what}: ${answer.status} ${answer.body}`;
   assert.equal(answer.status, status, said);
@@ -99,7 +99,7 @@ export function isFailure(answer: WireAnswer, status: number, code: string, what
   assert.equal(body.code, code, said);
 }
 
-/** A head: its first line, Host, credentials, and more lines. */
+/** A request head: its first line, Host, credentials, and further lines. */
 export function head(token: string, first: string, ...more: readonly string[]): string {
   return [`${first} HTTP/1.1`, 'Host: test', `Authorization: Bearer ${token}`, ...more, '', ''].join('\r\n');
 }

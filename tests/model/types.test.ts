@@ -1,4 +1,4 @@
-// The one parser and the one canonical text of types; which changes of type lose nothing; what DuckDB calls them.
+// The parser and the canonical text of types; which changes of type are lossless; the types' names in DuckDB.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -14,7 +14,7 @@ import {
   widens,
 } from '../../src/model/types.ts';
 
-test('aliases, cases and spaces all become the one canonical text', () => {
+test('aliases, cases and spaces are converted to the canonical text', () => {
   const cases: Record<string, string> = {
     int: 'INT',
     ' Integer ': 'INT',
@@ -56,7 +56,7 @@ test('aliases, cases and spaces all become the one canonical text', () => {
   }
 });
 
-test('what is no type is refused with a message', () => {
+test('an invalid type is refused with a message', () => {
   const bad = [
     '', ' ', 'nosuch', 'INT INT', 'INT(5)', 'INT[', 'INT]', 'INT[3]', 'DECIMAL(0)', 'DECIMAL(39,2)', 'DECIMAL(5,6)', 'DECIMAL()', 'DECIMAL(5,2,1)', 'DECIMAL(-1)', 'DECIMAL(1e3)',
     'VARCHAR(0)', 'VARCHAR(1048577)', 'VARCHAR(99999999999999)', 'CHAR(x)', 'ARRAY', 'ARRAY<>', 'ARRAY<INT', 'ARRAY<INT)', 'ARRAY<INT, INT>', 'MAP<INT>', 'MAP<INT, INT, INT>', 'STRUCT<>',
@@ -120,7 +120,7 @@ function withoutLengths(type: LogicalType): LogicalType {
   }
 }
 
-test('the canonical text of every type reads back as that type', () => {
+test('the canonical text of every type is parsed to that type', () => {
   fc.assert(
     fc.property(anyType, (type) => {
       assert.deepEqual(parseType(formatType(type)), type);
@@ -128,7 +128,7 @@ test('the canonical text of every type reads back as that type', () => {
   );
 });
 
-test("every type's DuckDB text reads back as that type, lengths apart", () => {
+test("every type's DuckDB text is parsed to that type, apart from lengths", () => {
   fc.assert(
     fc.property(anyType, (type) => {
       assert.deepEqual(logicalTypeOf(duckdbType(type)), withoutLengths(type));
@@ -136,7 +136,7 @@ test("every type's DuckDB text reads back as that type, lengths apart", () => {
   );
 });
 
-test('a type widens to what holds all its values, and to nothing else', () => {
+test('a type widens to types that hold all its values, and to no others', () => {
   const yes: [string, string][] = [
     ['TINYINT', 'SMALLINT'], ['INT', 'LARGEINT'], ['INT', 'DECIMAL(10,0)'], ['BIGINT', 'DECIMAL(21,2)'], ['INT', 'DOUBLE'], ['SMALLINT', 'FLOAT'], ['FLOAT', 'DOUBLE'],
     ['DECIMAL(5,2)', 'DECIMAL(6,2)'], ['DECIMAL(5,2)', 'DECIMAL(6,3)'], ['VARCHAR(5)', 'VARCHAR(6)'], ['CHAR(5)', 'VARCHAR(5)'], ['CHAR(5)', 'STRING'], ['DATE', 'DATETIME'], ['UUID', 'STRING'],

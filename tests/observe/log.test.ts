@@ -1,4 +1,4 @@
-// Requests that are refused for overload or by a limit are counted for each caller; every other failure has a line.
+// Requests refused for overload or by a limit are counted per caller; every other failure has a line.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logReader } from '../../src/observe/log.ts';
@@ -23,7 +23,7 @@ function logged(level: 'info' | 'debug') {
   return { lines, observe };
 }
 
-test('refusals for overload are one line for each code and principal, or network, in 5 seconds', (t) => {
+test('refusals for overload are one line per code and principal, or network, in 5 seconds', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { lines, observe } = logged('info');
   for (let i = 0; i < 1000; i++) {
@@ -61,7 +61,7 @@ test('callers beyond the first hundred share a line for each code', (t) => {
   assert.ok(!('network' in (lines.at(-1) ?? {})));
 });
 
-test('what was refused just before a stop is logged before it', () => {
+test('refusals just before a stop are logged before it', () => {
   const { lines, observe } = logged('info');
   observe(ended('WAREHOUSE_BUSY', 'ada'));
   observe({ kind: 'serverStopping', signal: 'SIGTERM' });
@@ -71,7 +71,7 @@ test('what was refused just before a stop is logged before it', () => {
   );
 });
 
-test('other failures have a line each, and refusals too at debug', () => {
+test('other failures have a line each, and refusals too at level debug', () => {
   const { lines, observe } = logged('debug');
   for (const code of ['WAREHOUSE_SUSPENDED', 'WAREHOUSE_BUSY', 'RATE_LIMITED']) observe(ended(code, 'ada'));
   assert.deepEqual(

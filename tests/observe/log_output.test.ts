@@ -1,4 +1,4 @@
-// The log's output when its reader goes away, or is full: lines are lost, the process is not, and it ends.
+// The log's output if its reader is gone or full: lines are lost, the process continues, and it can exit.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ const program = `
 `;
 const args = ['--input-type=module', '--eval', program];
 
-test('a reader gets every line, in order, those of the exit included', async () => {
+test('a reader gets every line in order, including those written at exit', async () => {
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   const lines = (await text(child.stderr)).trimEnd().split('\n');
   assert.deepEqual(
@@ -34,7 +34,7 @@ test('a reader that closes its end does not end the writer', async () => {
   assert.deepEqual(await once(child, 'exit'), [0, null]);
 });
 
-test('a full disk does not end the writer, nor keep it from ending', {
+test('a full disk neither ends the writer nor delays its exit', {
   skip: process.platform !== 'linux' && 'needs /dev/full',
 }, async () => {
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', openSync('/dev/full', 'w')] });

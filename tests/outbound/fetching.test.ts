@@ -1,4 +1,4 @@
-// Which hosts are allowed and which are not, however they are written; redirects, bounds, deadlines and what errors say.
+// Which hosts are allowed, in any notation; redirects, limits, timeouts and error messages.
 import assert from 'node:assert/strict';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -49,7 +49,7 @@ test('addresses that are not public', () => {
   assert.equal(isPublic('localhost'), false);
 });
 
-test('hosts as patterns have them', () => {
+test('hosts that match patterns', () => {
   const allows = (patterns: string[], url: string) => {
     try {
       new HostAllowlist(patterns).check(new URL(url));
@@ -84,14 +84,14 @@ test('hosts as patterns have them', () => {
   for (const bad of ['', 'a*b', '**', '*.*', 'http://x']) assert.throws(() => new HostAllowlist([bad]), bad);
 });
 
-test('a name that means a private address is refused where it is connected to', async () => {
+test('a name that resolves to a private address is refused when connecting', async () => {
   const { port } = new URL(base);
   answer = (_request, response) => response.end('reached');
   await fails(text(`http://localhost:${port}/`, new HostAllowlist(['*'])), 'HOST_NOT_ALLOWED');
   assert.equal(await text(`http://localhost:${port}/`, new HostAllowlist(['localhost'])), 'reached');
 });
 
-test('redirects are held to the rules, and end', async () => {
+test('redirects are checked against the allowlist and limited in number', async () => {
   answer = (request, response) => {
     const target = { '/a': '/b', '/out': 'http://169.254.169.254/latest', '/loop': '/loop', '/no': 'http://[' }[
       request.url ?? ''
@@ -105,7 +105,7 @@ test('redirects are held to the rules, and end', async () => {
   await fails(text(`${base}/no`), 'REMOTE_REFUSED', 'no');
 });
 
-test('what is too large, refused, broken off, silent or slow', async () => {
+test('responses that are too large, refused, truncated, silent or slow', async () => {
   answer = (_request, response) => response.end('x'.repeat(1001));
   await fails(text(base), 'REMOTE_REFUSED', 'announced');
   answer = (_request, response) => {
@@ -139,7 +139,7 @@ test('what is too large, refused, broken off, silent or slow', async () => {
   await fails(text('http://127.0.0.1:1/'), 'REMOTE_UNAVAILABLE', 'nobody there');
 });
 
-test('a message is posted, whatever is answered', async () => {
+test('a message is posted, whatever the response is', async () => {
   let got = '';
   answer = (request, response) => {
     request.on('data', (piece) => {

@@ -1,4 +1,4 @@
-// Files to an S3-compatible server and back: small and in parts, listed, removed, refused, out of reach.
+// Files on an S3-compatible server: small and in parts, listed, removed, refused, unreachable.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -42,7 +42,7 @@ const code = (wanted: string) => (error: unknown) => {
   return true;
 };
 
-test('what was written is read: nothing, a little, and in parts', async () => {
+test('written content is read back: empty, small and in parts', async () => {
   for (const size of [0, 1, 100_000, 40 * 1024 * 1024 + 1]) {
     const bytes = randomBytes(size);
     const path = join(directory, 'file');
@@ -54,8 +54,8 @@ test('what was written is read: nothing, a little, and in parts', async () => {
   }
 });
 
-test('small things, lists, and removal', async () => {
-  // Not more than a page: s3rver fails to make a token for the next one on this Node.js.
+test('small objects, lists, and deletion', async () => {
+  // At most one page: s3rver fails to create a token for the next one on this Node.js.
   const keys = Array.from({ length: 300 }, (_, i) => `many/${String(i).padStart(4, '0')}`);
   for (let i = 0; i < keys.length; i += 50)
     await Promise.all(keys.slice(i, i + 50).map((key) => store.writeSmall(key, key)));
@@ -73,7 +73,7 @@ test('small things, lists, and removal', async () => {
   await assert.rejects(store.read('many/0042'), code('REMOTE_REFUSED'));
 });
 
-test('wrong keys, no such bucket, no such server, not allowed', async () => {
+test('wrong keys, a missing bucket, a missing server, a host that is not allowed', async () => {
   const of = (one: Partial<ObjectStoreLocation>, accessKeyId = server.accessKeyId) =>
     openObjectStore({ ...place, ...one }, { ...server, accessKeyId }, rules);
   const wrong = await of({}, 'nobody');
@@ -88,7 +88,7 @@ test('wrong keys, no such bucket, no such server, not allowed', async () => {
   });
 });
 
-test('what is broken off leaves no object', async () => {
+test('an interrupted upload leaves no object', async () => {
   const path = join(directory, 'file');
   await writeFile(path, randomBytes(40 * 1024 * 1024));
   const broken = new AbortController();

@@ -1,4 +1,4 @@
-// An S3-compatible server for tests: s3rver, in this process, on a port and a directory of its own.
+// An S3-compatible server for tests: s3rver, in this process, with its own port and directory.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -36,7 +36,7 @@ export async function startObjectStore(bucket = 'bucket'): Promise<ObjectStoreSe
   return {
     endpoint: `http://127.0.0.1:${port}`,
     bucket,
-    // The only keys that s3rver knows.
+    // The only credentials that s3rver accepts.
     accessKeyId: 'S3RVER',
     secretAccessKey: 'S3RVER',
     close: async () => {

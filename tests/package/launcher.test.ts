@@ -1,5 +1,5 @@
-// bin/tabularium.js and bin/runtime.js alone, with a stand-in for the server that says how it was started: which Node runs it, with which
-// arguments and environment, and that signals and exit codes go through. The packed server is package.test.ts.
+// bin/tabularium.js and bin/runtime.js alone, with a substitute for the server that reports how it was started: by which Node, with
+// which arguments and environment; and that signals and exit codes are forwarded. See package.test.ts for the packed server.
 import assert from 'node:assert/strict';
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +23,7 @@ import { pretendOld } from './user_environment.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const place = mkdtempSync(join(tmpdir(), 'tabularium-launcher-'));
-/** The same without the packages that carry a Node. */
+/** The same without the packages that contain a Node. */
 const bare = mkdtempSync(join(tmpdir(), 'tabularium-launcher-bare-'));
 after(() => {
   for (const directory of [place, bare]) rmSync(directory, { recursive: true });
@@ -87,18 +87,18 @@ for (const old of [false, true])
       );
     });
 
-    it('leaves a thread pool size alone that is given', async () => {
+    it('does not change a thread pool size that is set', async () => {
       const { out } = await result(launch([], { old, env: { UV_THREADPOOL_SIZE: '48' } }));
       assert.equal(JSON.parse(out).threads, '48');
     });
 
-    it('ends as the server ends', async () => {
+    it('exits as the server exits', async () => {
       assert.equal((await result(launch(['--fail'], { old }))).code, 3);
       assert.equal((await result(launch(['--die'], { old }))).signal, 'SIGKILL');
     });
 
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
-      it(`hands ${signal} on`, async () => {
+      it(`forwards ${signal}`, async () => {
         const child = launch(['--wait'], { old });
         await once(child.stdout, 'readable');
         child.kill(signal);
@@ -107,20 +107,20 @@ for (const old of [false, true])
         assert.equal(code, 7);
       });
 
-    it('runs any script, with the Node it found first on the PATH', async () => {
+    it('runs any script, with the first Node on the PATH', async () => {
       writeFileSync(join(place, 'any.cjs'), 'console.log(JSON.stringify([process.argv.slice(2), process.env.PATH]))');
       const given = '/usr/bin:/bin';
       const script = [join(place, 'any.cjs'), 'a b'];
       const { out } = await result(launch(script, { old, program: 'runtime.js', env: { PATH: given } }));
       const [args, path] = JSON.parse(out);
       assert.deepEqual(args, ['a b']);
-      // A running Node that is new enough was found by whoever started it.
+      // Whoever started it has already found a Node that is new enough.
       if (old) assert.match(path, /\/bin:\/usr\/bin:\/bin$/);
       else assert.equal(path, given);
     });
   });
 
-describe('compiled code is kept for the next start', () => {
+describe('compiled code is cached for the next start', () => {
   const compiledIn = async (env: Record<string, string>) =>
     JSON.parse((await result(launch([], { env }))).out).compiled as string | undefined;
   /** A directory that is used as the user's cache. */
@@ -130,7 +130,7 @@ describe('compiled code is kept for the next start', () => {
     return directory;
   };
 
-  it('in a directory that is nobody else’s', async () => {
+  it('in a directory that belongs to the user only', async () => {
     const home = cache();
     assert.equal(await compiledIn({ XDG_CACHE_HOME: home }), join(home, 'tabularium'));
     assert.equal(statSync(join(home, 'tabularium')).mode & 0o777, 0o700);
@@ -139,11 +139,11 @@ describe('compiled code is kept for the next start', () => {
     assert.equal(await compiledIn({ XDG_CACHE_HOME: home, CACHE_DIRECTORY: service }), join(service, 'tabularium'));
   });
 
-  it('where Node is told to keep it', async () => {
+  it('in the directory that Node is configured to use', async () => {
     assert.equal(await compiledIn({ NODE_COMPILE_CACHE: '/given' }), '/given');
   });
 
-  it('not in one that others write, that may be replaced, that is a link, or that cannot be made', async () => {
+  it('not in a directory that others can write or replace, that is a link, or that cannot be created', async () => {
     const open = cache();
     mkdirSync(join(open, 'tabularium'));
     chmodSync(join(open, 'tabularium'), 0o770);
@@ -171,7 +171,7 @@ it('says what to do when no Node is new enough', async () => {
   assert.match(err, /^tabularium: needs Node\.js 26 or newer; this is 18\.20\.4.* is not installed\. Install/);
 });
 
-it('says what is missing when the Node that came along does not start', async () => {
+it('says what is missing when the bundled Node does not start', async () => {
   const broken = mkdtempSync(join(tmpdir(), 'tabularium-launcher-broken-'));
   try {
     cpSync(join(root, 'bin'), join(broken, 'bin'), { recursive: true });

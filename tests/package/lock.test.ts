@@ -1,4 +1,4 @@
-// The lock file is whole: npm, when it runs on one platform, may drop the packages of the others from it, and then refuses the
+// The lock file is complete: when npm runs on one platform, it may drop the packages of the others from it, and then refuses the
 // file that it wrote (npm ci: "Missing: ... from lock file").
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

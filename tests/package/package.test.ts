@@ -1,5 +1,5 @@
-// The package as its users get it: packed, installed in an empty directory, started by its command. What the launcher does
-// with signals and old versions of Node is launcher.test.ts.
+// The package as its users get it: packed, installed in an empty directory, started by its command. See launcher.test.ts for
+// signals and old versions of Node.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -61,7 +61,7 @@ describe('the package', () => {
     await npm(['install', '--no-audit', '--no-fund', join(place, tarball)], home);
   });
 
-  it('has what it needs to run and nothing of how it is made', async () => {
+  it('contains what it needs to run and nothing for its development', async () => {
     const { stdout } = await run('tar', ['-tzf', join(place, tarball)]);
     const names = stdout.split('\n').map((name) => name.replace(/^package\//, ''));
     for (const name of [
@@ -78,7 +78,7 @@ describe('the package', () => {
       assert.doesNotMatch(name, /^(src|tests|bench|scripts|data|node_modules|\.ci)\/|\.ts$|\.tgz$/);
   });
 
-  it('takes no more of the disk than is promised, with a Node of its own and without', {
+  it('uses no more disk space than documented, with and without a Node of its own', {
     skip: process.platform !== 'linux' && 'the sizes are those of Linux',
   }, async () => {
     const megabytes = async (path: string) => {
@@ -93,15 +93,15 @@ describe('the package', () => {
     assert.ok(node > 100, `${nodePackage} is still a whole Node: ${node} MB`);
   });
 
-  it('says its version and its flags', async () => {
+  it('prints its version and its flags', async () => {
     const { stdout: version } = await run('npx', ['tabularium', '--version'], { cwd: home, env });
     assert.match(version, /^\d+\.\d+\.\d+\n$/);
     const { stdout: help } = await run('npx', ['tabularium', 'serve', '--help'], { cwd: home, env });
     assert.match(help, /--data-dir <path>/);
   });
 
-  it('serves from an empty directory and stops when told to', async () => {
-    // The command itself and not npx, whose shell is between it and a signal.
+  it('serves from an empty directory and stops on request', async () => {
+    // The command itself and not npx, whose shell would be between it and a signal.
     const command = join(home, 'node_modules/.bin/tabularium');
     const server = spawn(command, ['serve', '--port', '0'], { cwd: home, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const exit = once(server, 'exit');
@@ -119,7 +119,7 @@ describe('the package', () => {
         return JSON.parse(text).result;
       };
       assert.deepEqual((await post('catalogs/default/query', { sql: 'SELECT 6 * 7 AS answer' })).rows, [[42]]);
-      // Its digest is a thread's, whose file no other imports.
+      // Its digest is computed by a thread, whose file no other imports.
       const { link } = await post('uploads', { name: 'rows.csv' });
       const sent = await fetch(`${url}${link}`, { method: 'PUT', body: 'id\n1\n' });
       const { sha256 } = ((await sent.json()) as { result: { sha256: string } }).result;
@@ -133,7 +133,7 @@ describe('the package', () => {
     }
   });
 
-  it('serves through npx', async () => {
+  it('serves when started by npx', async () => {
     const server = spawn('npx', ['tabularium', 'serve', '--port', '0'], {
       cwd: home,
       env,
@@ -145,7 +145,7 @@ describe('the package', () => {
       const answer = await fetch(`${await readyUrl(server)}/livez`);
       assert.equal(answer.status, 200);
     } finally {
-      // The whole group, as a terminal's Ctrl-C would.
+      // The whole process group, like Ctrl-C in a terminal.
       process.kill(-(server.pid ?? 0), 'SIGTERM');
       await exit;
     }

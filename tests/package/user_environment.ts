@@ -1,9 +1,9 @@
-// What the package and its launcher meet on a user's machine: a shell's environment, and a Node that is too old.
+// The environment of the package and its launcher on a user's machine: that of a shell, and a Node that is too old.
 import { delimiter } from 'node:path';
 
 /**
- * As in a shell of the user's: without the directories that npm puts before PATH for a script. Debian's npm needs Debian's
- * Node, and the package must bring its own.
+ * As in a shell of the user: without the directories that npm prepends to PATH for a script. Debian's npm needs Debian's Node, and
+ * the package must bring its own.
  */
 export function userEnvironment(): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = Object.fromEntries(

@@ -65,7 +65,7 @@ const told = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value), (_, held) => (typeof held === 'number' ? String(held) : held));
 
 for (const [name, expression] of Object.entries(columns)) {
-  test(`${name}: what Arrow has is what the engine has`, async () => {
+  test(`${name}: the values in Arrow are those of the engine`, async () => {
     const [[type]] = (
       await duck.runAndReadAll(`SELECT typeof(x) FROM (${rowsOf(`${expression} AS x`)}) LIMIT 1`)
     ).getRows() as [[string]];
@@ -86,7 +86,7 @@ for (const [name, expression] of Object.entries(columns)) {
 /** Every part of a column that has values of its own. */
 const leaves = (data: Data): Data[] => (data.children.length === 0 ? [data] : data.children.flatMap(leaves));
 
-test('under a null there is nothing', async () => {
+test('bytes under a null are zero', async () => {
   const names = ['tiny', 'unsigned', 'single', 'pair', 'deep', 'numbers'];
   const table = await written(rowsOf(names.map((name) => columns[name]).join(', ')), names);
   let nulls = 0;
@@ -102,7 +102,7 @@ test('under a null there is nothing', async () => {
   assert.ok(nulls > 10_000);
 });
 
-test('a batch is as large as its rows allow', async () => {
+test('the size of a batch follows from the size of its rows', async () => {
   const large = await written(`SELECT repeat('x', 100_000) FROM range(3000)`, ['x']);
   assert.ok(large.batches.length >= 2);
   const small = await written('SELECT i FROM range(1_000_000) AS r(i)', ['x']);

@@ -25,7 +25,7 @@ function lostRead(
   return { ended, leave: () => controller.abort(), runs: () => runs };
 }
 
-test('a read whose caller goes while it waits for its turn ends at once and is not run again', async () => {
+test('a read whose caller disconnects while it waits ends at once and is not run again', async () => {
   const reads = new RetriedReads();
   const first = Promise.withResolvers<void>();
   const one = lostRead(reads, () => first.promise);
@@ -39,7 +39,7 @@ test('a read whose caller goes while it waits for its turn ends at once and is n
   assert.deepEqual([one.runs(), two.runs(), three.runs()], [2, 1, 2]);
 });
 
-test('a read whose caller goes while the engine starts holds nobody up', async () => {
+test('a read whose caller disconnects while the engine starts delays nobody', async () => {
   const reads = new RetriedReads();
   const started = Promise.withResolvers<void>();
   const one = lostRead(
@@ -53,7 +53,7 @@ test('a read whose caller goes while the engine starts holds nobody up', async (
   assert.equal(one.runs(), 1);
 });
 
-test('a caller that has gone before the loss gets no second run', async () => {
+test('a caller that disconnected before the loss gets no second run', async () => {
   const reads = new RetriedReads();
   const one = lostRead(reads, async () => {});
   one.leave();

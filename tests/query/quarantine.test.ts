@@ -33,7 +33,7 @@ test('a statement is refused by text, parameters, caller and warehouse, for ten 
   assert.equal(isRefused('w', 'ann', statement('SELECT $1', [1])), false);
 });
 
-test('it holds a bounded number, and forgets the oldest', () => {
+test('the number of entries is bounded, and the oldest is dropped first', () => {
   const quarantine = new Quarantine();
   for (let i = 0; i <= 1_000; i++) quarantine.add('w', 'ann', statement(`SELECT ${i}`), true);
   quarantine.require('w', 'ann', statement('SELECT 0'));
@@ -43,7 +43,7 @@ test('it holds a bounded number, and forgets the oldest', () => {
   quarantine.require('w', 'ann', statement('SELECT 1'));
 });
 
-test('a write that may have been done can be confirmed by its idempotency key', () => {
+test('a write that may have been applied can be confirmed by its idempotency key', () => {
   const quarantine = new Quarantine();
   quarantine.add('w', 'ann', statement('DELETE FROM t'), false);
   quarantine.add('w', 'ann', statement('FROM t'), true);

@@ -55,7 +55,7 @@ const taken: Record<string, readonly (readonly [string, string])[]> = {
   'STRUCT<a: INT, "__proto__": STRING>': [['{"__proto__": "x"}', '{"a":null,"__proto__":"x"}'], ['{}', '{"a":null,"__proto__":null}']],
 }; // biome-ignore format: one line for each type
 
-test('values of every type are taken, and handed on exactly', () => {
+test('values of every type are accepted, and passed on exactly', () => {
   for (const [type, cases] of Object.entries(taken)) {
     for (const [value, expected] of cases) assert.equal(handedOn(type, value), expected, `${type} ${value}`);
   }
@@ -82,7 +82,7 @@ const refused: Record<string, readonly (readonly [string, string])[]> = {
   'STRUCT<a: INT>': [['{"b": 1}', 'unknownField'], ['[1]', 'type'], ['{"a": 1.5}', 'type']],
 }; // biome-ignore format: one line for each type
 
-test('values of every type are refused by a rule with a name', () => {
+test('invalid values of every type are refused with the name of the rule', () => {
   for (const [type, cases] of Object.entries(refused)) {
     for (const [value, rule] of cases) {
       if (rule === '') continue;
@@ -99,7 +99,7 @@ const columns = [
   column('d', 'STRING', { nullable: false, defaultValue: `'d'` }),
 ];
 
-test('violations point at the field, the nested value or the position', () => {
+test('violations point to the field, the nested value or the position', () => {
   const rows = [
     { id: 1 },
     { id: null, 'a/b~': { x: [1, 'two'] }, extra: 1, 'ex/tra': 2 },
@@ -130,13 +130,13 @@ test('violations point at the field, the nested value or the position', () => {
   assert.match(violations.at(-1)!.message, /^column "a\/b~": /);
 });
 
-test('at most 100 violations are listed, the rest is counted', () => {
+test('at most 100 violations are listed, and the others are counted', () => {
   const result = violationsOf(() => rowReader(columns).read(new Array(5000).fill({})));
   assert.equal(result.violations.length, 100);
   assert.equal(result.violationCount, 5000);
 });
 
-test('a column that no row gives is left out; one that some give says which do not', () => {
+test('a column that no row has is omitted; for one that some rows have the others are listed', () => {
   const names = (batch: RowsBatch): string[] => batch.columns.map((c) => c.name);
   const all = rowReader(columns).read([{ id: 1, 'a/b~': null, d: 'x' }]);
   assert.equal(all.columns, columns);
@@ -155,7 +155,7 @@ test('a column that no row gives is left out; one that some give says which do n
   assert.deepEqual(rowReader(columns).read([]), { columns, json: '[]', rowCount: 0 });
 });
 
-test('names of Object.prototype are names like others', () => {
+test('names of Object.prototype are ordinary names', () => {
   const odd = ['__proto__', 'constructor', 'toString'].map((name) => column(name, 'INT'));
   const reader = rowReader(odd);
   assert.equal(reader.read(parseJson('[{}]') as unknown[]).json, '[[null]]');
@@ -166,13 +166,13 @@ test('names of Object.prototype are names like others', () => {
   assert.equal(violations[0]!.pointer, '/rows/0/__proto__');
 });
 
-test('exact numbers: what an exponent means, without a double', () => {
+test('exact numbers: exponents are evaluated without a double', () => {
   const cases: Record<string, string> = { '1e3': '1000', '-1.50e1': '-15', '0.001E-2': '0.00001', '-0e9': '0', '12.30': '12.3', '00.1': '0.1', '0e999999': '0' };
   for (const [text, plain] of Object.entries(cases)) assert.equal(formatDecimal(parseDecimal(text)!), plain, text);
   for (const text of ['', '-', '1e', '.5', '1.', '0x1', '1e999999', 'NaN', ' 1']) assert.equal(parseDecimal(text), undefined, text);
 }); // biome-ignore format: a table
 
-test('every safe integer and every double that fits comes through as itself', () => {
+test('every safe integer and every double in range is preserved', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -(2n ** 127n), max: 2n ** 127n - 1n }), (n) => {
       assert.equal(handedOn('LARGEINT', String(n)).replaceAll('"', ''), String(n));

@@ -6,7 +6,7 @@ import { categoriesWith } from '../../src/resources/index.ts';
 import type { Failure } from '../../src/standard/failure.ts';
 import { Routes } from '../../src/standard/paths.ts';
 
-test('every method that a 405 names is one that the path has', () => {
+test('every method that a 405 names is supported by the path', () => {
   const routes = new Routes(categoriesWith({ rowsBodyBytesMax: 1 }));
   for (const path of ['/api/v2/databases/search', '/api/v2/databases/create', '/api/v2/databases/d/tables/search']) {
     assert.throws(

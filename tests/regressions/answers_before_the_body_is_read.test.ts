@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('a connection outlives a 404 to a request without a body', async () => {
+test('a connection stays open after a 404 to a request without a body', async () => {
   const wire = new Wire(server.port);
   for (let i = 0; i < 3; i++) {
     wire.write(head(server.token, 'GET /nothing'));
@@ -21,7 +21,7 @@ test('a connection outlives a 404 to a request without a body', async () => {
   wire.close();
 });
 
-test('a client that still sends sees why it is refused', async () => {
+test('a client that is still sending receives the refusal', async () => {
   for (let i = 0; i < 20; i++) {
     const wire = new Wire(server.port);
     wire.write(head('wrong', 'POST /api/v2/catalogs', 'Content-Length: 100000000'));
@@ -32,7 +32,7 @@ test('a client that still sends sees why it is refused', async () => {
   }
 });
 
-test('a good request before a broken one is answered as good', async () => {
+test('a valid request before a malformed one is answered as valid', async () => {
   const wire = new Wire(server.port);
   wire.write(`${head(server.token, 'GET /api/v2/catalogs')}NONSENSE\r\n\r\n`);
   assert.equal((await wire.answer()).status, 200);

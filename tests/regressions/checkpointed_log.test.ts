@@ -16,7 +16,7 @@ for (const [when, isComplete, isFirst] of [
   ['before_header', false, false],
   ['before_header', false, true],
 ] as const)
-  test(`the log of a ${isFirst ? 'first' : 'later'} checkpoint that ends (${when}) is measured as far as it is still needed`, async (t) => {
+  test(`the log of a ${isFirst ? 'first' : 'later'} checkpoint that ends (${when}) is measured up to what is still needed`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'tabularium-checkpoint-'));
     t.after(() => rmSync(directory, { recursive: true, force: true }));
     mkdirSync(catalogsDirectory(directory));

@@ -13,7 +13,7 @@ after(() => server.close());
 
 const nested = (depth: number) => `SELECT 1 ${'/*'.repeat(depth)} ${'*/'.repeat(depth)}`;
 
-test('comments in comments are read as far as anybody writes them', async () => {
+test('nested comments are accepted up to a depth that nobody exceeds', async () => {
   assert.deepEqual(await server.rows('d', nested(100)), [[1]]);
   (await server.query('d', nested(101))).is(400, 'SQL_INVALID');
   (await server.query('d', nested(200_000))).is(400, 'SQL_INVALID');

@@ -41,7 +41,7 @@ const expecting = (version: ObjectVersion): Actor => ({ ...user, expectedVersion
 const nothing = (version: ObjectVersion): Actor => expecting({ ...version, objectId: '', version: 0 });
 const observe = () => undefined;
 
-test('a token that was made again is not revoked', async () => {
+test('a token that was deleted and created again is not revoked', async () => {
   const tokens = new Tokens({ store, directory: new Directory(), trail: noTrail, observe });
   const make = async () =>
     (await tokens.create({ userId: 'u', name: 'nightly', scopes: undefined, expiresAt: undefined }, user)).row;
@@ -54,7 +54,7 @@ test('a token that was made again is not revoked', async () => {
   assert.equal(await tokens.remove(second, expecting(versionOfToken(second))), true);
 });
 
-test('a grant that was made again is not revoked', async () => {
+test('a grant that was revoked and created again is not revoked', async () => {
   let now = 1;
   const grants = new Grants({ store, directory: new Directory(), trail: noTrail, clock: () => now++ });
   const make = async () => {
@@ -71,7 +71,7 @@ test('a grant that was made again is not revoked', async () => {
   assert.equal(await grants.remove(second, expecting(versionOfGrant(second))), false);
 });
 
-test('a task that has begun since is not cancelled', async (t) => {
+test('a task that has begun meanwhile is not cancelled', async (t) => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const kinds = [{ type: 'work', attemptsMax: 1, run: () => promise }];
   const tasks = new Tasks({ store, kinds, runnersMax: 1, retentionDays: 1, observe });
@@ -88,7 +88,7 @@ test('a task that has begun since is not cancelled', async (t) => {
   assert.equal(await tasks.remove(pending.taskId, expecting(versionOfTask(ended))), true);
 });
 
-test('a statement that has ended since is neither cancelled nor forgotten', async () => {
+test('a statement that has ended meanwhile is neither cancelled nor deleted', async () => {
   const history = new QueryHistory({ db: store.db, entriesMax: 10, observe });
   const entry = { queryId: 'q', sql: 'SELECT 1', state: 'running', startedAt: 1, submittedAt: 1, endedAt: null };
   const rest = { kind: 'select', warehouse: 'w', catalog: 'c', database: null, submittedBy: 'ann', owner: 'u' };
@@ -110,7 +110,7 @@ test('a statement that has ended since is neither cancelled nor forgotten', asyn
   assert.equal(await history.remove('q', expecting(versionOfQuery(ended))), true);
 });
 
-test('an upload that is complete since, or has the id of one that is gone, is not deleted', async () => {
+test('an upload that was completed or replaced meanwhile is not deleted', async () => {
   let now = 1_800_000_000_000;
   const limits = { principalFileBytesMax: 1000, uploadBytesMax: 1000 };
   const linkKey = Buffer.alloc(32);

@@ -14,7 +14,7 @@ import { duckdbStorage } from '../../src/engines/duckdb/storage/file_position.ts
 const catalog = { id: 'c', name: 'shop' };
 
 for (const when of ['while it is dropped', 'when it has been dropped'] as const)
-  test(`a file that is found missing ${when} is not damaged`, async (t) => {
+  test(`a file that is missing ${when} is not reported as damaged`, async (t) => {
     const dataDirectory = mkdtempSync(join(tmpdir(), 'tabularium-dropped-'));
     t.after(() => rmSync(dataDirectory, { recursive: true, force: true }));
     mkdirSync(catalogsDirectory(dataDirectory));

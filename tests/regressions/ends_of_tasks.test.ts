@@ -67,7 +67,7 @@ function watched(warehouse: EngineWarehouse): EngineWarehouse {
   });
 }
 
-test('a table made with its rows: out of attempts, its name is free', async () => {
+test('the name of a table whose creation has run out of attempts is free', async () => {
   afterCall = () => {
     throw new Failure('WAREHOUSE_FAILED', 'injected');
   };
@@ -79,7 +79,7 @@ test('a table made with its rows: out of attempts, its name is free', async () =
   (await server.post('/api/v2/databases/d/tables', { name: 'made', columns })).is(201);
 });
 
-test('optimize: no task without its line in the trail', async () => {
+test('optimize: no task without its audit event', async () => {
   struck = (sql) => {
     if (sql.startsWith('insert into "audit_events"')) throw new Error('injected');
   };
@@ -94,7 +94,7 @@ test('optimize: no task without its line in the trail', async () => {
   assert.equal(lines.at<{ outcome: string }[]>('auditEvents').filter(({ outcome }) => outcome === '0').length, 1);
 });
 
-test('a load that is in is not asked for its file again', async () => {
+test('a completed load does not read its file again', async () => {
   for (const errorsMax of [0, 1]) {
     const file = join(sources, `once${errorsMax}.csv`);
     await writeFile(file, 'id\n1\n2\n');
@@ -117,7 +117,7 @@ test('a load that is in is not asked for its file again', async () => {
   }
 });
 
-test('a result that gets no task is not kept', async () => {
+test('a result without a task is not stored', async () => {
   struck = (sql) => {
     if (sql.startsWith('insert into "tasks"')) throw new Error('injected');
   };

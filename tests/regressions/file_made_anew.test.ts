@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { RealSets, setsDirectory } from '../resources/real_sets.ts';
 import { start } from '../server.ts';
 
-test('a file that is made anew is loaded as it is now', async (t) => {
+test('a file that was replaced is loaded with its new content', async (t) => {
   const directory = realpathSync(mkdtempSync(join(tmpdir(), 'tabularium-anew-')));
   t.after(() => rmSync(directory, { recursive: true }));
   const server = await start({ loadDirectories: `${directory}:${setsDirectory}` });

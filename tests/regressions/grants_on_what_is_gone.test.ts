@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('a grant on what was dropped reaches into nothing', async () => {
+test('a grant on a dropped object has no effect', async () => {
   (await server.put('/api/v2/databases/db')).is(201);
   (await server.put('/api/v2/databases/db/tables/t', { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
   const ann = await newPerson(server, 'ann', [['read', '/catalogs/default/databases/db/tables/t']]);

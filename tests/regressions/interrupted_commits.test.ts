@@ -11,7 +11,7 @@ import { inTransaction } from '../../src/engines/duckdb/instance/applied_steps.t
 const transactions = 60;
 const spreadMs = 3;
 
-test('a transaction whose commit is interrupted is answered as what became of it', async (t) => {
+test('a transaction whose commit is interrupted reports its true outcome', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-commits-'));
   const instance = await DuckDBInstance.create(join(directory, 'data.duckdb'));
   t.after(() => {

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';
 
-test('a keyed statement, and a task, write to another catalog than the one they are sent to', async (t) => {
+test('a keyed statement, and a task, write to another catalog than the one that they are sent to', async (t) => {
   const server = await start();
   t.after(() => server.close());
   (await server.post('/api/v2/databases', { name: 'd' })).is(201);

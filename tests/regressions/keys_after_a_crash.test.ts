@@ -16,7 +16,7 @@ import { openStore } from '../../src/store/store.ts';
 const responseWith = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
 const textOf = ({ body }: { readonly body: readonly (string | Uint8Array)[] }) => body.join('');
 
-test('a key whose change was gone on with meanwhile is answered with what it made; what may pass is tried anew', async (t) => {
+test('a key whose change was completed by recovery is answered with the result; a transient refusal is retried', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-keys-'));
   const store = await openStore({ file: join(directory, 'store.db') });
   t.after(async () => {

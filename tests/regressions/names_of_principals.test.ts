@@ -24,7 +24,7 @@ const refused = [
 ];
 const fine = ['roots', 'systems', 'Ärzte', '日本', 'root_2', 'ann lee'];
 
-test('principals are not called what reads as root or system', async () => {
+test('names of principals that resemble root or system are refused', async () => {
   for (const category of ['users', 'roles']) {
     (await server.post(`/api/v2/${category}`, { name: 'plain' })).is(201);
     for (const name of refused) {
@@ -37,7 +37,7 @@ test('principals are not called what reads as root or system', async () => {
   (await server.put('/api/v2/users/root', {})).is(201, '0', { created: false });
 });
 
-test('to disable a user needs operate', async () => {
+test('disabling a user requires operate', async () => {
   (await server.post('/api/v2/users', { name: 'target' })).is(201);
   const alters = await newPerson(server, 'alters', [['alter', '/users/target']]);
   const operates = await newPerson(server, 'operates', [

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseJson } from '../../src/standard/json/parse_json.ts';
 
-test('deep text with a number that is read exactly is refused, not overflowed', () => {
+test('deeply nested text with a number that a double cannot hold is refused without a stack overflow', () => {
   for (const [open, close] of [
     ['[', ']'],
     ['{"a":', '}'],
@@ -14,7 +14,7 @@ test('deep text with a number that is read exactly is refused, not overflowed', 
   }
 });
 
-test('the place of a fault behind much white space is told exactly', () => {
+test('the position of an error after much white space is exact', () => {
   const fault = (text: string) => {
     try {
       return parseJson(text);

@@ -8,7 +8,7 @@ import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
 
-test('a warehouse that is wanted after the stop is not started', async (t) => {
+test('a warehouse that is requested after the stop is not started', async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-stopped-'));
   t.after(() => rmSync(dataDir, { recursive: true, force: true }));
   let services: Services | undefined;

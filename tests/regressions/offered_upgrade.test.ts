@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';
 
-test('a request that offers an upgrade is answered as any', async (t) => {
+test('a request that offers an upgrade is answered like any other', async (t) => {
   const server = await start();
   t.after(() => server.close());
   const headers = {

@@ -46,7 +46,7 @@ const definitions = [
 ];
 
 for (const { name, definition } of definitions) {
-  test(`rows of a table with ${name}: deletions and insertions between pages skip and repeat nothing`, async () => {
+  test(`rows of a table with ${name}: deletions and insertions between pages cause no row to be skipped or repeated`, async () => {
     const uri = await table(name, 10, definition);
     const first = await page(uri, 3);
     assert.deepEqual(first.numbers, [0, 1, 2]);
@@ -64,7 +64,7 @@ for (const { name, definition } of definitions) {
 /** A group of rows of the engine: only whole groups of deleted rows are certain to be given back. */
 const groupRows = 122_880;
 
-test('a checkpoint that renumbers rows ends the tokens of a table without a key, not those of one with a key', async () => {
+test('a checkpoint that renumbers rows invalidates the tokens of a table without a key, not those of one with a key', async () => {
   for (const { name, definition } of definitions) {
     const renumbered = `renumbered_${name}`;
     const uri = await table(renumbered, 2 * groupRows, definition);
@@ -80,7 +80,7 @@ test('a checkpoint that renumbers rows ends the tokens of a table without a key,
   }
 });
 
-test('checkpoints and inserts in a busy catalog leave the tokens of a table alone from which nothing is deleted', async () => {
+test('checkpoints and inserts in a busy catalog do not invalidate the tokens of a table without deletions', async () => {
   const uri = await table('quiet', 10);
   await table('busy', 10);
   const first = await page(uri, 3);
@@ -108,7 +108,7 @@ test('checkpoints and inserts in a busy catalog leave the tokens of a table alon
   (await server.get(`${uri}?pageSize=3&pageToken=${again.token}`)).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('rows are paged where a column has the name of the row id', async () => {
+test('rows of a table with a column named like the row id are paged', async () => {
   (await server.post(tables, { name: 'ids', columns: [{ name: 'RowId', type: 'STRING' }] })).is(201);
   (await server.post(`${tables}/ids/rows`, { rows: [['c'], ['b'], ['a']] })).is(201);
   const first = (await server.get(`${tables}/ids/rows?pageSize=2`)).is(200, undefined, {
@@ -130,7 +130,7 @@ test('a token belongs to the object, not to its name', async () => {
   (await server.get(`${tables}/moved/rows?pageToken=${token}`)).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('a table that is written again for another definition ends its tokens', async () => {
+test('rewriting a table for another definition invalidates its tokens', async () => {
   const uri = await table('retyped', 10, { primaryKey: ['n'] });
   const { token } = await page(uri, 4);
   await sql('DELETE FROM retyped WHERE n < 3');
@@ -138,7 +138,7 @@ test('a table that is written again for another definition ends its tokens', asy
   (await server.get(`${uri}?pageToken=${token}`)).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('every character of a token counts', async () => {
+test('every character of a token is significant', async () => {
   const uri = await table('signed', 10);
   const { token = '' } = await page(uri, 4);
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
@@ -147,7 +147,7 @@ test('every character of a token counts', async () => {
     (await server.get(`${uri}?pageToken=${text}`)).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('the token of a search is bound to what was searched for, not to the size of the page', async () => {
+test('the token of a search is bound to its criteria, not to the page size', async () => {
   for (const name of ['s1', 's2', 's3', 's4'])
     (await server.post(tables, { name, columns: [{ name: 'n', type: 'INT' }] })).is(201);
   const body = { namePattern: 's%', comment: '' };
@@ -163,7 +163,7 @@ test('the token of a search is bound to what was searched for, not to the size o
   (await server.get(`${tables}?pageToken=${pageToken}`)).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('tasks, queries and audit events are listed newest first, and new ones do not disturb later pages', async () => {
+test('tasks, queries and audit events are listed newest first, and new ones do not affect later pages', async () => {
   for (const [collection, field, id] of [
     ['tasks', 'tasks', 'taskId'],
     ['queries', 'queries', 'queryId'],

@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('no way of writing a path leads to the file of a catalog', async () => {
+test('no notation of a path gives access to the file of a catalog', async () => {
   for (const table of [
     `'${file}'`,
     `'${file.slice(1)}'`,
@@ -39,7 +39,7 @@ test('no way of writing a path leads to the file of a catalog', async () => {
   }
 });
 
-test('a text that is no table may say what it likes', async () => {
+test('text outside of table names can contain anything', async () => {
   assert.deepEqual(await server.rows('d', `SELECT 'a.duckdb', '/b/c.csv', 'x.duckdb' AS "y.duckdb"`), [
     ['a.duckdb', '/b/c.csv', 'x.duckdb'],
   ]);

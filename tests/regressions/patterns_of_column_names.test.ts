@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { likePattern } from '../../src/resources/queries/like_pattern.ts';
 import { deadlineMs } from '../deadline.ts';
 
-test('what LIKE means', () => {
+test('the meaning of LIKE patterns', () => {
   const cases: readonly [pattern: string, text: string, fits: boolean][] = [
     ['', '', true],
     ['', 'a', false],
@@ -31,7 +31,7 @@ test('what LIKE means', () => {
   for (const [pattern, text, fits] of cases) assert.equal(likePattern(pattern)(text), fits, `${pattern} ~ ${text}`);
 });
 
-test('it agrees with a regular expression, and takes no longer however many wildcards there are', () => {
+test('it agrees with a regular expression, and its time does not grow with the number of wildcards', () => {
   const letters = fc.string({ unit: fc.constantFrom('a', 'b', '%', '_', '-'), maxLength: 8 });
   const text = fc.string({ unit: fc.constantFrom('a', 'b', '-'), maxLength: 10 });
   fc.assert(

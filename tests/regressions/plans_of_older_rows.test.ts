@@ -45,7 +45,7 @@ const questions: readonly { readonly sql: string; readonly before: unknown; read
 ];
 
 for (const way of ['rows', 'SQL'] as const) {
-  test(`a SELECT sees what was inserted as ${way} since it was first sent`, async () => {
+  test(`a SELECT sees rows inserted as ${way} since it was first sent`, async () => {
     (await server.post('/api/v2/databases/d/tables/t/truncate')).is(200);
     (await server.query('d', "INSERT INTO t SELECT range, 'x' FROM range(200)")).is(200);
     // More than once, and on every connection that may be used later.

@@ -57,7 +57,7 @@ function interposed(pattern: RegExp, work: () => Promise<void>): DuckDBConnectio
 }
 
 for (const pattern of [/^BEGIN/, /^INSERT INTO .*steps/])
-  test(`a removal that commits between the snapshot (${pattern.source}) and the count ends the positions`, async () => {
+  test(`a removal that commits between the snapshot (${pattern.source}) and the count invalidates the positions`, async () => {
     const removals = new DataVersions();
     const numberings = new RowNumberings(directory, removals);
     const other = await instance.connect();
@@ -80,7 +80,7 @@ for (const pattern of [/^BEGIN/, /^INSERT INTO .*steps/])
     );
   });
 
-test('an attempt to restore a part that was reverted is noted, though the next one succeeded', async () => {
+test('a reverted attempt to restore a part is recorded, although the next one succeeded', async () => {
   const epochs = { data: new DataVersions(), removals: new DataVersions() };
   const path = join(directory, 'part');
   writeFileSync(path, '');

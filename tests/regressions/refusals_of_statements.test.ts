@@ -10,13 +10,13 @@ before(async () => {
 });
 after(() => server.close());
 
-test('a constant that is no regular expression is a fault of the text', async () => {
+test('an invalid constant regular expression is an error in the text', async () => {
   for (const pattern of ['(', '[a', '*', 'a{2,1}', '\\', '(?<n>'])
     for (const call of [`regexp_matches('a', $$${pattern}$$)`, `regexp_replace('a', $$${pattern}$$, 'b')`])
       (await server.query('d', `SELECT ${call}`)).is(400, 'SQL_INVALID');
 });
 
-test('a foreign key in a CREATE TABLE text is said to be what is not supported', async () => {
+test('a foreign key in a CREATE TABLE text is reported as unsupported', async () => {
   (await server.post('/api/v2/databases/d/tables/create', { sql: 'CREATE TABLE t (a INT PRIMARY KEY)' })).is(201);
   for (const text of [
     'CREATE TABLE u (a INT REFERENCES t(a))',

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';
 
-test('JSON, fractions and rows without names, alone and inside others', async (t) => {
+test('JSON, fractions and rows without names, alone and nested', async (t) => {
   const server = await start();
   t.after(() => server.close());
   (await server.put('/api/v2/databases/d')).is(201);

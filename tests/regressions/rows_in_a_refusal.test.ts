@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { newPerson } from '../access/people.ts';
 import { start, uri } from '../server.ts';
 
-test('what keeps a table from being changed is shown to who may read it', async (t) => {
+test('rows that prevent a change of a table are shown only to principals that may read it', async (t) => {
   const server = await start();
   t.after(() => server.close());
   (await server.put(uri`/databases/${'d'}`)).is(201);

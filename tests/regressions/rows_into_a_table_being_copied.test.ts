@@ -32,14 +32,14 @@ async function insertDuring(path: () => string, change: Promise<Reply>): Promise
   return rows;
 }
 
-test('rows inserted while the table is written again are there', async () => {
+test('rows inserted during a rewrite of the table are retained', async () => {
   const table = '/api/v2/databases/copied/tables/t';
   const change = server.post(`${table}/columns`, { name: 'c', type: 'CHAR(5)', defaultValue: "'x'" });
   const rows = await insertDuring(() => `${table}/rows`, change);
   assert.deepEqual(await server.rows('copied', 'SELECT count(*) FROM t'), [[manyRows + rows]]);
 });
 
-test('rows inserted while the database is moved are there', async () => {
+test('rows inserted while the database is moved are retained', async () => {
   const [{ length: before }] = [await server.rows('copied', 'SELECT 1 FROM t WHERE id < 0')];
   const change = server.post('/api/v2/databases/copied/rename', { newName: 'moved' });
   const rows = await insertDuring(() => '/api/v2/databases/copied/tables/t/rows', change);

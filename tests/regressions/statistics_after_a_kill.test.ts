@@ -8,7 +8,7 @@ import { startProcess } from '../server.ts';
 
 const table = '/api/v2/databases/d/tables/t';
 
-test('statistics follow the rows after a crash too', async (t) => {
+test('statistics are correct after a crash too', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-statistics-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   const killed = await startProcess([], directory);

@@ -9,7 +9,7 @@ import { startServer } from '../../src/main.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
 import { TestServer } from '../server.ts';
 
-test('steps of a dropped catalog are forgotten when it is back, and not asked about before', async (t) => {
+test('steps of a dropped catalog are forgotten when it is restored, and not requested before', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-forget-'));
   const asked: string[] = [];
   const failed: unknown[] = [];

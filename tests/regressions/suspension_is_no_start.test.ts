@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';
 
-test('whenever a warehouse is suspended, what runs or waits is told so', async (t) => {
+test('statements that run or wait when a warehouse is suspended report that', async (t) => {
   const server = await start();
   t.after(() => server.close());
   const sql = 'SELECT count(*) FROM range(30000000) WHERE hash(range) % 7 = 0';

@@ -12,7 +12,7 @@ import { duckdbStorage } from '../../src/engines/duckdb/storage/file_position.ts
 const versionBytes = 8;
 const entryHeadBytes = 16;
 
-test('the position of a log ends with its last committed transaction', async (t) => {
+test('the position of a log ends after its last committed transaction', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-log-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   mkdirSync(catalogsDirectory(directory));

@@ -15,7 +15,9 @@ const slow = (table: string) => `INSERT INTO ${table} SELECT 1 WHERE (SELECT sum
 
 after(leaveSurroundings);
 
-test('a write that became a task is done once, whatever dies', { timeout: deadlineMs(120_000) }, async (t) => {
+test('a write that became a task is applied once, whichever process dies', {
+  timeout: deadlineMs(120_000),
+}, async (t) => {
   const server = await ServerProcess.onEmptyDirectory();
   t.after(async () => {
     await server.kill();

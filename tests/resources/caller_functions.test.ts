@@ -64,7 +64,7 @@ test('callers at the same time get their own names', async () => {
   );
 });
 
-test('what a statement writes, and a table made with its rows, hold the name of who ran it', async () => {
+test('rows written by a statement, and a table created with rows, contain the name of their caller', async () => {
   for (const person of people) {
     (await person.query('d', 'UPDATE t SET "by" = current_user WHERE "user" = current_user')).is(200);
     const clauses = { set: { by: `"by" || '/' || session_user` }, where: '"user" = current_role' };
@@ -92,7 +92,7 @@ test('a plan and a task show the caller', async () => {
   }
 });
 
-test('a view or a default cannot depend on who reads it; a column of such a name can be in a view', async () => {
+test('a view or a default cannot depend on its reader; a view can have a column of such a name', async () => {
   for (const sql of ['SELECT current_user AS u', 'SELECT id FROM t WHERE "by" = session_user()']) {
     const reply = await people[0]!.post(`${database}/views`, { name: 'v', sql });
     assert.match(reply.is(400, 'SQL_FORBIDDEN_FUNCTION').message, /not offered in a view/);
@@ -108,7 +108,7 @@ test('a view or a default cannot depend on who reads it; a column of such a name
   (await server.post(`${database}/tables`, { name: 'defaults', columns })).is(400, 'INVALID_PARAMETER');
 });
 
-test('the engine behind these functions is not shown', async () => {
+test('the original functions of the engine are inaccessible', async () => {
   assert.deepEqual(await server.rows('d', 'SELECT version(), main.version()'), [
     [`Tabularium ${release}`, `Tabularium ${release}`],
   ]);

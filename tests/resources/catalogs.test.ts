@@ -216,7 +216,7 @@ scenarios(
   ],
 );
 
-test('a list is in the order of names, stable while others are added, bound to its collection', async () => {
+test('a list is ordered by name, stable during additions, and bound to its collection', async () => {
   for (let i = 0; i < 25; i++) (await server.put(uri`/databases/${`d${String(i).padStart(2, '0')}`}`)).is(201);
   const first = (await server.get(`${databases}?pageSize=10`)).is(200);
   const token = first.at<string>('nextPageToken');
@@ -233,7 +233,7 @@ test('a list is in the order of names, stable while others are added, bound to i
   (await server.get(`${databases}?pageToken=${tampered}`)).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('search: pattern, comment, pages; a token is good for its own search alone', async () => {
+test('search: pattern, comment, pages; a token is valid for its own search only', async () => {
   for (const [name, comment] of [
     ['s_a%b', 'Alpha'],
     ['s_axb', 'alphabet'],
@@ -259,7 +259,7 @@ test('search: pattern, comment, pages; a token is good for its own search alone'
   (await server.post(`${databases}/search`, { pageToken: 'x' })).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('two that make the same object at once: one makes it, the other hears of it', async () => {
+test('of two concurrent creates of one object, one succeeds and the other reports the existing object', async () => {
   const replies = await Promise.all(Array.from({ length: 8 }, () => server.post(databases, { name: 'race' })));
   assert.equal(replies.filter((reply) => reply.status === 201).length, 1);
   for (const reply of replies) if (reply.status !== 201) reply.is(400, 'OBJECT_ALREADY_EXISTS');

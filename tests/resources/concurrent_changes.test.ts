@@ -39,7 +39,7 @@ test('of 8 and of 24 columns added to one table at once, all are added', async (
   }
 });
 
-test('of 8 columns dropped and 8 changed at once, all are', async () => {
+test('of 8 columns dropped and 8 changed at once, all changes succeed', async () => {
   const { path } = await newTable();
   for (let n = 0; n < 16; n++) (await server.post(`${path}/columns`, { name: `c${n}`, type: 'INT' })).is(201);
   const replies = await manyAtOnce(16, (n) =>
@@ -51,7 +51,7 @@ test('of 8 columns dropped and 8 changed at once, all are', async () => {
   for (let n = 8; n < 16; n++) assert.equal(columns.find(({ name }) => name === `c${n}`)?.comment, `comment ${n}`);
 });
 
-test('of 16 comments set at once on each kind of object, all are, in an order', async () => {
+test('of 16 comments set at once on each kind of object, all succeed, in some order', async () => {
   const { database, path } = await newTable();
   const paths = [path, uri`/databases/${database}`, '/api/v2/warehouses/default', '/api/v2/users/root'];
   for (const each of paths) {
@@ -67,7 +67,7 @@ test('of 16 comments set at once on each kind of object, all are, in an order', 
   }
 });
 
-test('of 8 renames of one table at once, one wins and the others find nothing', async () => {
+test('of 8 renames of one table at once, one succeeds and the others find no table', async () => {
   const { database, path } = await newTable();
   const replies = await manyAtOnce(8, (n) => server.post(`${path}/rename`, { newName: `renamed ${n}` }));
   assert.equal(replies.filter(({ status }) => status === 200).length, 1, String(codesOf(replies)));
@@ -80,7 +80,7 @@ test('of 8 renames of one table at once, one wins and the others find nothing', 
   );
 });
 
-test('of 8 creates of one name and 8 drops of one table at once, one has done it', async () => {
+test('of 8 creates of one name and 8 drops of one table at once, one each takes effect', async () => {
   const { database, path } = await newTable();
   const tables = uri`/databases/${database}/tables`;
   const body = { name: 'same', columns: [{ name: 'id', type: 'BIGINT' }] };
@@ -91,7 +91,7 @@ test('of 8 creates of one name and 8 drops of one table at once, one has done it
   assert.equal(drops.filter((reply) => reply.at('deleted') === true).length, 1);
 });
 
-test('creates, changes and renames in one database at once: each succeeds, or finds what is so by then', async () => {
+test('concurrent creates, changes and renames in one database each succeed or report the current state', async () => {
   const database = await newDatabase();
   const path = uri`/databases/${database}`;
   const column = { name: 'id', type: 'BIGINT' };

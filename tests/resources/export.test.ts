@@ -147,7 +147,7 @@ for (const [name, body, from] of [
     (folder: string) => `read_json('${folder}/*.ndjson.zst', format = 'newline_delimited', columns = ${ndjsonTypes})`,
   ],
 ] as const) {
-  test(`${name}: what comes out is what was put in`, async () => {
+  test(`${name}: exported values are equal to the stored ones`, async () => {
     const { manifest, folder } = await exported(body);
     assert.equal(manifest.rowCount, rows);
     assert.equal(manifest.fileCount > 1, 'fileBytesMax' in body, String(manifest.fileCount));
@@ -178,7 +178,7 @@ for (const [name, more] of [
   ['stream', { arrowLayout: 'stream' }],
   ['file, in parts', { fileBytesMax: 1_048_576 }],
 ] as const) {
-  test(`Arrow, ${name}: what comes out is what was put in`, async () => {
+  test(`Arrow, ${name}: exported values are equal to the stored ones`, async () => {
     const { manifest, folder, names } = await exported({ format: 'arrow', ...more });
     assert.equal(manifest.fileCount > 1, 'fileBytesMax' in more);
     const tables = await Promise.all(names.map(async (one) => tableFromIPC(await readFile(join(folder, one)))));
@@ -199,7 +199,7 @@ for (const [name, more] of [
   });
 }
 
-test('Arrow: what lies in lists, structs and maps', async () => {
+test('Arrow: values in lists, structs and maps', async () => {
   const sql = `SELECT [1, NULL, 3] AS l, {'a': 'x', 'b': [true]} AS s, MAP {'k': 1.5::DOUBLE} AS m, 'ab'::BLOB AS b,
     TIME '10:00:00' AS t, uuid '00000000-0000-0000-0000-000000000001' AS u, [2::HUGEINT] AS h UNION ALL
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL`;
@@ -214,7 +214,7 @@ test('Arrow: what lies in lists, structs and maps', async () => {
   assert.deepEqual(Object.values(second.toJSON()), Array(7).fill(null));
 });
 
-test('a query: parameters, columns of one name, no row at all', async () => {
+test('a query with parameters, with equal column names, without rows', async () => {
   const body = { sql: 'SELECT id AS a, note AS A FROM facts WHERE id < $1', format: 'csv' };
   const some = await exported({ ...body, parameters: [2] }, database);
   assert.deepEqual(
@@ -248,7 +248,7 @@ async function failing(body: object, code: string, path = database): Promise<Rep
   return task;
 }
 
-test('what cannot be exported fails with its reason, and leaves nothing', async () => {
+test('an export that is not possible fails with its reason, and leaves nothing', async () => {
   const sql = 'SELECT 1';
   await failing({ sql: 'SELECT nothing' }, 'SQL_INVALID');
   await failing({ sql: 'DELETE FROM facts' }, 'SQL_NOT_SUPPORTED');
@@ -270,7 +270,7 @@ test('what cannot be exported fails with its reason, and leaves nothing', async 
   assert.equal((await server.rows('shop', 'SELECT count(*) FROM facts'))[0]?.[0], rows);
 });
 
-test('bodies that mean nothing are refused before there is a task', async () => {
+test('meaningless bodies are refused before a task is submitted', async () => {
   const post = (body: object, path = database) => server.post(`${path}/export`, body);
   const right = { sql: 'SELECT 1', format: 'csv', to: target() };
   for (const [more, pointer] of [
@@ -293,7 +293,7 @@ test('bodies that mean nothing are refused before there is a task', async () => 
     (await post({ ...right, to: target({ endpoint }) })).is(400, 'HOST_NOT_ALLOWED');
 });
 
-test('one exports what one may read', async () => {
+test('an export requires the privilege to read', async () => {
   const person = await newPerson(server, 'reader', [['use', '/warehouses']]);
   const body = { format: 'csv', to: target() };
   (await person.post(`${table}/export`, body)).is(403, 'FORBIDDEN');
@@ -368,7 +368,7 @@ async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Pro
   }
 }
 
-test('killed in the middle: the export is there once, without what the first attempt left', () =>
+test('killed in the middle: the export is complete once, without files of the first attempt', () =>
   takenUpAgain('SIGKILL', 2));
 
-test('stopped in the middle: the same, and it does not count as an attempt', () => takenUpAgain('SIGTERM', 1));
+test('stopped in the middle: the same, and the run does not count as an attempt', () => takenUpAgain('SIGTERM', 1));

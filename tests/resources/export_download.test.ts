@@ -98,7 +98,7 @@ async function fetchedAll(task: Reply): Promise<string> {
 
 const remove = async (task: Reply) => (await server.delete(task.at('uri'))).is(200, '0', { deleted: true });
 
-test('each format comes through its links as it was put in, in one file or in parts', async () => {
+test('each format is downloaded through its links unchanged, in one file or in parts', async () => {
   const duck = await (await DuckDBInstance.create(':memory:')).connect();
   const checksum = async (from: string) => {
     const text = `SELECT count(*), bit_xor(hash(n::BIGINT)), bit_xor(hash(t::VARCHAR)) FROM ${from}`;
@@ -130,7 +130,7 @@ test('each format comes through its links as it was put in, in one file or in pa
   assert.deepEqual(await stored(), []);
 });
 
-test('a download is the default; a query and its history lead to its files', async () => {
+test('a download is the default; the query and its history refer to its files', async () => {
   const body = { sql: 'SELECT n FROM facts WHERE n < $1 ORDER BY n', parameters: [3], format: 'csv' };
   const task = await exported(body, database);
   task.is(200, '0', { request: { to: { download: true } } });
@@ -141,7 +141,7 @@ test('a download is the default; a query and its history lead to its files', asy
   await remove(task);
 });
 
-test('a part of a file, a file that is known already, a link that was changed', async () => {
+test('a range of a file, a conditional request, a modified link', async () => {
   const task = await exported({ format: 'csv' });
   const { link, bytes, sha256, fileId } = task.at<Shown>('result', 'files', 0);
   const whole = (await fetched(link)).content;
@@ -161,7 +161,7 @@ test('a part of a file, a file that is known already, a link that was changed', 
   assert.equal((await fetched(again.link)).response.status, 404);
 });
 
-test('files are kept as long as their task, and go with it', async () => {
+test('files are retained as long as their task, and deleted with it', async () => {
   const task = await exported({ format: 'csv' });
   const expiresAt = Date.parse(task.at('result', 'expiresAt'));
   assert.ok(Math.abs(expiresAt - Date.parse(task.at('endedAt')) - 7 * 86_400_000) < 60_000);
@@ -171,7 +171,7 @@ test('files are kept as long as their task, and go with it', async () => {
   assert.equal((await fetched(task.at('result', 'files', 0, 'link'))).response.status, 404);
 });
 
-test('the quota is of all files together: told at once where it is full, while it is written, and when it is there', async () => {
+test('the quota counts all files together: it is checked at submission, while writing, and at the end', async () => {
   const failing = async (sql: string, format: string) => {
     const accepted = await server.post(`${database}/export`, { sql, format });
     const task = await server.ended(accepted);
@@ -193,7 +193,7 @@ test('the quota is of all files together: told at once where it is full, while i
   (await server.delete(upload.at('uri'))).is(200);
 });
 
-test('cancelled in the middle: nothing is left', async () => {
+test('cancelled in the middle: no files are left', async () => {
   const sql =
     'SELECT a.range * b.range AS cancelled FROM range(1000000) AS a, range(1000000) AS b WHERE (a.range * b.range) % 1000003 = 1';
   for (const format of ['csv', 'parquet', 'arrow']) {
@@ -208,7 +208,7 @@ test('cancelled in the middle: nothing is left', async () => {
   }
 });
 
-test('what a crash kept from being taken away is swept; what a task succeeded with stays', async () => {
+test('files that a crash left behind are removed; files of a successful task stay', async () => {
   const task = await exported({ format: 'csv' });
   const kept = await stored();
   const failed = await server.ended(await server.post(`${database}/export`, { sql: 'SELECT nothing', format: 'csv' }));
@@ -224,7 +224,7 @@ test('what a crash kept from being taken away is swept; what a task succeeded wi
   await remove(task);
 });
 
-test('another who may not read the task has no link to its files', async () => {
+test('a principal that may not read the task gets no link to its files', async () => {
   const task = await exported({ format: 'csv' });
   const person = await newPerson(server, 'curious', [['use', '/warehouses']]);
   (await person.get(task.at('uri'))).is(403, 'FORBIDDEN');
@@ -252,7 +252,7 @@ async function leaveBehind(dataDirectory: string, taskId: string, number: number
 }
 
 const seed = Number(process.env.TEST_SEED ?? Date.now() % 1_000_000);
-test(`killed again and again: the files are there once, TEST_SEED=${seed}`, async () => {
+test(`killed repeatedly: the files exist once, TEST_SEED=${seed}`, async () => {
   const kept = await mkdtemp(join(directory, 'killed-'));
   let running = await startProcess([], kept);
   const sql = 'SELECT range AS n, md5(range::VARCHAR) AS t FROM range(1500000)';

@@ -80,7 +80,7 @@ for (const [what, asSelect, code] of refused)
     await absent('fresh');
   });
 
-test('rows that break a key leave nothing, and the name is free', async () => {
+test('rows that violate a key leave nothing, and the name is free', async () => {
   const asSelect = { sql: 'SELECT 1 AS k FROM orders' };
   (await server.post(tables, { name: 'fresh', primaryKey: ['k'], asSelect })).is(400, 'CONSTRAINT_VIOLATED');
   await absent('fresh');
@@ -88,7 +88,7 @@ test('rows that break a key leave nothing, and the name is free', async () => {
   (await server.delete(`${tables}/fresh`)).is(200, '0', { deleted: true });
 });
 
-test('nobody sees it before it is full; cancelled, nothing is left', async () => {
+test('the table is invisible before it is complete; cancelled, nothing is left', async () => {
   const asSelect = {
     sql: 'SELECT count(*) AS n FROM range(100000) a, range(10000000) b WHERE a.range * b.range % 7 = 3',
     waitSeconds: 0.3,
@@ -116,7 +116,7 @@ test('asSelect as a task', async () => {
   assert.deepEqual(await rowsOf('later'), await rowsOf('orders'));
 });
 
-test('clone: definition, rows and keys, also into another database; without rows too', async () => {
+test('clone: definition, rows and keys, also into another database; also without rows', async () => {
   const copy = (await server.post(`${tables}/orders/clone`, { newName: 'copy "1"' })).is(201, '0', {
     comment: 'all',
     primaryKey: ['id'],
@@ -135,7 +135,7 @@ test('clone: definition, rows and keys, also into another database; without rows
   (await server.post(`${tables}/orders/clone`, { newName: 'x', database: 'none' })).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('rights: create where it is made, read on every table that is read, as they are when the task runs', async () => {
+test('privileges: create on the parent, read on every source table, checked again when the task runs', async () => {
   const on = '/catalogs/default/databases/shop';
   const use = ['use', '/warehouses/default'] as const;
   const maker = await newPerson(server, 'maker', [['create', on], ['read', `${on}/tables/orders`], use]);
@@ -167,7 +167,7 @@ test('rights: create where it is made, read on every table that is read, as they
   await absent('late');
 });
 
-test('a key makes it once', async () => {
+test('an idempotency key creates it once', async () => {
   const headers = { 'x-service-idempotency-key': 'make-1' };
   const body = { name: 'once', asSelect: { sql: 'SELECT 1 AS a' } };
   const first = (await server.request('POST', tables, { body, headers })).is(201);

@@ -67,7 +67,7 @@ describe('a full warehouse', () => {
     ['an update', `${table}/update`, { set: { i: '2' }, where: 'i = 1' }, 200],
   ] as const;
   for (const [what, path, body, status] of statements) {
-    it(`serves the connection that it refused before one that came later: ${what}`, async () => {
+    it(`serves a connection that it refused before one that came later: ${what}`, async () => {
       const [runs, waits, refused, late] = [connection(), connection(), connection(), connection()];
       const running = runs.send(query, { sql: endless }).catch(() => undefined);
       await until('1 0');
@@ -91,7 +91,7 @@ describe('a full warehouse', () => {
     });
   }
 
-  it('lets a connection wait that ignores Retry-After, and serves it when there is a place then', async () => {
+  it('delays a connection that ignores Retry-After, and serves it if there is room then', async () => {
     const [runs, waits, refused] = [connection(), connection(), connection()];
     const running = runs.send(query, { sql: endless }).catch(() => undefined);
     await until('1 0');
@@ -113,7 +113,7 @@ describe('a full warehouse', () => {
     for (const one of [waits, refused]) one.end();
   });
 
-  it('serves a principal that it refused on a connection closed since before one that came later', async () => {
+  it('serves a principal whose refused connection was closed before one that came later', async () => {
     const [runs, waits, refused, late] = [connection(), connection(), connection(false), connection()];
     const running = runs.send(query, { sql: endless }).catch(() => undefined);
     await until('1 0');
@@ -163,7 +163,7 @@ describe('rows for a full warehouse', () => {
     await Promise.all(held);
   });
 
-  it('are refused before their body comes; the connection of a large one is closed', async () => {
+  it('are refused before their body arrives; the connection of a large one is closed', async () => {
     const wire = new Wire(server.port);
     wire.write(head(token, rows, json, 'Content-Length: 50000000'));
     const answer = await wire.answer();
@@ -173,7 +173,7 @@ describe('rows for a full warehouse', () => {
     assert.equal(await wire.rest(), '');
   });
 
-  it('leave the connection of a small body as it was: the next request on it is answered', async () => {
+  it('keep the connection of a small body usable for the next request', async () => {
     const wire = new Wire(server.port);
     const large = `{"rows":[{"i":1}]}${' '.repeat(100_000)}`;
     wire.write(head(token, rows, json, `Content-Length: ${large.length}`) + large.slice(0, 10));
@@ -184,7 +184,7 @@ describe('rows for a full warehouse', () => {
     wire.close();
   });
 
-  it('of callers who are not known or not allowed are 401 and 403, as at any time', async () => {
+  it('of callers who are not authenticated or not authorized are 401 and 403, as always', async () => {
     for (const [presented, status, code] of [
       ['tab_unknown', 401, 'UNAUTHENTICATED'],
       [stranger, 403, 'FORBIDDEN'],

@@ -20,8 +20,8 @@ const countOf = async (table: string) => {
   return (result.rows as number[][])[0];
 };
 
-describe('inserts that arrive together', () => {
-  it('fail alone: those with a key that is there, or with a value that is none', async () => {
+describe('concurrent inserts', () => {
+  it('fail individually: those with an existing key, or with an invalid value', async () => {
     const sql = 'CREATE TABLE alone (i INT NOT NULL, d INT DEFAULT 7, PRIMARY KEY (i))';
     (await server.post(tables, { sql })).is(201);
     (await server.post(`${tables}/alone/rows`, { rows: [[1000, 7]] })).is(201);
@@ -41,7 +41,7 @@ describe('inserts that arrive together', () => {
     assert.deepEqual(await countOf('alone'), [49, 49, 49 * 7]);
   });
 
-  it('are done once for each idempotency key, with those that have none', async () => {
+  it('are applied once for each idempotency key, together with those that have none', async () => {
     (await server.post(tables, { sql: 'CREATE TABLE keyed (i INT, d INT)' })).is(201);
     const send = (n: number) =>
       server.request('POST', `${tables}/keyed/rows`, {
@@ -56,7 +56,7 @@ describe('inserts that arrive together', () => {
   });
 });
 
-describe('the groups', () => {
+describe('groups', () => {
   const column = (name: string) => ({ name, type: { kind: 'INT' }, nullable: true, defaultValue: '7' });
   const batch = (rows: readonly (readonly unknown[])[], omitted?: RowsBatch['omitted']) =>
     ({
@@ -89,7 +89,7 @@ describe('the groups', () => {
     return { asked, insert };
   }
 
-  it('are of inserts that come while another runs', async () => {
+  it('consist of inserts that arrive while another runs', async () => {
     const { asked, insert } = grouped(() => undefined);
     const first = insert(batch([['0', '0']]));
     await new Promise((resolve) => setImmediate(resolve));
@@ -101,14 +101,14 @@ describe('the groups', () => {
     );
   });
 
-  it('leave large inserts to themselves', async () => {
+  it('exclude large inserts', async () => {
     const { asked, insert } = grouped(() => undefined);
     const large = batch(Array.from({ length: 101 }, () => ['1', '1']));
     assert.deepEqual(await Promise.all([insert(large), insert(large)]), [101, 101]);
     assert.equal(asked.length, 2);
   });
 
-  it('are taken apart where one is refused, and not where it is unknown what was done', async () => {
+  it('are split if one is refused, but not if the outcome is unknown', async () => {
     const refused = grouped(({ json }) =>
       json.includes('"bad"') ? new Failure('CONSTRAINT_VIOLATED', 'bad') : undefined,
     );
@@ -127,7 +127,7 @@ describe('the groups', () => {
     assert.equal(lost.asked.length, 1);
   });
 
-  it('are without those that were aborted while they waited, which are answered at once', async () => {
+  it('omit inserts that were aborted while they waited, which are answered at once', async () => {
     const running = Promise.withResolvers<void>();
     const engine = {
       running: true,
@@ -155,7 +155,7 @@ describe('the groups', () => {
     assert.deepEqual(asked, ['[["1","0"]]', '[["2","0"],["4","0"]]']);
   });
 
-  it('are taken apart without those that were aborted while the group ran', async () => {
+  it('are split without those that were aborted while the group ran', async () => {
     const gone = new AbortController();
     const { asked, insert } = grouped(({ json }) => {
       gone.abort();
@@ -169,7 +169,7 @@ describe('the groups', () => {
     );
   });
 
-  it('are refused as a whole, and not run again, where the warehouse is busy or being started', async () => {
+  it('are refused as a whole, and not run again, if the warehouse is busy or starting', async () => {
     for (const code of ['WAREHOUSE_BUSY', 'WAREHOUSE_STARTING', 'STORAGE_FULL'] as const) {
       const { asked, insert } = grouped(() => new Failure(code, 'not now', {}, { outcome: 'notApplied' }));
       const all = ['1', '2', '3'].map((i) => insert(batch([[i, '0']])));
@@ -178,7 +178,7 @@ describe('the groups', () => {
     }
   });
 
-  it('have the rows of their members in order, and know which rows leave a column to its default', () => {
+  it('have the rows of their members in order, and record which rows omit a column with a default', () => {
     const all = merged([
       batch(
         [

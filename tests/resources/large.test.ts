@@ -14,7 +14,7 @@ after(() => server.close());
 
 const columns = (count: number) => Array.from({ length: count }, (_, i) => ({ name: `c${i}`, type: 'INT' }));
 
-test('a table of 10,000 columns: made, shown, filled, read, changed, deleted', async () => {
+test('a table of 10,000 columns: created, shown, filled, read, changed, deleted', async () => {
   (await server.post(tables, { name: 'wide', columns: columns(columnsMax) })).is(201);
   const shown = (await server.get(`${tables}/wide`)).is(200).at<{ name: string; position: number }[]>('columns');
   assert.equal(shown.length, columnsMax);
@@ -33,14 +33,14 @@ test('a table of 10,000 columns: made, shown, filled, read, changed, deleted', a
   (await server.delete(`${tables}/wide`)).is(200, '0', { deleted: true });
 });
 
-test('one column more is refused', async () => {
+test('one more column is refused', async () => {
   const reply = await server.post(tables, { name: 'wider', columns: columns(columnsMax + 1) });
   reply.is(400, 'INVALID_PARAMETER', { violations: [{ pointer: '/columns', rule: 'maxItems' }] });
   const sql = `CREATE TABLE wider (${columns(columnsMax + 1).map(({ name }) => `${name} INT`)})`;
   (await server.post(tables, { sql })).is(400, 'INVALID_PARAMETER');
 });
 
-test('SQL of a mebibyte runs, and one character more is refused', async () => {
+test('SQL of a mebibyte runs, and one more character is refused', async () => {
   const most = 1024 * 1024;
   const literal = `SELECT length('${'x'.repeat(most - "SELECT length('')".length)}')`;
   assert.equal(literal.length, most);
@@ -82,7 +82,7 @@ for (const [what, sql] of strange) {
   });
 }
 
-test('200 levels of JSON: a body is refused; what SQL makes is kept and shown', async () => {
+test('200 levels of JSON: a body is refused; values created by SQL are stored and shown', async () => {
   (await server.post(tables, { name: 'deep', columns: [{ name: 'j', type: 'JSON' }] })).is(201);
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
   const insert = (text: string) => server.request('POST', `${tables}/deep/rows`, { body: `{"rows":[[${text}]]}` });
@@ -94,7 +94,7 @@ test('200 levels of JSON: a body is refused; what SQL makes is kept and shown', 
   assert.ok((await server.get(`${tables}/deep/rows`)).is(200).text.includes(nested(200)));
 });
 
-test('JSON deeper than any stack: shown or refused, never a 500', async () => {
+test('JSON deeper than any stack is shown or refused, never a 500', async () => {
   const sql = "INSERT INTO deep SELECT (repeat('[', 100000) || '1e5' || repeat(']', 100000))::JSON";
   const written = await server.query('shop', sql);
   assert.ok([200, 400].includes(written.status), written.text.slice(0, 300));

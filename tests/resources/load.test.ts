@@ -48,7 +48,7 @@ async function loaded(name: string, body: object): Promise<Record<string, unknow
 
 const csv = 'id,name\n1,ann\n2,bob\n';
 
-test('a file comes in by its name, packed or not, and the record of the task says what was done', async () => {
+test('a file is loaded by its name, compressed or not, and the record of the task contains the counts', async () => {
   const name = await table({ id: 'BIGINT', name: 'STRING' });
   const result = await loaded(name, { source: { path: put('a.csv', csv) } });
   const done = {
@@ -72,7 +72,7 @@ test('a file comes in by its name, packed or not, and the record of the task say
   assert.equal((await loaded(name, { source: { path: put('x[1].csv', `${csv}3,c\n`) } })).rowsLoaded, 3);
 });
 
-test('what is refused at once', async () => {
+test('requests that are refused at once', async () => {
   const name = await table({ id: 'BIGINT', name: 'STRING' });
   const good = put('b.csv', csv);
   writeFileSync(join(outside, 'secret.csv'), csv);
@@ -105,7 +105,7 @@ test('what is refused at once', async () => {
   other.is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('a broken file fails the task with row and column, and the table is as it was', async () => {
+test('a malformed file fails the task with row and column, and the table is unchanged', async () => {
   const name = await table({ id: 'BIGINT', name: 'STRING' });
   await loaded(name, { source: { path: put('c.csv', csv) } });
   const cases: Readonly<Record<string, readonly [Uint8Array | string, object]>> = {
@@ -130,7 +130,7 @@ test('a broken file fails the task with row and column, and the table is as it w
   assert.deepEqual(await server.rows('d', `SELECT count(*) FROM ${name}`), [[2]]);
 });
 
-test('rows that do not fit are left out and shown', async () => {
+test('rows that do not fit are rejected and shown', async () => {
   const name = await table({ id: 'BIGINT', name: 'STRING' });
   const body = { source: { path: put('r.csv', `${csv}x,c\n4\n5,e\n`) }, errorsMax: 2 };
   const result = await loaded(name, body);
@@ -144,7 +144,7 @@ test('rows that do not fit are left out and shown', async () => {
   });
 });
 
-test('a label is loaded once on a table, a dry run never', async () => {
+test('a label is loaded once into a table, a dry run never', async () => {
   const name = await table({ id: 'BIGINT', name: 'STRING' });
   const body = { source: { path: put('l.csv', csv) }, label: 'day 1' };
   assert.equal((await loaded(name, { ...body, dryRun: true })).rowsLoaded, 2);
@@ -159,7 +159,7 @@ test('a label is loaded once on a table, a dry run never', async () => {
   assert.equal((await loaded(other, body)).repeated, false);
 });
 
-test('sets of others come in whole from Parquet, CSV and JSON', async () => {
+test('public data sets are loaded completely from Parquet, CSV and JSON', async () => {
   const flights = await table({
     date: 'DATETIME',
     delay: 'SMALLINT',

@@ -34,7 +34,7 @@ const succeeded = (task: Reply) => assert.equal(task.at('state'), 'succeeded', t
 const failed = (task: Reply, error: object) =>
   assert.partialDeepStrictEqual(task.at('error'), { code: 'DATA_INVALID', ...error }, task.text);
 
-test('a text that is no time with a zone is refused, as that of any type is', async () => {
+test('a text that is not a time with a zone is refused, as for any type', async () => {
   const into = await table({ id: 'INT', at: 'TIMESTAMPTZ' });
   const good = '1,2026-01-31T10:00:00+02:00\n2,2026-01-31 10:00:00Z\n3,\n';
   const right = [
@@ -55,7 +55,7 @@ test('a text that is no time with a zone is refused, as that of any type is', as
   assert.deepEqual(await rowsOf(into), [[1, '2026-01-31T10:00:00Z']]);
 });
 
-test('rows are left out alike whether another column is an expression or not', async () => {
+test('rows are rejected in the same way whether or not another column is an expression', async () => {
   const into = await table({ id: 'INT', v: 'INT', s: 'STRING' });
   const source = put('ndjson', '{"a":1,"b":1}\n{"a":2,"b":2}\n{"a":3,"b":"abc"}\n');
   const named = [
@@ -80,7 +80,7 @@ test('rows are left out alike whether another column is an expression or not', a
   assert.deepEqual([task.at('result', 'rowsLoaded'), task.at('result', 'rowsRejected')], [20_500, 1], task.text);
 });
 
-test('JSON means the same whether rows may be left out or not; a map may be an object or pairs', async () => {
+test('JSON has the same meaning whether or not rows may be rejected; a map can be an object or pairs', async () => {
   const into = await table({ id: 'INT', j: 'JSON', m: 'MAP<STRING, INT>' });
   const lines = [
     '{"id":1,"j":"x","m":{"a":1}}',
@@ -104,7 +104,7 @@ test('JSON means the same whether rows may be left out or not; a map may be an o
   }
 });
 
-test('an empty text in quotes is null as nothing is, unless the two are told apart', async () => {
+test('a quoted empty text is null like an unquoted one, unless the two are distinguished', async () => {
   const into = await table({ id: 'INT', s: 'STRING' });
   const source = put('csv', '"id","s"\n"1",""\n"",\n');
   for (const errorsMax of [0, 5]) {
@@ -122,7 +122,7 @@ test('an empty text in quotes is null as nothing is, unless the two are told apa
   }
 });
 
-test('a header may leave a name out, as that of an index', async () => {
+test('a header can omit a name, such as that of an index', async () => {
   const { task, name } = await make(put('csv', ',a,b\n0,1,x\n1,2,y\n'));
   succeeded(task);
   const record = (await server.get(`${database}/tables/${name}`)).is(200);
@@ -135,7 +135,7 @@ test('a header may leave a name out, as that of an index', async () => {
   assert.deepEqual(await rowsOf(into), [[1, 'x']]);
 });
 
-test('columns of a file without a header are meant by their places', async () => {
+test('columns of a file without a header are identified by position', async () => {
   const into = await table({ a: 'INT', b: 'INT' });
   const source = put('csv', '7,8\n');
   succeeded(await load(into, source, { columns: [{ name: 'b' }, { name: 'a' }] }));
@@ -150,7 +150,7 @@ test('columns of a file without a header are meant by their places', async () =>
   assert.deepEqual(await rowsOf(into), [[7, 8]]);
 });
 
-test('dates are read as they were found to be written, which is shown', async () => {
+test('dates are parsed in the detected format, which is shown', async () => {
   const source = put('csv', 'id,d,at\n1,13/02/2026,31.01.2026 10:00:00\n2,03/04/2026,01.02.2026 11:30:00\n');
   const shown = (await server.post(`${database}/load`, { source, inferOnly: true })).is(200);
   const csv = { dateFormat: '%d/%m/%Y', timestampFormat: '%d.%m.%Y %H:%M:%S' };
@@ -165,13 +165,13 @@ test('dates are read as they were found to be written, which is shown', async ()
   assert.deepEqual(await rowsOf(name), right);
 });
 
-test('what a file has twice, or without a name, is not lost in silence', async () => {
+test('duplicate or unnamed columns are not dropped silently', async () => {
   for (const text of ['{"id":1,"a":1,"A":2}\n', '{"id":1,"":2}\n']) failed((await make(put('ndjson', text))).task, {});
   const { task } = await make(put('ndjson', '{"a":1,"a_1":2,"C7":3}\n'));
   succeeded(task);
 });
 
-test('a byte order mark is told of', async () => {
+test('a byte order mark is reported', async () => {
   const { task } = await make(put('ndjson', '\ufeff{"id":1}\n'));
   failed(task, {});
   assert.match(task.at('error', 'message'), /byte order mark/);

@@ -92,7 +92,7 @@ async function until<T>(what: () => Promise<T>, isSo: (value: T) => boolean): Pr
 
 const csv = 'id,name,born\n1,ann,2001-02-03\n2,bob,\n';
 
-test('a table is made from the file and filled', async () => {
+test('a table is created from the file and filled', async () => {
   const table = fresh();
   const body = { table, source: { path: put('a.csv.gz', gzipSync(csv)) }, comment: 'people', primaryKey: ['id'] };
   const reply = await load(body);
@@ -117,7 +117,7 @@ test('a table is made from the file and filled', async () => {
   (await post(body)).is(400, 'OBJECT_ALREADY_EXISTS');
 });
 
-test('what the caller says of columns, types and keys stands', async () => {
+test('columns, types and keys that the caller specifies take precedence', async () => {
   const path = put('b.csv', csv);
   const typed = fresh();
   await loaded({ table: typed, source: { path }, types: { id: 'STRING' }, unique_key_constraints: ['name'] });
@@ -136,7 +136,7 @@ test('what the caller says of columns, types and keys stands', async () => {
   ]);
 });
 
-test('inferOnly shows the table, as its definition can be sent back, and makes nothing', async () => {
+test('inferOnly shows the table in the form of a definition, and creates nothing', async () => {
   const path = put('c.csv', 'id;share;big\n1;0.5;170141183460469231731687303715884105727\n2;1;1\n');
   const asked = { table: 'shown', source: { path }, primaryKey: ['id'], types: { big: 'LARGEINT' } };
   const reply = (await post({ ...asked, inferOnly: true })).is(200);
@@ -180,7 +180,7 @@ test('a dry run does everything and leaves nothing', async () => {
   for (const dryRun of [true, false]) (await post({ ...body, table: 'Seen', dryRun })).is(400, 'OBJECT_ALREADY_EXISTS');
 });
 
-test('what is refused at once', async () => {
+test('requests that are refused at once', async () => {
   const path = put('e.csv', csv);
   const source = { path };
   const refused: Readonly<Record<string, readonly object[]>> = {
@@ -217,7 +217,7 @@ test('what is refused at once', async () => {
   (await post({ table: 'r', source, replicationNum: 3 })).is(503, 'NOT_ENOUGH_BACKENDS');
 });
 
-test('a file that cannot be loaded leaves no table, and its name free', async () => {
+test('a file that cannot be loaded leaves no table, and the name is free', async () => {
   const late = `id\n${'1\n'.repeat(30_000)}x\n`;
   const cases: Readonly<Record<string, readonly [string | Uint8Array, object, object]>> = {
     'f1.csv': [`${csv}3\n`, {}, { code: 'DATA_INVALID', result: { row: 3 } }],
@@ -253,7 +253,7 @@ test('a file that cannot be loaded leaves no table, and its name free', async ()
   assert.deepEqual(await columnsOf(table), ['id STRING']);
 });
 
-test('an upload is used up by the load that makes the table; rows that are left out are kept', async () => {
+test('an upload is consumed by the load that creates the table; rejected rows are stored', async () => {
   const table = fresh();
   const text = `${csv}x,c,\n`;
   const upload = (await server.post('/api/v2/uploads', { name: 'people.csv', bytes: text.length })).is(201);
@@ -271,7 +271,7 @@ test('an upload is used up by the load that makes the table; rows that are left 
   (await server.get(upload.at('uri'))).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('nobody sees the table before it is full; the task tells how far it is and who waits is told', async (t) => {
+test('the table is invisible before it is complete; the task shows its progress, and its webhook is called', async (t) => {
   const receiver = await new Receiver().listen();
   t.after(() => receiver.close());
   const table = fresh();
@@ -314,7 +314,7 @@ test('nobody sees the table before it is full; the task tells how far it is and 
   assert.equal(receiver.notices[0]?.task.taskId, first.at('taskId'));
 });
 
-test('a load that is cancelled leaves no table, whether it began or not', async () => {
+test('a cancelled load leaves no table, whether it had begun or not', async () => {
   const table = fresh();
   const first = await post({ table, source: { url: `${address}/slow.csv` } });
   const second = await post({
@@ -335,7 +335,7 @@ test('a load that is cancelled leaves no table, whether it began or not', async 
   }
 });
 
-test('a label is loaded once: its task answers, and where it is gone its result', async () => {
+test('a label is loaded once: its task is returned, or its result if the task no longer exists', async () => {
   const table = fresh();
   const body = { table, source: { path: put('h.csv', csv) }, label: 'day 1' };
   const first = await load(body);
@@ -366,7 +366,7 @@ test('a label is loaded once: its task answers, and where it is gone its result'
   (await post({ ...body, table: other })).is(400, 'OBJECT_ALREADY_EXISTS');
 });
 
-test('another has the result of a label where they may write the table, and the rights are those of when it runs', async () => {
+test('another principal gets the result of a label if it may write the table, with the privileges at that time', async () => {
   const table = fresh();
   const body = { table, source: { path: put('i.csv', csv) }, label: 'theirs' };
   await loaded(body);

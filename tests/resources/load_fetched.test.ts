@@ -62,7 +62,7 @@ const post = (body: object): Promise<Reply> => server.post(uri`/databases/${'d'}
 const load = async (body: object): Promise<Reply> => server.ended(await post({ mode: 'replace', ...body }));
 const count = async () => (await server.rows('d', 'SELECT count(*) FROM t'))[0]?.[0];
 
-test('a URL is loaded, through redirects and packed', async () => {
+test('a URL is loaded, through redirects and compressed', async () => {
   for (const path of ['/people.csv?x=1', '/people.csv.gz', '/moved.csv']) {
     const reply = await load({ source: { url: `${address}${path}` } });
     assert.equal(reply.at('state'), 'succeeded', reply.text);
@@ -71,7 +71,7 @@ test('a URL is loaded, through redirects and packed', async () => {
   assert.equal(await count(), 2);
 });
 
-test('hosts that are not listed are refused at once, and so is what is no URL', async () => {
+test('hosts that are not listed are refused at once, and so are invalid URLs', async () => {
   for (const url of [
     'http://localhost/a.csv',
     'http://169.254.169.254/a.csv',
@@ -83,7 +83,7 @@ test('hosts that are not listed are refused at once, and so is what is no URL', 
     (await post({ source: { url } })).is(400, 'INVALID_PARAMETER');
 });
 
-test('a source that fails leaves the table as it was', async () => {
+test('a failing source leaves the table unchanged', async () => {
   const codes = { '/away.csv': 'HOST_NOT_ALLOWED', '/large.csv': 'REMOTE_REFUSED', '/none.csv': 'REMOTE_REFUSED' };
   for (const [path, code] of Object.entries(codes)) {
     const reply = await load({ source: { url: `${address}${path}` } });
@@ -97,7 +97,7 @@ test('a source that fails leaves the table as it was', async () => {
   assert.equal(await count(), 2);
 });
 
-test('an upload is loaded once, by its owner, and is gone then; the rows left out are a file', async () => {
+test('an upload is loaded once, by its owner, and then deleted; the rejected rows are a file', async () => {
   const text = `${csv}x,c\n`;
   const upload = (await server.post('/api/v2/uploads', { name: 'people.csv', bytes: text.length })).is(201);
   const source = { upload: upload.at<string>('uploadId') };
@@ -116,7 +116,7 @@ test('an upload is loaded once, by its owner, and is gone then; the rows left ou
   assert.equal(await count(), 2);
 });
 
-test('an object of a store is loaded; its keys are shown nowhere and kept no longer than the task', async () => {
+test('an object of an object store is loaded; its credentials are shown nowhere and deleted with the task', async () => {
   const place = { endpoint: store.endpoint, region: 'us-east-1', bucket: store.bucket, pathStyle: true };
   const rules = new HostAllowlist(['127.0.0.1']);
   const opened = await openObjectStore(place, store, rules);

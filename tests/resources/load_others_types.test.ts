@@ -22,7 +22,7 @@ const columns: readonly (readonly [string, string, unknown])[] = [
   ['18446744073709551615::UBIGINT AS wide', 'wide LARGEINT', 18446744073709551615n],
 ];
 
-test('types that no table has become the nearest', async (t) => {
+test('unsupported types become the nearest supported type', async (t) => {
   const { server, directory, close } = await startLoading();
   t.after(close);
   const path = join(directory, 'others.parquet');

@@ -26,7 +26,7 @@ after(async () => {
 const atOnce = 4;
 const setsMin = 8;
 
-test('a set of others is the same when it was loaded', async (t) => {
+test('a public data set is the same after loading', async (t) => {
   const left = sampled(t, 10, [...setNames().entries()], (taken) => taken >= setsMin);
   const lane = async () => {
     for (let next = left.next(); !next.done; next = left.next()) await isTheSame(...next.value);

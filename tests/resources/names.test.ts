@@ -70,7 +70,7 @@ const names = [
 const distinct = names.filter((name, i) => names.findIndex((one) => one.toLowerCase() === name.toLowerCase()) === i);
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
-test('as a database, a table and a column', async (t) => {
+test('of a database, a table and a column', async (t) => {
   for (const name of sampled(t, 8, distinct, (taken) => taken >= 8)) await isDatabaseTableAndColumn(name);
 });
 
@@ -114,7 +114,7 @@ async function isDatabaseTableAndColumn(name: string): Promise<void> {
   (await server.get(database)).is(404, 'OBJECT_NOT_FOUND', { category: 'databases', name });
 }
 
-test('as catalogs and warehouses', async (t) => {
+test('of catalogs and warehouses', async (t) => {
   const free = distinct.filter((one) => !['default', 'main'].includes(one));
   for (const name of sampled(t, 5, free, (taken) => taken >= 8)) {
     (await server.post('/api/v2/catalogs', { name })).is(201, '0', { name, uri: uri`/catalogs/${name}` });
@@ -134,7 +134,7 @@ test('as catalogs and warehouses', async (t) => {
   }
 });
 
-test('renamed from each to the next, rows and all', async () => {
+test('renamed from each to the next, with their rows', async () => {
   (await server.put('/api/v2/databases/chain')).is(201);
   (await server.post('/api/v2/databases/chain/tables', { sql: 'CREATE TABLE t (i INT)' })).is(201);
   (await server.query('chain', 'INSERT INTO t VALUES (7)')).is(200);
@@ -146,7 +146,7 @@ test('renamed from each to the next, rows and all', async () => {
   }
 });
 
-test('lists are in the order of code points, whatever the names', async () => {
+test('lists are ordered by code points for all names', async () => {
   for (const name of distinct) await server.post('/api/v2/databases', { name });
   const listed = (await server.get('/api/v2/databases?pageSize=1000'))
     .at<{ name: string }[]>('databases')

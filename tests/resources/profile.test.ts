@@ -22,7 +22,7 @@ interface Operator {
 const operators = (of: Operator): Operator[] => [of, ...of.children.flatMap(operators)];
 const profile = (sql: string, more: object = {}) => server.post(`${database}/profile`, { sql, ...more });
 
-test('a profile tells what each operator did, and no rows', async () => {
+test('a profile shows the work of each operator, and no rows', async () => {
   const sql = 'SELECT s, count(*) FROM t WHERE i >= $1 GROUP BY s ORDER BY s LIMIT 7';
   const reply = (await profile(sql, { parameters: [4000] })).is(200, '0', { rowCount: 7 });
   assert.deepEqual(Object.keys(reply.result).sort(), ['profile', 'queryId', 'rowCount', 'statistics']);
@@ -35,14 +35,14 @@ test('a profile tells what each operator did, and no rows', async () => {
   entry.is(200, '0', { sql, kind: 'select', state: 'succeeded', rowCount: 7, resultBytes: 0 });
 });
 
-test('texts that JSON has to escape come through', async () => {
+test('texts that JSON has to escape are preserved', async () => {
   const text = 'quote " back \\ tab \t line \n é 𝄞 \u0001';
   const sql = `SELECT i AS "a ""b"" \\ \n" FROM t WHERE concat(s, '${text}') <> $1 -- the end`;
   const reply = (await profile(sql, { parameters: [text] })).is(200, '0', { rowCount: 10_000 });
   assert.ok(JSON.stringify(reply.result).includes('𝄞'), JSON.stringify(reply.result));
 });
 
-test('what writes is not run for a profile', async () => {
+test('statements that write are not run for a profile', async () => {
   for (const sql of ['DELETE FROM t', 'INSERT INTO t VALUES (1, NULL)', 'UPDATE t SET i = 0'])
     (await profile(sql)).is(400, 'SQL_NOT_SUPPORTED');
   assert.deepEqual(await server.rows('shop', 'SELECT count(*), sum(i) FROM t'), [[10_000, 49_995_000]]);
@@ -52,7 +52,7 @@ test('what writes is not run for a profile', async () => {
   (await profile("SELECT * FROM read_csv('/etc/passwd')")).is(400, 'SQL_FORBIDDEN_FUNCTION');
 });
 
-test('a profile is made with the rights of the caller, and within the limits of statements', async () => {
+test('a profile uses the privileges of the caller and the limits of statements', async () => {
   const person = await newPerson(server, 'watcher', [
     ['use', '/warehouses'],
     ['create', '/catalogs/default/databases/shop'],
@@ -64,7 +64,7 @@ test('a profile is made with the rights of the caller, and within the limits of 
   (await server.patch('/api/v2/warehouses/default', { statementTimeoutSeconds: 3600 })).is(200);
 });
 
-test('a profile that is not waited for is the result of a task', async () => {
+test('a profile without waiting is the result of a task', async () => {
   const task = await server.ended(await profile('SELECT count(*) FROM t', { waitSeconds: 0 }));
   task.is(200, '0', { state: 'succeeded', type: 'profile_query', result: { rowCount: 1 } });
   assert.equal(task.at('firstPage'), undefined);
@@ -82,7 +82,7 @@ test('a profile that is not waited for is the result of a task', async () => {
 
 const slow = 'SELECT max(hash(a.range, b.range)) AS slow FROM range(10000) a, range(40000) b WHERE a.range > $1';
 
-test('the history keeps the plan of what took long; of the rest it is told when asked', async () => {
+test('the history stores the plan of slow statements; for others a plan is computed on request', async () => {
   const { queryId } = (await server.query('shop', slow, { parameters: [1] })).is(200).result;
   const kept = (await server.get(`/api/v2/queries/${queryId}`)).is(200);
   assert.ok(kept.at<number>('elapsedMs') >= 250, `${kept.at('elapsedMs')} ms: make the statement longer`);
@@ -96,13 +96,13 @@ test('the history keeps the plan of what took long; of the rest it is told when 
   assert.ok(listed.length > 0 && listed.every((entry) => !('plan' in entry)));
 });
 
-test('explain takes the parameters of a statement', async () => {
+test('explain accepts the parameters of a statement', async () => {
   const sql = 'SELECT s FROM t WHERE i = $n';
   const reply = await server.post(`${database}/explain`, { sql, parameters: { n: 77 } });
   assert.match(reply.is(200).at('plan'), /77/);
 });
 
-test('a plan is for who may run the statement', async () => {
+test('a plan requires the privilege to run the statement', async () => {
   const sql = 'SELECT s FROM t WHERE i = 1';
   const { queryId } = (await server.query('shop', sql)).is(200).result;
   const person = await newPerson(server, 'clerk', [
@@ -113,7 +113,7 @@ test('a plan is for who may run the statement', async () => {
   (await person.post(`/api/v2/queries/${queryId}/explain`)).is(403, 'FORBIDDEN');
 });
 
-test('a statement is found by any of what the history tells', async () => {
+test('a statement is found by any field of its history entry', async () => {
   const search = async (body: object) =>
     (await server.post('/api/v2/queries/search', body)).is(200).at<{ queryId: string }[]>('queries');
   const sql = "SELECT i, 'sought' AS mark FROM t";

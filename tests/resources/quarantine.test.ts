@@ -38,7 +38,7 @@ async function readsDuring<T>(work: Promise<T>): Promise<{ done: T; codes: strin
   return { done, codes, statements };
 }
 
-test('what costs the engine is refused; what ran beside it is answered, and never refused', {
+test('a statement that crashes the engine is refused; statements beside it are answered and never refused', {
   timeout: deadlineMs(120_000),
 }, async () => {
   const { done, codes, statements } = await readsDuring(server.query('d', killer));
@@ -50,7 +50,7 @@ test('what costs the engine is refused; what ran beside it is answered, and neve
   (await server.query('d', `${killer} LIMIT 0`)).is(200, '0');
 });
 
-test('values of parameters cost their own statement at most; reads beside it are answered', {
+test('expensive parameter values affect their own statement only; reads beside it are answered', {
   timeout: 120_000,
 }, async () => {
   const multiplied = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
@@ -69,7 +69,7 @@ test('values of parameters cost their own statement at most; reads beside it are
   (await server.query('d', killer)).is(400, 'STATEMENT_TIMEOUT');
 });
 
-test('a refused statement is released by who operates the warehouse', { timeout: deadlineMs(120_000) }, async () => {
+test('a refused statement is released by an operator of the warehouse', { timeout: deadlineMs(120_000) }, async () => {
   (await server.query('d', killer)).is(400, 'STATEMENT_QUARANTINED');
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 0 });
@@ -129,7 +129,7 @@ const bind = (n: number) =>
 const releasedStatements = async () =>
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0').at('released');
 
-test('a statement that crashes the process in which it is bound never reaches the engine, and is refused at once', {
+test('a statement that crashes the analysis process never reaches the engine, and is refused at once', {
   timeout: deadlineMs(120_000),
 }, async () => {
   await releasedStatements();
@@ -142,7 +142,7 @@ test('a statement that crashes the process in which it is bound never reaches th
   assert.equal(await releasedStatements(), 1);
 });
 
-test('a statement whose process somebody kills is bound again; a second death is blamed on it', {
+test('a statement whose analysis process is killed from outside is analyzed again; a second death is blamed on it', {
   timeout: deadlineMs(120_000),
 }, async () => {
   // Two processes that are ready: each attempt meets one of them.

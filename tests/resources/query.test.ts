@@ -190,7 +190,7 @@ const elsewhere: readonly [sql: string, endpoint: string][] = [
 ];
 
 for (const [sql, endpoint] of elsewhere) {
-  test(`${sql}: not as SQL, but by an endpoint that is named`, async () => {
+  test(`${sql}: refused as SQL, and the message names the endpoint`, async () => {
     const reply = await play(server, refuse('', { sql }, 'SQL_NOT_SUPPORTED'));
     assert.match(reply.message, new RegExp(endpoint), reply.message);
   });
@@ -281,7 +281,7 @@ test('in a catalog, tables are named with their database', async () => {
   (await server.post(ofCatalog, { sql: 'SELECT count(*) FROM t' })).is(400, 'SQL_INVALID');
 });
 
-test('not waiting: a task at once, whose pages hold the rows', async () => {
+test('without waiting: a task at once, whose pages contain the rows', async () => {
   const accepted = await server.query('shop', 'SELECT range AS n FROM range(3)', { waitSeconds: 0 });
   accepted.is(202, '0', { type: 'run_query', target: '/api/v2/catalogs/default/databases/shop' });
   assert.equal(accepted.headers.location, accepted.at('uri'));
@@ -300,7 +300,7 @@ test('not waiting: a task at once, whose pages hold the rows', async () => {
     (await server.get(`${task.at<string>('uri')}/pages/${page}`)).is(404, 'OBJECT_NOT_FOUND', { category: 'pages' });
 });
 
-test('waiting too short: a task that goes on and is cancelled', async () => {
+test('with a short wait: a task that continues and is cancelled', async () => {
   const sql = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
   const accepted = (await server.query('shop', sql, { waitSeconds: 0.1 })).is(202);
   (await server.get(accepted.at('uri'))).is(200, '0', { state: 'running' });
@@ -309,7 +309,7 @@ test('waiting too short: a task that goes on and is cancelled', async () => {
   (await server.get(`${accepted.at<string>('uri')}/pages/0`)).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('a task that fails says what the query would have said', async () => {
+test('a failed task has the error that the query would have had', async () => {
   const accepted = await server.query('shop', 'SELECT nothing FROM t', { waitSeconds: 0 });
   const task = (await server.ended(accepted)).is(200, '0', { state: 'failed', result: null });
   assert.equal(task.at('error', 'code'), 'SQL_INVALID');
@@ -349,7 +349,7 @@ for (const [what, width] of [
   });
 }
 
-test('pages are gone with their task', async () => {
+test('pages are deleted with their task', async () => {
   const reply = (await server.query('shop', 'SELECT range FROM range(50000)')).is(200);
   const next = reply.at<string>('nextPage');
   (await server.get(next)).is(200);

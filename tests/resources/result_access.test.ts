@@ -38,19 +38,19 @@ after(() => server.close());
 const statusOfLink = async () => (await fetch(`${server.url}${link}`)).status;
 const hasLinks = async () => (await ada('GET', exportUri)).text.includes('signature=');
 
-test('while the sources may be read, the result may be fetched', async () => {
+test('while the sources can be read, the result can be fetched', async () => {
   (await ada('GET', pageUri)).is(200);
   assert.equal(await statusOfLink(), 200);
   assert.equal(await hasLinks(), true);
 });
 
-test('a source that was renamed is the same source', async () => {
+test('a renamed source is the same source', async () => {
   (await server.post('/api/v2/databases/shop/views/v/rename', { newName: 'w' })).is(200);
   (await ada('GET', pageUri)).is(200);
   assert.equal(await statusOfLink(), 200);
 });
 
-test('without the right on the table under the view, neither pages nor links are served, nor links made', async () => {
+test('without the privilege on the table under a view, neither pages nor links are served, nor links created', async () => {
   (await server.delete(onTable)).is(200);
   (await ada('GET', pageUri)).is(403, 'FORBIDDEN');
   // Nor to others: the result was made with rights that are gone.
@@ -63,7 +63,7 @@ test('without the right on the table under the view, neither pages nor links are
   assert.equal(await hasLinks(), true);
 });
 
-test('of a dropped source, the right to read its database decides', async () => {
+test('for a dropped source, the privilege to read its database decides', async () => {
   await server.delete('/api/v2/databases/shop/views/w');
   (await ada('GET', pageUri)).is(403, 'FORBIDDEN');
   const onDatabase = await grant('/api/v2/databases/shop');

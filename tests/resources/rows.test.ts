@@ -152,7 +152,7 @@ scenarios(
   ],
 );
 
-test('what is hard to carry comes back as it went in', async () => {
+test('difficult values are returned as they were inserted', async () => {
   const values = [
     '',
     ' ',
@@ -195,7 +195,7 @@ test('what is hard to carry comes back as it went in', async () => {
     );
 });
 
-test('numbers at their edges, in and out', async () => {
+test('numbers at their limits, inserted and returned', async () => {
   const columns = ['DOUBLE', 'FLOAT', 'LARGEINT', 'DECIMAL(38,38)', 'BIGINT'].map((type, i) => ({
     name: `c${i}`,
     type,
@@ -223,7 +223,7 @@ test('numbers at their edges, in and out', async () => {
   }
 });
 
-test('the look at rows goes page by page to the end', async () => {
+test('rows are read page by page to the end', async () => {
   (await server.post(tables, { name: 'many', columns: [{ name: 'i', type: 'INT' }] })).is(201);
   (await server.post(`${tables}/many/rows`, { rows: Array.from({ length: 250 }, (_, i) => [i]) })).is(201);
   const seen: number[] = [];
@@ -247,7 +247,7 @@ test('a body over the limit of rows', async () => {
   (await server.request('POST', items, { body })).is(400, 'BODY_TOO_LARGE', { bytesMax: 8 * 1024 * 1024 });
 });
 
-test('inserts at the same time all count', async () => {
+test('concurrent inserts are all applied', async () => {
   (await server.post(tables, { name: 'busy', columns: [{ name: 'i', type: 'INT' }], primaryKey: ['i'] })).is(201);
   const insert = (i: number) => server.post(`${tables}/busy/rows`, { rows: [[i], [i + 1000]] });
   for (const reply of await Promise.all(Array.from({ length: 40 }, (_, i) => insert(i)))) reply.is(201);

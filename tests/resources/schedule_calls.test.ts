@@ -59,7 +59,7 @@ const place = () => ({
 const notify = () => ({ url: receiver.url, secret });
 const request = (action: string, body: object, on = table) => ({ request: { on, action, body } });
 
-test('a load and an export, each hour, with keys that nobody is shown', async () => {
+test('a load and an export every hour, with credentials that are never shown', async () => {
   await store.writeSmall('in/ran.csv', 'who\nloaded\n', new AbortController().signal);
   const loading = request('load', { source: { s3: { ...place(), key: 'in/ran.csv' } }, mode: 'append' });
   const exporting = request('export', { format: 'csv', to: { s3: { ...place(), prefix: 'out' } } });
@@ -96,7 +96,7 @@ test('a load and an export, each hour, with keys that nobody is shown', async ()
   assert.ok(lines.at<unknown[]>('auditEvents').length >= 4);
 });
 
-test('what is not said anew stays, keys too; what does something else has no keys of what was done before', async () => {
+test('fields that are not given stay unchanged, credentials included; another action has none of the credentials of the previous one', async () => {
   (await w.server.patch(path('loading'), { comment: 'still' })).is(200, '0', { comment: 'still' });
   (await w.server.patch(path('loading'), { notify: null })).is(200, '0', { notify: null });
   const loaded = await w.ran('loaded');
@@ -123,7 +123,7 @@ test('what is not said anew stays, keys too; what does something else has no key
   assert.equal(await kept(), '{}');
 });
 
-test('a statement whose end is told; another name keeps all of it', async () => {
+test('a statement whose end is notified; a rename keeps everything', async () => {
   await w.make('told', { notify: notify() });
   (await w.server.post(`${path('told')}/rename`, { newName: 'renamed' })).is(200, '0', {
     name: 'renamed',
@@ -139,7 +139,7 @@ test('a statement whose end is told; another name keeps all of it', async () => 
   for (const name of ['told', 'renamed']) (await w.server.delete(path(name))).is(200);
 });
 
-test('a backup, each night, with the keys of a store', async () => {
+test('a backup every night, with the credentials of an object store', async () => {
   const to = { s3: { ...place(), prefix: 'backups' } };
   const made = await w.make('backing', { ...request('backup', { to }, '/api/v2/databases/shop'), cron: '@daily' });
   assert.ok(!made.text.includes(`"${s3.secretAccessKey}"`), made.text);
@@ -151,7 +151,7 @@ test('a backup, each night, with the keys of a store', async () => {
   (await w.server.delete(path('backing'))).is(200);
 });
 
-test('every field of a key or a secret, in whatever a schedule may ask for, is only written', () => {
+test('every credential and secret field of any scheduled call is write-only', () => {
   const looksSecret = /secret|password|accessKeyId|sessionToken|credential/i;
   const seen: string[] = [];
   const look = (schema: Shape, at: string): void => {
@@ -172,7 +172,7 @@ test('every field of a key or a secret, in whatever a schedule may ask for, is o
   for (const name of ['secretAccessKey', 'accessKeyId', 'sessionToken', 'secret']) assert.ok(seen.includes(name), name);
 });
 
-test('changes of rows, and of several missed times each once', async () => {
+test('changes of rows, once for each of several missed times', async () => {
   await w.make('adding', { ...request('insert_select', { sql: `SELECT 'added'` }), missedRuns: 'all' });
   await w.make('changing', request('update', { set: { who: "'changed'" }, where: `who = 'never'` }));
   await w.make('deleting', request('delete_rows', { where: `who = 'never'` }));
@@ -186,7 +186,7 @@ test('changes of rows, and of several missed times each once', async () => {
     (await w.server.delete(path(name))).is(200);
 });
 
-test('as its owner, with the rights of that time; what is refused is told, and the next time comes', async () => {
+test('runs as its owner, with the privileges of that time; a refusal is reported, and the next time follows', async () => {
   const ann = await newPerson(w.server, 'ann', [
     ['create', '/schedules'],
     ['use', '/warehouses/default'],
@@ -219,7 +219,7 @@ test('as its owner, with the rights of that time; what is refused is told, and t
   (await w.server.delete(path('ann'))).is(200);
 });
 
-test('nobody else says what it asks for, nor who is told of it', async () => {
+test('nobody else determines its call, nor who is notified', async () => {
   const eve = await newPerson(w.server, 'eve', [['create', '/schedules']]);
   await w.make('mine', request('delete_rows', { where: 'false' }));
   (await w.server.post('/api/v2/users/eve/grants', { privilege: 'alter', on: '/api/v2/schedules/mine' })).is(201);
@@ -236,7 +236,7 @@ test('nobody else says what it asks for, nor who is told of it', async () => {
   (await w.server.delete(path('mine'))).is(200);
 });
 
-test('whatever statement of the store fails, a time has its task once', async () => {
+test('whichever statement of the store fails, each time has one task', async () => {
   await w.make('struck', { ...request('insert_select', { sql: `SELECT 'struck'` }), notify: notify() });
   for (let n = 1; n <= 30; n++) {
     let count = 0;
@@ -252,7 +252,7 @@ test('whatever statement of the store fails, a time has its task once', async ()
   (await w.server.delete(path('struck'))).is(200);
 });
 
-test('a server that starts again makes good what it missed, once', async () => {
+test('a restarted server catches up on missed times, once', async () => {
   await w.make('again', { ...request('insert_select', { sql: `SELECT 'again'` }), notify: notify() });
   await w.server.close();
   w.now += 5 * hour;
@@ -266,7 +266,7 @@ test('a server that starts again makes good what it missed, once', async () => {
   (await w.server.delete(path('again'))).is(200);
 });
 
-test('what the API would refuse is refused, with its place', async () => {
+test('a call that the API would refuse is refused, with its position', async () => {
   const refused = async (more: object, pointer: string, code = 'INVALID_PARAMETER') =>
     (await w.server.post('/api/v2/schedules', { name: 'no', cron: '0 * * * *', ...more })).is(400, code, {
       violations: [{ pointer }],

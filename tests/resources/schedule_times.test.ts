@@ -83,7 +83,7 @@ const request = { on: '/api/v2/databases/shop/tables/ran', action: 'delete_rows'
 const begins = (day: string) => Date.parse(`${day}T00:00:30Z`);
 
 for (const [from, until] of seasons[2026])
-  test(`${from} to ${until}: each time has its run once while the server runs`, async () => {
+  test(`${from} to ${until}: each time has one run while the server runs`, async () => {
     const [begin, end] = [begins(from), begins(until)];
     w.now = begin;
     const more = { cron: fixed, missedRuns: 'all' };
@@ -103,7 +103,7 @@ for (const [from, until] of seasons[2026])
   });
 
 for (const [from, until] of seasons[2027])
-  test(`${from} to ${until}: what a server that was down missed is made good as each schedule says`, async () => {
+  test(`${from} to ${until}: times missed by a stopped server are caught up as each schedule defines`, async () => {
     const [begin, end] = [begins(from), begins(until)];
     w.now = begin;
     const policies = {

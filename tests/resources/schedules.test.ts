@@ -9,7 +9,7 @@ const w = new ScheduleWorld('2026-01-31T10:00:30Z', ['--principal-tasks-max', '5
 before(() => w.open());
 after(() => w.close());
 
-test('it runs at its times, once, as its owner; and says when', async () => {
+test('it runs at its times, once, as its owner, and shows when', async () => {
   const record = await w.make('hourly', {
     timeZone: 'Europe/Berlin',
     priority: 'low',
@@ -51,7 +51,7 @@ test('it runs at its times, once, as its owner; and says when', async () => {
   assert.equal(await w.ran('hourly'), 1);
 });
 
-test('missed times: skipped, made good once, or each, up to so many', async () => {
+test('missed times: skipped, caught up once, or each, up to a maximum', async () => {
   w.now = Date.parse('2026-02-01T00:00:30Z');
   await w.make('skip', { missedRuns: 'skip' });
   await w.make('once', { missedRuns: 'once' });
@@ -72,7 +72,7 @@ test('missed times: skipped, made good once, or each, up to so many', async () =
   for (const name of ['skip', 'once', 'all', 'some']) (await w.server.delete(path(name))).is(200);
 });
 
-test('clocks that jump: no time runs twice, unless the clock goes back so far that it must have been wrong', async () => {
+test('clock changes: no time runs twice, unless the clock is set back so far that it must have been wrong', async () => {
   w.now = Date.parse('2026-02-02T10:30:00Z');
   await w.make('jump');
   await w.at(w.now + 30 * minute);
@@ -87,7 +87,7 @@ test('clocks that jump: no time runs twice, unless the clock goes back so far th
   (await w.server.delete(path('jump'))).is(200);
 });
 
-test('whatever statement of the store fails, a time has its run once', async () => {
+test('whichever statement of the store fails, each time has one run', async () => {
   w.now = Date.parse('2026-02-03T00:30:00Z');
   await w.make('struck');
   for (let n = 1; n <= 30; n++) {
@@ -104,7 +104,7 @@ test('whatever statement of the store fails, a time has its run once', async () 
   (await w.server.delete(path('struck'))).is(200);
 });
 
-test('as its owner, with the rights that the owner has then', async () => {
+test('as its owner, with the privileges of the owner at that time', async () => {
   w.now = Date.parse('2026-02-10T00:30:00Z');
   const given = [
     ['create', '/schedules'],
@@ -139,7 +139,7 @@ test('as its owner, with the rights that the owner has then', async () => {
   (await w.server.delete(path('ann'))).is(200);
 });
 
-test('only the owner says what runs as the owner', async () => {
+test('only the owner determines what runs as the owner', async () => {
   w.now = Date.parse('2026-02-20T00:30:00Z');
   const eve = await newPerson(w.server, 'eve', [
     ['create', '/schedules'],
@@ -163,7 +163,7 @@ test('only the owner says what runs as the owner', async () => {
   for (const name of ['evil', 'kind']) (await w.server.delete(path(name))).is(200);
 });
 
-test('a token that is confined makes a schedule that is', async () => {
+test('a token with scopes creates a schedule with these scopes', async () => {
   w.now = Date.parse('2026-02-25T00:30:00Z');
   const confined = await newPerson(
     w.server,
@@ -189,7 +189,7 @@ test('a token that is confined makes a schedule that is', async () => {
   (await w.server.delete(path('joe'))).is(200);
 });
 
-test('as many unfinished tasks as may be: it runs when there is room', async () => {
+test('at the limit of unfinished tasks it runs when there is room', async () => {
   w.now = Date.parse('2026-03-01T00:30:00Z');
   await w.make('late');
   const waiting = (
@@ -210,7 +210,7 @@ test('as many unfinished tasks as may be: it runs when there is room', async () 
   (await w.server.delete(path('late'))).is(200);
 });
 
-test('disabled, its times pass; enabled or given other times, they count from then on', async () => {
+test('while disabled its times pass; enabled or changed, times are computed from then on', async () => {
   w.now = Date.parse('2026-03-10T00:30:00Z');
   await w.make('off', { missedRuns: 'all' });
   (await w.server.patch(path('off'), { disabled: true })).is(200, '0', { nextRunAt: null });
@@ -226,7 +226,7 @@ test('disabled, its times pass; enabled or given other times, they count from th
   (await w.server.delete(path('off'))).is(200);
 });
 
-test('what is no time is refused', async () => {
+test('invalid times are refused', async () => {
   const refused = async (more: object, pointer: string) =>
     (await w.server.post('/api/v2/schedules', { name: 'no', query: noting('no'), cron: '0 * * * *', ...more })).is(
       400,

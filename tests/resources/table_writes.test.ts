@@ -150,7 +150,7 @@ const notOne = [
   '$$open',
   'true) RETURNING (id',
 ];
-test('the table for what is refused', reset);
+test('the table is unchanged by refused actions', reset);
 scenarios(
   () => server,
   [
@@ -209,7 +209,7 @@ scenarios(
   ],
 );
 
-test('rights: on the table that is written, and on every table that the plan reads', async () => {
+test('privileges: on the written table, and on every table that the plan reads', async () => {
   await reset();
   const on = `/catalogs/default${shop.slice('/api/v2'.length)}/tables`;
   const use = ['use', '/warehouses/default'] as const;
@@ -227,7 +227,7 @@ test('rights: on the table that is written, and on every table that the plan rea
   assert.equal((await rowsNow()).length, 4);
 });
 
-test('as a task, once however often it is sent with its key, and told in the trail', async () => {
+test('as a task, applied once however often it is sent with its key, and recorded in the audit trail', async () => {
   await reset();
   const task = await server.post(`${orders}/update`, { set: { [strange]: 'id' }, where: 'true', waitSeconds: 0 });
   task.is(202, '0', { type: 'run_query', target: '/api/v2/catalogs/default/databases/shop/tables/orders' });
@@ -244,7 +244,7 @@ test('as a task, once however often it is sent with its key, and told in the tra
   assert.deepEqual(told.map(({ outcome }) => outcome).sort(), ['0', 'begun']);
 });
 
-test('optimize: a task that gives the room of deleted rows back and leaves the others', async () => {
+test('optimize: a task that frees the space of deleted rows and keeps the others', async () => {
   (
     await server.post(`${shop}/tables`, {
       name: 'large',

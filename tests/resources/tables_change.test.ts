@@ -247,7 +247,7 @@ scenarios(
   ],
 );
 
-test('a change that writes the data again may be a task; either way it is done, and nothing is lost', async () => {
+test('a change that rewrites data can be a task; either way it is applied, and nothing is lost', async () => {
   (
     await server.post(tables, {
       name: 'big',

@@ -47,7 +47,7 @@ const types: readonly [written: string, canonical: string, value: unknown][] = [
   ],
 ];
 
-test('every type: made, shown in its canonical form, filled and read back exactly', async () => {
+test('every type: created, shown in its canonical form, filled and read back exactly', async () => {
   const columns = types.map(([type], i) => ({ name: `c${i}`, type }));
   const made = (await server.post(tables, { name: 'types', columns })).is(201);
   const canonical = types.map(([, type]) => type);
@@ -305,7 +305,7 @@ for (const [what, body, expected] of sqlRefused) {
   });
 }
 
-test('a fault in the SQL is told with its place', async () => {
+test('an error in the SQL is reported with its position', async () => {
   const reply = await server.post(tables, { sql: 'CREATE TABLE t (\n  a INT,\n  b INTT\n)' });
   assert.equal(reply.status, 400);
   assert.match(reply.message, /INTT/);

@@ -114,7 +114,7 @@ function requests(fields: object): Record<string, Request> {
 const names = Object.keys(requests({}));
 
 for (const name of names)
-  test(`${name}: after a task it waits for it, is then done, and its end is told`, async () => {
+  test(`${name}: it waits for its dependency, is then applied, and its end is notified`, async () => {
     const first = (await server.query('shop', endless, { waitSeconds: 0 })).is(202);
     const quick = (await server.query('shop', 'SELECT 1', { waitSeconds: 0 })).is(202);
     (await endOfTask(server, quick.at<string>('uri'))).is(200, '0', { state: 'succeeded' });
@@ -142,7 +142,7 @@ for (const name of names)
     assert.ok(receiver.of(ended.at('taskId'))[0]?.headers['x-service-signature']);
   });
 
-test('a database that was dropped comes back after a task', async () => {
+test('a dropped database is restored after another task', async () => {
   (await server.delete(`${shop}?cascade=true`)).is(200);
   const quick = (await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1', waitSeconds: 0 })).is(202);
   const body = { name: 'shop', after: [quick.at('taskId')], notify: { url: receiver.url } };
@@ -151,7 +151,7 @@ test('a database that was dropped comes back after a task', async () => {
   await rowsAre('SELECT count(*) FROM items', [[2]])();
 });
 
-test('without `after` what is small is done at once, whatever else is said', async () => {
+test('without `after` a small change is made at once, whatever other fields are given', async () => {
   for (const name of ['tables.patch', 'tables.update', 'tables.clone', 'columns.rename']) {
     const { method, path, body } = requests({ priority: 'high', notify: { url: receiver.url } })[name] as Request;
     const reply = await server.request(method, path, { body });
@@ -159,7 +159,7 @@ test('without `after` what is small is done at once, whatever else is said', asy
   }
 });
 
-test('every endpoint that may make a task of a body takes the fields and tells what they can lead to', () => {
+test('every endpoint that may submit a task accepts the fields and documents their codes', () => {
   let count = 0;
   for (const category of categoriesWith({ rowsBodyBytesMax: 1 }))
     for (const endpoint of category.endpoints) {
@@ -179,7 +179,7 @@ test('every endpoint that may make a task of a body takes the fields and tells w
   assert.ok(count > names.length, `${count}`);
 });
 
-test('what cannot be is refused, with the place of the fault', async () => {
+test('invalid fields are refused, with their position', async () => {
   const quick = (await server.query('shop', 'SELECT 1', { waitSeconds: 0 })).is(202).at<string>('taskId');
   const refused = async (method: string, path: string, body: object, pointer: string) =>
     (await server.request(method, path, { body })).is(400, 'INVALID_PARAMETER', { violations: [{ pointer }] });

@@ -51,7 +51,7 @@ test('insert_select, update and delete_rows', async () => {
   await requireGrowth(await action('numbers', 'delete_rows', { where: `${slow} > '0'` }));
 });
 
-test('a table that is made with its rows', async () => {
+test('a table that is created with its rows', async () => {
   const asSelect = { sql: `SELECT n, ${slow} AS text FROM numbers`, waitSeconds: 0 };
   await requireGrowth(await server.post('/api/v2/databases/shop/tables', { name: 'made', asSelect }));
 });

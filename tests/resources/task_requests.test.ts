@@ -62,7 +62,7 @@ test('queries and profiles', async () => {
   assert.deepEqual(await shownOf(`${shop}/profile`, { ...asked, ...now }), known);
 });
 
-test('changes of rows by expressions show these, not the statement that was made of them', async () => {
+test('changes of rows by expressions show these, not the statement that was assembled from them', async () => {
   const update = { set: { note: 'note || $mark' }, where: 'id = 2', parameters: { mark: '!' } };
   assert.deepEqual(await shownOf(`${items}/update`, { ...update, ...now, priority: 'high' }), update);
   const where = { where: 'id = 77' };
@@ -73,7 +73,7 @@ test('changes of rows by expressions show these, not the statement that was made
   assert.deepEqual(await shownOf('/api/v2/catalogs/default/check', {}), {});
 });
 
-test('tables that are made with their rows', async () => {
+test('tables that are created with their rows', async () => {
   const asSelect = { sql: 'SELECT id FROM items WHERE id > ?', parameters: [1] };
   const body = { name: 'large', comment: 'of items', primaryKey: ['id'] };
   assert.deepEqual(await shownOf(`${shop}/tables`, { ...body, asSelect: { ...asSelect, ...now } }), {
@@ -150,13 +150,13 @@ test('changes of objects', async () => {
   assert.deepEqual(await shownOf(`${shop}/rename`, { newName: 'store', ...later }), { newName: 'store' });
 });
 
-test('a task of a release before shows no statement that it did not get', () => {
+test('a task of an earlier release shows no statement that its caller did not send', () => {
   const fill = { sql: 'INSERT INTO made SELECT 1', numbers: 'number', catalog: 'default', database: 'shop' };
   assert.deepEqual(redactedRequest({ type: 'create_filled_table', request: { fill } }), {});
   assert.deepEqual(redactedRequest({ type: 'toString', request: { a: 1 } }), { a: 1 });
 });
 
-test('what signs a URL is not shown', () => {
+test('the signature of a URL is not shown', () => {
   const source = { url: 'https://data.example.com/rows.csv?X-Amz-Signature=planted#there' };
   const shown = { format: 'csv', source: { url: 'https://data.example.com/rows.csv?…' } };
   const kept = { path: [], source, format: 'csv' };

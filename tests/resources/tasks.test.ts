@@ -15,7 +15,7 @@ after(() => server.close());
 
 const submit = async (sql: string) => (await server.query('shop', sql, { waitSeconds: 0 })).is(202).at<string>('uri');
 
-test('waiting ends with the task, and not before its time', async () => {
+test('waiting ends with the task, and not before', async () => {
   const uri = await submit(endless);
   const started = performance.now();
   (await server.get(`${uri}?waitSeconds=1`)).is(200, '0', { state: 'running' });
@@ -28,7 +28,7 @@ test('waiting ends with the task, and not before its time', async () => {
   (await server.get('/api/v2/tasks/nothing?waitSeconds=1')).is(404, 'OBJECT_NOT_FOUND', { category: 'tasks' });
 });
 
-test('cancelling what has ended leaves it as it is; what waits never runs', async () => {
+test('cancelling an ended task changes nothing; a cancelled pending task never runs', async () => {
   const done = await submit('SELECT 1');
   (await endOfTask(server, done)).is(200, '0', { state: 'succeeded' });
   for (let i = 0; i < 2; i++) (await server.post(`${done}/cancel`)).is(200, '0', { state: 'succeeded' });
@@ -42,7 +42,7 @@ test('cancelling what has ended leaves it as it is; what waits never runs', asyn
   (await endOfTask(server, third)).is(200, '0', { state: 'succeeded' });
 });
 
-test('a task record says who, what, when and what came of it', async () => {
+test('a task record shows its submitter, action, times and result', async () => {
   const uri = await submit('SELECT 42 AS answer');
   const task = (await endOfTask(server, uri)).is(200, '0', {
     type: 'run_query',
@@ -75,7 +75,7 @@ test('tasks are listed newest first, page by page', async () => {
   assert.equal(new Set(seen).size, seen.length);
 });
 
-test('the history tells every statement: found by state, text and caller, deleted one by one', async () => {
+test('the history contains every statement: found by state, text and caller, deleted one by one', async () => {
   (await server.query('shop', "SELECT 'needle' AS hay")).is(200);
   (await server.query('shop', 'SELECT needle FROM nothing')).is(400, 'SQL_INVALID');
   const search = async (body: object) =>
@@ -102,7 +102,7 @@ test('the history tells every statement: found by state, text and caller, delete
   (await server.get(good?.uri as string)).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('a failure of a query names its entry in the history; a task’s query names its task', async () => {
+test('a failed query refers to its entry in the history; the query of a task refers to the task', async () => {
   const failed = (await server.query('shop', 'SELECT nothing')).is(400, 'SQL_INVALID');
   (await server.get(`/api/v2/queries/${failed.at<string>('queryId')}`)).is(200, '0', { state: 'failed' });
   const uri = await submit('SELECT 7 AS tasked');
@@ -110,14 +110,14 @@ test('a failure of a query names its entry in the history; a task’s query name
   (await server.get(`/api/v2/queries/${task.at<string>('result', 'queryId')}`)).is(200, '0', { task: uri });
 });
 
-test('DML in a task happens once', async () => {
+test('DML in a task is applied once', async () => {
   (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE once (i INT)' })).is(201);
   const uri = await submit('INSERT INTO once SELECT range FROM range(10)');
   (await endOfTask(server, uri)).is(200, '0', { state: 'succeeded', result: { rowCount: 10 } });
   assert.deepEqual(await server.rows('shop', 'SELECT count(*) FROM once'), [[10]]);
 });
 
-test('a task may be put before others, or after some that the caller may read', async () => {
+test('a task can precede others, or depend on some that the caller may read', async () => {
   const blocker = await submit(endless);
   const asked = async (sql: string, more: object) => {
     const accepted = (await server.query('shop', sql, { waitSeconds: 0, ...more })).is(202);
@@ -145,7 +145,7 @@ test('a task may be put before others, or after some that the caller may read', 
   (await server.query('shop', 'SELECT 5', { priority: 'urgent' })).is(400, 'INVALID_PARAMETER');
 });
 
-test('a task of somebody else is none to come after', async () => {
+test('a task of another principal cannot be a dependency', async () => {
   const mine = (await server.query('shop', 'SELECT 1', { waitSeconds: 0 })).is(202).at<string>('taskId');
   const other = await newPerson(server, 'other', [
     ['read', '/catalogs/default'],

@@ -74,7 +74,7 @@ const formats: readonly (readonly [string, object, object])[] = [
 ];
 
 for (const [i, [name, asked, read]] of formats.entries()) {
-  test(`${name} comes back as it went`, async () => {
+  test(`${name} is loaded as it was exported`, async () => {
     const [from, to] = [`from_${i}`, `to_${i}`];
     for (const table of [from, to]) (await server.post(tables, { name: table, columns })).is(201);
     (await server.post(`${tables}/${from}/rows`, `{"rows": [${rows}]}`)).is(201);
@@ -92,7 +92,7 @@ for (const [i, [name, asked, read]] of formats.entries()) {
   });
 }
 
-test('files have the order of the query, each its next rows', async () => {
+test('files have the order of the query, each with the next rows', async () => {
   const duck = await (await DuckDBInstance.create(':memory:')).connect();
   const sql = 'SELECT i, hash(i) AS h FROM range($1::BIGINT) AS r(i) ORDER BY h DESC';
   for (const format of ['csv', 'ndjson', 'parquet', 'arrow']) {

@@ -27,7 +27,7 @@ async function makeTable(path: string, rows: number): Promise<void> {
 const count = async (at: string, from: string) =>
   (await server.post(`${at}/query`, { sql: `SELECT count(*) FROM ${from}` })).is(200).at<unknown[][]>('rows')[0]?.[0];
 
-test('a table comes back with its rows, its keys and its statistics', async () => {
+test('a table is restored with its rows, its keys and its statistics', async () => {
   const database = uri`/databases/${'tables back'}`;
   (await server.put(database)).is(201);
   await makeTable(`${database}/tables`, 3);
@@ -48,7 +48,7 @@ test('a table comes back with its rows, its keys and its statistics', async () =
   (await server.post(`${database}/tables/undrop`, { name: 't' })).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('the name is free at once; those that had it are told apart by their ids', async () => {
+test('the name is free at once; several dropped objects of one name are distinguished by their ids', async () => {
   const database = uri`/databases/${'same name'}`;
   (await server.put(database)).is(201);
   for (const rows of [1, 2, 3]) {
@@ -91,7 +91,7 @@ interface Found {
   readonly undropUntil: string;
 }
 
-test('a database comes back with what was in it, not with what was dropped before', async () => {
+test('a database is restored with its contents, but not with what was dropped before it', async () => {
   const database = uri`/databases/${'with all'}`;
   (await server.put(database)).is(201);
   await makeTable(`${database}/tables`, 2);
@@ -112,7 +112,7 @@ test('a database comes back with what was in it, not with what was dropped befor
   assert.equal(await count(database, 'gone'), 2);
 });
 
-test('a database comes back under another name, and a table into a database that was renamed', async () => {
+test('a database is restored under another name, and a table into a renamed database', async () => {
   const database = uri`/databases/${'old'}`;
   (await server.put(database)).is(201);
   await makeTable(`${database}/tables`, 6);
@@ -127,7 +127,7 @@ test('a database comes back under another name, and a table into a database that
   (await server.get('/api/v2/databases/middle')).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('a catalog comes back with its file, under another name', async () => {
+test('a catalog is restored with its file, under another name', async () => {
   (await server.put(uri`/catalogs/${'lake'}`)).is(201);
   (await server.put('/api/v2/catalogs/lake/databases/d')).is(201);
   await makeTable('/api/v2/catalogs/lake/databases/d/tables', 7);
@@ -144,7 +144,7 @@ test('a catalog comes back with its file, under another name', async () => {
   (await server.get('/api/v2/catalogs/lake/databases/d')).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('what is purged, or nothing is kept of, is gone at once', async () => {
+test('an object that is purged, or not retained, is deleted at once', async () => {
   (await server.put(uri`/catalogs/${'brief'}`)).is(201);
   const files = () => readdirSync(join(server.dataDirectory, 'catalogs')).filter((name) => name.endsWith('.duckdb'));
   const before = files().length;
@@ -162,7 +162,7 @@ test('what is purged, or nothing is kept of, is gone at once', async () => {
   }
 });
 
-test('what was granted stays, and who may drop it may bring it back; nobody else learns of it', async () => {
+test('grants are retained, and whoever may drop an object may restore it; nobody else learns of it', async () => {
   const database = uri`/databases/${'granted'}`;
   (await server.put(database)).is(201);
   await makeTable(`${database}/tables`, 2);
@@ -220,7 +220,7 @@ test('what was granted stays, and who may drop it may bring it back; nobody else
   (await reader.query('granted', 'SELECT count(*) FROM back')).is(403, 'FORBIDDEN');
 });
 
-test('what comes back after a restart; a warehouse does not go while something of it can come back', async () => {
+test('objects can be restored after a restart; a warehouse with restorable objects cannot be deleted', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-undrop-'));
   try {
     const first = await start({ dataDir });

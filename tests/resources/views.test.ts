@@ -16,7 +16,7 @@ const table = (path: string, name: string, rows?: number) => world.table(path, n
 const view = (path: string, name: string, sql: string) => world.view(path, name, sql);
 const rows = (path: string, sql: string) => world.rows(path, sql);
 
-test('a view is made of a query, shown, listed and read', async () => {
+test('a view is created from a query, shown, listed and read', async () => {
   const path = await database('made "of" é');
   const sql = 'SELECT id, n + 1 AS "n é", x.n FROM t AS x WHERE id > 0 -- the first is none';
   const made = (await server.post(`${path}/views`, { name: 'v 1', sql, comment: 'Some' })).is(201, '0', {
@@ -55,7 +55,7 @@ test('a view is made of a query, shown, listed and read', async () => {
   );
 });
 
-test('a CREATE VIEW statement makes one, with the names of its columns', async () => {
+test('a CREATE VIEW statement creates a view, with the names of its columns', async () => {
   const path = await database('by statement');
   const text = 'create view if not exists "by statement" . "a b" (one, "two x") as\nselect id, n from t;';
   const headers = { 'content-type': 'application/sql' };
@@ -77,7 +77,7 @@ test('a CREATE VIEW statement makes one, with the names of its columns', async (
   await refused('CREATE VIEW v AS', 'SQL_INVALID');
 });
 
-test('only one query without parameters is taken, and it must be valid', async () => {
+test('only a single valid query without parameters is accepted', async () => {
   const path = await database('refused queries');
   for (const [sql, code] of [
     ['DELETE FROM t', 'SQL_NOT_SUPPORTED'],
@@ -112,7 +112,7 @@ test('only one query without parameters is taken, and it must be valid', async (
 });
 const mergeInto = 'MERGE INTO v USING t ON true WHEN NOT MATCHED THEN INSERT VALUES (1, 2)';
 
-test('names mean what they meant when the view was made', async () => {
+test('names keep the meaning that they had when the view was created', async () => {
   const path = await database('names mean');
   const other = await database('names elsewhere');
   await table(path, 'Cased', 1);
@@ -143,7 +143,7 @@ test('names mean what they meant when the view was made', async () => {
     assert.deepEqual(await rows(other, `SELECT * FROM "names mean"."${name}"`), before[name], name);
 });
 
-test('tables and views share their names', async () => {
+test('tables and views share one namespace', async () => {
   const path = await database('shared names');
   (await view(path, 't', 'SELECT 1 AS a')).is(400, 'OBJECT_ALREADY_EXISTS', { category: 'tables', name: 't' });
   (await view(path, 'T', 'SELECT 1 AS a')).is(400, 'OBJECT_ALREADY_EXISTS', { category: 'tables', name: 't' });
@@ -173,7 +173,7 @@ test('tables and views share their names', async () => {
   assert.equal(race.filter(({ status }) => status === 201).length, 1);
 });
 
-test('what is under a view stays, and keeps its name', async () => {
+test('an object under a view cannot be dropped or renamed', async () => {
   const path = await database('under');
   const outside = await database('under outside');
   (await view(path, 'a', 'SELECT id, n FROM t')).is(201);
@@ -211,7 +211,7 @@ test('what is under a view stays, and keeps its name', async () => {
   (await server.post(`${path}/rename`, { newName: 'under again' })).is(200);
 });
 
-test('a catalog with views keeps its name, and stays under those of others', async () => {
+test('a catalog with views cannot be renamed, nor dropped while views of other catalogs use it', async () => {
   const catalog = uri`/catalogs/${'with views'}`;
   (await server.put(catalog)).is(201);
   (await server.put(`${catalog}/databases/d`)).is(201);
@@ -234,7 +234,7 @@ test('a catalog with views keeps its name, and stays under those of others', asy
   (await server.delete(`${back}/tables/t`)).is(400, 'IN_USE', { views: [`${back}/views/near`] });
 });
 
-test('a table under views changes as far as they stay valid; their columns follow', async () => {
+test('a table under views can change as long as they stay valid; their columns follow', async () => {
   const path = await database('altered under');
   (await view(path, 'stars', 'SELECT * FROM t')).is(201);
   (await view(path, 'over', 'SELECT n * 2 AS n2 FROM stars')).is(201);
@@ -265,7 +265,7 @@ test('a table under views changes as far as they stay valid; their columns follo
   assert.deepEqual(await typesOf('stars'), ['id BIGINT', 'n BIGINT']);
 });
 
-test('a query is changed where views over it stay valid, and never goes round', async () => {
+test('a query can change as long as views on it stay valid, and never becomes circular', async () => {
   const path = await database('changed queries');
   (await view(path, 'a', 'SELECT id, n FROM t')).is(201);
   (await view(path, 'b', 'SELECT id FROM a')).is(201);
@@ -289,7 +289,7 @@ test('a query is changed where views over it stay valid, and never goes round', 
   assert.deepEqual(await rows(path, 'SELECT * FROM b'), [[7]]);
 });
 
-test('views on views end somewhere', async () => {
+test('the depth of views on views is limited', async () => {
   const path = await database('deep');
   (await view(path, 'v1', 'SELECT id FROM t')).is(201);
   for (let i = 2; i <= 16; i++) (await view(path, `v${i}`, `SELECT id FROM v${i - 1}`)).is(201);
@@ -304,7 +304,7 @@ test('views on views end somewhere', async () => {
   (await view(path, 'w4', 'SELECT 1 AS i FROM w3 a, w3 b, w3 c, w3 d, w3 e, w3 f, w3 g')).is(400, 'SQL_NOT_SUPPORTED');
 });
 
-test('a view comes back, if its query is still valid', async () => {
+test('a view is restored if its query is still valid', async () => {
   const path = await database('undropped');
   (await server.post(`${path}/views`, { name: 'v', sql: 'SELECT * FROM t', comment: 'kept' })).is(201);
   (await server.delete(`${path}/views/v`)).is(200);
@@ -322,7 +322,7 @@ test('a view comes back, if its query is still valid', async () => {
   (await server.post(`${path}/views/undrop`, { name: 'v' })).is(404, 'OBJECT_NOT_FOUND');
 });
 
-test('a database comes back with its views; those that would not be valid stay dropped', async () => {
+test('a database is restored with its views; invalid ones stay dropped', async () => {
   const path = await database('with its views');
   const other = await database('beside the views');
   (await view(path, 'z', 'SELECT id FROM t')).is(201);

@@ -17,7 +17,7 @@ const table = (path: string, name: string, rows?: number) => world.table(path, n
 const view = (path: string, name: string, sql: string) => world.view(path, name, sql);
 const rows = (path: string, sql: string) => world.rows(path, sql);
 
-test('who reads a view needs read on it and on all that is under it', async () => {
+test('reading a view requires read on it and on everything under it', async () => {
   const path = await database('read through');
   (await view(path, 'low', 'SELECT id FROM t WHERE false')).is(201);
   (await view(path, 'high', 'SELECT count(*) AS c FROM low')).is(201);
@@ -59,7 +59,7 @@ test('who reads a view needs read on it and on all that is under it', async () =
   assert.ok(grants.includes(`${inDefault(path)}/views/high`));
 });
 
-test('a view that changes changes for statements that were run before', async () => {
+test('a changed view applies to statements that were run before', async () => {
   const path = await database('stale views');
   await table(path, 'u');
   (await view(path, 'v', 'SELECT id FROM t')).is(201);

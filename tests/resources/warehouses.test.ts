@@ -178,7 +178,7 @@ scenarios(
   ],
 );
 
-test('suspended: 503 until it is resumed; then it answers', async () => {
+test('suspended: 503 until it is resumed; then statements run', async () => {
   (await server.post(`${main}/suspend`)).is(200, '0', { state: 'suspended' });
   for (const reply of [
     await server.query('shop', 'SELECT 1'),
@@ -194,7 +194,7 @@ test('suspended: 503 until it is resumed; then it answers', async () => {
   (await server.put('/api/v2/databases/more')).is(201);
 });
 
-test('suspending ends what runs and what waits, and says why', async () => {
+test('suspending ends running and waiting statements, with the reason', async () => {
   (await server.patch(main, { queriesMax: 1 })).is(200);
   const running = [server.query('shop', endless), server.query('shop', endless)];
   await until('one runs, one waits', async () => (await load()) === '1 1');
@@ -203,7 +203,7 @@ test('suspending ends what runs and what waits, and says why', async () => {
   (await server.post(`${main}/resume`)).is(200, '0', { runningQueries: 0, queuedQueries: 0 });
 });
 
-test('asleep after idle seconds, awake with the next statement', async () => {
+test('suspended after idle seconds, resumed by the next statement', async () => {
   (await server.patch(main, { autoSuspendSeconds: 1 })).is(200);
   (await server.query('shop', 'SELECT 1')).is(200);
   await until('asleep', async () => (await state()) === 'suspended');
@@ -219,7 +219,7 @@ test('asleep after idle seconds, awake with the next statement', async () => {
   (await server.query('shop', 'SELECT 1')).is(200);
 });
 
-test('the queue full: 503 WAREHOUSE_BUSY at once; the wait in it too long: the same', async () => {
+test('the queue full: 503 WAREHOUSE_BUSY at once; a wait that is too long: the same', async () => {
   (await server.patch(main, { queriesMax: 1, queueMax: 1 })).is(200);
   const first = server.query('shop', endless);
   await until('one runs', async () => (await load()) === '1 0');
@@ -237,7 +237,7 @@ test('the queue full: 503 WAREHOUSE_BUSY at once; the wait in it too long: the s
   (await server.patch(main, { queriesMax: 8, queueMax: 100 })).is(200);
 });
 
-test('a statement over its time is stopped', async () => {
+test('a statement over its time limit is stopped', async () => {
   (await server.patch(main, { statementTimeoutSeconds: 1 })).is(200);
   const started = Date.now();
   (await server.query('shop', endless)).is(400, 'STATEMENT_TIMEOUT');
@@ -246,7 +246,7 @@ test('a statement over its time is stopped', async () => {
   assert.equal(await load(), '0 0');
 });
 
-test('a statement over the memory, or over the disk for what does not fit: a clear answer, and others go on', async () => {
+test('a statement over the memory or spill limit: a clear failure, and others continue', async () => {
   (await server.patch(main, { memoryLimitBytes: 128 * 1024 * 1024, spillLimitBytes: 1024 * 1024 })).is(200);
   const big =
     'SELECT count(*) FROM (SELECT range, hash(range) h, repeat(range::TEXT, 20) s FROM range(20000000) ORDER BY h, s)';
@@ -257,7 +257,7 @@ test('a statement over the memory, or over the disk for what does not fit: a cle
   (await server.patch(main, { memoryLimitBytes: 512 * 1024 * 1024, spillLimitBytes: 1024 ** 3 })).is(200);
 });
 
-test('a backend out of service: 503 that names the tables; enabled again, all is well', async () => {
+test('a disabled backend: 503 that names the tables; after it is enabled statements run', async () => {
   (await server.post(`${backend}/disable`)).is(200, '0', { state: 'disabled' });
   const unavailable = (reply: Reply) => reply.is(503, 'REPLICAS_UNAVAILABLE', { tables: ['default.shop.t'] });
   assert.match(unavailable(await server.query('shop', 'SELECT * FROM t')).message, /default\.shop\.t/);

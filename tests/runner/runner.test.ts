@@ -33,7 +33,7 @@ async function run(files: Readonly<Record<string, string>>, env: Readonly<Record
   return { code, output, left: readdirSync(temporary) };
 }
 
-test('a run over its limit names the files and tests that ran, and those that did not begin', async () => {
+test('a run over its limit names the running files and tests, and those that did not begin', async () => {
   const endless = "test('never ends', () => new Promise((resolve) => setTimeout(resolve, 600_000)));";
   const files = Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => [`${name}.test.ts`, endless]));
   const { code, output } = await run(files, { TEST_MINUTES_MAX: String(deadlineMs(1500) / 60_000) });
@@ -69,7 +69,7 @@ test('a child computes', () => execFileSync(process.execPath, ['-e', ${JSON.stri
   assert.ok(parents >= idle + 0.4, output);
 });
 
-test('the load of the processors is the part of their time since the last look', () => {
+test('the load of the processors is the fraction of their time since the last measurement', () => {
   const load = new ProcessorLoad();
   const end = performance.now() + 200;
   while (performance.now() < end);
@@ -78,7 +78,7 @@ test('the load of the processors is the part of their time since the last look',
   assert.ok(idle >= 0 && idle <= 1 - 0.5 / cpus().length, String(idle));
 });
 
-test('a seed gives the same cases in the same order; the time decides how many', () => {
+test('a seed gives the same cases in the same order; the time determines how many', () => {
   const cases = Array.from({ length: 50 }, (_, i) => i);
   const taken = (seconds: number, seed: number) => [...new Budget(seconds).sample(cases, new Random(seed))];
   const all = taken(60, 7);
@@ -93,7 +93,7 @@ test('a seed gives the same cases in the same order; the time decides how many',
   assert.deepEqual(five, all.slice(0, 5));
 });
 
-test('parts share the time that is left', () => {
+test('parts share the remaining time', () => {
   const budget = new Budget(3600, 2);
   assert.ok(budget.part()(), 'the first has half of it');
   const none = new Budget(0, 2);
@@ -101,7 +101,7 @@ test('parts share the time that is left', () => {
   assert.ok(!none.part()());
 });
 
-test('a wait that is over says for what', async () => {
+test('a wait that times out says what it waited for', async () => {
   assert.ok(deadlineMs(100) >= 100);
   await assert.rejects(
     eventually('the impossible', () => false, 20),

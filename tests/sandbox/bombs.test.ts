@@ -194,6 +194,6 @@ const shapes: Readonly<Record<string, string>> = {
   fields: `SELECT ({'a': 1})${'.a'.repeat(20_000)}`,
 };
 
-test('what would not end is ended', { timeout }, (t) => areContained(t, endless));
+test('endless statements are ended', { timeout }, (t) => areContained(t, endless));
 
-test('what has a shape that no one writes is answered', { timeout }, (t) => areContained(t, shapes));
+test('statements of extreme shapes are answered', { timeout }, (t) => areContained(t, shapes));

@@ -30,7 +30,7 @@ const content = () =>
     .sort()
     .map((path) => `${path} ${statSync(path).mtimeMs}`);
 
-test('it is filled once, and again when the program has changed', async () => {
+test('it is filled once, and again after the program has changed', async () => {
   assert.equal(await compileCache([program], {}), cache);
   assert.equal(runsOf(), 1);
   assert.ok(content().length > 1, content().join());
@@ -41,7 +41,7 @@ test('it is filled once, and again when the program has changed', async () => {
   assert.equal(runsOf(), 2);
 });
 
-test('there is none where the server has none, and where the program cannot be loaded', async () => {
+test('there is none if the server has none, or if the program cannot be loaded', async () => {
   delete process.env.NODE_COMPILE_CACHE;
   assert.equal(await compileCache([program], {}), undefined);
   process.env.NODE_COMPILE_CACHE = 'relative';
@@ -52,7 +52,7 @@ test('there is none where the server has none, and where the program cannot be l
   assert.equal(runsOf(), 0);
 });
 
-test('an engine starts with it, and leaves it as it is', async (t) => {
+test('an engine uses it, and does not change it', async (t) => {
   const data = join(directory, 'data');
   const places = { data, writable: [join(data, 'catalogs'), join(data, 'spool')] };
   const { command, args, env, confinement } = await new Confinement('auto').launch(places);

@@ -70,7 +70,7 @@ after(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-test('none of the variables of the server reach the engine', { skip: process.platform !== 'linux' }, () => {
+test('no variable of the server reaches the engine', { skip: process.platform !== 'linux' }, () => {
   const variables = readFileSync(`/proc/${pidIn(events)}/environ`, 'utf8')
     .split('\0')
     .filter(Boolean);
@@ -84,7 +84,7 @@ test('none of the variables of the server reach the engine', { skip: process.pla
   assert.doesNotMatch(variables.join(), /c4n4ry/);
 });
 
-test('where the platform does not allow it, this is logged once', async () => {
+test('if the platform does not allow it, this is logged once', async () => {
   const logged = events.filter(({ kind }) => kind === 'engineUnconfined');
   assert.equal(logged.length, inactiveOf(confinement) === '' ? 0 : 1);
   assert.deepEqual(engine.status().confinement, confinement);
@@ -99,7 +99,7 @@ test('where the platform does not allow it, this is logged once', async () => {
   );
 });
 
-test('who requires it gets it, or no engine', async () => {
+test('if it is required, the engine is confined or does not start', async () => {
   const required = open('required');
   if (obstacle === null) {
     await required.engine.start();
@@ -348,7 +348,7 @@ function attempted(used: readonly SandboxMeasure[], calls: Calls, isConfined: bo
   return JSON.parse(stdout) as Attempted;
 }
 
-test('the running engine and all its threads are under the measures that are reported', (t) => {
+test('the reported measures apply to the running engine and all its threads', (t) => {
   if (process.platform !== 'linux') return t.diagnostic('not Linux');
   const pid = pidIn(events);
   const expected = reasonOf('seccomp') === null ? '2' : '0';
@@ -359,7 +359,7 @@ test('the running engine and all its threads are under the measures that are rep
     );
 });
 
-test('a process restricted as the engine is cannot make the system calls that the filter refuses', (t) => {
+test('a process confined like the engine cannot make the system calls that the filter refuses', (t) => {
   const reason = reasonOf('seccomp');
   if (reason !== null) return t.diagnostic(`no filter here: ${reason}`);
   const child = spawn('sleep', ['300'], { stdio: 'ignore' });
@@ -378,7 +378,7 @@ test('a process restricted as the engine is cannot make the system calls that th
   }
 });
 
-test('a process restricted as the engine is opens its own files only, and starts no other program', (t) => {
+test('a process confined like the engine can open its own files only, and starts no other program', (t) => {
   const reason = reasonOf('landlock');
   if (reason !== null) return t.diagnostic(`no Landlock here: ${reason}`);
   const { own, others, written, program } = attempted(['landlock'], {}, false);
@@ -389,7 +389,7 @@ test('a process restricted as the engine is opens its own files only, and starts
   assert.equal(without.program, 'done');
 });
 
-test('a measure that is used and cannot be applied keeps the command from running', () => {
+test('a command does not run if a required measure cannot be applied', () => {
   const broken = { ...places, writable: ['/nonexistent'] };
   const [command = '', ...args] = sandboxedCommand(broken, { measures: ['landlock'] }, ['/bin/true']);
   const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });
@@ -397,7 +397,7 @@ test('a measure that is used and cannot be applied keeps the command from runnin
   assert.match(stderr, /landlock cannot be applied/);
 });
 
-test('what the kernel has is used', async (t) => {
+test('all measures of the kernel are used', async (t) => {
   const { call } = await systemCalls().catch(() => ({ call: undefined }));
   if (process.platform !== 'linux' || !call) return t.diagnostic('not Linux, or no node:ffi');
   const askVersion = [444, 0, 0, 1] as const;
@@ -413,7 +413,7 @@ test('what the kernel has is used', async (t) => {
   assert.equal(reasonOf('seccomp') === null, hasFilters, String(reasonOf('seccomp')));
 });
 
-test('each measure is active, or says why it is not', () => {
+test('each measure is active, or has the reason why it is not', () => {
   assert.deepEqual(
     confinement.map(({ measure }) => measure),
     ['namespaces', ...sandboxMeasures],

@@ -82,7 +82,7 @@ const uses: readonly ((table: string) => string)[] = [
   (table) => `DELETE FROM ${table}`,
 ];
 
-test('no path is read, however it is written', async (t) => {
+test('no path is read, in any notation', async (t) => {
   let sent = 0;
   const { server } = sandbox;
   const open = readdirSync(join(server.dataDirectory, 'catalogs'))
@@ -101,7 +101,7 @@ test('no path is read, however it is written', async (t) => {
   await sandbox.isUnharmed();
 });
 
-test('a file that is there and one that is not are refused in the same words', async () => {
+test('existing and missing files are refused with the same message', async () => {
   for (const path of sandbox.secrets) {
     const there = await sandbox.send(`SELECT nope FROM '${path}'`);
     const not = await sandbox.send(`SELECT nope FROM '${path.replace('secret', 'nosuch')}'`);
@@ -110,7 +110,7 @@ test('a file that is there and one that is not are refused in the same words', a
   }
 });
 
-test('no address is called', async () => {
+test('no address is connected to', async () => {
   const { port } = sandbox;
   for (const address of [
     `http://127.0.0.1:${port}/x.csv`,
@@ -148,7 +148,7 @@ test('no address is called', async () => {
   await sandbox.isUnharmed();
 });
 
-test('a value may look like a path', async () => {
+test('a value can look like a path', async () => {
   for (const path of ['/etc/passwd', '/var/log/x.csv', 'http://127.0.0.1/x.parquet', '../x.json']) {
     const [[text] = []] = await sandbox.server.rows('d', `SELECT '${path}'`);
     assert.equal(text, path);
@@ -163,7 +163,7 @@ sqlite_temp_schema duckdb_tables duckdb_columns duckdb_databases duckdb_schemas 
 duckdb_indexes duckdb_constraints duckdb_types duckdb_functions duckdb_variables duckdb_prepared_statements pragma_database_list
 __tabularium.steps hidden_catalog.__tabularium.steps`;
 
-test('the books of the engine are closed', async () => {
+test('the catalogs of the engine are inaccessible', async () => {
   for (const book of books.split(/\s+/)) {
     const quoted = book.split('.').map((part) => `"${part}"`);
     for (const table of [
@@ -185,7 +185,7 @@ test('the books of the engine are closed', async () => {
   await sandbox.isUnharmed();
 });
 
-test('what does not exist is answered without a word of what does', async () => {
+test('an error about a missing object does not mention existing ones', async () => {
   for (const sql of [
     'FROM hidden_tabl',
     'FROM d.hidden_tablee',
@@ -219,7 +219,7 @@ test('what does not exist is answered without a word of what does', async () => 
   }
 });
 
-test('the plan shows what is read, however it is named', async () => {
+test('the plan shows what is read, in any notation', async () => {
   // What is in the plan is asked of the rights (tests of access); here, that no way leads round it.
   const { server } = sandbox;
   for (const sql of [
@@ -233,7 +233,7 @@ test('the plan shows what is read, however it is named', async () => {
     assert.deepEqual(await server.rows('d', sql), [[1]], sql);
 });
 
-test('a catalog that sleeps is no table either', async () => {
+test('a catalog of a suspended warehouse cannot be used as a table either', async () => {
   const { server } = sandbox;
   // As another warehouse would have it: by an id that anybody may know.
   const file = join(server.dataDirectory, 'catalogs', '01a1fccf-0000-7000-8000-00000000c0de.duckdb');

@@ -129,7 +129,7 @@ const otherwise: readonly ((name: string, args: readonly string[]) => string)[] 
 const dangerous =
   /^(?:read_(?:csv|text|blob|json|parquet|duckdb)|parquet_metadata|sniff_csv|glob|query|query_table|seq_scan|current_setting|getvariable|write_log|json_execute_serialized_sql|duckdb_(?:secrets|settings|tables|columns|logs)|pragma_storage_info|sql_auto_complete|enable_logging|sleep_ms|nextval)$/;
 
-test('whatever the engine has and we do not offer is refused, in every disguise', {
+test('every function of the engine that is not allowed is refused, in every disguise', {
   timeout: deadlineMs(120_000),
 }, async (t) => {
   const functions = await unoffered();
@@ -157,7 +157,7 @@ test('whatever the engine has and we do not offer is refused, in every disguise'
   await sandbox.isUnharmed();
 });
 
-test('parameters do not hide what a function is called with', async () => {
+test('parameters do not hide the arguments of a function', async () => {
   const [secret] = sandbox.secrets;
   for (const name of ['read_text', 'read_csv', 'read_parquet', 'glob', 'query', 'query_table', 'sniff_csv']) {
     await sandbox.refuses(`SELECT * FROM ${name}($1)`, { parameters: [secret] });
@@ -172,7 +172,7 @@ test('parameters do not hide what a function is called with', async () => {
   await sandbox.isUnharmed();
 });
 
-test('a default, a check and a generated column call none of them either', async () => {
+test('a default, a check and a generated column cannot call one either', async () => {
   const secret = sandbox.secrets[0] as string;
   const tables = '/api/v2/databases/d/tables';
   for (const call of [
@@ -211,7 +211,7 @@ test('a default, a check and a generated column call none of them either', async
   await sandbox.isUnharmed();
 });
 
-test('a function that a new version of the engine brings is refused until somebody has reviewed it', async () => {
+test('a function of a new engine version is refused until it has been reviewed', async () => {
   let called = 0;
   connection.registerScalarFunction(
     DuckDBScalarFunction.create({

@@ -125,7 +125,7 @@ const quoted = (name: string) =>
     .map((part) => `"${part}"`)
     .join('.');
 
-describe('a statement on the table of another', () => {
+describe('a statement on a table of another user', () => {
   const budget = new Budget(8, statements.length);
   const attempts = (sql: string) => [
     ...pairs.flatMap((pair) =>
@@ -156,7 +156,7 @@ describe('a statement on the table of another', () => {
     });
 });
 
-describe('a name written in another way', () => {
+describe('a name in another notation', () => {
   const forms = ['SELECT * FROM ', 'SELECT nosuch FROM ', 'INSERT INTO t (id) SELECT id FROM ', 'DELETE FROM '];
   const budget = new Budget(5, spellings.length);
   const written = (name: string, pattern: string) =>
@@ -199,7 +199,7 @@ const refusal = async (reply: Promise<Reply>) => {
     : got;
 };
 
-describe('a request for a table of another', () => {
+describe('a request for a table of another user', () => {
   for (const call of calls)
     test(`${call.method} ${call.path} ${JSON.stringify(call.body ?? '')}`, async () => {
       for (const pair of [pairs[0], pairs[1], pairs[3]]) {
@@ -215,13 +215,13 @@ describe('a request for a table of another', () => {
     });
 });
 
-describe('a request for another thing of others', () => {
+describe('a request for another object of other users', () => {
   for (const { of, ...call } of elsewhere)
     test(`${call.method} ${call.path} ${JSON.stringify(call.body ?? '')}: ${of}`, () =>
       requireAlike(call.path, (name) => requested(call, { '#': name }), others[of]));
 });
 
-test('a task that runs a refused statement tells no more, nor does the history', async () => {
+test('a task that runs a refused statement reveals nothing more, nor does the history', async () => {
   for (const sql of ['SELECT nosuch FROM #', 'SELECT * FROM #', 'INSERT INTO t SELECT id, salary, note FROM #'])
     for (const pair of pairs) {
       const errors = [];
@@ -244,7 +244,7 @@ test('a task that runs a refused statement tells no more, nor does the history',
   }
 });
 
-describe('lists show what is one’s own', () => {
+describe("lists show only the caller's own objects", () => {
   const shown: readonly (readonly [path: string, key: string, names: readonly string[]])[] = [
     ['/catalogs', 'catalogs', []],
     ['/databases', 'databases', ['mine']],
@@ -268,7 +268,7 @@ describe('lists show what is one’s own', () => {
       assert.equal(found.at('nextPageToken'), undefined);
     });
 
-  test('with a page token of another too', async () => {
+  test('also with a page token of another user', async () => {
     const token = (await server.get('/api/v2/databases?pageSize=1')).is(200).at<string>('nextPageToken');
     const reply = (await eve.get(`/api/v2/databases?pageToken=${encodeURIComponent(token)}`)).is(200);
     assert.deepEqual(
@@ -295,7 +295,7 @@ describe('lists show what is one’s own', () => {
     });
 });
 
-describe('what the engine says of itself', () => {
+describe('facts that the engine knows', () => {
   for (const from of [
     'information_schema.tables',
     'information_schema.columns',
@@ -340,7 +340,7 @@ describe('what the engine says of itself', () => {
       }
     });
 
-  test('each function answers alike whether or not there is such a table', async (t) => {
+  test('each function responds alike whether or not there is such a table', async (t) => {
     const connection = await (await DuckDBInstance.create(':memory:')).connect();
     const sql = "SELECT DISTINCT function_name, function_type LIKE '%table%' FROM duckdb_functions() ORDER BY ALL";
     const functions = (await connection.runAndReadAll(sql)).getRows() as [string, boolean][];
@@ -356,7 +356,7 @@ describe('what the engine says of itself', () => {
   });
 });
 
-test('to write is not to read', async () => {
+test('write does not include read', async () => {
   const writer = await newPerson(server, 'writer', [
     ['write', '/catalogs/default/databases/hidden/tables/pay'],
     ['own', '/catalogs/default/databases/mine'],
@@ -384,7 +384,7 @@ test('to write is not to read', async () => {
   requireRefused(broken.is(400, 'CONSTRAINT_VIOLATED'), 'a key that is there');
 });
 
-test('nothing came of it all', async () => {
+test('nothing was changed by any of it', async () => {
   for (const table of ['shared.closed', 'vault.v.gold'])
     assert.deepEqual(await server.rows('mine', `SELECT count(*), max(salary) FROM ${table}`), [[1000, 918273]]);
   assert.deepEqual(await server.rows('mine', 'SELECT count(*), min(salary) FROM hidden.pay'), [[1001, 1]]);

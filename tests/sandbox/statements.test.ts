@@ -269,7 +269,7 @@ for (const [theme, text] of Object.entries(themes)) {
   });
 }
 
-test('what is hidden in a parameter stays a value', async () => {
+test('a statement in a parameter stays a value', async () => {
   const { server } = sandbox;
   for (const value of [`'; DROP TABLE t; --`, 'hidden_table', `$$; SET threads = 1; --`, '$1', '?', `{"a": "'"}`]) {
     for (const sql of ['SELECT $1 AS a', 'SELECT ?::STRING AS a', "SELECT concat($1, '') AS a"]) {
@@ -293,7 +293,7 @@ test('what is hidden in a parameter stays a value', async () => {
   await sandbox.isUnharmed();
 });
 
-test('explain and profile take no more than query does', async () => {
+test('explain and profile accept no more than query does', async () => {
   for (const theme of ['copy, export, import', 'definitions', 'settings and variables']) {
     for (const sql of statementsOf(themes[theme] as string)) {
       for (const action of ['explain', 'profile']) {

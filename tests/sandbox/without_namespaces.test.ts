@@ -35,7 +35,7 @@ after(async () => {
   rmSync(programs, { recursive: true, force: true });
 });
 
-test('the engine is under the measures that the warehouse shows', (t) => {
+test('the measures that the warehouse shows apply to the engine', (t) => {
   if (process.platform !== 'linux') return t.diagnostic('not Linux');
   const listed = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
   const engines = listed.filter((pid) => /worker\.[tj]s/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')));
@@ -47,7 +47,7 @@ test('the engine is under the measures that the warehouse shows', (t) => {
   t.diagnostic(`active: ${active.join(', ')}`);
 });
 
-test('rows are written, sorted, returned by way of a file, and read again', async () => {
+test('rows are written, sorted, returned through a file, and read again', async () => {
   const sql = `INSERT INTO t SELECT range, repeat(md5(range::VARCHAR), 4) FROM range(200000)`;
   (await server.query('d', sql)).is(200);
   assert.deepEqual(await server.rows('d', 'SELECT count(*), max(id) FROM t'), [[200_000, 199_999]]);

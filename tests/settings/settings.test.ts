@@ -58,7 +58,7 @@ const companion = (name: SettingName): Record<string, string> =>
   name === 'headersTimeoutMs' ? { TABULARIUM_REQUEST_TIMEOUT_MS: '86400000' } : {};
 
 describe('the table', () => {
-  it('has a default within the bounds, a sentence and a unique name for each setting', () => {
+  it('has a valid default, a sentence and a unique name for each setting', () => {
     for (const name of names) {
       const setting = settingOf(name);
       assert.match(setting.doc, /^[A-Z].*\.$/, name);
@@ -69,7 +69,7 @@ describe('the table', () => {
     assert.equal(new Set(names.map(variableOf)).size, names.length);
   });
 
-  it('is all in the help, which fits a terminal', () => {
+  it('is in the help, which fits a terminal', () => {
     const help = helpText([{ name: 'secrets rotate', doc: 'Does this.' }]);
     assert.ok(help.includes('\n  secrets rotate\n'));
     for (const name of names) {
@@ -81,14 +81,14 @@ describe('the table', () => {
 });
 
 describe('sources', () => {
-  it('gives the defaults when nothing is said', () => {
+  it('use the defaults if nothing is set', () => {
     const { dataDir, ...rest } = read([]);
     assert.equal(dataDir, directory);
     for (const [name, value] of Object.entries(rest)) assert.equal(value, settingOf(name as SettingName).default, name);
   });
 
   for (const name of sampled)
-    it(`reads ${name} from flag, variable and file`, () => {
+    it(`include flag, variable and file for ${name}`, () => {
       const { text, value } = sample(settingOf(name));
       assert.deepEqual(read([flagOf(name), text].slice(0, text === 'true' ? 1 : 2), companion(name))[name], value);
       assert.deepEqual(read([`${flagOf(name)}=${text}`], companion(name))[name], value);
@@ -98,19 +98,19 @@ describe('sources', () => {
       assert.deepEqual(fromFile, settingOf(name).type === 'path' ? join(directory, text) : value);
     });
 
-  it('prefers flag to variable to file to default', () => {
+  it('have the precedence flag, variable, file, default', () => {
     const path = configFile({ port: 3, host: 'file', scale: 0.3 });
     const env = { TABULARIUM_PORT: '2', TABULARIUM_HOST: 'variable', TABULARIUM_CONFIG: path };
     const { port, host, scale, queueWaitMs } = read(['--port', '1'], env);
     assert.deepEqual([port, host, scale, queueWaitMs], [1, 'variable', 0.3, 30_000]);
   });
 
-  it('switches a boolean off again', () => {
+  it('can switch a boolean off again', () => {
     assert.equal(read(['--no-demo'], { TABULARIUM_DEMO: 'true' }).demo, false);
     assert.equal(read(['--demo=false'], { TABULARIUM_DEMO: 'true' }).demo, false);
   });
 
-  it('reads config.json in the data directory, which cannot move the data directory', () => {
+  it('include config.json in the data directory, which cannot move the data directory', () => {
     const path = configFile({ port: 7 }, 'config.json');
     try {
       assert.equal(read([]).port, 7);
@@ -122,12 +122,12 @@ describe('sources', () => {
     }
   });
 
-  it('lets a named file set the data directory, relative to itself', () => {
+  it('include a named file, which can set the data directory relative to itself', () => {
     const path = configFile({ dataDir: 'kept' });
     assert.equal(readSettings(['--config', path], {}).dataDir, join(directory, 'kept'));
   });
 
-  it('reads nothing but flags for --help and --version', () => {
+  it('are only flags for --help and --version', () => {
     assert.equal(read(['--help'], { TABULARIUM_PORT: 'nonsense' }).help, true);
     assert.equal(read(['-h']).help, true);
     assert.equal(read(['--version', '--config', '/nowhere']).version, true);
@@ -146,9 +146,9 @@ describe('bytes', () => {
     ['65536B', 65_536],
   ];
   for (const [text, bytes] of cases)
-    it(`reads ${text}`, () => assert.equal(read(['--page-bytes-max', text]).pageBytesMax, bytes));
+    it(`are parsed: ${text}`, () => assert.equal(read(['--page-bytes-max', text]).pageBytesMax, bytes));
   for (const text of ['', 'MiB', '8 mib', '-1MiB', '8MiBs', '0.3B', '1e6', '0x10', '8M', ' 8MiB', '1KiB', '1TiB'])
-    it(`refuses ${JSON.stringify(text)}`, () =>
+    it(`are refused: ${JSON.stringify(text)}`, () =>
       refused([`--page-bytes-max=${text}`], {}, '--page-bytes-max', '8MiB or', '64KiB'));
 });
 

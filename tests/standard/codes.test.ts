@@ -9,7 +9,7 @@ import { Failure, outcomeOf, violationsFailure, violationsMax, withOutcome } fro
 
 const names = Object.keys(codes) as Code[];
 
-test('every code is UPPER_SNAKE_CASE, of a failure status of the closed set, and says what to do', () => {
+test('every code is UPPER_SNAKE_CASE, has a failure status of the closed set, and advises the client', () => {
   for (const name of names) {
     const { status, meaning, client } = codes[name];
     assert.match(name, /^[A-Z]+(_[A-Z]+)*$/);
@@ -18,7 +18,7 @@ test('every code is UPPER_SNAKE_CASE, of a failure status of the closed set, and
   }
 });
 
-test('every 503 says when to come back, and nothing else does', () => {
+test('every 503 has a Retry-After, and no other status does', () => {
   for (const name of names) {
     const { status, retryAfterSeconds } = codes[name] as { status: number; retryAfterSeconds?: number };
     assert.equal(retryAfterSeconds !== undefined, status === 503, name);
@@ -29,7 +29,7 @@ test('every 503 says when to come back, and nothing else does', () => {
   }
 });
 
-test('every 5xx has an outcome, its own or that of its code, and nothing else has one', () => {
+test('every 5xx has an outcome, its own or that of its code, and no other status has one', () => {
   for (const name of names) {
     const { status } = codes[name];
     const shown = (failure: Failure) => {
@@ -45,12 +45,12 @@ test('every 5xx has an outcome, its own or that of its code, and nothing else ha
   }
 });
 
-test('a failure may say its own time to retry, in whole seconds', () => {
+test('a failure can have its own Retry-After, in whole seconds', () => {
   const failure = new Failure('WAREHOUSE_BUSY', 'text', {}, { retryAfterSeconds: 1.2 });
   assert.equal(failureResponse(failure).headers['Retry-After'], '2');
 });
 
-test('the envelope of a failure has its three keys and no more', () => {
+test('the envelope of a failure has exactly three keys', () => {
   const failure = new Failure('SQL_INVALID', 'a "quoted" text\n', { line: 1 }, { cause: new Error('secret') });
   const body = JSON.parse(failureResponse(failure).body.join('')) as object;
   assert.deepEqual(body, { code: 'SQL_INVALID', message: 'a "quoted" text\n', result: { line: 1 } });
@@ -68,7 +68,7 @@ test('violations are listed up to a limit, and counted beyond it', () => {
   assert.equal(violationCount, violationsMax + 5);
 });
 
-test('docs/codes.md names every code, and no other', async () => {
+test('docs/codes.md lists every code, and no other', async () => {
   const page = await readFile(new URL('../../docs/codes.md', import.meta.url), 'utf8');
   const documented = [...page.matchAll(/^\|? ?`([A-Z_]+)`/gm)].map(([, name]) => name as string);
   assert.deepEqual(documented.sort(), [...names].sort(), 'run: npm run generate');

@@ -22,7 +22,7 @@ function fault(text: string): { code: string; line: unknown; column: unknown } {
 
 const nested = (depth: number, inner = '') => '['.repeat(depth) + inner + ']'.repeat(depth);
 
-test('numbers that a double cannot hold stay as they were written', () => {
+test('numbers that a double cannot hold are preserved as written', () => {
   for (const text of [
     '123456789012345678',
     '9007199254740993',
@@ -61,11 +61,11 @@ test('numbers that a double holds are numbers, however they are written', () => 
   for (const [text, number] of Object.entries(cases)) assert.ok(Object.is(parseJson(text), number), text);
 });
 
-test('digits inside strings are left alone', () => {
+test('digits in strings are not changed', () => {
   assert.equal(roundTrip('["12345678901234567890","1e400",7]'), '["12345678901234567890","1e400",7]');
 });
 
-test('any integer and any decimal of 38 digits survives', () => {
+test('any integer and any decimal of 38 digits is preserved', () => {
   const digits = fc.stringMatching(/^[1-9]\d{0,37}$/);
   fc.assert(
     fc.property(digits, fc.boolean(), (text, negative) => {
@@ -94,7 +94,7 @@ function scaled(text: string): string {
   return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
 }
 
-test('whatever JSON.stringify writes is read back the same', () => {
+test('text written by JSON.stringify is parsed to the same value', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
       const text = JSON.stringify(value);
@@ -103,7 +103,7 @@ test('whatever JSON.stringify writes is read back the same', () => {
   );
 });
 
-test('strange but legal JSON', () => {
+test('unusual but valid JSON', () => {
   assert.equal(roundTrip('{"a":1,"a":2}'), '{"a":2}', 'of a field that stands twice, the last counts');
   assert.equal(roundTrip('{"__proto__":{"x":1e400}}'), '{"__proto__":{"x":1e400}}');
   assert.equal(({} as { x?: unknown }).x, undefined, 'no prototype was changed');
@@ -112,7 +112,7 @@ test('strange but legal JSON', () => {
   assert.equal(JSON.isRawJSON(parseJson('{"rawJSON":"1"}')), false, 'a body cannot pretend to be a raw number');
 });
 
-test('text that breaks is answered with line and column', () => {
+test('invalid text is refused with line and column', () => {
   const cases: [string, number, number][] = [
     ['', 1, 1],
     [' ', 1, 2],
@@ -142,7 +142,7 @@ test('text that breaks is answered with line and column', () => {
     assert.deepEqual(fault(text), { code: 'MALFORMED_JSON', line, column }, JSON.stringify(text.slice(0, 40)));
 });
 
-test('nesting has a limit, whatever else the text holds', () => {
+test('nesting has a limit, whatever else the text contains', () => {
   assert.equal(roundTrip(nested(jsonDepthMax)), nested(jsonDepthMax));
   const expected = { code: 'MALFORMED_JSON', line: 1, column: jsonDepthMax + 1 };
   assert.deepEqual(fault(nested(jsonDepthMax + 1)), expected);
@@ -152,12 +152,12 @@ test('nesting has a limit, whatever else the text holds', () => {
   assert.deepEqual(fault('{"a":'.repeat(500_000)), { ...expected, column: jsonDepthMax * 5 + 1 });
 });
 
-test('brackets inside strings are no nesting', () => {
+test('brackets in strings do not count as nesting', () => {
   const text = JSON.stringify(['['.repeat(1000), '\\"['.repeat(1000), '{'.repeat(1000)]);
   assert.equal(roundTrip(text), text);
 });
 
-test('megabytes of bad text are refused in a moment', () => {
+test('megabytes of invalid text are refused quickly', () => {
   for (const text of [
     `"${'\\'.repeat(4_000_000)}`,
     `"${'a'.repeat(4_000_000)}`,
@@ -197,7 +197,7 @@ test('a duplicate member name is refused at its second occurrence, also when it 
     assert.deepEqual(requestFault(text), { code: 'MALFORMED_JSON', line, column }, text);
 });
 
-test('members of one name in several objects are no repetition', () => {
+test('equal names in different objects are not duplicates', () => {
   for (const text of [
     '{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}',
     '{"a":"\\"a\\":1","A":1,"á":[],"a ":{}}',
@@ -207,7 +207,7 @@ test('members of one name in several objects are no repetition', () => {
     assert.equal(JSON.stringify(parseRequestJson(text, 1000).value).length > 0, true, text);
 });
 
-test('the values of a request have a limit, wherever they are', () => {
+test('the number of values in a request is limited, wherever they are', () => {
   const many = (n: number, one: (i: number) => string) => Array.from({ length: n }, (_, i) => one(i)).join();
   for (const text of [
     `{${many(1001, (i) => `"k${i}":1`)}}`,
@@ -219,7 +219,7 @@ test('the values of a request have a limit, wherever they are', () => {
   assert.equal(Object.keys(parseRequestJson(`{${many(900, (i) => `"k${i}":1`)}}`, 1000).value as object).length, 900);
 });
 
-test('numbers of very many digits are read in a moment', () => {
+test('numbers of very many digits are parsed quickly', () => {
   const started = process.cpuUsage();
   for (const text of [`1${'0'.repeat(200_000)}1`, `0.${'10'.repeat(100_000)}1`, `1.${'0'.repeat(200_000)}1`]) {
     assert.ok(JSON.isRawJSON(parseJson(text)));

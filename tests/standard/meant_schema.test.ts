@@ -27,7 +27,7 @@ const closed = { additionalProperties: false };
 const Directory = Type.Object({ kind: Type.Literal('directory'), path: Type.String() }, closed);
 const Store = Type.Object({ kind: Type.Literal('s3'), bucket: Type.String(), mode: Type.Optional(Mode) }, closed);
 
-test('a union of literals names them once', () => {
+test('the values of a union of literals are listed once', () => {
   const body = Type.Object({ mode: Mode, maybe: Type.Optional(Type.Union([Mode, Type.Null()])) });
   const modes = 'one of append, replace, upsert';
   for (const mode of ['upsrt', 1, null, {}, ['append'], JSON.rawJSON('1')])
@@ -53,7 +53,7 @@ test('in lists and maps too', () => {
   ]);
 });
 
-test('a union of more literals than the validator tells errors of is whole', () => {
+test('a union of more literals than the validator reports is listed completely', () => {
   const names = Array.from({ length: 40 }, (_, i) => `n${i}`);
   const body = Type.Object({ name: Type.Union(names.map((name) => Type.Literal(name))), other: Type.Integer() });
   assert.deepEqual(said(body, { name: 'x', other: 'y' }), [
@@ -62,7 +62,7 @@ test('a union of more literals than the validator tells errors of is whole', () 
   ]);
 });
 
-test('of very much that is wrong, some is told', () => {
+test('of very many errors, some are reported', () => {
   const body = Type.Object(
     {
       list: Type.Optional(Type.Array(Type.Integer(), { maxItems: 1000 })),
@@ -90,7 +90,7 @@ test('of very much that is wrong, some is told', () => {
   );
 });
 
-test('of other members, the one of the type of the value', () => {
+test('of other unions, the member with the type of the value is chosen', () => {
   const body = Type.Object({
     value: Type.Union([Type.String({ maxLength: 2 }), Type.Number(), Type.Array(Type.Boolean()), Type.Null()]),
   });
@@ -99,7 +99,7 @@ test('of other members, the one of the type of the value', () => {
   assert.deepEqual(said(body, { value: {} }), ['/value type: must be either string or number or array or null']);
 });
 
-test('one field of several is named', () => {
+test('one of several fields is named', () => {
   const fields = { url: Type.Optional(Type.String()), path: Type.Optional(Type.String()) };
   const one = Type.Object(fields, { ...closed, minProperties: 1, maxProperties: 1 });
   const message = 'must have exactly one of url, path';
@@ -107,7 +107,7 @@ test('one field of several is named', () => {
   assert.deepEqual(said(one, { url: '', path: '' }), [` maxProperties: ${message}`]);
 });
 
-test('whatever does not fit has something said of it', () => {
+test('every mismatch is reported', () => {
   const pieces = fc.constantFrom('append', 'directory', 's3', 'x', 1, null, true, JSON.rawJSON('1'));
   const keys = fc.constantFrom('to', 'mode', 'kind', 'path', 'bucket', 'list', '__proto__', 'a/b');
   const { value } = fc.letrec((tie) => ({
@@ -128,7 +128,7 @@ test('whatever does not fit has something said of it', () => {
   );
 });
 
-test('every union of literals that an endpoint takes is told once', () => {
+test('every union of literals that an endpoint accepts is reported once', () => {
   let fields = 0;
   for (const { name, endpoints } of categoriesWith({ rowsBodyBytesMax: 1 })) {
     for (const endpoint of endpoints) {

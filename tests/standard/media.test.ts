@@ -52,11 +52,11 @@ const types: readonly [string | undefined, string | undefined][] = [
   ['application/sql', 'application/sql'],
 ];
 
-test('Content-Type: compared without case, in UTF-8 alone', () => {
+test('Content-Type: compared case-insensitively, only in UTF-8', () => {
   for (const [header, expected] of types) assert.equal(mediaTypeOf(header), expected, JSON.stringify(header));
 });
 
-test('a Content-Type that is not declared is refused, naming those that are', () => {
+test('an undeclared Content-Type is refused, with the declared ones', () => {
   const declared = ['application/json', 'application/sql'];
   assert.equal(requireMediaType('application/sql; charset=utf-8', declared), 'application/sql');
   for (const header of [

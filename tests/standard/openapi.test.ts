@@ -104,7 +104,7 @@ test('openapi.json is the document of these declarations', async () => {
   assert.deepEqual(committed, document, 'openapi.json is stale: run npm run generate');
 });
 
-test('every way to reach an endpoint has an id of its own and leads to that endpoint', () => {
+test('every way to reach an endpoint has its own id and resolves to that endpoint', () => {
   const ids = operations.map((operation) => operation.operationId);
   assert.deepEqual(
     ids.filter((id, i) => ids.indexOf(id) !== i),
@@ -119,14 +119,14 @@ test('every way to reach an endpoint has an id of its own and leads to that endp
   }
 });
 
-test('both shapes of a path are there for all that is below a category with a default parent', () => {
+test('both shapes of a path exist for everything below a category with a default parent', () => {
   const paths = new Set(operations.map((operation) => `${operation.method} ${operation.path}`));
   const whole = [...paths].filter((path) => path.includes('/catalogs/{catalog}/databases'));
   assert.ok(whole.length > 20);
   for (const path of whole) assert.ok(paths.has(path.replace('/catalogs/{catalog}', '')), path);
 });
 
-test('names: categories in snake_case with a plural, actions in snake_case, fields in camelCase but for one', () => {
+test('names: categories in snake_case and plural, actions in snake_case, fields in camelCase with one exception', () => {
   const fields = new Set<string>();
   const walk = (schema: unknown): void => {
     if (typeof schema !== 'object' || schema === null) return;
@@ -160,7 +160,7 @@ test('parameters: at most two in a query, never a query and a body, unknown fiel
   }
 });
 
-test('every record says who, when, which version and where; what has no record of its own says so', () => {
+test('every record has its creator, editor, version and URI; results without a record are marked', () => {
   const withoutRecord = ['rows', 'pages'];
   for (const { name, record, idField } of categories) {
     if (withoutRecord.includes(name)) continue;
@@ -170,7 +170,7 @@ test('every record says who, when, which version and where; what has no record o
   }
 });
 
-test('codes: declared ones exist, none stands twice, and each status of the closed set is in the document', () => {
+test('codes: declared ones exist, none is repeated, and each status of the closed set is in the document', () => {
   for (const { category, endpoint, path, method } of operations) {
     const what = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
     assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${what} declares a code twice`);
@@ -185,7 +185,7 @@ test('codes: declared ones exist, none stands twice, and each status of the clos
   }
 });
 
-test('every reference in the document leads somewhere', () => {
+test('every reference in the document resolves', () => {
   eachObject(document, ({ $ref }) => {
     if (typeof $ref !== 'string') return;
     let at: unknown = document;

@@ -8,7 +8,7 @@ import { readPageToken, signPageToken } from '../../src/standard/page_token.ts';
 const key = randomBytes(32);
 const refused = (read: () => unknown) => assert.throws(read, { code: 'INVALID_PAGE_TOKEN' });
 
-test('a token gives back the key that it was made of, whatever the name', () => {
+test('a token returns the key that it was created for, whatever the name', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 128 }), fc.string(), (after, scope) => {
       if (!after.isWellFormed()) return;
@@ -19,7 +19,7 @@ test('a token gives back the key that it was made of, whatever the name', () => 
   );
 });
 
-test('a token of another collection, of another key, or changed in any byte is refused', () => {
+test('a token of another collection or another key, or with any changed byte, is refused', () => {
   const token = signPageToken(key, 'tables /api/v2/a', 'orders');
   refused(() => readPageToken(key, 'tables /api/v2/b', token));
   refused(() => readPageToken(randomBytes(32), 'tables /api/v2/a', token));
@@ -31,7 +31,7 @@ test('a token of another collection, of another key, or changed in any byte is r
   }
 });
 
-test('what is no token at all is refused', () => {
+test('a malformed token is refused', () => {
   for (const text of ['', 'x', 'AAAA', '%', 'ä', 'a b', 'A'.repeat(22), 'A'.repeat(5000), '=', '../..'])
     refused(() => readPageToken(key, 'scope', text));
 });

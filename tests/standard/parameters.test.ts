@@ -43,7 +43,7 @@ function fault(check: (value: unknown) => void, value: unknown): [code: string, 
   return assert.fail(`${JSON.stringify(value)} was taken`);
 }
 
-test('a body that fits is taken', () => {
+test('a valid body is accepted', () => {
   const { checkBody } = parametersOf(endpoint({ body: Body }));
   for (const value of [
     {},
@@ -53,7 +53,7 @@ test('a body that fits is taken', () => {
     checkBody?.(value);
 });
 
-test('what is wrong is named by code and pointer', () => {
+test('errors are reported by code and pointer', () => {
   const check = parametersOf(endpoint({ body: Body })).checkBody as (value: unknown) => void;
   assert.deepEqual(fault(check, { no: 1 }), ['UNKNOWN_FIELD', '/no']);
   assert.deepEqual(fault(check, { no: 1, 'a~/b': 2 }), ['UNKNOWN_FIELD', '/no', '/a~0~1b']);
@@ -72,7 +72,7 @@ test('what is wrong is named by code and pointer', () => {
   assert.ok(fault(check, { map: { a: '', b: '', c: '' } }).includes('/map'));
 });
 
-test('no value at all makes a check fail in another way than with a Failure', () => {
+test('no value makes a check throw anything but a Failure', () => {
   const check = parametersOf(endpoint({ body: Body })).checkBody as (value: unknown) => void;
   fc.assert(
     fc.property(
@@ -110,7 +110,7 @@ const Query = Type.Object(
   { additionalProperties: false },
 ) as TObject;
 
-test('query parameters are typed, declared and single', () => {
+test('query parameters are typed, declared and not repeated', () => {
   const parameters = parametersOf(endpoint({ verb: 'get', query: Query }));
   assert.deepEqual(readQuery('', parameters), {});
   assert.deepEqual(readQuery('cascade=true&waitSeconds=5', parameters), { cascade: true, waitSeconds: 5 });
@@ -135,12 +135,12 @@ test('query parameters are typed, declared and single', () => {
   for (const [text, code] of Object.entries(refused)) assert.throws(() => readQuery(text, parameters), { code }, text);
 });
 
-test('an endpoint with a body takes no query, and one without parameters none at all', () => {
+test('an endpoint with a body accepts no query, and one without parameters none at all', () => {
   assert.throws(() => readQuery('x=1', parametersOf(endpoint({ body: Body }))), { code: 'BODY_AND_QUERY' });
   assert.throws(() => readQuery('x=1', parametersOf(endpoint({ verb: 'get' }))), { code: 'UNKNOWN_QUERY_PARAMETER' });
 });
 
-test('every list has its two parameters', () => {
+test('every list has its two query parameters', () => {
   const parameters = parametersOf(endpoint({ verb: 'list', on: 'collection' }));
   assert.deepEqual(readQuery('pageSize=1000&pageToken=x', parameters), { pageSize: 1000, pageToken: 'x' });
   for (const text of ['pageSize=0', 'pageSize=1001', 'pageSize=a', `pageToken=${'x'.repeat(4097)}`])

@@ -98,14 +98,14 @@ const known: readonly [method: string, path: string, endpoint: string, parameter
   ['GET', '/api/v2/catalogs/__proto__', 'catalogs.get', { catalog: '__proto__' }],
 ];
 
-test('what each method and path names', () => {
+test('the endpoint of each method and path', () => {
   for (const [method, path, endpoint, parameters] of known) {
     const found = named(method, path);
     assert.deepEqual([found.endpoint, found.parameters], [endpoint, parameters], `${method} ${path}`);
   }
 });
 
-test('the forms of create: POST fails on what exists, PUT returns it, the name is in the body or in the path', () => {
+test('the forms of create: POST fails for an existing object, PUT returns it, the name is in the body or in the path', () => {
   const base = '/api/v2/databases/b/tables';
   const forms: readonly [string, string, 'fail' | 'return', string | undefined][] = [
     ['POST', base, 'fail', undefined],
@@ -158,7 +158,7 @@ const unknown = [
   '//api/v2/catalogs',
 ];
 
-test('what is not a registered REST API, whatever the method', () => {
+test('paths that are not a registered REST API, whatever the method', () => {
   for (const path of unknown)
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'BREW']) {
       assert.equal(failure(method, path).code, 'API_NOT_FOUND', `${method} ${path}`);
@@ -183,7 +183,7 @@ const wrongMethod: readonly [method: string, path: string, allow: string][] = [
   ['PUT', '/api/v2/databases/b/tables/t/rows', 'GET HEAD OPTIONS POST'],
 ];
 
-test('a known path with another method names those that it has', () => {
+test('a known path with another method: the supported methods are listed', () => {
   for (const [method, path, allow] of wrongMethod) {
     const { code, result, message } = failure(method, path);
     assert.equal(code, 'METHOD_NOT_ALLOWED', `${method} ${path}: ${message}`);
@@ -191,12 +191,12 @@ test('a known path with another method names those that it has', () => {
   }
 });
 
-test('rows have no names: there is nothing at one', () => {
+test('rows have no names, so there are no paths of single rows', () => {
   assert.equal(failure('GET', '/api/v2/databases/b/tables/t/rows/1').code, 'API_NOT_FOUND');
   assert.equal(failure('POST', '/api/v2/databases/b/tables/t/rows/create').code, 'API_NOT_FOUND');
 });
 
-test('the URI of any name leads back to that name', () => {
+test('the URI of any name resolves to that name', () => {
   const name = fc.string({ unit: 'binary', minLength: 1, maxLength: 128 }).filter((text) => text.isWellFormed());
   fc.assert(
     fc.property(name, name, name, (catalog, database, table) => {
@@ -212,7 +212,7 @@ test('the URI of any name leads back to that name', () => {
   );
 });
 
-test('no path, however strange, is answered with anything but a route or one of the two codes', () => {
+test('any path, however unusual, results in a route or one of the two codes', () => {
   const piece = fc.oneof(
     fc.constantFrom(
       'api',

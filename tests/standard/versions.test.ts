@@ -162,7 +162,7 @@ async function call(method: string, path: string, body?: object, who = 'friend')
   return { status: response.status, headers: response.headers, ...json };
 }
 
-test('both versions answer, each with its own endpoint and its own URIs, all others shared', async () => {
+test('both versions respond, each with its own endpoint and its own URIs; all others are shared', async () => {
   assert.equal((await call('POST', '/api/v2/side_notes', { name: 'a b', text: 'four' })).status, 201);
   const v2 = await call('GET', '/api/v2/side_notes/a%20b');
   assert.deepEqual(v2.result, { name: 'a b', text: 'four', uri: '/api/v2/side_notes/a%20b' });
@@ -180,7 +180,7 @@ test('both versions answer, each with its own endpoint and its own URIs, all oth
   assert.equal((await call('GET', '/api/v4/side_notes')).code, 'API_NOT_FOUND');
 });
 
-test('the outcome decides status and envelope', async () => {
+test('the outcome determines status and envelope', async () => {
   const made = await call('PUT', '/api/v2/side_notes/n', { text: 'x' });
   assert.deepEqual([made.status, made.code, made.message, made.result.created], [201, '0', 'OK', true]);
   assert.equal(made.headers.get('location'), '/api/v2/side_notes/n');
@@ -191,7 +191,7 @@ test('the outcome decides status and envelope', async () => {
   assert.deepEqual((await call('DELETE', '/api/v2/side_notes/n')).result, { deleted: false });
 });
 
-test('the path goes before the body', async () => {
+test('the path takes precedence over the body', async () => {
   const { result } = await call('PUT', '/api/v2/side_notes/path', { name: 'body', text: 'x' });
   assert.equal(result.name, 'path');
   assert.ok(!notes.has('body'));
@@ -210,7 +210,7 @@ test('lists have the category in camelCase as their key, and pages', async () =>
   assert.deepEqual(names, [...notes.keys()].sort());
 });
 
-test('an error that nobody foresaw is a 500 with an id, and its text stays in the log', async () => {
+test('an unexpected error is a 500 with an id, and its text is only logged', async () => {
   const { status, code, message, result } = await call('POST', '/api/v2/side_notes/a/burn', {});
   assert.deepEqual([status, code], [500, 'INTERNAL_ERROR']);
   assert.deepEqual(Object.keys(result), ['errorId', 'outcome']);
@@ -219,12 +219,12 @@ test('an error that nobody foresaw is a 500 with an id, and its text stays in th
   assert.match(String(logged?.error), /secret/);
 });
 
-test('who is known and may not gets 403, before the body and the object are looked at', async () => {
+test('an authenticated but unauthorized caller gets 403, before the body is read and the object is looked up', async () => {
   assert.deepEqual((await call('GET', '/api/v2/side_notes/nowhere', undefined, 'stranger')).code, 'FORBIDDEN');
   assert.deepEqual((await call('PATCH', '/api/v2/side_notes/a', { no: 1 }, 'stranger')).code, 'FORBIDDEN');
 });
 
-test('documents of both versions come from the same declarations', () => {
+test('documents of both versions are generated from the same declarations', () => {
   const ids = (version: 'v2' | 'v3') => operationsOf([sideNotes as Category], version).map((one) => one.operationId);
   assert.deepEqual(ids('v2'), ids('v3'));
   const info = { title: 't', description: 'd', release: '1', version: 'v3' } as const;

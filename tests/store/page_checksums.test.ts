@@ -54,7 +54,7 @@ before(async () => {
 });
 after(() => rm(root, { recursive: true, force: true }));
 
-test('a store that was closed, or killed, is sound, and has all its rows', async () => {
+test('a store that was closed or killed is intact, and has all its rows', async () => {
   for (const [name, rows] of [
     ['closed', 889],
     ['killed', 909],
@@ -70,7 +70,7 @@ test('a store that was closed, or killed, is sound, and has all its rows', async
   }
 });
 
-test('a byte that was changed anywhere in a page is found; quick_check accepts most of them', () => {
+test('a changed byte anywhere in a page is detected; quick_check accepts most of them', () => {
   const seed = Number(process.env.FAULTS_SEED ?? Date.now() % 1_000_000);
   const random = new Random(seed);
   const size = statSync(file('closed')).size;
@@ -91,7 +91,7 @@ test('a byte that was changed anywhere in a page is found; quick_check accepts m
   assert.ok(accepted > 0, 'there would be no need of checksums');
 });
 
-test('a byte that was changed in the log is found, and how many transactions are lost', async () => {
+test('a changed byte in the log is detected, with the number of lost transactions', async () => {
   const seed = Number(process.env.FAULTS_SEED ?? Date.now() % 1_000_000);
   console.log(`seed ${seed}`);
   const random = new Random(seed);
@@ -116,7 +116,7 @@ test('a byte that was changed in the log is found, and how many transactions are
   assert.equal(statSync(`${file('case')}-wal`).size, size);
 });
 
-test('a log that is missing, or was cut, is found', () => {
+test('a missing or truncated log is detected', () => {
   copied('killed', 'case');
   rmSync(`${file('case')}-wal`);
   assert.match(checkStoreFile(file('case')).faults.join(), /log of acknowledged changes is missing/);
@@ -125,7 +125,7 @@ test('a log that is missing, or was cut, is found', () => {
   assert.match(checkStoreFile(file('case')).faults.join(), /the last \d+ acknowledged transactions are lost/);
 });
 
-test('what another program read, or an end that came between a commit and its checksums, is no damage', () => {
+test('another program that reads the store, or an end between a commit and its checksums, is no damage', () => {
   copied('killed', 'case');
   const other = new DatabaseSync(file('case'));
   other.prepare('select count(*) from settings').get();
@@ -140,7 +140,7 @@ test('what another program read, or an end that came between a commit and its ch
   }
 });
 
-test('a page that changes under a store in use is found by its check, and reported by page', async () => {
+test('a page that changes while the store is open is detected by its check, and reported by page', async () => {
   copied('closed', 'case');
   const store = await openStore({ file: file('case') });
   await put(store, 9000, 5);
@@ -153,7 +153,7 @@ test('a page that changes under a store in use is found by its check, and report
   await store.close();
 });
 
-test('checksums that were damaged themselves are reported; without any, they are made anew', async () => {
+test('damaged checksums are reported; missing ones are created again', async () => {
   copied('killed', 'case');
   flip(`${file('case')}-sums`, 100);
   assert.match(checkStoreFile(file('case')).faults.join(), /checksums is damaged/);
@@ -179,7 +179,7 @@ function quickCheckAccepts(path: string): boolean {
   }
 }
 
-test('a store that shrank is sound, however it ended', async () => {
+test('a store that shrank is intact, however it ended', async () => {
   copied('closed', 'shrunk');
   const store = await openStore({ file: file('shrunk') });
   await store.db.deleteFrom('settings').where('key', 'like', 'key %').execute();
@@ -208,7 +208,7 @@ test('a power failure that leaves zeros or half a record at the end of the check
   }
 });
 
-test('a start that cannot write the checksums leaves a store that starts again', async () => {
+test('a start that cannot write the checksums leaves a store that can be started again', async () => {
   copied('killed', 'case');
   const draft = `${file('case')}-sums.draft`;
   mkdirSync(draft);

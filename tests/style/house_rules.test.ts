@@ -55,7 +55,7 @@ describe('files', () => {
     none(places, 'name what it owns:');
   });
 
-  it('open with what they own and what they leave to others', () => {
+  it('begin with what they own and what they leave to others', () => {
     const places = programs.flatMap((path) => {
       const lines = textOf(path)
         .replace(/^#!.*\n/, '')
@@ -128,7 +128,7 @@ describe('dependencies', () => {
         assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, name);
   });
 
-  it('come from whatever registry is configured, and run nothing when they are installed', () => {
+  it('use the configured registry, and run nothing when they are installed', () => {
     const packages = Object.entries(lock.packages);
     none(
       packages.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),

@@ -98,11 +98,11 @@ describe('rooms', () => {
     none(outward, 'the package has src only:');
   });
 
-  it('import each other in no circle', () => none(circles(ours), 'move what both need to a file of its own:'));
+  it('have no import cycles', () => none(circles(ours), 'move what both need to a file of its own:'));
 });
 
 describe('HTTP', () => {
-  it('is met in src/http only', () => {
+  it('is used in src/http only', () => {
     const places = ours.flatMap((source) =>
       source.imports
         .filter(({ target }) =>
@@ -116,7 +116,7 @@ describe('HTTP', () => {
     none(places, 'answer with an outcome or a failure; clients use fetch; src/outbound connects to others:');
   });
 
-  it('reaches the client through what browsers have', () => {
+  it('is called by the client through functions that browsers have', () => {
     const places = ours
       .filter(({ path }) => path.startsWith('src/client/'))
       .flatMap((source) =>

@@ -15,7 +15,7 @@ function next(cron: string, timeZone: string, from: string, count: number): stri
   return texts(all);
 }
 
-test('a fixed time that summer time leaves out is moved to where the clock goes on, one that comes twice counts once', () => {
+test('a fixed time that summer time skips runs at the end of the skipped hour, one that it repeats runs once', () => {
   assert.deepEqual(next('30 2 * * *', 'Europe/Berlin', '2026-03-27T12:00Z', 3), [
     '2026-03-28T01:30',
     '2026-03-29T01:00',
@@ -37,7 +37,7 @@ test('a fixed time that summer time leaves out is moved to where the clock goes 
   ]);
 });
 
-test('intervals go on with the clock of the world', () => {
+test('intervals follow elapsed time', () => {
   for (const [from, until] of [
     ['2026-03-29T00:00', '2026-03-29T02:00'],
     ['2026-10-25T00:00', '2026-10-25T02:00'],
@@ -54,7 +54,7 @@ test('intervals go on with the clock of the world', () => {
   }
 });
 
-test('between two times: both included, the last ones of many, the hour that comes twice once', () => {
+test('between two times: both included, the last ones of many, the repeated hour', () => {
   const daily = new CronTimes('30 2 * * *', 'Europe/Berlin');
   const between = (from: string, until: string, max: number) =>
     texts(daily.between(Date.parse(from), Date.parse(until), max));
@@ -69,7 +69,7 @@ test('the last day of a month, leap days, names of zones in any case', () => {
   assert.equal(new CronTimes('0 0 30 2 *', 'UTC').after(0), undefined);
 });
 
-test('what cannot be understood is refused with its field', () => {
+test('an invalid expression is refused with its field', () => {
   for (const [cron, zone, field] of [
     ['x', 'UTC', 'cron'],
     ['* * * * * *', 'UTC', 'cron'],

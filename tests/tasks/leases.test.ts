@@ -69,7 +69,7 @@ const work = (n = 1) => ({ type: 'work', principal: { id: 'root', name: 'root' }
 const row = (store: Store, taskId: string) =>
   store.db.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirstOrThrow();
 
-test('a runner that says that it lives keeps its task, however long that takes', async () => {
+test('a runner with a heartbeat keeps its task, however long that takes', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
   const one = await runner(store, clock, beatMs);
@@ -88,7 +88,7 @@ test('a runner that says that it lives keeps its task, however long that takes',
   assert.deepEqual({ leased_by, lease_until, attempt }, { leased_by: null, lease_until: null, attempt: 1 });
 });
 
-test('one that falls silent loses it; its late end, its progress and its stop change nothing', async () => {
+test('one without a heartbeat loses it; its late end, its progress and its stop change nothing', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
   const dead = await runner(store, clock, silent);
@@ -110,7 +110,7 @@ test('one that falls silent loses it; its late end, its progress and its stop ch
   assert.deepEqual((await other.tasks.wait(taskId, soonMs))?.result, { by: 'other' });
 });
 
-test('one whose task another has taken is told so', async () => {
+test('one whose task another runner has taken over is notified', async () => {
   const store = await newStore();
   const one = await runner(store, { now: Date.now() }, beatMs);
   const { taskId } = await one.tasks.submit(work());
@@ -122,7 +122,7 @@ test('one whose task another has taken is told so', async () => {
   assert.deepEqual([state, leased_by], ['running', 'another']);
 });
 
-test('what is cancelled by way of one runner stops at the other', async () => {
+test('a task that is cancelled through one runner stops at the other', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
   const one = await runner(store, clock, beatMs);
@@ -135,7 +135,7 @@ test('what is cancelled by way of one runner stops at the other', async () => {
   assert.equal((await one.tasks.wait(taskId, soonMs))?.state, 'cancelled');
 });
 
-test('cancelled and then left alone it ends; out of attempts it fails', async () => {
+test('a cancelled task whose runner is lost ends; out of attempts it fails', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
   const dead = [await runner(store, clock, silent, 1), await runner(store, clock, silent, 1)];
@@ -157,7 +157,7 @@ test('cancelled and then left alone it ends; out of attempts it fails', async ()
   assert.deepEqual(begun, []);
 });
 
-test('a clock that jumps takes nothing from the runner that lives', async () => {
+test('a clock change takes nothing from a live runner', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
   const one = await runner(store, clock, beatMs);

@@ -77,7 +77,7 @@ test('high before normal before low, each in the order of submission', async () 
   assert.deepEqual(order, ['high 1', 'high 2', 'normal 1', 'normal 2', 'low 1']);
 });
 
-test('owners take turns: who submits much does not keep others waiting', async () => {
+test('owners take turns: an owner of many tasks does not delay others', async () => {
   const many = Array.from({ length: 100 }, (_, i) => work('many', { request: `many ${i}` }));
   const order = await begun([
     ...many.slice(0, 60),
@@ -97,7 +97,7 @@ test('owners take turns: who submits much does not keep others waiting', async (
   );
 });
 
-test('who comes later stands beside the next of the others, not before what waits already', async () => {
+test('a new owner is queued beside the next tasks of the others, not before waiting ones', async () => {
   const order: string[] = [];
   const gate = Promise.withResolvers<void>();
   const { tasks } = await prepared(async (task) => {
@@ -116,7 +116,7 @@ test('who comes later stands beside the next of the others, not before what wait
   for (const [i, at] of late.entries()) assert(Math.abs(at - (2 * i + 1)) <= 2, `turns ${late}`);
 });
 
-test('nothing starves: of eight that begin one is the one that waits longest', async () => {
+test('nothing starves: one of eight started tasks is the longest-waiting one', async () => {
   const high = Array.from({ length: 40 }, () => work('root', { priority: 'high', request: 'high' }));
   const low = Array.from({ length: 3 }, (_, i) => work('root', { priority: 'low', request: `low ${i}` }));
   const order = await begun([...low, ...high]);
@@ -127,7 +127,7 @@ test('nothing starves: of eight that begin one is the one that waits longest', a
   );
 });
 
-test('a task after others begins when all have succeeded, and not before', async () => {
+test('a task with dependencies begins when all have succeeded, and not before', async () => {
   const order: string[] = [];
   const { tasks } = await prepared(async (task) => void order.push(String(task.request)), { runnersMax: 4 });
   const a = await tasks.submit(work('root', { request: 'a', priority: 'low' }));
@@ -149,7 +149,7 @@ for (const [how, end] of [
   ['cancelled', async (tasks: Tasks, taskId: string) => void (await tasks.cancel(taskId, by))],
   ['removed', async (tasks: Tasks, taskId: string) => void (await tasks.remove(taskId, by))],
 ] as const)
-  test(`what comes after a task that was ${how} fails, and so does what comes after that`, async () => {
+  test(`a task that depends on one that was ${how} fails, and so do those that depend on it`, async () => {
     const { tasks } = await prepared(async () => {
       throw new Failure('CONSTRAINT_VIOLATED', 'no');
     });
@@ -172,7 +172,7 @@ for (const [how, end] of [
     assert.equal((await tasks.wait(late.taskId, 5000))?.error?.code, 'TASK_DEPENDENCY_FAILED', 'it had failed already');
   });
 
-test('more tasks wait for one than are told in one transaction', async () => {
+test('more tasks depend on one than are updated in one transaction', async () => {
   let ran = 0;
   const { tasks } = await prepared(async () => void ran++);
   const first = await tasks.submit(work());
@@ -184,7 +184,7 @@ test('more tasks wait for one than are told in one transaction', async () => {
   assert.equal(ran, 351);
 });
 
-test('a task that waits for others can be cancelled, and stays so when they end', async () => {
+test('a task that waits for others can be cancelled, and stays cancelled when they end', async () => {
   const { tasks } = await prepared(async () => 'done');
   const first = await tasks.submit(work());
   const second = await tasks.submit(work('root', { after: [first.taskId] }));
@@ -212,7 +212,7 @@ test('a task that pauses between attempts can be cancelled', async () => {
   assert.equal((await tasks.cancel(task.taskId, by))?.state, 'cancelled');
 });
 
-test('the line is the same after a restart', async () => {
+test('the queue is the same after a restart', async () => {
   const first = await prepared(async () => undefined);
   const a = await first.tasks.submit(work('one', { request: 'a' }));
   for (const name of ['b', 'c']) await first.tasks.submit(work('one', { request: name }));
@@ -229,7 +229,7 @@ test('the line is the same after a restart', async () => {
   assert.deepEqual(order, ['d', 'a', 'e', 'f', 'b', 'c']);
 });
 
-test('pauses grow, are spread, and are no shorter than what was asked for', () => {
+test('delays grow, are jittered, and are no shorter than requested', () => {
   const task = { attempt: 3 } as TaskRecord;
   const kind = { type: 'work', attemptsMax: 9, run: async () => {} };
   const pauseOf = (error: unknown, attempt: number, chance: number) => {
@@ -258,7 +258,7 @@ test('pauses grow, are spread, and are no shorter than what was asked for', () =
   assert.equal(pauseOf(new Failure('CONSTRAINT_VIOLATED', 'no'), 1, 1), undefined);
 });
 
-test('progress as amounts, with the time of the end', async () => {
+test('progress as amounts, with the estimated end', async () => {
   let now = 1_000_000;
   const gate = Promise.withResolvers<void>();
   const { tasks } = await prepared(
@@ -283,7 +283,7 @@ test('progress as amounts, with the time of the end', async () => {
   assert.deepEqual([done?.progress, done?.progressText, done?.expectedEndAt], [1, '7 files', null]);
 });
 
-test('ten thousand wait: each look goes by an index, and memory keeps none of them', async () => {
+test('ten thousand queued tasks: each query uses an index, and memory holds none of them', async () => {
   const { store, tasks } = await prepared(async () => undefined);
   const insert = async (from: number) => {
     for (let i = from; i < from + 5000; i += 100)
@@ -316,7 +316,7 @@ test('ten thousand wait: each look goes by an index, and memory keeps none of th
   }
 });
 
-test('clocks that jump: a pause is over when it should be, or after a clock was set back', async () => {
+test('clock changes: a delay ends in time, or after the clock was set back', async () => {
   const hour = 3_600_000;
   for (const [jump, attempts] of [
     [2 * hour, 2],

@@ -43,7 +43,7 @@ const stateOf = async (taskId: string) =>
   (await server.get(`/api/v2/tasks/${taskId}`)).is(200).at<Record<string, unknown>>('notify');
 const sent = (taskId: string) => eventually('sent', async () => (await stateOf(taskId)).state === 'sent');
 
-test('the end of a task is told, signed, without what it read', async () => {
+test('the end of a task is notified, signed, without its result', async () => {
   const taskId = await submit("SELECT 'private' AS x");
   await sent(taskId);
   const [notice, ...more] = receiver.of(taskId);
@@ -69,7 +69,7 @@ test('the end of a task is told, signed, without what it read', async () => {
   });
 });
 
-test('failed and cancelled are ends too; so is one that comes after them; without a secret there is no signature', async () => {
+test('failures and cancellations are notified too, also of dependent tasks; without a secret there is no signature', async () => {
   const failed = await submit('SELECT nothing');
   const after = await submit('SELECT 1', { after: [failed], notify: { url: receiver.url } });
   const before = await submit('SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b');
@@ -82,7 +82,7 @@ test('failed and cancelled are ends too; so is one that comes after them; withou
   assert.equal(receiver.of(after)[0]?.headers['x-service-signature'], undefined);
 });
 
-test('what is not taken is sent again; a redirect is not followed; what is gone is given up', async () => {
+test('a refused notification is sent again; redirects are not followed; 410 ends the attempts', async () => {
   receiver.statuses = [500, 0, 302, 503, 200];
   const taskId = await submit('SELECT 2');
   await sent(taskId);
@@ -95,7 +95,7 @@ test('what is not taken is sent again; a redirect is not followed; what is gone 
   assert.equal(receiver.of(gone).length, 1);
 });
 
-test('a statement that outlives its caller’s wait is told of as well; one that does not is answered', async () => {
+test('a statement that outlives its caller’s wait is notified too; one that does not is answered', async () => {
   const slow = 'SELECT sum(a.range * b.range) FROM range(60000) a, range(20000) b';
   const answer = await query(slow, { waitSeconds: 0.05, notify: { url: receiver.url } });
   const taskId = answer.is(202).at<string>('taskId');
@@ -106,7 +106,7 @@ test('a statement that outlives its caller’s wait is told of as well; one that
   assert.equal(receiver.notices.length, before);
 });
 
-test('only to hosts that are listed, and to no address that only looks like one', async () => {
+test('only to listed hosts, and to no address that only resembles one', async () => {
   const refused = async (url: string, code = 'HOST_NOT_ALLOWED') =>
     (await query('SELECT 1', { notify: { url } })).is(400, code);
   await refused('http://localhost:1/');
@@ -119,12 +119,12 @@ test('only to hosts that are listed, and to no address that only looks like one'
   (await query('SELECT 1', { notify: { url: receiver.url, secret: 'short' } })).is(400, 'INVALID_PARAMETER');
 });
 
-test('a pattern that is none stops the start', async () => {
+test('an invalid pattern prevents the start', async () => {
   const settings = readSettings(['--data-dir', join(dataDir, 'never'), '--webhook-hosts', 'a*b'], {});
   await assert.rejects(startServer(settings), HostPatternError);
 });
 
-test('secret and address are in no answer and in no file in the open, and are gone once it was sent', async () => {
+test('secret and URL are in no response and in no file in plain text, and are deleted after the delivery', async () => {
   receiver.statuses = [500, 500, 204];
   const taskId = await submit('SELECT 5');
   const texts = [(await server.get(`/api/v2/tasks/${taskId}`)).text, (await server.get('/api/v2/tasks')).text];
@@ -134,7 +134,7 @@ test('secret and address are in no answer and in no file in the open, and are go
   for (const text of texts) assert(!text.includes(secret) && !text.includes('in+the+address'));
 });
 
-test('whatever statement of the store fails, each end is told at least once', async () => {
+test('whichever statement of the store fails, each end is notified at least once', async () => {
   receiver.statuses = [204];
   const failures = new Set<string>();
   for (let n = 1; n <= 45; n++) {
@@ -158,7 +158,7 @@ test('whatever statement of the store fails, each end is told at least once', as
   );
 });
 
-test('a server that is killed before the end, or before it was told, tells of it when it runs again', async () => {
+test('a server that is killed before the end, or before the notification, sends it after the restart', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-notices-kill-'));
   const flags = ['--webhook-hosts=127.0.0.1', '--log-level=fatal'];
   let process = await startProcess(flags, directory);

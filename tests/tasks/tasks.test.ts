@@ -86,7 +86,7 @@ test('a task is submitted, runs, and shows its result', async () => {
   );
 });
 
-test('tasks begin in the order of submission, no more at once than there are runners', async () => {
+test('tasks begin in the order of submission, at most as many at once as there are runners', async () => {
   const begun: number[] = [];
   let running = 0;
   const { tasks } = await prepared(async (task) => {
@@ -110,7 +110,7 @@ test('tasks begin in the order of submission, no more at once than there are run
   );
 });
 
-test('a task submitted in a transaction is there only if it commits', async () => {
+test('a task submitted in a transaction exists only if it commits', async () => {
   const { tasks, store } = await prepared(async () => 'ran');
   let taskId = '';
   const rolledBack = store.transaction(async (tx) => {
@@ -144,7 +144,7 @@ test('waiting ends at the end of the task, at the deadline, or with the signal',
   assert.equal(await tasks.wait('none', 60_000), undefined);
 });
 
-test('a failure keeps its code; an error of our own keeps its message to itself', async () => {
+test('a failure keeps its code; the message of an unexpected error is not shown', async () => {
   const { tasks, observed } = await prepared(async (task) => {
     if ((task.request as { ours?: boolean }).ours) throw new Error('/secret/path');
     throw new Failure('CONSTRAINT_VIOLATED', 'twice the same key', { keys: [1] });
@@ -162,7 +162,7 @@ test('a failure keeps its code; an error of our own keeps its message to itself'
   assert(observed.some((o) => o.kind === 'backgroundError' && o.what.includes(errorId)));
 });
 
-test('what may pass is tried again, and given up after the last attempt', async () => {
+test('a transient failure is retried until the last attempt', async () => {
   const attempts: number[] = [];
   const { tasks } = await prepared(async (task) => {
     attempts.push(task.attempt);
@@ -177,7 +177,7 @@ test('what may pass is tried again, and given up after the last attempt', async 
   assert.match(unlucky?.error?.message ?? '', /not today/);
 });
 
-test('a task that ended its engine twice is not run again; one that ran beside others when theirs ended is', async () => {
+test('a task that ended its engine twice is not retried; one that ran beside others when theirs ended is', async () => {
   const attempts: number[] = [];
   const { tasks } = await prepared(async (task) => {
     attempts.push(task.attempt);
@@ -191,7 +191,7 @@ test('a task that ended its engine twice is not run again; one that ran beside o
   assert.deepEqual([beside?.state, beside?.result, attempts.splice(0)], ['succeeded', 'done', [1, 2, 3]]);
 });
 
-test('cancelling: pending at once, running when it lets go, ended not at all', async () => {
+test('cancelling: a pending task at once, a running one when it stops, an ended one not at all', async () => {
   const abandoned: string[] = [];
   const { tasks } = await prepared((_, { signal }) => untilAborted(signal), {
     runnersMax: 1,
@@ -211,7 +211,7 @@ test('cancelling: pending at once, running when it lets go, ended not at all', a
   assert.equal(await tasks.cancel('none', by), undefined);
 });
 
-test('a task that ends well in spite of being cancelled has succeeded', async () => {
+test('a task that succeeds although it was cancelled has succeeded', async () => {
   const { tasks } = await prepared(async (_, { signal }) => {
     await untilAborted(signal).catch(() => {});
     return 'it was done already';
@@ -222,7 +222,7 @@ test('a task that ends well in spite of being cancelled has succeeded', async ()
   assert.equal((await ended(tasks, task))?.state, 'succeeded');
 });
 
-test('removing cancels first, deletes the files, then the record', async () => {
+test('removing cancels the task, deletes its files, then the record', async () => {
   const removed: string[] = [];
   const { tasks } = await prepared((_, { signal }) => untilAborted(signal), {
     kind: { removed: async (task) => void removed.push(task.state) },
@@ -235,7 +235,7 @@ test('removing cancels first, deletes the files, then the record', async () => {
   assert.equal(await tasks.remove(task.taskId, by), false);
 });
 
-test('progress is shown at once and saved at most once a second', async () => {
+test('progress is visible at once and saved at most once a second', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   let writes = 0;
   const inject: FaultInjector = ({ sql }) => {
@@ -257,7 +257,7 @@ test('progress is shown at once and saved at most once a second', async () => {
   assert.deepEqual([done?.progress, done?.progressText], [1, '500 rows']);
 });
 
-test('work that runs already becomes a task, and can be cancelled', async () => {
+test('running work becomes a task, and can be cancelled', async () => {
   const { tasks } = await prepared(undefined);
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const adopted = await tasks.adopt({ ...request(), running: () => promise });
@@ -270,14 +270,14 @@ test('work that runs already becomes a task, and can be cancelled', async () => 
   assert.equal((await ended(tasks, other))?.state, 'cancelled');
 });
 
-test('a task can be written when it is done', async () => {
+test('ended work can be recorded as a task', async () => {
   const { tasks } = await prepared(undefined);
   const done = await tasks.record({ ...request(), state: 'succeeded', startedAt: 5, endedAt: 9, result: { pages: 2 } });
   assert.deepEqual(await tasks.get(done.taskId), done);
   assert.deepEqual([done.state, done.result, done.endedAt], ['succeeded', { pages: 2 }, '1970-01-01T00:00:00.009Z']);
 });
 
-test('a server that stops hands back what can be run again and says so of what cannot', async () => {
+test('a stopping server hands back tasks that can run again, and fails the others', async () => {
   const run: Run = (_, { signal }) => untilAborted(signal);
   const first = await prepared(run, { runnersMax: 5 });
   const again = await first.tasks.submit(request());
@@ -307,7 +307,7 @@ test('a server that stops hands back what can be run again and says so of what c
   assert.deepEqual(reasons, []);
 });
 
-test('the signal of a task that is handed back says why', async () => {
+test('the signal of a task that is handed back has the reason', async () => {
   let reason: unknown;
   const { tasks } = await prepared(async (_, { signal }) => {
     await untilAborted(signal).catch((error) => {
@@ -322,7 +322,7 @@ test('the signal of a task that is handed back says why', async () => {
   assert.equal((await tasks.get(task.taskId))?.state, 'pending');
 });
 
-test('after a crash: what ran runs again until its attempts are used up; what was cancelled is; what cannot run is told', async () => {
+test('after a crash running tasks are run again until their attempts are used up; cancelled ones are cancelled; others fail', async () => {
   const run: Run = () => new Promise(() => {});
   const abandoned: TaskRecord[] = [];
   const kind: Partial<TaskKind> = { attemptsMax: 2, abandoned: async (task) => void abandoned.push(task) };
@@ -352,7 +352,7 @@ test('after a crash: what ran runs again until its attempts are used up; what wa
 
 const isAbout = (sql: string, table: string) => sql.includes(`delete from "${table}"`);
 
-test('whichever statement of the store fails while tasks run, they end as they should', async (t) => {
+test('whichever statement of the store fails while tasks run, they end correctly', async (t) => {
   const struck = new Set<string>();
   const statements = Array.from({ length: 60 }, (_, i) => i + 1);
   const aboutAll = () => ['task_waits', 'task_ends'].every((table) => [...struck].some((sql) => isAbout(sql, table)));
@@ -388,7 +388,7 @@ test('a result that is not JSON fails the task instead of hanging it', async () 
   assert.equal((await ended(tasks, await tasks.submit(request())))?.error?.code, 'INTERNAL_ERROR');
 });
 
-test('ended tasks are swept after their retention, their files with them', async () => {
+test('ended tasks are deleted after their retention, with their files', async () => {
   const removed: string[] = [];
   let now = Date.parse('2026-01-01T00:00:00Z');
   const kind: Partial<TaskKind> = {

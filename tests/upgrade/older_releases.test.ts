@@ -49,7 +49,7 @@ function withUnknownFormat(file: string): void {
 
 describe('a data directory of an earlier release', () => {
   for (const archive of archives)
-    test(`${basename(archive, '.tar.gz')}: is whole, takes changes, and is whole after a restart`, async (t) => {
+    test(`${basename(archive, '.tar.gz')}: is complete, can be changed, and is complete after a restart`, async (t) => {
       const dataDir = unpacked(t, archive);
       const first = await start({ dataDir });
       try {
@@ -71,7 +71,7 @@ describe('a data directory of an earlier release', () => {
     });
 });
 
-test('a catalog file of a newer, unknown release of the engine is refused with a sentence, and left as it is', async (t) => {
+test('a catalog file of a newer, unknown release of the engine is refused with a message, and not changed', async (t) => {
   const dataDir = unpacked(t, archives[0] as string);
   const files = readdirSync(join(dataDir, 'catalogs')).filter((name) => name.endsWith('.duckdb'));
   const paths = files.map((name) => join(dataDir, 'catalogs', name));
