@@ -1,5 +1,5 @@
-// Compiles src/ to dist/ for the package, because Node does not strip types under node_modules. npm runs it before packing; a clone
-// runs src/ and needs no dist/.
+// Compiles src/ to dist/ for the package, because Node does not strip types under node_modules; with the types of the client. npm runs
+// it before packing; a clone runs src/ and needs no dist/.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -10,10 +10,8 @@ const compiler = join(root, 'node_modules/typescript/bin/tsc');
 
 rmSync(dist, { recursive: true, force: true });
 // Programs read npm's output (npm pack --json), so the compiler's messages go to stderr.
-execFileSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], {
-  cwd: root,
-  stdio: ['ignore', 2, 2],
-});
+for (const project of ['tsconfig.build.json', 'tsconfig.types.json'])
+  execFileSync(process.execPath, [compiler, '-p', join(root, project)], { cwd: root, stdio: ['ignore', 2, 2] });
 
 // The compiler rewrites imports; code that names the file of a child process must handle both extensions itself.
 let bad = 0;

@@ -50,6 +50,33 @@ async function readyUrl(server: ChildProcess): Promise<string> {
   throw new Error(`the server is not ready after ${readyTimeoutMs} ms:\n${lines.join('\n')}`);
 }
 
+/** Written as a user of the package would: with the package's types, and none of Node.js. */
+const program = `import { createClient, errors } from 'tabularium/client';
+export async function ask(url: string, token: string): Promise<string> {
+  const client = createClient({ url, token });
+  await client.databases.create({ name: 'shop' });
+  const tables = client.catalogs('default').databases('shop').tables;
+  await tables.create({ name: 'typed', columns: [{ name: 'id', type: 'INT' }] }).done();
+  const [column] = (await tables('typed').get()).columns;
+  const missing = await tables('none').get().catch((error) => error instanceof errors.OBJECT_NOT_FOUND);
+  // @ts-expect-error no such field
+  await tables('typed').update({ colour: 'red' }).done().catch(() => undefined);
+  const [row] = await client.query<{ big: bigint }>('SELECT 9007199254740993 AS big').all();
+  return \`\${column?.name} \${column?.type} \${missing === true ? 'NOT_FOUND' : missing} \${row?.big}\`;
+}
+`;
+
+/** Compiles the program against the installed package and runs it. */
+async function answerOfProgram(url: string, token: string): Promise<string> {
+  writeFileSync(join(home, 'ask.mts'), program);
+  const compiler = join(root, 'node_modules/typescript/bin/tsc');
+  const options = ['--strict', '--target', 'es2023', '--module', 'nodenext', '--lib', 'es2023,dom', '--types', ''];
+  await run(process.execPath, [compiler, ...options, 'ask.mts'], { cwd: home, env, timeout: installTimeoutMs });
+  const call = `import { ask } from './ask.mjs'; console.log(await ask(${JSON.stringify(url)}, ${JSON.stringify(token)}))`;
+  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', call], { cwd: home, env });
+  return stdout;
+}
+
 describe('the package', () => {
   let tarball = '';
   before(async () => {
@@ -68,6 +95,7 @@ describe('the package', () => {
       'bin/tabularium.js',
       'bin/package.json',
       'dist/main.js',
+      'dist/client/index.d.ts',
       'openapi.json',
       'LICENSE',
       'README.md',
@@ -75,7 +103,7 @@ describe('the package', () => {
     ])
       assert.ok(names.includes(name), `${name} is missing`);
     for (const name of names)
-      assert.doesNotMatch(name, /^(src|tests|bench|scripts|data|node_modules|\.ci)\/|\.ts$|\.tgz$/);
+      assert.doesNotMatch(name, /^(src|tests|bench|scripts|data|node_modules|\.ci)\/|(?<!\.d)\.ts$|\.tgz$/);
   });
 
   it('uses no more disk space than documented, with and without a Node of its own', {
@@ -119,6 +147,7 @@ describe('the package', () => {
         return JSON.parse(text).result;
       };
       assert.deepEqual((await post('catalogs/default/query', { sql: 'SELECT 6 * 7 AS answer' })).rows, [[42]]);
+      assert.equal(await answerOfProgram(url, token), 'id INT NOT_FOUND 9007199254740993\n');
       // Its digest is computed by a thread, whose file no other imports.
       const { link } = await post('uploads', { name: 'rows.csv' });
       const sent = await fetch(`${url}${link}`, { method: 'PUT', body: 'id\n1\n' });

@@ -9,7 +9,8 @@ const levels = [
   ['jobs'],
   ['http', 'query', 'catalog', 'backups'],
   ['access', 'tasks', 'engines', 'files', 'outbound'],
-  ['store', 'client', 'api'],
+  ['store', 'client'],
+  ['api'],
   ['standard', 'model', 'observe'],
 ];
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));

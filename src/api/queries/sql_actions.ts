@@ -39,6 +39,8 @@ const QueryBody = Type.Object(
   { title: 'QueryRequest', additionalProperties: false },
 );
 
+export type QueryBody = Static<typeof QueryBody>;
+
 const QueryResult = Type.Object(
   {
     columns: Type.Array(ColumnOfResult),

@@ -1,0 +1,105 @@
+// The client: categories and endpoints as functions, made from the table of operations when they are first used. Typed by types.ts.
+import { List, type Page } from './list.ts';
+import { type Category, type Operation, topCategories } from './operations.ts';
+import { Query, type QueryOptions, type Row } from './query.ts';
+import { Submitted, Task, type TaskRecord } from './task.ts';
+import { type Answer, type ClientOptions, type Outgoing, Transport } from './transport.ts';
+import type { CallOptions, CategoryClients, CreateOptions } from './types.ts';
+
+export interface Client extends CategoryClients {
+  /** Runs one SQL statement when its rows or its summary are first asked for. `R`: the type of a row, which is not checked. */
+  query<R = Row>(sql: string, options?: QueryOptions): Query<R>;
+  /** A task by its id, to wait for it or to cancel it. */
+  task<R = unknown>(taskId: string, options?: Pick<CallOptions, 'signal'>): Promise<Task<R>>;
+}
+
+const version = 'v2';
+const waitMsOf = ({ waitSeconds }: Fields) => (typeof waitSeconds === 'number' ? waitSeconds * 1000 : 0);
+
+type Fields = Readonly<Record<string, unknown>>;
+type Options = CallOptions & CreateOptions;
+
+export function createClient(options: ClientOptions): Client {
+  const transport = new Transport(options);
+  const base = `/api/${version}`;
+  const client = {
+    ...members(transport, topCategories, base),
+    // Without a catalog in the path they are those of `default`.
+    ...members(transport, { databases: topCategories.catalogs?.children.databases as Category }, base),
+    query: (sql: string, given: QueryOptions = {}) => new Query(transport, sql, given),
+    task: async (taskId: string, { signal }: CallOptions = {}) => {
+      const path = `${base}/tasks/${encodeURIComponent(taskId)}`;
+      const { result } = await transport.send({ method: 'GET', path, isRead: true, signal });
+      return new Task(transport, result as unknown as TaskRecord);
+    },
+  };
+  // The compiler cannot follow the table of operations; tests/client compares it with the declarations.
+  return client as unknown as Client;
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+const members = (transport: Transport, categories: Readonly<Record<string, Category>>, base: string): Members =>
+  Object.fromEntries(
+    Object.entries(categories).map(([name, category]) => [name, collection(transport, category, base)]),
+  );
+
+function collection(transport: Transport, category: Category, base: string) {
+  const path = `${base}/${category.segment}`;
+  const objectOf = (name: string): Members => {
+    const own = `${path}/${encodeURIComponent(name)}`;
+    return {
+      ...calls(transport, category, category.object, own),
+      ...members(transport, category.children, own),
+    };
+  };
+  return Object.assign(objectOf, calls(transport, category, category.collection, path));
+}
+
+const calls = (transport: Transport, category: Category, operations: Category['object'], path: string): Members =>
+  Object.fromEntries(
+    Object.entries(operations).map(([name, operation]) => [name, callOf(transport, category, operation, path)]),
+  );
+
+function callOf(transport: Transport, category: Category, operation: Operation, base: string) {
+  const { method, action, query, paged, accepts } = operation;
+  const path = action === undefined ? base : `${base}/${action}`;
+  const send = (given: Fields = {}, options: Options = {}): Promise<Answer> =>
+    transport.send(requestOf(operation, path, given, options));
+  if (paged) {
+    return (given: Fields = {}, options?: Options) =>
+      new List(async (pageToken): Promise<Page<unknown>> => {
+        const { result } = await send(pageToken === undefined ? given : { ...given, pageToken }, options);
+        const nextPageToken = result.nextPageToken as string | undefined;
+        return { items: result[category.items] as readonly unknown[], nextPageToken };
+      });
+  }
+  const call = (given?: Fields, options?: Options) => {
+    const answer = send(given, options);
+    return accepts ? new Submitted(transport, answer) : answer.then(({ result }) => result);
+  };
+  const hasFields = query || method === 'POST' || method === 'PATCH';
+  return hasFields ? call : (options?: Options) => call({}, options);
+}
+
+function requestOf(operation: Operation, path: string, given: Fields, options: Options): Outgoing {
+  const { method, isRead = false, action } = operation;
+  const hasBody = method === 'POST' || method === 'PATCH';
+  const isCreate = method === 'POST' && action === undefined;
+  const { idempotencyKey = isRead ? false : crypto.randomUUID() } = options;
+  return {
+    method: isCreate && options.ifExists === 'return' ? 'PUT' : method,
+    path: hasBody ? path : path + queryOf(given),
+    ...(hasBody ? { body: given } : {}),
+    isRead,
+    idempotencyKey: idempotencyKey === false ? undefined : idempotencyKey,
+    ifMatch: options.ifMatch,
+    signal: options.signal,
+    timeoutMs: options.timeoutMs === undefined ? undefined : options.timeoutMs + waitMsOf(given),
+  };
+}
+
+function queryOf(fields: Fields): string {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return given.length > 0 ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : '';
+}

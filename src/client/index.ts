@@ -1,0 +1,10 @@
+// The typed client of the REST API; it runs in browsers and in Node.js, and depends on nothing else.
+export { type Client, createClient } from './client.ts';
+export { errors, TabulariumError } from './errors.ts';
+export { ExactNumber } from './exact_json.ts';
+export { List, type Page } from './list.ts';
+export { type Column, Query, type QueryOptions, type Row } from './query.ts';
+export { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';
+export type { ClientOptions } from './transport.ts';
+export type { CallOptions, CreateOptions } from './types.ts';
+export type { Value } from './values.ts';

@@ -1,0 +1,37 @@
+// A list or a search: fetched page by page while it is read.
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly nextPageToken?: string | undefined;
+}
+
+type FetchPage<T> = (pageToken: string | undefined) => Promise<Page<T>>;
+
+export class List<T> implements AsyncIterable<T> {
+  readonly #fetchPage: FetchPage<T>;
+
+  constructor(fetchPage: FetchPage<T>) {
+    this.#fetchPage = fetchPage;
+  }
+
+  /** One page: the first, or the one that a page before names. */
+  page(pageToken?: string): Promise<Page<T>> {
+    return this.#fetchPage(pageToken);
+  }
+
+  /** All items in an array; for lists that are known to be short. */
+  async all(): Promise<T[]> {
+    const items: T[] = [];
+    for await (const item of this) items.push(item);
+    return items;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<T> {
+    let token: string | undefined;
+    do {
+      const page = await this.#fetchPage(token);
+      yield* page.items;
+      token = page.nextPageToken;
+    } while (token !== undefined);
+  }
+}

@@ -1,0 +1,167 @@
+// Sends requests, reads envelopes, and retries where that cannot do anything twice (rest-standard B2, B6): a request that changes nothing,
+// one that was certainly not applied, and one with an idempotency key.
+import { errorOf, TabulariumError } from './errors.ts';
+import { parseExactJson } from './exact_json.ts';
+
+export interface ClientOptions {
+  /** Where the server listens, for example `http://127.0.0.1:8030`. */
+  readonly url: string | URL;
+  /** An access token; a function is called for each request. Without one, requests have no credentials. */
+  readonly token?: string | (() => string | Promise<string>);
+  /** Sent with each request. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly fetch?: typeof globalThis.fetch;
+  /** For one attempt, in milliseconds; the default is 60,000. */
+  readonly timeoutMs?: number;
+  /** For how long a call is retried, in milliseconds; the default is 60,000; 0: it is not. */
+  readonly retryForMs?: number;
+}
+
+export interface Outgoing {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Below the URL of the server, percent-encoded. */
+  readonly path: string;
+  readonly body?: unknown;
+  /** Whether it changes nothing, so that it can be sent as often as needed. */
+  readonly isRead: boolean;
+  readonly idempotencyKey?: string | undefined;
+  readonly ifMatch?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly result: Readonly<Record<string, unknown>>;
+}
+
+const timeoutMsDefault = 60_000;
+const retryForMsDefault = 60_000;
+const backoffMs = 100;
+const backoffMsMax = 10_000;
+
+export class Transport {
+  readonly #options: ClientOptions;
+  readonly #base: string;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#base = String(options.url).replace(/\/+$/, '');
+  }
+
+  /** Throws TabulariumError unless the answer is a success, and the signal's reason when it is aborted. */
+  async send(outgoing: Outgoing): Promise<Answer> {
+    const { retryForMs = retryForMsDefault } = this.#options;
+    const giveUpAt = performance.now() + retryForMs;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.#attempt(outgoing);
+      } catch (error) {
+        if (!(error instanceof TabulariumError) || !isRepeatable(outgoing, error)) throw error;
+        const waitMs = waitBefore(error, attempt);
+        if (performance.now() + waitMs > giveUpAt) throw error;
+        await sleep(waitMs, outgoing.signal);
+      }
+    }
+  }
+
+  async #attempt(outgoing: Outgoing): Promise<Answer> {
+    const { method, path, body, signal } = outgoing;
+    const deadline = AbortSignal.timeout(outgoing.timeoutMs ?? this.#options.timeoutMs ?? timeoutMsDefault);
+    let response: Response;
+    let text: string;
+    try {
+      response = await (this.#options.fetch ?? fetch)(this.#base + path, {
+        method,
+        headers: await this.#headers(outgoing),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+      });
+      text = await response.text();
+    } catch (cause) {
+      if (signal?.aborted) throw signal.reason;
+      const reason = deadline.aborted ? 'no answer in time' : reasonOf(cause);
+      throw errorOf('NO_ANSWER', { status: 0, message: `${method} ${path}: ${reason}`, cause });
+    }
+    return answerOf(outgoing, response, text);
+  }
+
+  async #headers({ body, idempotencyKey, ifMatch }: Outgoing): Promise<Record<string, string>> {
+    const { token, headers } = this.#options;
+    const secret = typeof token === 'function' ? await token() : token;
+    return {
+      ...headers,
+      accept: 'application/json',
+      ...(secret === undefined ? {} : { authorization: `Bearer ${secret}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(idempotencyKey === undefined ? {} : { 'x-service-idempotency-key': idempotencyKey }),
+      ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }),
+    };
+  }
+}
+
+interface Envelope {
+  readonly code: string;
+  readonly message: string;
+  readonly result: Answer['result'];
+}
+
+function answerOf({ method, path }: Outgoing, response: Response, text: string): Answer {
+  const { status, headers } = response;
+  const requestId = headers.get('x-service-request-id') ?? undefined;
+  const envelope = envelopeOf(text);
+  if (!envelope) {
+    const message = `${method} ${path}: status ${status} without the envelope {code, message, result}; is this the URL of a Tabularium server?`;
+    throw errorOf('NO_ENVELOPE', { status, message, requestId });
+  }
+  const { code, message, result } = envelope;
+  if (code === '0') return { status, result };
+  const retryAfter = Number(headers.get('retry-after') ?? Number.NaN);
+  const error = errorOf(code, { status, message, result, requestId });
+  if (Number.isFinite(retryAfter)) retryAfterSeconds.set(error, retryAfter);
+  throw error;
+}
+
+function envelopeOf(text: string): Envelope | undefined {
+  try {
+    const value = parseExactJson(text) as Partial<Envelope> | null;
+    return typeof value?.code === 'string' && typeof value.result === 'object' ? (value as Envelope) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const retryAfterSeconds = new WeakMap<TabulariumError, number>();
+
+function isRepeatable({ isRead, idempotencyKey }: Outgoing, error: TabulariumError): boolean {
+  if (error.status !== 0 && error.status !== 503) return false;
+  return error.outcome === 'notApplied' || isRead || idempotencyKey !== undefined;
+}
+
+/** At least what the server asks for; clients that were refused together do not come back together. */
+function waitBefore(error: TabulariumError, attempt: number): number {
+  const asked = (retryAfterSeconds.get(error) ?? 0) * 1000;
+  const backoff = Math.min(backoffMsMax, backoffMs * 2 ** attempt);
+  return asked + backoff * Math.random();
+}
+
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return cause instanceof Error ? cause.message || cause.name : String(cause);
+}
+
+/** Rejects with the signal's reason when it aborts. */
+export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, ms);
+    if (signal?.aborted) abort();
+    else signal?.addEventListener('abort', abort, { once: true });
+  });
+}
