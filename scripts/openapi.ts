@@ -1,5 +1,5 @@
-// Generates openapi.json and docs/codes.md from the declarations. With --check it writes nothing and fails if a committed file is
-// stale.
+// Generates openapi.json, openapi.client.json (without aliases) and docs/codes.md from the declarations. With --check it writes nothing and
+// fails if a committed file is stale.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { apiInfo, categoriesWith } from '../src/resources/index.ts';
 import { codes } from '../src/standard/codes.ts';
@@ -10,7 +10,10 @@ const root = new URL('../', import.meta.url);
 const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string };
 
 const categories = categoriesWith({ rowsBodyBytesMax: 64 * 1024 * 1024 }) as readonly Category[];
-const document = openApi(categories, apiInfo(version));
+const info = apiInfo(version);
+
+const documentText = (options: { readonly forClients: boolean }): string =>
+  `${JSON.stringify(openApi(categories, info, options), null, 1)}\n`;
 
 function codesPage(): string {
   const lines = [
@@ -38,7 +41,8 @@ function codesPage(): string {
 }
 
 const files: Record<string, string> = {
-  'openapi.json': `${JSON.stringify(document, null, 1)}\n`,
+  'openapi.json': documentText({ forClients: false }),
+  'openapi.client.json': documentText({ forClients: true }),
   'docs/codes.md': codesPage(),
 };
 let stale = 0;

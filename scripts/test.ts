@@ -87,7 +87,7 @@ function testFiles(given: readonly string[]): string[] {
   const patterns = paths.map((path) =>
     statSync(path, { throwIfNoEntry: false })?.isDirectory() ? join(path, '**/*.test.ts') : path,
   );
-  return globSync(patterns).sort();
+  return globSync(patterns, { exclude: ['**/node_modules/**'] }).sort();
 }
 
 function end(fileRun: FileRun, why: string): void {

@@ -97,6 +97,7 @@ describe('the package', () => {
       'dist/main.js',
       'dist/client/index.d.ts',
       'openapi.json',
+      'openapi.client.json',
       'LICENSE',
       'README.md',
       'demo/ssb/tables/lineorder.sql',

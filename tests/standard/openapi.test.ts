@@ -45,6 +45,21 @@ function eachObject(value: unknown, visit: (object: Readonly<Record<string, unkn
   for (const inner of Object.values(value)) eachObject(inner, visit);
 }
 
+test('the document for clients has the same operations without aliases, with JSON alone as media type', async () => {
+  const committed = await readFile(new URL('../../openapi.client.json', import.meta.url), 'utf8');
+  const { paths, components } = JSON.parse(committed) as typeof document;
+  const expected = Object.entries(document.paths).flatMap(([path, item]) =>
+    methods.filter((method) => item[method] && !item[method]['x-alias-of']).map((method) => `${method} ${path}`),
+  );
+  const found = Object.entries(paths).flatMap(([path, item]) =>
+    methods.filter((method) => item[method]).map((method) => `${method} ${path}`),
+  );
+  assert.deepEqual(found, expected);
+  assert.deepEqual(components.schemas, document.components.schemas);
+  for (const [name, body] of Object.entries(components.requestBodies ?? {}))
+    assert.deepEqual(Object.keys((body as { content: object }).content), ['application/json'], name);
+});
+
 test('the document is small enough to be loaded by tools', () => {
   const text = JSON.stringify(document);
   assert.ok(text.length <= 550_000, `${text.length} characters`);
@@ -95,7 +110,8 @@ test('operations have ids by action and a description', () => {
 
 test('schemas have no unions and no patterns of names, which generators of clients do not understand', () => {
   eachObject(document.components, (object) => {
-    for (const keyword of ['anyOf', 'patternProperties']) assert.ok(!(keyword in object), JSON.stringify(object));
+    for (const keyword of ['anyOf', 'patternProperties', 'default'])
+      assert.ok(!(keyword in object), JSON.stringify(object));
   });
 });
 

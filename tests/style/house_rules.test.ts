@@ -25,7 +25,7 @@ const texts = filesUnder(
   'deploy/*',
   '*.{md,json,yaml}',
   '.npmrc',
-).filter((path) => !['package-lock.json', 'openapi.json'].includes(path));
+).filter((path) => !/package-lock\.json$|^openapi\.(client\.)?json$/.test(path));
 
 function none(places: readonly string[], advice: string): void {
   if (places.length > 0) assert.fail(`${advice}\n${places.join('\n')}`);
@@ -105,47 +105,52 @@ describe('words', () => {
     it(`the repository has no line with ${what}`, () => none(linesWith(pattern, paths), 'remove:'));
 });
 
-describe('dependencies', () => {
-  const manifest = JSON.parse(textOf('package.json')) as Record<string, Record<string, string>>;
-  const lock = JSON.parse(textOf('package-lock.json')) as {
-    packages: Record<string, { resolved?: string; integrity?: string; hasInstallScript?: boolean }>;
-  };
-  const kinds = ['dependencies', 'optionalDependencies', 'devDependencies'];
-  const names = kinds.flatMap((kind) => Object.keys(manifest[kind] ?? {}));
-  /** A page names what it decides on in its first lines. */
-  const headings = filesUnder('docs/decisions/*.md').map((path) => textOf(path).split('\n').slice(0, 4).join('\n'));
+for (const directory of ['', 'tests/clients/'])
+  describe(`dependencies in ${directory}package.json`, () => {
+    const manifest = JSON.parse(textOf(`${directory}package.json`)) as Record<string, Record<string, string>>;
+    const lock = JSON.parse(textOf(`${directory}package-lock.json`)) as {
+      packages: Record<string, { resolved?: string; integrity?: string; hasInstallScript?: boolean }>;
+    };
+    /** Scripts do not run where `.npmrc` says so. */
+    const ignoresScripts = /^ignore-scripts=true$/m.test(textOf(`${directory}.npmrc`));
+    const kinds = ['dependencies', 'optionalDependencies', 'devDependencies'];
+    const names = kinds.flatMap((kind) => Object.keys(manifest[kind] ?? {}));
+    /** A page names what it decides on in its first lines. */
+    const headings = filesUnder('docs/decisions/*.md').map((path) => textOf(path).split('\n').slice(0, 4).join('\n'));
 
-  for (const name of names)
-    it(`${name} has a page in docs/decisions`, () =>
-      assert.ok(
-        headings.some((heading) => heading.includes(`\`${name}\``)),
-        `write docs/decisions/<name>.md with \`${name}\` in its first lines: what for, why not fifty lines of ours, what would make us drop it`,
-      ));
+    for (const name of names)
+      it(`${name} has a page in docs/decisions`, () =>
+        assert.ok(
+          headings.some((heading) => heading.includes(`\`${name}\``)),
+          `write docs/decisions/<name>.md with \`${name}\` in its first lines: what for, why not fifty lines of ours, what would make us drop it`,
+        ));
 
-  it('are at exact versions', () => {
-    for (const kind of kinds)
-      for (const [name, version] of Object.entries(manifest[kind] ?? {}))
-        assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, name);
+    it('are at exact versions', () => {
+      for (const kind of kinds)
+        for (const [name, version] of Object.entries(manifest[kind] ?? {}))
+          assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, name);
+    });
+
+    it('use the configured registry, and run nothing when they are installed', () => {
+      const packages = Object.entries(lock.packages);
+      none(
+        packages.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),
+        'package-lock.json names addresses; .npmrc (omit-lockfile-registry-resolved) keeps them out:',
+      );
+      none(
+        // Our own is `bin/trim.js`.
+        packages
+          .filter(([path, { hasInstallScript }]) => path !== '' && hasInstallScript && !ignoresScripts)
+          .map(([path]) => path),
+        'these packages run a script when they are installed:',
+      );
+    });
+
+    it('have the digest of their package in the lock file', () => {
+      const packages = Object.entries(lock.packages).filter(([path]) => path !== '');
+      none(
+        packages.filter(([, { integrity }]) => !integrity).map(([path]) => path),
+        'the registry does not have these packages: choose a version that is published for every platform:',
+      );
+    });
   });
-
-  it('use the configured registry, and run nothing when they are installed', () => {
-    const packages = Object.entries(lock.packages);
-    none(
-      packages.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),
-      'package-lock.json names addresses; .npmrc (omit-lockfile-registry-resolved) keeps them out:',
-    );
-    none(
-      // Our own is `bin/trim.js`.
-      packages.filter(([path, { hasInstallScript }]) => path !== '' && hasInstallScript).map(([path]) => path),
-      'these packages run a script when they are installed:',
-    );
-  });
-
-  it('have the digest of their package in the lock file', () => {
-    const packages = Object.entries(lock.packages).filter(([path]) => path !== '');
-    none(
-      packages.filter(([, { integrity }]) => !integrity).map(([path]) => path),
-      'the registry does not have these packages: choose a version that is published for every platform:',
-    );
-  });
-});

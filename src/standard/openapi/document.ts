@@ -21,21 +21,21 @@ export interface OpenApiInfo {
 }
 
 interface Options {
-  /** Whether operations that are aliases of others are part of it. */
-  readonly aliases: boolean;
+  /** For generators of clients: without aliases, and without media types of bodies other than JSON. */
+  readonly forClients: boolean;
 }
 
 export function openApi(
   categories: readonly Category[],
   info: OpenApiInfo,
-  { aliases }: Options = { aliases: true },
+  { forClients }: Options = { forClients: false },
 ): Json {
   const components = new Components();
-  const describe = new Descriptions(categories, components);
+  const describe = new Descriptions(categories, components, forClients);
   const byParameter = new Map(categories.map((category) => [category.parameter, category]));
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operationsOf(categories, info.version)) {
-    if (operation.aliasOf !== undefined && !aliases) continue;
+    if (operation.aliasOf !== undefined && forClients) continue;
     const { path, method } = operation;
     const item = paths[path] ?? { parameters: sharedParametersOf(path, byParameter, components) };
     item[method] = describe.operation(operation);
@@ -52,7 +52,8 @@ export function openApi(
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/', description: 'The server that serves this document.' }],
-    security: [{ bearer: [] }, { basic: [] }],
+    // Some generated clients send one credential for each scheme, of which the last one is used.
+    security: [{ basic: [] }, { bearer: [] }],
     tags: categories.map(({ title, doc }) => ({ name: title, description: doc })),
     'x-codes': sharedCodes,
     paths,
@@ -73,12 +74,14 @@ function emptyBodyName({ properties }: TObject): string | undefined {
 class Descriptions {
   readonly #categories: readonly Category[];
   readonly #components: Components;
+  readonly #forClients: boolean;
   readonly #schemas: Schemas;
   readonly #successes: Successes;
   /** Responses by endpoint, which has several operations. */
   readonly #responses = new Map<Endpoint, Json>();
 
-  constructor(categories: readonly Category[], components: Components) {
+  constructor(categories: readonly Category[], components: Components, forClients: boolean) {
+    this.#forClients = forClients;
     this.#categories = categories;
     this.#components = components;
     this.#schemas = new Schemas(components);
@@ -141,7 +144,8 @@ class Descriptions {
         ...(example && Object.keys(example).length > 0 ? { example: isSame ? example : unnamed } : {}),
       },
     };
-    for (const type of Object.keys(endpoint.textBodies ?? {})) content[type] = { schema: { type: 'string' } };
+    const textTypes = this.#forClients ? [] : Object.keys(endpoint.textBodies ?? {});
+    for (const type of textTypes) content[type] = { schema: { type: 'string' } };
     const required = endpoint.bodyRequired ?? false;
     return this.#components.add('requestBodies', name, { ...(required ? { required } : {}), content });
   }

@@ -10,6 +10,7 @@ interface Declared {
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly description?: string;
+  readonly default?: unknown;
   readonly anyOf?: readonly TSchema[];
   readonly items?: TSchema;
   readonly properties?: Readonly<Record<string, TSchema>>;
@@ -45,7 +46,8 @@ export class Schemas {
     return converted;
   }
 
-  #convert({ title: _, anyOf, items, properties, patternProperties, ...rest }: Declared): Json {
+  #convert(declared: Declared): Json {
+    const { title: _, anyOf, items, properties, patternProperties, ...rest } = describedDefault(declared);
     if (anyOf) return { ...unite(flatten(anyOf).map((one) => this.inline(one))), ...describedMembers(anyOf, rest) };
     if (rest.const !== undefined) return { ...rest, type: typeof rest.const };
     if (rest.enum) return { ...rest, type: typeof rest.enum[0] };
@@ -63,6 +65,16 @@ export class Schemas {
     const described = this.describe(values);
     return Object.keys(described).length > 0 ? described : true;
   }
+}
+
+/**
+ * A default as a sentence: from the keyword, generators make fields mandatory, or clients that always send the default, also where
+ * another field excludes it.
+ */
+function describedDefault({ default: value, ...rest }: Declared): Declared {
+  if (value === undefined) return rest;
+  const sentence = `Default: \`${JSON.stringify(value)}\`.`;
+  return { ...rest, description: rest.description === undefined ? sentence : `${rest.description} ${sentence}` };
 }
 
 const flatten = (members: readonly TSchema[]): readonly TSchema[] =>
