@@ -21,14 +21,14 @@ const methods: Readonly<Record<Verb, Operation['method']>> = {
 
 function operationOf(name: string, declared: DeclaredEndpoint): Operation {
   const endpoint = declared as Endpoint;
-  const { verb, action = name, query, mayAccept } = endpoint;
+  const { verb, action = name, query, task } = endpoint;
   return {
     method: methods[verb],
     ...(verb === 'action' ? { action } : {}),
     ...(isReadOnly(endpoint) ? { isRead: true } : {}),
     ...(isPaged(endpoint) ? { paged: true } : {}),
     ...(query ? { query: true } : {}),
-    ...(mayAccept ? { accepts: true } : {}),
+    ...(task === undefined ? {} : { accepts: true }),
   };
 }
 

@@ -2,10 +2,14 @@
 // are typed by it. Loads in a browser: no declaration imports anything of Node.js.
 import type { Category, CommonDeclaration, Endpoint } from '../standard/endpoint.ts';
 import type { TObject } from '../standard/type.ts';
+import type { TaskType } from './tasks/task_types.ts';
+
+type Responding = { readonly task?: TaskType };
 
 /** An endpoint without its handler. `codes`: none by default; `since`: v2 by default. */
-export type DeclaredEndpoint = Omit<Endpoint, 'handle' | 'codes' | 'since'> &
-  Partial<Pick<Endpoint, 'codes' | 'since'>>;
+export type DeclaredEndpoint = Omit<Endpoint, 'handle' | 'codes' | 'since' | 'task'> &
+  Partial<Pick<Endpoint, 'codes' | 'since'>> &
+  Responding;
 
 /** `endpoints`: by the name of the operation, which of an action is also the last segment of its path. */
 export interface DeclaredCategory extends Omit<Category, 'endpoints' | 'parent'> {
@@ -14,8 +18,9 @@ export interface DeclaredCategory extends Omit<Category, 'endpoints' | 'parent'>
 }
 
 type Reached = Pick<Endpoint, 'verb' | 'on'>;
-type WithQuery = CommonDeclaration & Pick<Endpoint, 'query'>;
-type WithBody = CommonDeclaration & { readonly body: TObject };
+type Common = Omit<CommonDeclaration, 'task'> & Responding;
+type WithQuery = Common & Pick<Endpoint, 'query'>;
+type WithBody = Common & { readonly body: TObject };
 type Creating = WithBody & Pick<Endpoint, 'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'>;
 /** `action`: the last segment of the path, where the name of the operation is another. */
 type Acting = WithBody & Pick<Endpoint, 'action' | 'bodyRequired'>;

@@ -12,7 +12,7 @@ import type {
   Segment,
   Updated,
 } from '../standard/endpoint.ts';
-import type { Immutable, Static, TSchema } from '../standard/type.ts';
+import type { Sendable, Static, TSchema } from '../standard/type.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from './declare.ts';
 
 /** The parameters in the path of an object. */
@@ -32,7 +32,7 @@ export type ParentSegmentsOf<C extends DeclaredCategory> = C['parent'] extends D
   : readonly [];
 
 /** A value as a handler answers it. */
-type AnsweredObject<S extends TSchema> = Immutable<Static<S>> & object;
+type AnsweredObject<S extends TSchema> = Sendable<Static<S>> & object;
 
 export type RecordOf<C extends DeclaredCategory> = AnsweredObject<C['record']>;
 
@@ -71,7 +71,7 @@ type ResultOf<E extends DeclaredEndpoint, R extends object> = E['result'] extend
   ? AnsweredObject<E['result']>
   : R;
 type ItemOf<E extends DeclaredEndpoint, R extends object> = E['item'] extends TSchema ? AnsweredObject<E['item']> : R;
-type IfAccepting<E extends DeclaredEndpoint> = E['mayAccept'] extends true ? Accepted : never;
+type IfAccepting<E extends DeclaredEndpoint> = E['task'] extends string ? Accepted<E['task']> : never;
 /** An action that takes a page token answers as a list does. */
 type Paged<E extends DeclaredEndpoint> = E['body'] extends { readonly properties: { readonly pageToken: TSchema } }
   ? true

@@ -5,6 +5,7 @@ import { type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action, remove } from './declare.ts';
 import { engineCodes } from './fields.ts';
 import { taskCodes, taskFields } from './task_fields.ts';
+import type { TaskType } from './tasks/task_types.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 
@@ -89,12 +90,12 @@ export const undrop = <R extends TObject>(declared: Undropping<R>) =>
   });
 
 /** The same where data may have to be rewritten, which a task does. */
-export const undropByTask = <R extends TObject>(declared: Undropping<R>) =>
+export const undropByTask = <R extends TObject, const T extends TaskType>(task: T, declared: Undropping<R>) =>
   action('collection', {
     ...undropped({ ...declared, codes: [...taskCodes, ...(declared.codes ?? [])] }),
     body: Type.Object(
       { ...undropFields, ...taskFields },
       { title: 'UndropByTaskRequest', additionalProperties: false },
     ),
-    mayAccept: true,
+    task,
   });

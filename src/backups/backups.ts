@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { Trail } from '../access/audit/audit_log.ts';
 import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Directory } from '../access/authorization/directory.ts';
+import type { TaskResultOf } from '../api/tasks/task_types.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { EngineWarehouse } from '../engines/engine.ts';
 import type { Snapshot } from '../engines/snapshot.ts';
@@ -40,6 +41,12 @@ import { PartUploader, type TableToUpload } from './targets/part_uploader.ts';
 import type { TargetSecrets } from './targets/target_secrets.ts';
 
 export const backupTask = 'backup';
+declare module '../tasks/task.ts' {
+  interface StoredRequests {
+    readonly backup: BackupRequest;
+  }
+}
+
 /** How many of the latest backups in the target are searched for one of the same object. */
 const manifestsReadMax = 100;
 /** How long cleanup is retried if the target does not answer. */
@@ -51,6 +58,8 @@ export interface BackupRequest {
   readonly objectId: string;
   readonly to: TargetRequest;
 }
+
+type Result = TaskResultOf<typeof backupTask>;
 
 interface Parts {
   readonly catalog: Catalog;
@@ -77,10 +86,10 @@ export class Backups {
 
   /** Stores the task, its audit record and its credentials in one transaction. Throws what can be checked before the task runs. */
   async submit(
-    metadataOf: Omit<TaskRequest, 'type' | 'request'> & { readonly request: BackupRequest },
+    metadataOf: Omit<TaskRequest<typeof backupTask>, 'type'>,
     actor: Actor,
     credentials: ObjectStoreCredentials | undefined,
-  ): Promise<TaskRecord> {
+  ): Promise<TaskRecord<typeof backupTask>> {
     const { store, tasks, secrets: notes, targets: places, trail } = this.#parts;
     await places.check(metadataOf.request.to, 'to');
     const { objectId } = metadataOf.request;
@@ -94,9 +103,9 @@ export class Backups {
     return task;
   }
 
-  async run(task: TaskRecord, context: Pick<TaskContext, 'signal' | 'progress'>): Promise<object> {
+  async run(task: TaskRecord<'backup'>, context: Pick<TaskContext, 'signal' | 'progress'>): Promise<Result> {
     const { taskId, principal, target: uri } = task;
-    const { objectId, to } = task.request as BackupRequest;
+    const { objectId, to } = task.request;
     const definitions = await this.#authorize(objectId, principal);
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };
     const target = await this.#open(taskId, to);
@@ -149,7 +158,7 @@ export class Backups {
       readonly files: ReadonlyMap<string, TargetFile>;
     },
     { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
-  ): Promise<object> {
+  ): Promise<Result> {
     const { taskId: backupId, objectId, target, files } = options;
     const base = await findLatest(objectId, target, files, signal);
     const staging = join(this.#parts.spoolDirectory, 'backups', newId());
@@ -186,14 +195,14 @@ export class Backups {
   }
 
   /** Called when a task has ended: removes its files unless it succeeded, and deletes its credentials. Idempotent. */
-  async settle(task: TaskRecord): Promise<void> {
+  async settle(task: TaskRecord<'backup'>): Promise<void> {
     const { secrets: notes } = this.#parts;
     const { taskId, startedAt, state, endedAt } = task;
     if ((await notes.get(taskId)) === undefined) return;
     if (startedAt !== null && state !== 'succeeded') {
       const isLate = endedAt !== null && Date.now() - Date.parse(endedAt) > clearRetryMsMax;
       try {
-        const target = await this.#open(taskId, (task.request as BackupRequest).to);
+        const target = await this.#open(taskId, task.request.to);
         await clearUnfinished(target, taskId).finally(() => target.close());
       } catch (error) {
         // A permanent refusal, or failures for a day: another attempt would not help.
@@ -208,7 +217,7 @@ export class Backups {
     const { secrets: notes, tasks } = this.#parts;
     for (const taskId of await notes.taskIds()) {
       const task = await tasks.get(taskId);
-      if (!task) await notes.remove(taskId);
+      if (task?.type !== backupTask) await notes.remove(taskId);
       else if (task.endedAt !== null) await this.settle(task).catch(() => undefined);
     }
   }

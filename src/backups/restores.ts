@@ -4,6 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Directory } from '../access/authorization/directory.ts';
+import type { TaskResultOf } from '../api/tasks/task_types.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { NewChild, NewChildren } from '../catalog/object.ts';
 import type { CatalogRef, Engine, EngineWarehouse, TableRef } from '../engines/engine.ts';
@@ -38,6 +39,12 @@ import type { TargetSecret, TargetSecrets } from './targets/target_secrets.ts';
 
 export const restoreTask = 'restore';
 
+declare module '../tasks/task.ts' {
+  interface StoredRequests {
+    readonly restore: RestoreRequest;
+  }
+}
+
 /** The request of the task; credentials are stored as a secret. */
 export interface RestoreRequest {
   readonly category: 'catalogs' | 'databases';
@@ -51,6 +58,10 @@ export interface RestoreRequest {
   /** For a database, the catalog that it is restored into. */
   readonly catalog?: CatalogRef | undefined;
 }
+
+type Result = TaskResultOf<typeof restoreTask>;
+type Details = Omit<Result, 'name'>;
+type Restored = NewChildren & { readonly details: Details };
 
 interface Parts {
   readonly catalog: Catalog;
@@ -103,22 +114,23 @@ export class Restores {
     return this.#parts.targets;
   }
 
-  async run(task: TaskRecord, run: Run): Promise<object> {
-    let done: object = {};
+  async run(task: TaskRecord<'restore'>, run: Run): Promise<Result> {
+    // Empty if a previous attempt committed the object and its task did not end.
+    let done: Details = {};
     const object = await this.#parts.catalog.runCreation(task.taskId, {
       signal: run.signal,
       fill: async (objectId) => {
         const children = await this.#fill(task, objectId, run);
-        done = children.details ?? {};
+        done = children.details;
         return children;
       },
     });
     return { name: object.name, ...done };
   }
 
-  async #fill(task: TaskRecord, objectId: string, run: Run): Promise<NewChildren> {
+  async #fill(task: TaskRecord<'restore'>, objectId: string, run: Run): Promise<Restored> {
     const { secrets: notes, targets: places, warehouses, spoolDirectory } = this.#parts;
-    const request = task.request as RestoreRequest;
+    const request = task.request;
     await this.#authorise(request, task.principal);
     const note = await notes.get(task.taskId);
     if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the restore were deleted');
@@ -183,7 +195,7 @@ export class Restores {
 
   /** Chooses the backup; every attempt uses the same one. */
   async #chooseBackup(
-    { taskId, request }: TaskRecord,
+    { taskId, request }: TaskRecord<'restore'>,
     note: TargetSecret,
     target: BackupTarget,
     files: ReadonlyMap<string, TargetFile>,
@@ -214,7 +226,7 @@ export class Restores {
     objectId: string,
     { manifest, databases }: Chosen,
     work: Work,
-  ): Promise<NewChildren> {
+  ): Promise<Restored> {
     const { category, name, warehouse } = request;
     const isCatalog = category === 'catalogs';
     const catalog = request.catalog ?? { id: objectId, name };

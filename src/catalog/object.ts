@@ -1,6 +1,8 @@
 // The types of the catalog's interface: objects, requests, outcomes and events. See catalog.ts for the operations.
+
 import type { Transaction } from 'kysely';
 import type { VisibleChildren } from '../access/authorization/authorizer.ts';
+import type { TaskType } from '../api/tasks/task_types.ts';
 import type { Change, DroppedTable } from '../engines/engine.ts';
 import type { ViewSource } from '../engines/views.ts';
 import type { Actor } from '../model/principal.ts';
@@ -110,7 +112,9 @@ export interface UpdateRequest<S = unknown> {
 }
 
 /** A task with prerequisites (`after`) always applies the change itself. */
-export type TaskOfChange = Pick<TaskRequest, 'type' | 'target' | 'request' | 'priority' | 'after' | 'notify'>;
+export type TaskOfChange = {
+  [T in TaskType]: Pick<TaskRequest<T>, 'type' | 'target' | 'request' | 'priority' | 'after' | 'notify'>;
+}[TaskType];
 
 /** The result of a creation by task: the spec of the object and all its children, which become visible in the same transaction. */
 export interface NewChildren {

@@ -45,7 +45,7 @@ type IsPaged<E extends DeclaredEndpoint> = E['verb'] extends 'list'
     : false;
 
 /** What a call returns: its result, or a task that will have it, where the endpoint may answer with one. */
-type Returned<E extends DeclaredEndpoint, T> = E['mayAccept'] extends true ? Submitted<T> : Promise<T>;
+type Returned<E extends DeclaredEndpoint, T> = E['task'] extends string ? Submitted<T> : Promise<T>;
 
 type Created<T> = T & { readonly created: boolean };
 type Conditional<E extends DeclaredEndpoint> = E['verb'] extends 'update'

@@ -2,7 +2,7 @@
 import { type Backups, backupTask } from '../backups/backups.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-export function backUpKind(backups: () => Backups): TaskKind {
+export function backUpKind(backups: () => Backups): TaskKind<'backup'> {
   return {
     type: backupTask,
     attemptsMax: 10,

@@ -3,7 +3,7 @@
 import { type ServerBackups, serverBackupTask } from '../backups/server/server_backups.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-export function backUpServerKind(backups: () => ServerBackups): TaskKind {
+export function backUpServerKind(backups: () => ServerBackups): TaskKind<'server_backup'> {
   return {
     type: serverBackupTask,
     attemptsMax: 10,

@@ -14,6 +14,12 @@ import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
 
 export const checkCatalogTask = 'check_catalog';
 
+declare module '../tasks/task.ts' {
+  interface StoredRequests {
+    readonly check_catalog: CheckRequest;
+  }
+}
+
 export interface CheckRequest {
   /** Id of the catalog, which may have been renamed since. */
   readonly objectId: string;
@@ -32,13 +38,13 @@ interface CheckFindings {
 /** Maximum number of faults in a result. */
 const faultsShownMax = 100;
 
-export function checkCatalogKind(parts: Parts): TaskKind {
+export function checkCatalogKind(parts: Parts): TaskKind<'check_catalog'> {
   return {
     type: checkCatalogTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
     run: async (task, context) => {
-      const { objectId } = task.request as CheckRequest;
+      const { objectId } = task.request;
       const { catalog, warehouse } = await catalogOf(parts, objectId);
       const check = new CatalogCheck(parts, { catalog, warehouse }, task, context);
       const { found, isReleased } = await check.run();

@@ -11,6 +11,12 @@ import { storeStatistics } from './new_table_statistics.ts';
 
 export const createFilledTableTask = 'create_filled_table';
 
+declare module '../tasks/task.ts' {
+  interface StoredRequests {
+    readonly create_filled_table: FillRequest;
+  }
+}
+
 /** The request of the task: the statement that fills the table. */
 export interface FillRequest {
   readonly fill: QueryRequest;
@@ -22,14 +28,14 @@ export function createFilledTableKind(parts: {
   readonly warehouses: Warehouses;
   readonly directory: Directory;
   readonly observe: Observe;
-}): TaskKind {
+}): TaskKind<'create_filled_table'> {
   return {
     type: createFilledTableTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
     async run(task, { signal, progress }) {
       const { taskId, principal, target } = task;
-      const { fill } = task.request as FillRequest;
+      const { fill } = task.request;
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       let rowCount: number | null = null;
       const object = await parts.catalog().runCreation(taskId, {

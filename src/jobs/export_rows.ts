@@ -2,7 +2,7 @@
 import { type Exports, exportTask } from '../query/exports/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-export function exportRowsKind(exports: () => Exports): TaskKind {
+export function exportRowsKind(exports: () => Exports): TaskKind<'export'> {
   return {
     type: exportTask,
     attemptsMax: 5,

@@ -2,13 +2,14 @@
 // been read, and the table becomes visible when it is full. The same task kind also infers a definition or makes a dry run, without
 // creating anything.
 import type { Directory } from '../access/authorization/directory.ts';
+import type { TaskResultOf } from '../api/tasks/task_types.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CreateRequest } from '../catalog/object.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
-import type { NewTableLoads, NewTableRequest } from '../query/loads/new_table_loads.ts';
+import type { NewTableLoads } from '../query/loads/new_table_loads.ts';
 import type { TaskKind, TaskRequest } from '../tasks/task.ts';
 import { deleteCredentials, loadAttemptsMax, runLoad, type SecretStore, storeCredentials } from './load_run.ts';
 import { storeStatistics } from './new_table_statistics.ts';
@@ -17,7 +18,7 @@ export const loadDatabaseTask = 'load_database';
 
 export type NewTableSubmit = (
   creation: CreateRequest<TableSpec>,
-  task: Omit<TaskRequest, 'type'> & { readonly request: NewTableRequest },
+  task: Omit<TaskRequest<typeof loadDatabaseTask>, 'type'>,
   credentials: ObjectStoreCredentials | undefined,
 ) => Promise<string>;
 
@@ -53,15 +54,15 @@ export interface LoadDatabaseParts {
   readonly observe: Observe;
 }
 
-export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind {
+export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind<'load_database'> {
   return {
     type: loadDatabaseTask,
     attemptsMax: loadAttemptsMax,
     actsAsPrincipal: true,
     run: (task, context) =>
-      runLoad(parts, task, context, (run) => {
+      runLoad<TaskResultOf<typeof loadDatabaseTask>>(parts, task, context, (run) => {
         const loads = parts.loads();
-        const request = task.request as NewTableRequest;
+        const request = task.request;
         if (request.inferOnly) return loads.infer(request, run);
         if (request.dryRun) return loads.dryRun(request, run);
         if (request.repeatOf !== undefined) return loads.repeatResult(request, run);

@@ -4,13 +4,16 @@ import type { Kysely } from 'kysely';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
-import type { FileInput, LoadRun } from '../query/loads/load_pipeline.ts';
+import type { LoadRun } from '../query/loads/load_pipeline.ts';
 import { Failure } from '../standard/failure.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
 
 export const loadAttemptsMax = 5;
+
+/** The types of tasks that load a file. */
+export type LoadTask = 'load_table' | 'load_database';
 
 export type SecretStore = Pick<Secrets, 'put' | 'get' | 'remove'>;
 
@@ -51,15 +54,15 @@ export async function storeCredentials(
 
 export async function deleteCredentials(
   secrets: SecretStore,
-  { taskId, request }: Pick<TaskRecord, 'taskId' | 'request'>,
+  { taskId, request }: Pick<TaskRecord<LoadTask>, 'taskId' | 'request'>,
 ): Promise<void> {
-  if ((request as FileInput).source.s3) await secrets.remove(secretName(taskId));
+  if (request.source.s3) await secrets.remove(secretName(taskId));
 }
 
 /** Runs a load for the task. Throws a Failure, or a RetryableError. */
 export async function runLoad<T>(
   { directory, secrets }: { readonly directory: Directory; readonly secrets: SecretStore },
-  task: TaskRecord,
+  task: TaskRecord<LoadTask>,
   { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
   work: (run: LoadRun) => Promise<T>,
 ): Promise<T> {
@@ -67,7 +70,7 @@ export async function runLoad<T>(
   try {
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-    const sealed = (task.request as FileInput).source.s3 ? await secrets.get(secretName(taskId)) : undefined;
+    const sealed = task.request.source.s3 ? await secrets.get(secretName(taskId)) : undefined;
     const credentials = sealed === undefined ? undefined : (JSON.parse(sealed) as ObjectStoreCredentials);
     return await work({ taskId, principal, actor, signal, progress, credentials });
   } catch (error) {

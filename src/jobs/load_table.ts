@@ -5,20 +5,27 @@ import type { Trail } from '../access/audit/audit_log.ts';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Actor } from '../model/principal.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';
-import { type LoadRequest, type Loads, loadTableTask } from '../query/loads/loads.ts';
+import { type Loads, loadTableTask } from '../query/loads/loads.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { TaskKind, TaskRecord, TaskRequest } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import { deleteCredentials, loadAttemptsMax, runLoad, type SecretStore, storeCredentials } from './load_run.ts';
+import {
+  deleteCredentials,
+  type LoadTask,
+  loadAttemptsMax,
+  runLoad,
+  type SecretStore,
+  storeCredentials,
+} from './load_run.ts';
 
 /** `objectId`: the subject of the audit record. */
-export type LoadSubmit = (
-  task: TaskRequest,
+export type LoadSubmit = <T extends LoadTask>(
+  task: TaskRequest<T>,
   objectId: string,
   actor: Actor,
   credentials: ObjectStoreCredentials | undefined,
-) => Promise<TaskRecord>;
+) => Promise<TaskRecord<T>>;
 
 /** Stores the task, its audit record and its credentials in one transaction. */
 export function submitLoad(parts: {
@@ -45,13 +52,13 @@ export function loadTableKind(parts: {
   readonly loads: () => Loads;
   readonly directory: Directory;
   readonly secrets: SecretStore;
-}): TaskKind {
-  const deleteTaskCredentials = (task: TaskRecord) => deleteCredentials(parts.secrets, task);
+}): TaskKind<'load_table'> {
+  const deleteTaskCredentials = (task: TaskRecord<typeof loadTableTask>) => deleteCredentials(parts.secrets, task);
   return {
     type: loadTableTask,
     attemptsMax: loadAttemptsMax,
     actsAsPrincipal: true,
-    run: (task, context) => runLoad(parts, task, context, (run) => parts.loads().run(task.request as LoadRequest, run)),
+    run: (task, context) => runLoad(parts, task, context, (run) => parts.loads().run(task.request, run)),
     // Only after the end is recorded, because until then the task may run again.
     ended: deleteTaskCredentials,
     removed: deleteTaskCredentials,

@@ -8,6 +8,12 @@ import type { TaskKind } from '../tasks/task.ts';
 
 export const optimizeTableTask = 'optimize_table';
 
+declare module '../tasks/task.ts' {
+  interface StoredRequests {
+    readonly optimize_table: OptimizeRequest;
+  }
+}
+
 export interface OptimizeRequest {
   /** Id of the table, which may have been renamed since. */
   readonly objectId: string;
@@ -16,13 +22,13 @@ export interface OptimizeRequest {
 export function optimizeTableKind(parts: {
   readonly catalog: () => Catalog;
   readonly warehouses: Warehouses;
-}): TaskKind {
+}): TaskKind<'optimize_table'> {
   return {
     type: optimizeTableTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
     async run(task, { signal, progress }) {
-      const { objectId } = task.request as OptimizeRequest;
+      const { objectId } = task.request;
       const [root, database, table] = await parts.catalog().findChain(objectId);
       if (!root || !database || !table)
         throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables' });

@@ -6,7 +6,7 @@ import type { TaskKind } from '../tasks/task.ts';
 export function restoreBackupKind(parts: {
   readonly restores: () => Restores;
   readonly catalog: () => Catalog;
-}): TaskKind {
+}): TaskKind<'restore'> {
   return {
     type: restoreTask,
     attemptsMax: 10,

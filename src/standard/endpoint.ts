@@ -73,7 +73,11 @@ export type Created<T extends object = object> = {
 export type Updated<T extends object = object> = { readonly outcome: 'updated'; readonly record: RecordBody<T> };
 export type Deleted = { readonly outcome: 'deleted'; readonly deleted: boolean };
 /** A task was submitted: its record, which includes its `uri`. */
-export type Accepted = { readonly outcome: 'accepted'; readonly task: object; readonly uri: string };
+export type Accepted<T extends string = string> = {
+  readonly outcome: 'accepted';
+  readonly task: { readonly type: T };
+  readonly uri: string;
+};
 /** The result of a completed action. */
 export type Done<T extends object = object> = {
   readonly outcome: 'done';
@@ -148,8 +152,8 @@ export interface Endpoint<Context = unknown> {
   readonly nameOptional?: boolean;
   /** `create` only: the body field that the name in the path replaces, if it is not `name`. */
   readonly nameField?: string;
-  /** It may respond with 202 and a task instead. */
-  readonly mayAccept?: boolean;
+  /** The type of the task with which it may respond (202) instead. */
+  readonly task?: string;
   /** A change that is permitted when the disk is almost full, because it needs little space or frees some. Deletes always are. */
   readonly freesSpace?: boolean;
   /** An action that creates an object and responds with 201. */
@@ -204,7 +208,7 @@ export function needsDiskSpace<Context>(endpoint: Endpoint<Context>): boolean {
 
 /** Whether no call can have side effects. Endpoints that may submit a task can have them, and so can SQL, depending on its text. */
 export function isReadOnly<Context>(endpoint: Endpoint<Context>): boolean {
-  return !isMutation(endpoint) && endpoint.mayAccept !== true;
+  return !isMutation(endpoint) && endpoint.task === undefined;
 }
 
 export interface Category<Context = unknown> {
@@ -238,7 +242,7 @@ export type CommonDeclaration = Pick<Endpoint, 'summary' | 'permission'> &
       | 'result'
       | 'item'
       | 'example'
-      | 'mayAccept'
+      | 'task'
       | 'freesSpace'
       | 'creates'
       | 'bodyBytesMax'

@@ -7,6 +7,11 @@ export type { Static, TEnum, TObject, TProperties, TSchema } from 'typebox';
 /** Freezes a value and everything in it. */
 export type Immutable<T> = T extends object ? { readonly [K in keyof T]: Immutable<T[K]> } : T;
 
+/** A value that is sent as JSON, which omits what is undefined. */
+export type Sendable<T> = T extends object
+  ? { readonly [K in keyof T]: Sendable<T[K]> | (object extends Pick<T, K> ? undefined : never) }
+  : T;
+
 type Builders = Pick<
   typeof TypeBox,
   | 'Array'

@@ -11,11 +11,14 @@ interface Shape {
 /** A value of the schema without its write-only fields. */
 export function withoutWriteOnly(value: unknown, schema: TSchema | undefined): unknown {
   if (typeof value !== 'object' || value === null || schema === undefined) return value;
-  const shapes = shapesOf(schema);
-  if (Array.isArray(value)) {
-    const items = shapes.find((shape) => shape.items !== undefined)?.items;
-    return value.map((one) => withoutWriteOnly(one, items));
-  }
+  if (!Array.isArray(value)) return readableFields(value, schema);
+  const items = shapesOf(schema).find((shape) => shape.items !== undefined)?.items;
+  return value.map((one) => withoutWriteOnly(one, items));
+}
+
+/** The fields of an object of the schema without the write-only ones. */
+export function readableFields(value: object, schema: TSchema | undefined): Record<string, unknown> {
+  const shapes = schema === undefined ? [] : shapesOf(schema);
   const readable: Record<string, unknown> = {};
   for (const [key, inner] of Object.entries(value)) {
     const schemas = shapes.flatMap(({ properties }) =>

@@ -8,7 +8,7 @@ import { type Lease, LeaseLost, Leases } from './leases.ts';
 import { afterCrash, type Ended, endsEngine, interruption, type Outcome, outcomeOf } from './outcome.ts';
 import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
-import { Cancelled, HandedBack, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
+import { Cancelled, HandedBack, type StoredTask, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
 import { ending, isTerminal, moveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
 
 /** The queue is polled at this interval even without a notification. */
@@ -156,7 +156,7 @@ export class TaskRunner {
   }
 
   /** The record with progress that is not yet in the store. */
-  live(row: TaskRow): TaskRecord {
+  live(row: TaskRow): StoredTask {
     const task = this.#running.get(row.task_id);
     if (!task || isTerminal(row.state)) return taskRecord(row);
     const { fraction: progress, text: progressText, expectedEndAt } = task;

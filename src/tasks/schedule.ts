@@ -26,7 +26,7 @@ export interface ScheduleSpec {
   readonly missedRunsMax: number;
   /** Either the task to submit, or the API call that submits it. */
   readonly task?: {
-    readonly type: string;
+    readonly type: 'run_query';
     readonly request: Static<typeof QueryField> & { readonly numbers: 'number' };
   };
   readonly call?: ScheduledCall;

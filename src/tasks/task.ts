@@ -1,15 +1,31 @@
 // The types of tasks, for the modules that submit, run and show them. See tasks.ts for the queue and the runner.
+import type { TaskResultOf, TaskType } from '../api/tasks/task_types.ts';
 import type { Actor, Guard, ObjectVersion, Principal } from '../model/principal.ts';
+import type { Code } from '../standard/codes.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
 export type { TaskState };
 
 export interface TaskError {
-  readonly code: string;
+  readonly code: Code;
   readonly message: string;
-  readonly result?: unknown;
+  readonly result?: Readonly<Record<string, unknown>>;
 }
+
+/**
+ * The stored request of each type of task. The module that defines a request adds it here (`declare module`). Tasks of changes and refused
+ * runs of schedules store the request only to show it.
+ */
+export interface StoredRequests {
+  readonly [unknownType: string]: unknown;
+  readonly alter_table: object;
+  readonly rename_database: object;
+  readonly undrop_table: object;
+  readonly undrop_database: object;
+  readonly scheduled_request: object | undefined;
+}
+export type ResultOf<T extends string> = T extends TaskType ? TaskResultOf<T> : unknown;
 
 /** Task priorities in queue order; the store has the index in this list. */
 export const priorities = ['high', 'normal', 'low'] as const;
@@ -41,9 +57,9 @@ export interface WebhookState {
 }
 
 /** Times are RFC 3339 with milliseconds and `Z`. `progress` is 0 to 1, null if unknown. */
-export interface TaskRecord {
+export interface TaskRecord<T extends string = string> {
   readonly taskId: string;
-  readonly type: string;
+  readonly type: T;
   readonly state: TaskState;
   readonly progress: number | null;
   readonly progressText: string | null;
@@ -61,10 +77,17 @@ export interface TaskRecord {
   readonly endedAt: string | null;
   readonly attempt: number;
   readonly target: string;
-  readonly request: unknown;
-  readonly result: unknown;
+  readonly request: StoredRequests[T];
+  /** Null unless it has succeeded. */
+  readonly result: ResultOf<T> | null;
   readonly error: TaskError | null;
 }
+
+/** A task of one of the types that this release knows. */
+export type StoredTask = { readonly [T in TaskType]: TaskRecord<T> }[TaskType];
+
+/** For a generic type; otherwise a comparison of `task.type` narrows a stored task. */
+export const isOfType = <T extends TaskType>(task: TaskRecord, type: T): task is TaskRecord<T> => task.type === type;
 
 /** The version of a task, by its last change of state. */
 export const versionOfTask = ({
@@ -87,33 +110,33 @@ export interface TaskContext {
   readonly store: Store;
 }
 
-export interface TaskKind {
-  readonly type: string;
+export interface TaskKind<T extends string = string> {
+  readonly type: T;
   /** The maximum number of attempts. */
   readonly attemptsMax: number;
   /** Runs with the rights of its principal: it is cancelled when the principal is disabled. */
   readonly actsAsPrincipal?: boolean;
   /** Absent: tasks of this type are only adopted or recorded, and fail with TASK_INTERRUPTED when their process dies. */
-  run?(task: TaskRecord, context: TaskContext): Promise<unknown>;
+  run?(task: TaskRecord<T>, context: TaskContext): Promise<ResultOf<T>>;
   /** Called whenever a task ends. The call can be lost in a crash. */
-  ended?(task: TaskRecord): Promise<void>;
+  ended?(task: TaskRecord<T>): Promise<void>;
   /** Called when a task ended outside of `run`: cancelled while pending, or failed at a restart. The call can be lost in a crash. */
-  abandoned?(task: TaskRecord): Promise<void>;
+  abandoned?(task: TaskRecord<T>): Promise<void>;
   /** Deletes the files of a task that is being deleted. Idempotent. */
-  removed?(task: TaskRecord): Promise<void>;
+  removed?(task: TaskRecord<T>): Promise<void>;
 }
 
-export interface TaskRequest {
+export interface TaskRequest<T extends string = string> {
   /** For a task whose id must be known in advance; generated if absent. */
   readonly taskId?: string;
-  readonly type: string;
+  readonly type: T;
   readonly principal: Principal;
   readonly guard?: Guard | undefined;
   /** The actor and the object of the audit event for the submission; absent if another event covers it. */
   readonly submissionAudit?: { readonly actor: Actor; readonly objectId: string } | undefined;
   /** URI of the object. */
   readonly target: string;
-  readonly request: unknown;
+  readonly request: StoredRequests[T];
   /** Defaults to `normal`. */
   readonly priority?: Priority | undefined;
   /** Ids of tasks that must succeed before it starts. The caller has checked that the submitter may see them. */

@@ -4,7 +4,14 @@ import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
-import { priorities, type TaskError, type TaskRecord, type TaskRequest, type WebhookState } from './task.ts';
+import {
+  priorities,
+  type StoredTask,
+  type TaskError,
+  type TaskRecord,
+  type TaskRequest,
+  type WebhookState,
+} from './task.ts';
 
 /** Results contain data of callers, which can be nested deeply. */
 const resultDepthMax = 10_000;
@@ -130,8 +137,9 @@ export function ending(
   };
 }
 
-export function taskRecord(row: TaskRow): TaskRecord {
-  return {
+/** What is stored under a type was checked by the compiler where it was submitted and where it ended. */
+export function taskRecord(row: TaskRow): StoredTask {
+  const record: TaskRecord = {
     taskId: row.task_id,
     type: row.type,
     state: row.state,
@@ -152,6 +160,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     result: row.result === null ? null : parseJson(row.result, resultDepthMax),
     error: row.error === null ? null : (JSON.parse(row.error) as TaskError),
   };
+  return record as StoredTask;
 }
 
 /** Serializes the properties of a principal that a later run needs. */

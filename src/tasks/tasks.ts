@@ -16,6 +16,8 @@ import { heartbeatEveryMs } from './leases.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
 import {
+  type ResultOf,
+  type StoredTask,
   type TaskContext,
   type TaskError,
   type TaskKind,
@@ -63,11 +65,11 @@ export interface TasksOptions {
 }
 
 /** `startedAt` and `endedAt` in milliseconds since 1970. */
-export interface FinishedTask extends TaskRequest {
+export interface FinishedTask<T extends string> extends TaskRequest<T> {
   readonly state: 'succeeded' | 'failed' | 'cancelled';
   readonly startedAt: number;
   readonly endedAt: number;
-  readonly result?: unknown;
+  readonly result?: ResultOf<T>;
   readonly error?: TaskError | null;
   /** For a task whose id was known in advance (the name of its files). */
   readonly taskId?: string;
@@ -111,7 +113,7 @@ export class Tasks {
   }
 
   /** The task is durable when this returns. With `tx`, it is part of that transaction, and the caller calls `notify` after the commit. */
-  async submit(request: TaskRequest, tx?: Transaction<Schema>): Promise<TaskRecord> {
+  async submit<T extends string>(request: TaskRequest<T>, tx?: Transaction<Schema>): Promise<TaskRecord<T>> {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
     const write = async (db: Transaction<Schema>) => {
       await this.#requireRoom?.(db, request.principal.id);
@@ -127,10 +129,10 @@ export class Tasks {
         });
       return row;
     };
-    if (tx) return taskRecord(await write(tx));
+    if (tx) return newRecord(request, await write(tx));
     const row = await this.#submissions.write(write);
     this.notify();
-    return taskRecord(row);
+    return newRecord(request, row);
   }
 
   /** Wakes the runner, for new tasks. */
@@ -142,12 +144,12 @@ export class Tasks {
    * Creates a task for work that already runs in this process. `running` connects the work to the signal and progress of the task, and
    * returns its promise. If the process dies, the task is run again if its kind allows that, and otherwise fails with TASK_INTERRUPTED.
    */
-  async adopt(
-    request: TaskRequest & {
+  async adopt<T extends string>(
+    request: TaskRequest<T> & {
       readonly taskId?: string;
-      readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<unknown>;
+      readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<ResultOf<T>>;
     },
-  ): Promise<TaskRecord> {
+  ): Promise<TaskRecord<T>> {
     if (this.#runner.stopping) throw new Failure('SHUTTING_DOWN', 'The server is shutting down.');
     const now = this.#clock();
     const row = await this.#insert(request, now, {
@@ -158,7 +160,7 @@ export class Tasks {
       ...this.#runner.lease(),
     });
     this.#runner.adopt(row, request.running);
-    return taskRecord(row);
+    return newRecord(request, row);
   }
 
   async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>) {
@@ -178,7 +180,7 @@ export class Tasks {
   }
 
   /** Records work that has already ended. */
-  async record(finished: FinishedTask): Promise<TaskRecord> {
+  async record<T extends string>(finished: FinishedTask<T>): Promise<StoredTask> {
     const row = await insertRow(this.#store.db, finished, finished.startedAt, {
       ...ending(finished.state, finished.endedAt, {
         result: JSON.stringify(finished.result),
@@ -209,7 +211,7 @@ export class Tasks {
     return { taskId, committed: () => this.#ended(row, false) };
   }
 
-  async get(taskId: string): Promise<TaskRecord | undefined> {
+  async get(taskId: string): Promise<StoredTask | undefined> {
     const row = await readTask(this.#store.db, taskId);
     return row && this.#runner.live(row);
   }
@@ -221,7 +223,7 @@ export class Tasks {
     /** Only tasks of this principal; a token with scopes sees only those it submitted. */
     readonly of?: Principal | undefined;
     readonly sought?: TaskFilter | undefined;
-  }): Promise<TaskRecord[]> {
+  }): Promise<StoredTask[]> {
     let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc').limit(options.limit);
     if (options.after !== undefined) query = query.where('task_id', '<', options.after);
     const { of } = options;
@@ -232,7 +234,7 @@ export class Tasks {
   }
 
   /** Returns when the task ended, `waitMs` passed or the signal was aborted. */
-  async wait(taskId: string, waitMs: number, signal?: AbortSignal): Promise<TaskRecord | undefined> {
+  async wait(taskId: string, waitMs: number, signal?: AbortSignal): Promise<StoredTask | undefined> {
     const { promise: ended, resolve } = Promise.withResolvers<void>();
     const waiters = this.#waiters.get(taskId) ?? new Set();
     this.#waiters.set(taskId, waiters.add(resolve));
@@ -254,7 +256,7 @@ export class Tasks {
   }
 
   /** Idempotent. A pending task is cancelled immediately, a running one is signalled to stop, an ended one is not changed. */
-  async cancel(taskId: string, actor: Actor): Promise<TaskRecord | undefined> {
+  async cancel(taskId: string, actor: Actor): Promise<StoredTask | undefined> {
     const now = this.#clock();
     const moved = await this.#store.transaction(async (tx) => {
       const row = await readTask(tx, taskId);
@@ -358,3 +360,11 @@ export class Tasks {
       callback?.catch((error) => this.#observe({ kind: 'backgroundError', what: 'handle the end of a task', error }));
   }
 }
+
+/** The record of a task that has just been submitted. */
+const newRecord = <T extends string>({ type, request }: TaskRequest<T>, row: TaskRow): TaskRecord<T> => ({
+  ...taskRecord(row),
+  type,
+  request,
+  result: null,
+});

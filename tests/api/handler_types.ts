@@ -32,7 +32,7 @@ export const books = category({
       body: Type.Object({ to: Type.String() }),
       result: Type.Object({ until: Type.String() }),
     }),
-    bind: action('object', { summary: '', permission, body: noFields, mayAccept: true }),
+    bind: action('object', { summary: '', permission, body: noFields, task: 'optimize_table' }),
   },
 });
 
@@ -48,7 +48,7 @@ export const good: Books = {
   update: async ({ body: { pages = 1 } }) => ({ outcome: 'updated', record: { ...book, pages } }),
   delete: async () => ({ outcome: 'deleted', deleted: true }),
   lend: async ({ body }) => ({ outcome: 'done', result: { until: body.to } }),
-  bind: async () => ({ outcome: 'accepted', task: {}, uri: '' }),
+  bind: async () => ({ outcome: 'accepted', task: { type: 'optimize_table' }, uri: '' }),
 };
 export const bad: Books = {
   // @ts-expect-error an item that is no record
@@ -60,7 +60,7 @@ export const bad: Books = {
   // @ts-expect-error the outcome of another verb
   update: async () => ({ outcome: 'found', record: book }),
   // @ts-expect-error a deletion that may not become a task
-  delete: async () => ({ outcome: 'accepted', task: {}, uri: '' }),
+  delete: async () => ({ outcome: 'accepted', task: { type: 'optimize_table' }, uri: '' }),
   // @ts-expect-error the record where a result is declared
   lend: async () => ({ outcome: 'done', result: book }),
   // @ts-expect-error a result that is not the record

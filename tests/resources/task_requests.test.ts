@@ -1,6 +1,7 @@
 // The `request` of a task, for every type that a call can make: what the caller sent, and nothing that the server keeps for itself.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { TaskType } from '../../src/api/tasks/task_types.ts';
 import { redactedRequest } from '../../src/resources/records/request_redaction.ts';
 import { type BackedUp, startBackingUp } from '../backups/backing_up.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
@@ -151,15 +152,17 @@ test('changes of objects', async () => {
 });
 
 test('a task of an earlier release shows no statement that its caller did not send', () => {
-  const fill = { sql: 'INSERT INTO made SELECT 1', numbers: 'number', catalog: 'default', database: 'shop' };
+  const fill = { sql: 'INSERT INTO made SELECT 1', numbers: 'number', catalog: 'default', database: 'shop' } as const;
   assert.deepEqual(redactedRequest({ type: 'create_filled_table', request: { fill } }), {});
-  assert.deepEqual(redactedRequest({ type: 'toString', request: { a: 1 } }), { a: 1 });
+  assert.deepEqual(redactedRequest({ type: 'toString' as TaskType, request: { a: 1 } }), { a: 1 });
 });
 
 test('the signature of a URL is not shown', () => {
   const source = { url: 'https://data.example.com/rows.csv?X-Amz-Signature=planted#there' };
-  const shown = { format: 'csv', source: { url: 'https://data.example.com/rows.csv?…' } };
-  const kept = { path: [], source, format: 'csv' };
-  assert.deepEqual(redactedRequest({ type: 'load_table', request: kept }), shown);
-  assert.deepEqual(redactedRequest({ type: 'load_database', request: { ...kept, table: '' } }), shown);
+  const shown = { format: 'csv', compression: 'none', source: { url: 'https://data.example.com/rows.csv?…' } };
+  const kept = { path: [], source, format: 'csv', compression: 'none' } as const;
+  const table = { ...kept, tableId: '1' };
+  const database = { ...kept, databaseId: '1', table: '', definition: {} };
+  assert.deepEqual(redactedRequest({ type: 'load_table', request: table }), shown);
+  assert.deepEqual(redactedRequest({ type: 'load_database', request: database }), shown);
 });

@@ -122,7 +122,7 @@ export const sqlActionsApi = (what: string) => ({
     body: QueryBody,
     bodyRequired: true,
     result: QueryResult,
-    mayAccept: true,
+    task: 'run_query',
     cost: queryCost,
     example,
   }),
@@ -135,7 +135,7 @@ export const sqlActionsApi = (what: string) => ({
     body: ProfileBody,
     bodyRequired: true,
     result: ProfileResult,
-    mayAccept: true,
+    task: 'profile_query',
     cost: queryCost,
     example: {
       body: { sql: 'SELECT count(*) FROM lineorder' },

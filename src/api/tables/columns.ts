@@ -65,7 +65,7 @@ export const columnsApi = category({
         { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }), ...taskFields },
         { additionalProperties: false },
       ),
-      mayAccept: true,
+      task: 'alter_table',
       example: { body: { name: 'note', type: 'VARCHAR(200)', comment: 'Free text' } },
     }),
     update: update({
@@ -74,14 +74,14 @@ export const columnsApi = category({
       permission: { privilege: 'alter', on: 'object' },
       codes: [...changeCodes, 'CONSTRAINT_VIOLATED', 'IN_USE'],
       body: Type.Object({ ...changeFields, ...taskFields }, { additionalProperties: false }),
-      mayAccept: true,
+      task: 'alter_table',
       example: { body: { type: 'DECIMAL(38,2)', nullable: false } },
     }),
     delete: remove({
       summary: 'Deletes a column and its data.',
       permission: { privilege: 'alter', on: 'object' },
       codes: [...changeCodes, 'IN_USE'],
-      mayAccept: true,
+      task: 'alter_table',
     }),
     rename: action('object', {
       summary: 'Renames a column; keys and orders that name it follow.',
@@ -91,7 +91,7 @@ export const columnsApi = category({
       body: NewNameByTask,
       bodyRequired: true,
       result: ColumnRecord,
-      mayAccept: true,
+      task: 'alter_table',
       example: { body: { newName: 'ordered_at' } },
     }),
     search: searchBy({

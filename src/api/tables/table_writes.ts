@@ -68,7 +68,7 @@ const shared = {
   codes: [...codes, ...taskCodes],
   bodyRequired: true,
   result: Changed,
-  mayAccept: true,
+  task: 'run_query',
   cost: queryCost,
 } as const;
 const past = 'After `waitSeconds` it continues as a task (202).';
@@ -108,6 +108,6 @@ export const tableWritesApi = {
     permission: { privilege: 'alter', on: 'object' },
     codes: ['OBJECT_NOT_FOUND', ...taskCodes],
     body: Type.Object(taskFields, { additionalProperties: false }),
-    mayAccept: true,
+    task: 'optimize_table',
   }),
 };

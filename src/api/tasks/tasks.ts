@@ -5,6 +5,7 @@ import { nullable } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { stateField } from '../states.ts';
 import { PriorityField } from '../task_fields.ts';
+import { TaskResult } from './task_types.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 
@@ -47,9 +48,7 @@ const TaskRecordSchema = Type.Object({
   attempt: Type.Integer({ description: 'How often it was begun.' }),
   target: Type.String({ description: 'URI of the object that it is about.' }),
   request: Type.Unknown({ description: 'What the caller sent, with defaults, without keys and other secrets.' }),
-  result: Type.Unknown({
-    description: 'Files in it have links, good for an hour, where the task is shown by itself; a list has none.',
-  }),
+  result: TaskResult,
   firstPage: Type.Optional(
     Type.String({ description: 'Of a query that succeeded: URI of the first page of its rows.' }),
   ),
@@ -83,7 +82,14 @@ const example = {
   attempt: 1,
   target: '/api/v2/catalogs/default/databases/ssb',
   request: { sql: 'SELECT count(*) FROM lineorder' },
-  result: { queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69', rowCount: 1, pageCount: 1 },
+  result: {
+    queryId: '019aa0b4-7c20-7a11-8c34-1e2d3c4b5a69',
+    columns: [{ name: 'count(*)', type: 'BIGINT' }],
+    rowCount: 1,
+    truncated: false,
+    pageCount: 1,
+    statistics: { elapsedMs: 41.2, queuedMs: 0, resultBytes: 8 },
+  },
   error: null,
   firstPage: '/api/v2/tasks/019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d/pages/0',
   createdAt: '2026-01-31T10:00:00.000Z',

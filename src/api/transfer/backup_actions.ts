@@ -21,7 +21,7 @@ export const backupApi = (what: string) => ({
     body: Type.Object({ to: To, ...taskFields }, { title: 'BackupRequest', additionalProperties: false }),
     bodyRequired: true,
     result: Type.Object({}),
-    mayAccept: true,
+    task: 'backup',
     cost,
     example: { body: { to: directory } },
   }),
@@ -58,7 +58,7 @@ const restored = {
   codes: [...codes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
   bodyRequired: true,
   result: Type.Object({}),
-  mayAccept: true,
+  task: 'restore',
   cost,
 } as const;
 

@@ -28,6 +28,11 @@ export const place = (hosts: 'exportHosts' | 'loadHosts', title: string, descrip
     },
   );
 
+/** Damaged catalogs, which a backup of the server leaves out. */
+export const CatalogsLeftOut = Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }), {
+  description: 'Damaged catalogs, whose data is not in it.',
+});
+
 const kept =
   'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.';
 

@@ -112,7 +112,7 @@ const shared = {
   codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), ...taskCodes, 'FILE_QUOTA_EXCEEDED'],
   bodyRequired: true,
   result: Type.Object({}),
-  mayAccept: true,
+  task: 'export',
   cost: queryCost,
 } as const;
 const description =

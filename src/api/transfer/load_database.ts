@@ -2,22 +2,11 @@
 import type { Code } from '../../standard/codes.ts';
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
-import { describedBody, nullable } from '../fields.ts';
+import { describedBody } from '../fields.ts';
 import { codes, queryCost, WaitSeconds } from '../queries/statement_fields.ts';
-import { ColumnBody, columnsMax, DefaultValue, definitionFields } from '../tables/table_fields.ts';
-import { Csv, columnOrigin, fileFields, label, loadCodes } from './load_fields.ts';
-
-const Column = Type.Object(
-  {
-    name: Type.String({ minLength: 1, maxLength: 255, description: 'Of the table.' }),
-    ...columnOrigin,
-    type: Type.Optional(Type.String({ description: 'By default that of its source, or of its expression.' })),
-    nullable: Type.Optional(Type.Boolean({ default: true })),
-    defaultValue: Type.Optional(nullable(DefaultValue)),
-    comment: ColumnBody.properties.comment,
-  },
-  { additionalProperties: false },
-);
+import { columnsMax, definitionFields } from '../tables/table_fields.ts';
+import { InferredTable, NewTableColumn } from './inferred_table.ts';
+import { fileFields, label, loadCodes } from './load_fields.ts';
 
 const Body = Type.Object(
   {
@@ -26,7 +15,7 @@ const Body = Type.Object(
     ),
     ...fileFields,
     columns: Type.Optional(
-      Type.Array(Column, {
+      Type.Array(NewTableColumn, {
         minItems: 1,
         maxItems: columnsMax,
         description:
@@ -57,21 +46,6 @@ const Body = Type.Object(
   },
   { additionalProperties: false },
 );
-export const InferredTable = Type.Object({
-  table: Type.Optional(Type.String()),
-  columns: Type.Array(Type.Object({ ...Column.properties }), {
-    description: 'As `columns` of the body takes them.',
-  }),
-  ...definitionFields,
-  rows: Type.Array(Type.Array(Type.Unknown()), {
-    description: 'The first rows, ten at most; what does not fit is left out, or null.',
-  }),
-  format: Type.String(),
-  compression: Type.String(),
-  csv: Type.Optional(Type.Object({ ...Csv.properties }, { description: 'How the file is read, with what was found.' })),
-  bytes: Type.Integer({ description: 'Of the file, unpacked.' }),
-});
-
 const exampleResult = {
   table: 'orders',
   columns: [
@@ -111,7 +85,7 @@ export const loadDatabaseApi = {
     body: Body,
     bodyRequired: true,
     result: InferredTable,
-    mayAccept: true,
+    task: 'load_database',
     cost: queryCost,
     example: {
       body: { table: 'orders', source: { path: '/data/incoming/orders.csv' }, primaryKey: ['id'], inferOnly: true },

@@ -47,7 +47,7 @@ export const loadTableApi = {
     body: LoadBody,
     bodyRequired: true,
     result: Type.Object({}),
-    mayAccept: true,
+    task: 'load_table',
     cost: 10,
     example: { body: { source: { path: '/data/incoming/orders.csv' }, mode: 'append', errorsMax: 10 } },
   }),

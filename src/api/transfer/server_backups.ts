@@ -6,7 +6,7 @@ import { searchByName } from '../search.ts';
 import { stateField } from '../states.ts';
 import { taskFields, taskCodes as usualCodes } from '../task_fields.ts';
 import { getAtTop, listAtTop } from '../top_level.ts';
-import { ServerPlace } from './backup_places.ts';
+import { CatalogsLeftOut, ServerPlace } from './backup_places.ts';
 
 /** It reads, or deletes, a copy of all data. */
 const cost = 100;
@@ -23,9 +23,7 @@ export const ServerBackupRecord = Type.Object({
   ),
   bytes: nullable(Type.Integer({ description: 'Of all its files.' })),
   catalogs: nullable(Type.Array(Type.String(), { description: 'Names of the catalogs in it, as they were.' })),
-  catalogsLeftOut: Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }), {
-    description: 'Damaged catalogs, whose data is not in it.',
-  }),
+  catalogsLeftOut: CatalogsLeftOut,
   release: nullable(Type.String({ description: 'Of the software that made it.' })),
   task: Type.String({ description: 'URI of the task that makes it, which is deleted in its time.' }),
   state: stateField({
@@ -79,7 +77,7 @@ export const serverBackupsApi = category({
       body: Type.Object({ to: ServerPlace, ...taskFields }, { additionalProperties: false }),
       bodyRequired: true,
       nameOptional: true,
-      mayAccept: true,
+      task: 'server_backup',
       cost,
       example: { body: { name: exampleName, to: place } },
     }),

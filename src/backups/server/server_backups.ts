@@ -3,6 +3,7 @@
 import { addAbortListener } from 'node:events';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
+import type { TaskResultOf } from '../../api/tasks/task_types.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { newId } from '../../model/ids.ts';
@@ -21,6 +22,12 @@ import { type SnapshotParts, serverSnapshot } from './server_snapshot.ts';
 
 export const serverBackupTask = 'server_backup';
 export const serverBackupsCategory = 'server_backups';
+declare module '../../tasks/task.ts' {
+  interface StoredRequests {
+    readonly server_backup: ServerBackupRequest;
+  }
+}
+
 /** Prefix of the names of its secrets. */
 export const serverBackupNotes = 'server backup ';
 const pageSize = 1000;
@@ -38,6 +45,8 @@ export interface ServerBackupRequest {
 }
 
 export type ServerBackup = CatalogObject<ServerBackupSpec>;
+
+type Result = TaskResultOf<typeof serverBackupTask>;
 
 interface Parts extends CopiedServer, SnapshotParts {
   readonly catalog: Catalog;
@@ -101,7 +110,7 @@ export class ServerBackups {
     return { object, taskId: backupId };
   }
 
-  async run(task: TaskRecord, context: Pick<TaskContext, 'signal' | 'progress'>): Promise<object> {
+  async run(task: TaskRecord<'server_backup'>, context: Pick<TaskContext, 'signal' | 'progress'>): Promise<Result> {
     const { signal } = context;
     const before = this.#last;
     const ended = Promise.withResolvers<void>();
@@ -118,9 +127,9 @@ export class ServerBackups {
   }
 
   async #run(
-    { taskId: backupId, principal, target: uri, request }: TaskRecord,
+    { taskId: backupId, principal, target: uri, request }: TaskRecord<'server_backup'>,
     { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
-  ): Promise<object> {
+  ): Promise<Result> {
     const { objectId, to } = request as ServerBackupRequest;
     signal.throwIfAborted();
     await this.#authorise(principal);
@@ -178,8 +187,10 @@ export class ServerBackups {
   }
 
   /** Called when the task of a backup has ended: removes its files unless it has a manifest. Idempotent. */
-  async settle(task: Pick<TaskRecord, 'taskId' | 'state' | 'error' | 'request' | 'principal'>): Promise<void> {
-    const { objectId, to } = task.request as ServerBackupRequest;
+  async settle(
+    task: Pick<TaskRecord<'server_backup'>, 'taskId' | 'state' | 'error' | 'request' | 'principal'>,
+  ): Promise<void> {
+    const { objectId, to } = task.request;
     const object = (await this.#parts.catalog.byId(objectId)) as ServerBackup | undefined;
     if (object?.spec.status !== 'creating') return;
     const { taskId: backupId, state, error, principal } = task;
@@ -211,7 +222,11 @@ export class ServerBackups {
         if (task && task.endedAt === null) continue;
         const principal = { id: owner, name: createdBy };
         const request: ServerBackupRequest = { objectId, name, to: spec.to };
-        await this.settle(task ?? { taskId: spec.backupId, state: 'failed', error: null, request, principal });
+        await this.settle(
+          task?.type === serverBackupTask
+            ? task
+            : { taskId: spec.backupId, state: 'failed', error: null, request, principal },
+        );
       }
       if (some.length < pageSize) return;
       after = some.at(-1)?.name;
@@ -269,7 +284,7 @@ async function hasManifest(target: BackupTarget, backupId: string, signal?: Abor
   return false;
 }
 
-async function resultOf(target: BackupTarget, backupId: string): Promise<object> {
+async function resultOf(target: BackupTarget, backupId: string): Promise<Result> {
   const manifest = await loadServerManifest(target, backupId);
   const { takenAt, secretKey, catalogsLeftOut } = manifest;
   return { backupId, takenAt, ...serverTotals(manifest), catalogsLeftOut, secretKey };

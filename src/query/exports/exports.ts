@@ -26,6 +26,12 @@ import {
 
 export const exportTask = 'export';
 
+declare module '../../tasks/task.ts' {
+  interface StoredRequests {
+    readonly export: ExportRequest;
+  }
+}
+
 /** The request of the task; credentials are stored as a secret. */
 export interface ExportRequest
   extends Pick<QueryRequest, 'sql' | 'parameters' | 'numbers' | 'catalog' | 'database' | 'warehouse'>,
@@ -49,7 +55,7 @@ export interface ExportsOptions {
   readonly settings: { readonly taskRetentionDays: number };
 }
 
-type Submitted = Omit<TaskRequest, 'type' | 'request'> & { readonly request: ExportRequest };
+type Submitted = Omit<TaskRequest<typeof exportTask>, 'type'>;
 
 /** How long cleanup is retried after a failed end if the object store does not answer; then the credentials are deleted. */
 const clearRetryMsMax = dayMs;
@@ -65,7 +71,10 @@ export class Exports {
   }
 
   /** Submits the task. For an object store, the task and its secret are stored in one transaction. */
-  async submit(described: Submitted, credentials: ObjectStoreCredentials | undefined): Promise<TaskRecord> {
+  async submit(
+    described: Submitted,
+    credentials: ObjectStoreCredentials | undefined,
+  ): Promise<TaskRecord<typeof exportTask>> {
     const { store, secrets, tasks, files, hosts } = this.#options;
     const { to } = described.request;
     if (to.kind === 'download') {
@@ -84,7 +93,7 @@ export class Exports {
     return task;
   }
 
-  async run(task: TaskRecord, { signal, progress, isAgain: isRetry }: TaskContext): Promise<Manifest> {
+  async run(task: TaskRecord<'export'>, { signal, progress, isAgain: isRetry }: TaskContext): Promise<Manifest> {
     const { taskId, principal, target } = task;
     if (!this.#options.directory.isActive(principal))
       throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
@@ -93,7 +102,7 @@ export class Exports {
       // The first attempt has nothing to remove, and credentials that only allow writing could not list the folder.
       if (isRetry) await destination.clear();
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
-      const { format, fileBytesMax, to: _to, ...query } = task.request as ExportRequest;
+      const { format, fileBytesMax, to: _to, ...query } = task.request;
       const into = { format, fileBytesMax, bytesMax: await destination.roomBytes() };
       // Moving a file into the file store is cheap compared with writing it; uploading it may be most of the work.
       const reporting = isDownload(task) ? { progress } : {};
@@ -138,7 +147,7 @@ export class Exports {
   }
 
   /** Called when a task has ended: removes its files unless it succeeded, and deletes its credentials. Idempotent. */
-  async settle(task: TaskRecord): Promise<void> {
+  async settle(task: TaskRecord<'export'>): Promise<void> {
     if (isDownload(task)) {
       if (task.state !== 'succeeded') await this.#options.files.removeForTask(task.taskId);
       return;
@@ -160,7 +169,7 @@ export class Exports {
   }
 
   /** Called before a task is removed: removes its files and records. Idempotent. */
-  async deleteFiles(task: TaskRecord): Promise<void> {
+  async deleteFiles(task: TaskRecord<'export'>): Promise<void> {
     const { files, access } = this.#options;
     if (!isDownload(task)) return this.settle(task);
     await files.removeForTask(task.taskId);
@@ -179,7 +188,7 @@ export class Exports {
       .execute();
     for (const { name } of rows) {
       const task = await tasks.get(name.slice(secretPrefix.length));
-      if (!task) await secrets.remove(name);
+      if (task?.type !== exportTask) await secrets.remove(name);
       else if (task.endedAt !== null) await this.settle(task).catch(() => undefined);
     }
   }
@@ -198,7 +207,7 @@ export class Exports {
     for (const { task_id } of rows) await files.removeForTask(task_id as string);
   }
 
-  async #clear(task: TaskRecord): Promise<void> {
+  async #clear(task: TaskRecord<'export'>): Promise<void> {
     const destination = await this.#open(task);
     try {
       await destination.clear();
@@ -207,8 +216,8 @@ export class Exports {
     }
   }
 
-  async #open(task: TaskRecord): Promise<ExportDestination> {
-    const { to } = task.request as ExportRequest;
+  async #open(task: TaskRecord<'export'>): Promise<ExportDestination> {
+    const { to } = task.request;
     const { files, settings, secrets, hosts } = this.#options;
     if (to.kind === 'download') return new Downloads(files, task, settings.taskRetentionDays * dayMs);
     const sealed = await secrets.get(secretName(task.taskId));

@@ -19,6 +19,12 @@ import {
 
 export const loadTableTask = 'load_table';
 
+declare module '../../tasks/task.ts' {
+  interface StoredRequests {
+    readonly load_table: LoadRequest;
+  }
+}
+
 /** What a caller requests. */
 export interface LoadInput extends FileInput {
   readonly columns?: readonly LoadColumn[] | undefined;

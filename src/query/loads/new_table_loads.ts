@@ -1,7 +1,9 @@
 // Loads of files into tables created for them: the file and the request together give the definition of the table. The table is created
 // and filled by a task (jobs/load_database.ts) and is not visible before it is complete.
+import assert from 'node:assert/strict';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { NewTableDefinition } from '../../api/tables/table_fields.ts';
+import type { InferredTable as InferredTableSchema } from '../../api/transfer/inferred_table.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject, CreationWork } from '../../catalog/object.ts';
 import type { Engine } from '../../engines/engine.ts';
@@ -13,6 +15,7 @@ import { parseType } from '../../model/types.ts';
 import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
+import type { Sendable, Static } from '../../standard/type.ts';
 import type {
   FileInput,
   FileRequest,
@@ -65,12 +68,21 @@ export interface NewTableRequest extends NewTableInput, FileRequest {
   readonly repeatOf?: string | undefined;
 }
 
+declare module '../../tasks/task.ts' {
+  interface StoredRequests {
+    readonly load_database: NewTableRequest;
+  }
+}
+
+/** The result of `infer`. */
+export type InferredDefinition = Sendable<Static<typeof InferredTableSchema>>;
+
 /** Conversions of table definitions, supplied by the category of tables. */
 export interface DefinitionConversions {
   /** Throws INVALID_PARAMETER. */
   readonly specOf: (input: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine) => TableSpec;
   /** The definition in the form of a request body. */
-  readonly bodyOf: (spec: TableSpec) => { readonly columns: readonly { readonly name: string }[] };
+  readonly bodyOf: (spec: TableSpec) => Pick<InferredDefinition, 'columns'>;
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
 }
 
@@ -106,7 +118,7 @@ export class NewTableLoads {
   }
 
   /** Returns the inferred definition of the table and its first rows. */
-  async infer(request: NewTableRequest, run: LoadRun): Promise<object> {
+  async infer(request: NewTableRequest, run: LoadRun): Promise<InferredDefinition> {
     const parents = await this.#authorise(request, run.principal);
     return this.#withAttempt(request, run, parents, async (attempt) => {
       const { spec, inferred } = await attempt.inferred();
@@ -116,7 +128,7 @@ export class NewTableLoads {
         ...(request.table === '' ? {} : { table: request.table }),
         columns: columns.map((column) => ({ ...column, ...columnSource(column.name, inferred) })),
         ...body,
-        rows: inferred.rows.map((row) => parseJson(row, valueDepthMax)),
+        rows: inferred.rows.map(parseRow),
         format: request.format,
         compression: request.compression,
         ...(request.format === 'csv'
@@ -244,7 +256,7 @@ export class NewTableLoads {
   }
 }
 
-interface InferredDefinition {
+interface InferredSpec {
   readonly spec: TableSpec;
   readonly inferred: InferredTable;
 }
@@ -256,7 +268,7 @@ class NewTableAttempt {
   readonly #parts: Parts;
   readonly #request: NewTableRequest;
   readonly #run: LoadRun;
-  #inferred: Promise<InferredDefinition> | undefined;
+  #inferred: Promise<InferredSpec> | undefined;
 
   constructor(
     parts: Parts,
@@ -280,12 +292,12 @@ class NewTableAttempt {
     };
   }
 
-  inferred(): Promise<InferredDefinition> {
+  inferred(): Promise<InferredSpec> {
     this.#inferred ??= this.#infer();
     return this.#inferred;
   }
 
-  async #infer(): Promise<InferredDefinition> {
+  async #infer(): Promise<InferredSpec> {
     const { warehouses, definitions } = this.#parts;
     const { format, csv = {}, columns, types, inferFrom, inferOnly } = this.#request;
     const { path } = await this.file.ready();
@@ -322,6 +334,12 @@ class NewTableAttempt {
 function inferColumn({ name, source, expression, type, defaultValue }: ColumnRequest): InferColumn {
   const isOptional = defaultValue !== undefined && defaultValue !== null && source === undefined;
   return { name, source, expression, type: type === undefined ? undefined : parseType(type), isOptional };
+}
+
+function parseRow(text: string): readonly unknown[] {
+  const row = parseJson(text, valueDepthMax);
+  assert(Array.isArray(row), 'the engine returns rows as arrays');
+  return row;
 }
 
 /** The source of a column, in the form of a request. */

@@ -3,40 +3,33 @@
 import { readFile, rm } from 'node:fs/promises';
 import { keyedStep } from '../../access/idempotency_keys.ts';
 import type { Quotas } from '../../access/limits/quotas.ts';
-import type { ResultColumn } from '../../engines/engine.ts';
+import type { TaskResultOf } from '../../api/tasks/task_types.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
 import { withOutcome } from '../../standard/failure.ts';
-import type { TaskContext, TaskRecord, TaskRequest } from '../../tasks/task.ts';
+import type { ResultOf, StoredRequests, TaskContext, TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from '../results/result_store.ts';
 import { TaskStep } from '../task_step.ts';
-import type { Caller, Queries, QueryRequest, QueryRun, QueryStatistics } from './queries.ts';
+import type { Caller, Queries, QueryRequest, QueryRun } from './queries.ts';
 
 export const runQueryTask = 'run_query';
 export const profileQueryTask = 'profile_query';
 
-/** The `result` of a finished query task. */
-export interface QueryTaskResult {
-  readonly queryId: string;
-  readonly columns: readonly ResultColumn[];
-  readonly rowCount: number;
-  readonly truncated: boolean;
-  readonly pageCount: number;
-  readonly statistics: QueryStatistics;
+declare module '../../tasks/task.ts' {
+  interface StoredRequests {
+    readonly run_query: QueryRequest;
+    readonly profile_query: QueryRequest;
+  }
 }
 
-/** The `result` of a finished profile task; there are no rows. */
-export interface ProfileTaskResult {
-  readonly profile: object;
-  readonly rowCount: number;
-  readonly statistics: QueryStatistics;
-  readonly queryId: string;
-}
+type QueryTaskResult = TaskResultOf<typeof runQueryTask>;
+type ProfileTaskResult = TaskResultOf<typeof profileQueryTask>;
 
-export type QueryAnswer =
-  | { readonly kind: 'task'; readonly task: TaskRecord }
+/** `T`: the type of the task. */
+export type QueryAnswer<T extends string = typeof runQueryTask> =
+  | { readonly kind: 'task'; readonly task: TaskRecord<T> }
   | {
       readonly kind: 'rows';
       readonly run: QueryRun;
@@ -47,11 +40,19 @@ export type QueryAnswer =
     };
 
 /** `signal` is aborted when the caller disconnects; a statement that the caller still waits for is cancelled then. */
-export interface Submission extends Caller, Pick<TaskRequest, 'priority' | 'after' | 'notify'> {
-  readonly request: QueryRequest;
+export interface Submission<R extends QueryRequest = QueryRequest>
+  extends Caller,
+    Pick<TaskRequest, 'priority' | 'after' | 'notify'> {
+  readonly request: R;
   readonly waitSeconds: number;
   /** URI of the catalog or database that the statement was sent to. */
   readonly target: string;
+}
+
+/** The task that a statement may become, and how its result is stored. */
+interface QueryTask<T extends string> {
+  readonly type: T;
+  readonly save: (task: Pick<TaskRecord, 'taskId' | 'principal'>, run: QueryRun) => Promise<ResultOf<T>>;
 }
 
 /** Additional wait for a statement that is committing at the moment it would become a task. */
@@ -82,9 +83,23 @@ export class QuerySubmitter {
     this.#access = parts.access;
   }
 
-  async submit(submission: Submission): Promise<QueryAnswer> {
+  /** The rows of a statement, or a task that stores them. */
+  submit(submission: Submission): Promise<QueryAnswer> {
+    return this.#submit({ type: runQueryTask, save: (task, run) => this.saveRows(task, run) }, submission);
+  }
+
+  /** The profile of a statement (`run.result.profile`), or a task that returns it. */
+  profile(submission: Submission): Promise<QueryAnswer<typeof profileQueryTask>> {
+    const request: QueryRequest = { ...submission.request, profile: true };
+    const save = async (_: unknown, run: QueryRun) => profileResult(run);
+    return this.#submit({ type: profileQueryTask, save }, { ...submission, request });
+  }
+
+  async #submit<T extends string>(
+    { type, save }: QueryTask<T>,
+    submission: Submission<QueryRequest & StoredRequests[T]>,
+  ): Promise<QueryAnswer<T>> {
     const { request, principal, actor, signal, caller, waitSeconds, target, priority, after, notify } = submission;
-    const type = request.profile ? profileQueryTask : runQueryTask;
     const submitted = { type, principal, target, request, priority, after, notify };
     if (waitSeconds === 0) {
       // The result of a task is stored: a quota that is already exhausted is reported now.
@@ -127,7 +142,7 @@ export class QuerySubmitter {
         reported.task = task;
         if (reported.fraction !== undefined) task.progress(reported.fraction);
         task.signal.addEventListener('abort', abort, { once: true });
-        return work.then((done) => this.saveResult({ taskId, principal }, done, { durable: true }));
+        return work.then((done) => save({ taskId, principal }, done));
       };
       // The statement is already running and may finish before it is stopped.
       const startedTask = { ...submitted, request: { ...request, step } };
@@ -147,14 +162,13 @@ export class QuerySubmitter {
     }
   }
 
-  /** Saves a result under its task: rows as pages, a profile unchanged. */
-  async saveResult(
+  /** Saves the rows of a result as pages under its task. */
+  async saveRows(
     { taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>,
     run: QueryRun,
-    options: { readonly durable: boolean },
-  ): Promise<QueryTaskResult | ProfileTaskResult> {
-    const { rows, profile } = run.result;
-    if (profile !== undefined) return profileResult(run);
+    options: { readonly durable: boolean } = { durable: true },
+  ): Promise<QueryTaskResult> {
+    const { rows } = run.result;
     try {
       const isApplied = run.kind !== 'select';
       await this.#quotas.recordResult(principal.id, taskId, run.statistics.resultBytes, isApplied);
@@ -194,8 +208,8 @@ export class QuerySubmitter {
 
   async #answerWithRows(
     run: QueryRun,
-    submitted: { type: string; principal: Principal; target: string; request: QueryRequest; startedAt: number },
-  ): Promise<QueryAnswer> {
+    submitted: { principal: Principal; target: string; request: QueryRequest; startedAt: number },
+  ): Promise<Extract<QueryAnswer, { kind: 'rows' }>> {
     const { rows } = run.result;
     if (rows.kind === 'text') return { kind: 'rows', run, rows: rows.text, pages: undefined };
     const pageCount = rows.offsets.length - 1;
@@ -208,8 +222,15 @@ export class QuerySubmitter {
     const { principal } = submitted;
     this.#savingTaskIds.add(taskId);
     try {
-      const result = await this.saveResult({ taskId, principal }, run, { durable: false });
-      await this.#tasks.record({ ...submitted, taskId, state: 'succeeded', endedAt: Date.now(), result });
+      const result = await this.saveRows({ taskId, principal }, run, { durable: false });
+      await this.#tasks.record({
+        ...submitted,
+        type: runQueryTask,
+        taskId,
+        state: 'succeeded',
+        endedAt: Date.now(),
+        result,
+      });
     } catch (error) {
       await this.deleteResult({ taskId, principal });
       throw error;

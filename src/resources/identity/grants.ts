@@ -62,8 +62,8 @@ function uriOfObjects(path: readonly string[], objects: readonly CatalogObject[]
       version,
       objects.map(({ category, name }) => segment(category, name)),
     );
-  const mark = path.at(-1) as string;
-  return mark === globalScope ? `/api/${version}` : `/api/${version}/${categoryOfScope(mark)}`;
+  const mark = path.at(-1);
+  return mark === undefined || mark === globalScope ? `/api/${version}` : `/api/${version}/${categoryOfScope(mark)}`;
 }
 
 interface Target {
@@ -84,11 +84,12 @@ function targetOf(on: string, pointer: string): Target {
     return { category: first, path: [] };
   }
   if (names.length % 2 === 0) throw fault('names a collection inside an object; grant on the object');
-  const path = readSegments(on, fault);
-  if (first === 'databases') path.unshift(segment('catalogs', 'default'));
+  const [root, ...within] = readSegments(on, fault);
+  if (!root) throw fault('names no object');
+  const path = first === 'databases' ? [segment('catalogs', 'default'), root, ...within] : [root, ...within];
   const unknown = path.find(({ category }) => !objectCategories.includes(category));
   if (unknown) throw fault(`has no grants on ${unknown.category}; grant on what holds them`);
-  return { category: path[0]?.category as string, path };
+  return { category: first === 'databases' ? 'catalogs' : root.category, path };
 }
 
 function readSegments(on: string, fault: (message: string) => Failure): Segment[] {

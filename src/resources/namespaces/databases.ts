@@ -137,7 +137,8 @@ export const databases = implement(databasesApi, {
       children: { category: 'tables', expected: tables },
       task: { type: 'rename_database', target: uriOf(context.call.version, segments), request: asked, ...options },
     });
-    if (changed.taskId !== undefined) return accepted(await requireTask(changed.taskId, context), context);
+    if (changed.taskId !== undefined)
+      return accepted(await requireTask(changed.taskId, 'rename_database', context), context);
     const path = [segments[0], segment('databases', newName)] as const;
     return done(await render(path, [root, changed.object], context, toRecord));
   },

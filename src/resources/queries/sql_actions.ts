@@ -3,7 +3,7 @@
 import type { SharedHandlers } from '../../api/handlers.ts';
 import type { QueryResult, sqlActionsApi } from '../../api/queries/sql_actions.ts';
 import type { QueryRequest, QueryRun } from '../../query/statements/queries.ts';
-import { confirmedRun, profileResult, type QueryAnswer } from '../../query/statements/query_submission.ts';
+import { confirmedRun, profileResult, type Submission } from '../../query/statements/query_submission.ts';
 import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { accepted, type Context, done } from '../records/handler_context.ts';
@@ -23,7 +23,7 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
   query: async ({ segments, body }, context) => {
     const { applied } = context.call.actor.guard ?? {};
     if (applied) return done({ ...countsOnly, ...confirmedRun(applied) });
-    const answer = await submitted(requestOf(body, segments), body, segments, context);
+    const answer = await context.submitter.submit(await submission(body, segments, context));
     if (answer.kind === 'task') return accepted(answer.task, context);
     const { run } = answer;
     const result = rowsText(run, answer.rows, answer.pages, context);
@@ -35,8 +35,7 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
     return done(result, run.result.returned ? counts : result);
   },
   profile: async ({ segments, body }, context) => {
-    const request: QueryRequest = { ...requestOf(body, segments), profile: true };
-    const answer = await submitted(request, body, segments, context);
+    const answer = await context.submitter.profile(await submission(body, segments, context));
     if (answer.kind === 'task') return accepted(answer.task, context);
     return done(profileResult(answer.run));
   },
@@ -44,26 +43,25 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
     done({ plan: await context.queries.explain(requestOf(body, segments), context.call) }),
 };
 
-/** The wait time that the caller requested. */
-async function submitted(
-  request: QueryRequest,
-  body: TaskBody & { readonly waitSeconds?: number },
-  about: readonly [Segment, ...Segment[]],
+/** Waits as long as the caller requested. */
+async function submission(
+  body: Asked & TaskBody & { readonly waitSeconds?: number },
+  segments: readonly [Segment, ...Segment[]],
   context: Context,
-): Promise<QueryAnswer> {
+): Promise<Submission> {
   const waitSeconds = waitSecondsOf(body);
-  await requireQueueCapacity(waitSeconds, about, context);
+  await requireQueueCapacity(waitSeconds, segments, context);
   const { principal, actor, signal, caller, version } = context.call;
-  return context.submitter.submit({
+  return {
     ...(await taskOptions(body, context)),
-    request,
+    request: requestOf(body, segments),
     principal,
     actor,
     signal,
     caller,
     waitSeconds,
-    target: uriOf(version, about),
-  });
+    target: uriOf(version, segments),
+  };
 }
 
 /** The result of a statement that an earlier attempt applied. Rows that it returned are not stored. */

@@ -6,6 +6,7 @@ import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { Handlers, RecordOf, SegmentsOf } from '../../api/handlers.ts';
 import { implementWith } from '../../api/implement.ts';
+import type { TaskType } from '../../api/tasks/task_types.ts';
 import type { Backups } from '../../backups/backups.ts';
 import type { Restores } from '../../backups/restores.ts';
 import type { ServerBackups } from '../../backups/server/server_backups.ts';
@@ -35,7 +36,7 @@ import { type Segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import type { CheckCall } from '../../tasks/schedule.ts';
 import type { Schedules } from '../../tasks/schedules.ts';
-import { type TaskRecord, versionOfTask } from '../../tasks/task.ts';
+import { isOfType, type TaskRecord, versionOfTask } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { Webhooks } from '../../tasks/webhooks.ts';
 import { last } from './fields.ts';
@@ -129,15 +130,20 @@ export const done = <T extends object>(result: RecordBody<T>, stored?: RecordBod
   ...(stored === undefined ? {} : { stored }),
 });
 
-export function accepted(task: TaskRecord, context: Context): Accepted {
+export function accepted<T extends TaskType>(task: TaskRecord<T>, context: Context): Accepted<T> {
   const record = taskRecord(task, context);
   return { outcome: 'accepted', task: record, uri: record.uri };
 }
 
-/** The record of a task that has just been submitted. */
-export async function requireTask(taskId: string, context: Context): Promise<TaskRecord> {
+/** The record of a task of that type that has just been submitted. */
+export async function requireTask<T extends TaskType>(
+  taskId: string,
+  type: T,
+  context: Context,
+): Promise<TaskRecord<T>> {
   const task = await context.tasks.get(taskId);
-  if (!task) throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
+  if (!task || !isOfType(task, type))
+    throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
   return task;
 }
 
@@ -145,7 +151,7 @@ export async function requireTask(taskId: string, context: Context): Promise<Tas
  * The record of a task (rest-standard B5). `firstPage`: the URI of the rows of a query; `rejectsLink`: of the rows that a load
  * rejected.
  */
-export function taskRecord(task: TaskRecord, { call, files }: Pick<Context, 'call' | 'files'>) {
+export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files }: Pick<Context, 'call' | 'files'>) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
   const request = redactedRequest(task);

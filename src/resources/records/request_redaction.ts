@@ -1,44 +1,41 @@
 // The `request` in the record of a task: the body that the caller sent, with defaults. Internal data of the task, such as ids of
 // objects or a statement that was assembled from the body, is not shown.
-import { type BackupRequest, backupTask } from '../../backups/backups.ts';
-import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
-import { type ServerBackupRequest, serverBackupTask } from '../../backups/server/server_backups.ts';
+import type { TaskType } from '../../api/tasks/task_types.ts';
+import type { RestoreRequest } from '../../backups/restores.ts';
 import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
 import type { ExportFormat } from '../../engines/export.ts';
-import { checkCatalogTask } from '../../jobs/check_catalog.ts';
-import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
-import { loadDatabaseTask } from '../../jobs/load_database.ts';
-import { optimizeTableTask } from '../../jobs/optimize_table.ts';
+import type { FillRequest } from '../../jobs/create_filled_table.ts';
 import type { ExportTarget } from '../../query/exports/export_targets.ts';
-import { type ExportRequest, exportTask } from '../../query/exports/exports.ts';
+import type { ExportRequest } from '../../query/exports/exports.ts';
 import type { LoadSource } from '../../query/loads/load_sources.ts';
-import { type LoadRequest, loadTableTask } from '../../query/loads/loads.ts';
 import type { NewTableRequest } from '../../query/loads/new_table_loads.ts';
 import type { QueryRequest } from '../../query/statements/query_request.ts';
-import { profileQueryTask, runQueryTask } from '../../query/statements/query_submission.ts';
-import type { TaskRecord } from '../../tasks/task.ts';
+import type { StoredRequests, TaskRecord } from '../../tasks/task.ts';
 
-/** By task type; for others, the request is shown as it was sent. */
-const shownOf: Readonly<Record<string, (request: never) => object>> = {
-  [runQueryTask]: queryShown,
-  [profileQueryTask]: queryShown,
-  [exportTask]: exportShown,
-  [loadTableTask]: ({ path: _path, tableId: _tableId, source, ...asked }: LoadRequest) => ({
-    ...asked,
-    source: sourceShown(source),
-  }),
-  [loadDatabaseTask]: newTableShown,
-  [createFilledTableTask]: filledShown,
-  [optimizeTableTask]: () => ({}),
-  [checkCatalogTask]: () => ({}),
-  [backupTask]: ({ to }: BackupRequest) => ({ to: redactedTarget(to) }),
-  [restoreTask]: restoreShown,
-  [serverBackupTask]: ({ name, to }: ServerBackupRequest) => ({ name, to: redactedTarget(to) }),
+const whole = (request: unknown) => request;
+
+const shownOf: { readonly [T in TaskType]: (request: StoredRequests[T]) => unknown } = {
+  run_query: queryShown,
+  profile_query: queryShown,
+  export: exportShown,
+  load_table: ({ path: _path, tableId: _tableId, source, ...asked }) => ({ ...asked, source: sourceShown(source) }),
+  load_database: newTableShown,
+  create_filled_table: filledShown,
+  optimize_table: () => ({}),
+  check_catalog: () => ({}),
+  backup: ({ to }) => ({ to: redactedTarget(to) }),
+  restore: restoreShown,
+  server_backup: ({ name, to }) => ({ name, to: redactedTarget(to) }),
+  alter_table: whole,
+  rename_database: whole,
+  undrop_table: whole,
+  undrop_database: whole,
+  scheduled_request: whole,
 };
 
-export function redactedRequest({ type, request }: Pick<TaskRecord, 'type' | 'request'>): unknown {
-  const shown = Object.hasOwn(shownOf, type) ? shownOf[type] : undefined;
-  return shown ? shown(request as never) : request;
+/** Whole for a type that an earlier release knew. */
+export function redactedRequest<T extends TaskType>({ type, request }: Pick<TaskRecord<T>, 'type' | 'request'>) {
+  return Object.hasOwn(shownOf, type) ? shownOf[type](request) : request;
 }
 
 function queryShown(request: QueryRequest): object {

@@ -1,5 +1,6 @@
 // The handlers that categories with restorable objects share: DELETE, `undrop`, and the search for restorable objects. The owner of
 // an object may restore it, and so may whoever may drop objects in its parent; nobody else learns of it.
+import assert from 'node:assert/strict';
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { ParentSegmentsOf, RecordOf, SegmentsOf } from '../../api/handlers.ts';
 import type {
@@ -139,6 +140,8 @@ interface UndropInput<C extends DeclaredCategory> {
   readonly body: TaskBody & { readonly id?: string; readonly name?: string; readonly newName?: string };
 }
 
+type UndropTask = 'undrop_table' | 'undrop_database';
+
 /** The handler of `undrop`. */
 export const undropHandler =
   <C extends DeclaredCategory>(declared: C, undrop: Undrop<C>) =>
@@ -150,17 +153,17 @@ export const undropHandler =
 
 /** The same, possibly done by a task. `task`: its type. */
 export const undropHandlerByTask =
-  <C extends DeclaredCategory>(declared: C, task: string, undrop: Undrop<C>) =>
-  (input: UndropInput<C>, context: Context): Promise<Done<RecordOf<C>> | Accepted> =>
+  <C extends DeclaredCategory, T extends UndropTask>(declared: C, task: T, undrop: Undrop<C>) =>
+  (input: UndropInput<C>, context: Context): Promise<Done<RecordOf<C>> | Accepted<T>> =>
     restoreDropped(declared, undrop, task, input, context);
 
-async function restoreDropped<C extends DeclaredCategory>(
+async function restoreDropped<C extends DeclaredCategory, T extends UndropTask>(
   declared: C,
   { toRecord, check, sharesNames, prepare }: Undrop<C>,
-  taskType: string | undefined,
+  taskType: T | undefined,
   { segments, body }: UndropInput<C>,
   context: Context,
-): Promise<Done<RecordOf<C>> | Accepted> {
+): Promise<Done<RecordOf<C>> | Accepted<T>> {
   const category: C['name'] = declared.name;
   const { asked, options } = await splitTaskOptions(body, context);
   const parents = await context.catalog.require(segments);
@@ -177,7 +180,10 @@ async function restoreDropped<C extends DeclaredCategory>(
     principal: context.call.actor,
     task: taskType === undefined ? undefined : { type: taskType, target: uri, request: asked, ...options },
   });
-  if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+  if (outcome.taskId !== undefined) {
+    assert(taskType !== undefined, 'the category has no undrop by task');
+    return accepted(await requireTask(outcome.taskId, taskType, context), context);
+  }
   return done(await toRecord([...parents, outcome.object], uri, context));
 }
 

@@ -136,6 +136,11 @@ async function makeTable(...of: Parameters<typeof tableRequest>): Promise<{ chai
   return { chain: [root, database, object], made: created };
 }
 
+type TableCreation = CreateRequest<TableSpec> & {
+  readonly task?: undefined;
+  readonly change: Extract<Change, { kind: 'createTable' }>;
+};
+
 /** Throws if the requested table is invalid. */
 export async function tableRequest(
   [root, database]: ParentChain,
@@ -144,7 +149,7 @@ export async function tableRequest(
   owner: string | undefined,
   ifExists: 'fail' | 'return',
   context: Context,
-): Promise<CreateRequest<TableSpec> & { readonly task?: undefined }> {
+): Promise<TableCreation> {
   const { warehouse } = root.spec;
   await requireReplicas(spec.replicationNum, warehouse, context);
   const fault = (await context.warehouses.engineOf(warehouse)).reservedName('tables', name);

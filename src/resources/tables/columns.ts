@@ -107,7 +107,8 @@ export const columns = implement(columnsApi, {
       },
     );
     if ('now' in outcome) return created(outcome.now, false, outcome.now.uri);
-    if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+    if (outcome.taskId !== undefined)
+      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     const shown = requireShown(outcome.chain[2], name, path, context);
     return created(shown, true, shown.uri);
   },
@@ -115,7 +116,8 @@ export const columns = implement(columnsApi, {
     const { asked, options } = await splitTaskOptions(body, context);
     const path = tablePathIn(segments);
     const outcome = await changeTable(path, { kind: 'changeColumn', name, change: asked }, context, options);
-    if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+    if (outcome.taskId !== undefined)
+      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     return updated(requireShown(outcome.chain[2], name, path, context));
   },
   delete: async ({ segments, path: { column: name } }, context) => {
@@ -123,7 +125,8 @@ export const columns = implement(columnsApi, {
     const chain = await context.catalog.find(path);
     if (!chain || !show(chain[2], name, path, context)) return deleted(false);
     const outcome = await changeTable(path, { kind: 'dropColumn', name }, context);
-    if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+    if (outcome.taskId !== undefined)
+      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     return deleted(true);
   },
   rename: async ({ segments, path: { column: name }, body }, context) => {
@@ -131,7 +134,8 @@ export const columns = implement(columnsApi, {
     const { newName } = asked;
     const path = tablePathIn(segments);
     const outcome = await changeTable(path, { kind: 'renameColumn', name, newName }, context, options);
-    if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+    if (outcome.taskId !== undefined)
+      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     return done(requireShown(outcome.chain[2], newName, path, context));
   },
   search: async ({ segments, body, page }, context) => {

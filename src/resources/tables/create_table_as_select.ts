@@ -42,7 +42,7 @@ export interface Made {
   readonly made: boolean;
   readonly accepted?: undefined;
 }
-export type Filled = Made | { readonly accepted: Accepted };
+export type Filled = Made | { readonly accepted: Accepted<typeof createFilledTableTask> };
 
 export async function createFromQuery(
   parents: ParentPath,
@@ -152,7 +152,7 @@ async function makeFilled(
 
 /** Returns the table if its task succeeds in time, else the task. A failure of the task becomes that of the request. */
 async function whenMade(taskId: string, path: TablePath, waitSeconds: number, context: Context): Promise<Filled> {
-  const task = await waitForTask(taskId, waitSeconds, context);
+  const task = await waitForTask(taskId, createFilledTableTask, waitSeconds, context);
   if (task.state === 'succeeded') return { chain: await context.catalog.require(path), made: true };
   return { accepted: accepted(task, context) };
 }

@@ -62,7 +62,8 @@ export const tables = implement(tablesApi, {
   update: async ({ segments, body }, context) => {
     const { asked, options } = await splitTaskOptions(body, context);
     const outcome = await changeTable(segments, { kind: 'patch', body: asked }, context, options);
-    if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+    if (outcome.taskId !== undefined)
+      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     return updated(await render(segments, outcome.chain, context, toRecord));
   },
   delete: dropTable,
@@ -70,7 +71,8 @@ export const tables = implement(tablesApi, {
     const { asked, options } = await splitTaskOptions(body, context);
     const change = { kind: 'rename', newName: asked.newName } as const;
     const outcome = await changeTable(segments, change, context, options);
-    if (outcome.taskId !== undefined) return accepted(await requireTask(outcome.taskId, context), context);
+    if (outcome.taskId !== undefined)
+      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     return done(await render(pathOfTable(outcome.chain), outcome.chain, context, toRecord));
   },
   truncate: async ({ segments }, context) => {

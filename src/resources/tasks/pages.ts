@@ -12,7 +12,7 @@ export const pages = implement(pagesApi, {
     await permitTask('read', taskId, context);
     const task = await context.tasks.get(taskId);
     if (!task || task.type !== runQueryTask) throw taskMissing(taskId);
-    const { pageCount = 0 } = (task.state === 'succeeded' ? task.result : {}) as { pageCount?: number };
+    const pageCount = task.result?.pageCount ?? 0;
     const from = after === undefined ? 0 : Number(after) + 1;
     const pages = Array.from({ length: Math.min(limit, pageCount - from) }, (_, i) => from + i);
     return listed(

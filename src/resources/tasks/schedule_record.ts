@@ -76,8 +76,8 @@ export function changed(
   const isConfirmed = query || request || notify !== undefined || change.disabled === false;
   const { task, call, ...others } = before;
   const spec: ScheduleSpec = {
-    ...describe<ScheduleSpec>(others as ScheduleSpec, defined({ comment, properties })),
-    ...defined(rest as Partial<ScheduleSpec>),
+    ...describe(others, defined({ comment, properties })),
+    ...defined(rest),
     ...(query ? { task: taskOf(query) } : asked ? { call: asked.shown } : defined({ task, call })),
     ...(notify === undefined ? {} : { notify: notify ? shownOf(notify) : undefined }),
     ...(isConfirmed ? { confirmedBy: callerOf(context) } : {}),

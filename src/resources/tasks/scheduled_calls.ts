@@ -8,8 +8,8 @@ import { type Category, type Endpoint, inputOfGet } from '../../standard/endpoin
 import { Failure, invalidParameter, violationsFailure, violationsOf } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
-import { withoutWriteOnly } from '../../standard/write_only.ts';
-import type { CheckCall, ScheduledCall, SubmitCall } from '../../tasks/schedule.ts';
+import { readableFields } from '../../standard/write_only.ts';
+import type { CheckCall, SubmitCall } from '../../tasks/schedule.ts';
 import { Schedules, type SchedulesOptions } from '../../tasks/schedules.ts';
 import type { Context, Services } from '../records/handler_context.ts';
 
@@ -45,7 +45,7 @@ class ScheduledCalls {
     } catch (error) {
       throw within(error, '/request/body');
     }
-    const shown = { on, action, body: withoutWriteOnly(body, endpoint.body) as ScheduledCall['body'] };
+    const shown = { on, action, body: readableFields(body, endpoint.body) };
     return { shown, body };
   };
 

@@ -135,5 +135,5 @@ async function submitted(body: Body, context: Context, restored: Restored) {
     },
   });
   assert(taskId !== undefined, 'a creation that fails if the object exists submits a task');
-  return accepted(await requireTask(taskId, context), context);
+  return accepted(await requireTask(taskId, restoreTask, context), context);
 }

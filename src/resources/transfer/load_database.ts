@@ -1,7 +1,7 @@
 // The handler of `load` of a database. See query/loads/new_table_loads.ts for how a table is created from a file.
 
 import type { BodyOf, SharedHandlers } from '../../api/handlers.ts';
-import type { InferredTable, loadDatabaseApi } from '../../api/transfer/load_database.ts';
+import type { loadDatabaseApi } from '../../api/transfer/load_database.ts';
 import { alreadyExists, checkName } from '../../catalog/changes/change_context.ts';
 import { loadDatabaseTask } from '../../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../../model/types.ts';
@@ -9,7 +9,6 @@ import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { NewTableInput, NewTableRequest } from '../../query/loads/new_table_loads.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
-import type { Static } from '../../standard/type.ts';
 import type { TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import { accepted, type Context, done, requireTask, segment } from '../records/handler_context.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
@@ -35,15 +34,13 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
       if (!body.inferOnly) await requireFree(request, context);
       const made = await looked({ ...task, target: uriOf(version, segments) }, credentials, context);
       if (!body.inferOnly) return accepted(made, context);
-      const waited = await waitForTask(made.taskId, waitSeconds, context);
-      return waited.state === 'succeeded'
-        ? done(waited.result as Static<typeof InferredTable>)
-        : accepted(waited, context);
+      const waited = await waitForTask(made.taskId, loadDatabaseTask, waitSeconds, context);
+      return waited.result && 'rows' in waited.result ? done(waited.result) : accepted(waited, context);
     }
     const target = uriOf(version, [...segments, segment('tables', request.table)]);
     try {
       const taskId = await context.submitNewTable(creation, { ...task, target }, credentials);
-      return accepted(await requireTask(taskId, context), context);
+      return accepted(await requireTask(taskId, loadDatabaseTask, context), context);
     } catch (error) {
       const first = await firstOf(error, { ...task, target }, context);
       if (!first) throw error;
@@ -107,8 +104,7 @@ async function creationOf(request: NewTableRequest, path: DatabasePath, owner: s
   const name = request.table === '' ? 'new' : request.table;
   const creation = await tableRequest([root, database], name, asAsked, owner, 'fail', context);
   const spec = expectedSpec(request);
-  const change = { ...(creation.change as object), definition: definitionOf(spec) } as typeof creation.change;
-  return { ...creation, spec, change };
+  return { ...creation, spec, change: { ...creation.change, definition: definitionOf(spec) } };
 }
 
 /** The same error as that of the load itself. */
@@ -119,16 +115,17 @@ async function requireFree({ path, table }: NewTableRequest, context: Context): 
   }
 }
 
-type Task = Omit<TaskRequest, 'type'> & { readonly request: NewTableRequest };
+type Task = Omit<TaskRequest<typeof loadDatabaseTask>, 'type'>;
+type Submitted = TaskRecord<typeof loadDatabaseTask>;
 
-const looked = (task: Task, credentials: ObjectStoreCredentials | undefined, context: Context): Promise<TaskRecord> =>
+const looked = (task: Task, credentials: ObjectStoreCredentials | undefined, context: Context): Promise<Submitted> =>
   context.submitLoad({ ...task, type: loadDatabaseTask }, task.request.databaseId, context.call.actor, credentials);
 
 /**
  * If a load with the same label has the name: returns its task, or a task with the same result if that one is another's or no
  * longer exists.
  */
-async function firstOf(error: unknown, task: Task, context: Context): Promise<TaskRecord | undefined> {
+async function firstOf(error: unknown, task: Task, context: Context): Promise<Submitted | undefined> {
   const isTaken =
     error instanceof Failure && (error.code === 'OBJECT_ALREADY_EXISTS' || error.code === 'CHANGE_IN_PROGRESS');
   const known = isTaken ? await context.newTableLoads.findLabelled(task.request) : undefined;
@@ -136,7 +133,7 @@ async function firstOf(error: unknown, task: Task, context: Context): Promise<Ta
   const { authorizer } = context.access;
   const { principal } = task;
   const first = await context.tasks.get(known.taskId);
-  const isSame = first?.type === loadDatabaseTask && (first.request as NewTableRequest).label === task.request.label;
+  const isSame = first?.type === loadDatabaseTask && first.request.label === task.request.label;
   if (isSame && authorizer.isSubmitter(principal, first.principal)) return first;
   const { path, table } = task.request;
   const place = { category: 'catalogs', path: [...path, segment('tables', table)] };

@@ -14,7 +14,12 @@ export const loadTable: SharedHandlers<typeof loadTableApi, Context> = {
     const { principal, actor, version } = context.call;
     const request = await context.loads.request(segments, { ...asked, source }, principal);
     const target = uriOf(version, segments);
-    const task = { type: loadTableTask, principal, guard: actor.guard, target, request, ...options };
-    return accepted(await context.submitLoad(task, request.tableId, actor, credentials), context);
+    const task = await context.submitLoad(
+      { type: loadTableTask, principal, guard: actor.guard, target, request, ...options },
+      request.tableId,
+      actor,
+      credentials,
+    );
+    return accepted(task, context);
   },
 };

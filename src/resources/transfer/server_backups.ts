@@ -2,6 +2,7 @@
 // a command, not by the API.
 
 import { serverBackupsApi } from '../../api/transfer/server_backups.ts';
+import { serverBackupTask } from '../../backups/server/server_backups.ts';
 import { uriOf } from '../../standard/paths.ts';
 import {
   accepted,
@@ -53,7 +54,7 @@ export const serverBackups = implement(serverBackupsApi, {
     const task = (called: string) => ({ principal, guard: actor.guard, target: target(called), ...options });
     const { object, taskId } = await backups.submit({ name, to: asked, credentials, ifExists, task }, actor);
     if (taskId === undefined) return standing.createdAs(object, false, context);
-    return accepted(await requireTask(taskId, context), context);
+    return accepted(await requireTask(taskId, serverBackupTask, context), context);
   },
   delete: async ({ segments, query }, context) => {
     const [object] = (await context.catalog.find(segments)) ?? [];

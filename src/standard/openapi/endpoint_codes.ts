@@ -51,7 +51,7 @@ export function codesOf(endpoint: Endpoint): Code[] {
   if (isConditional(endpoint)) for (const code of ['VERSION_CONFLICT', 'INVALID_PARAMETER'] as const) all.add(code);
   if (isPaged(endpoint)) all.add('INVALID_PAGE_TOKEN');
   if (endpoint.bodyRequired) all.add('EMPTY_BODY');
-  if (endpoint.mayAccept) all.add('TOO_MANY_TASKS');
+  if (endpoint.task !== undefined) all.add('TOO_MANY_TASKS');
   if (endpoint.on === 'object' && endpoint.verb !== 'delete') all.add('OBJECT_NOT_FOUND');
   return [...all].sort();
 }

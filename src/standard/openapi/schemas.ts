@@ -48,7 +48,7 @@ export class Schemas {
 
   #convert(declared: Declared): Json {
     const { title: _, anyOf, items, properties, patternProperties, ...rest } = describedDefault(declared);
-    if (anyOf) return { ...unite(flatten(anyOf).map((one) => this.inline(one))), ...describedMembers(anyOf, rest) };
+    if (anyOf) return { ...this.#union(flatten(anyOf)), ...describedMembers(anyOf, rest) };
     if (rest.const !== undefined) return { ...rest, type: typeof rest.const };
     if (rest.enum) return { ...rest, type: typeof rest.enum[0] };
     const [values] = Object.values(patternProperties ?? {});
@@ -59,6 +59,13 @@ export class Schemas {
       ...(fields.length > 0 ? { properties: Object.fromEntries(fields) } : {}),
       ...(values ? { additionalProperties: this.#additional(values) } : {}),
     };
+  }
+
+  /** Several objects with titles stay alternatives. */
+  #union(members: readonly TSchema[]): Json {
+    const named = members.filter((one) => (one as Declared).title !== undefined && (one as Declared).properties);
+    if (named.length > 1) return { anyOf: members.map((one) => this.describe(one)) };
+    return unite(members.map((one) => this.inline(one)));
   }
 
   #additional(values: TSchema): Json | true {

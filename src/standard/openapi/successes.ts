@@ -43,7 +43,7 @@ export class Successes {
     const success = this.#successOf(endpoint, category, names);
     return {
       [success.status]: this.#response(success),
-      ...(endpoint.mayAccept ? { 202: this.#accepted() } : {}),
+      ...(endpoint.task ? { 202: this.#accepted() } : {}),
     };
   }
 
