@@ -30,7 +30,13 @@ it('succeeds although the engine is killed while its files are copied', { timeou
   });
   let pid = 0;
   const dataDir = join(root, 'data');
-  const flags = [`--data-dir=${dataDir}`, '--port=0', '--export-hosts=127.0.0.1', '--log-level=silent'];
+  const flags = [
+    `--data-dir=${dataDir}`,
+    '--port=0',
+    '--export-hosts=127.0.0.1',
+    '--log-level=silent',
+    '--spare-engine=false',
+  ];
   const settings = { ...readSettings(flags, {}), backupPassphrase: passphrase };
   const running = await startServer(settings, {
     wrapEngine: (engine) => ({

@@ -18,6 +18,7 @@ const settings: Partial<Settings> = {
   port: 0,
   logLevel: 'error',
   warehouseThreads: 2,
+  spareEngine: false,
   backupPassphrase: 'correct horse battery staple',
   exportHosts: '127.0.0.1',
   loadHosts: '127.0.0.1',

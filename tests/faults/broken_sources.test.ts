@@ -33,7 +33,17 @@ before(async () => {
   await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/people.csv`;
   dataDir = await mkdtemp(join(tmpdir(), 'tabularium-sources-'));
-  const flags = ['--data-dir', dataDir, '--port', '0', '--log-level', 'silent', '--warehouse-threads', '2'];
+  const flags = [
+    '--data-dir',
+    dataDir,
+    '--port',
+    '0',
+    '--log-level',
+    'silent',
+    '--warehouse-threads',
+    '2',
+    '--spare-engine=false',
+  ];
   const running = await startServer(readSettings([...flags, ...reaching, '--load-fetch-seconds', '1'], {}), {
     taskRetryPauseMs: 2,
   });

@@ -28,7 +28,17 @@ let commits = 0;
 
 before(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'tabularium-queued-'));
-  const flags = ['--data-dir', dataDir, '--port', '0', '--log-level', 'silent', '--warehouse-threads', '2'];
+  const flags = [
+    '--data-dir',
+    dataDir,
+    '--port',
+    '0',
+    '--log-level',
+    'silent',
+    '--warehouse-threads',
+    '1',
+    '--spare-engine=false',
+  ];
   const more = ['--task-runners-max', '1', '--principal-tasks-max', '0', '--load-hosts', '127.0.0.1'];
   const running = await startServer(readSettings([...flags, ...more], {}), {
     injectStore: ({ sql }) => {

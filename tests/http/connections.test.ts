@@ -69,7 +69,7 @@ const running = async (server: TestServer) =>
   (await server.get('/api/v2/warehouses/default')).at<number>('runningQueries');
 
 test('the statement of a client that disconnects is cancelled, even one that waits in the queue', async (t) => {
-  const server = await start({ warehouseQueriesMax: 1 });
+  const server = await start({ warehouseQueriesMax: 1, warehouseThreads: 1 });
   t.after(() => server.close());
   const body = JSON.stringify({ sql: endlessSql });
   const ask = () => {

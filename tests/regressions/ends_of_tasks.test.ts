@@ -27,7 +27,15 @@ before(async () => {
   sources = join(directory, 'sources');
   await mkdir(sources);
   const flags = ['--data-dir', join(directory, 'data'), '--port', '0', '--log-level', 'silent'];
-  const more = ['--warehouse-threads', '2', '--page-bytes-max', '65536', '--load-directories', sources];
+  const more = [
+    '--warehouse-threads',
+    '2',
+    '--spare-engine=false',
+    '--page-bytes-max',
+    '65536',
+    '--load-directories',
+    sources,
+  ];
   const running = await startServer(readSettings([...flags, ...more], {}), {
     injectStore: ({ sql }) => struck?.(sql),
     wrapEngine: (engine) => ({

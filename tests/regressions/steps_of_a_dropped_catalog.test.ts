@@ -25,7 +25,17 @@ test('steps of a dropped catalog are forgotten when it is restored, and not requ
     return warehouse;
   };
   let maintain: () => Promise<void> = async () => undefined;
-  const flags = ['--data-dir', directory, '--port', '0', '--log-level', 'silent', '--warehouse-threads', '2'];
+  const flags = [
+    '--data-dir',
+    directory,
+    '--port',
+    '0',
+    '--log-level',
+    'silent',
+    '--warehouse-threads',
+    '2',
+    '--spare-engine=false',
+  ];
   const running = await startServer(readSettings(flags, {}), {
     wrapEngine: (engine) => ({ ...engine, open: (options) => watched(engine.open(options)) }),
     maintained: (all) => {

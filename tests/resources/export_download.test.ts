@@ -42,6 +42,7 @@ before(async () => {
     port: 0,
     logLevel: 'error' as const,
     warehouseThreads: 2,
+    spareEngine: false,
     principalFileBytesMax: 16 * mebibyte,
   };
   const running = await startServer(settings, {

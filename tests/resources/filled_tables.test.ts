@@ -11,7 +11,7 @@ const tables = `${shop}/tables`;
 const strange = 'a "b"; DROP';
 
 before(async () => {
-  server = await start({ taskRunnersMax: 1 });
+  server = await start({ taskRunnersMax: 1, warehouseThreads: 1 });
   for (const database of ['shop', 'other']) (await server.put(uri`/databases/${database}`)).is(201);
   const columns = [
     { name: 'id', type: 'BIGINT' },

@@ -20,7 +20,7 @@ let server: TestServer;
 let token = '';
 let callers = 0;
 before(async () => {
-  server = await start({ queueWaitMs: 600_000 });
+  server = await start({ queueWaitMs: 600_000, warehouseThreads: 1 });
   (await server.put('/api/v2/databases/shop')).is(201);
   (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE t (i INT)' })).is(201);
   (await server.patch(warehouse, { queriesMax: 1, queueMax: 1 })).is(200);

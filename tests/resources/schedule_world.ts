@@ -42,7 +42,17 @@ export class ScheduleWorld {
   }
 
   async startAgain(): Promise<void> {
-    const flags = ['--data-dir', this.dataDir, '--port', '0', '--log-level', 'fatal', '--warehouse-threads', '2'];
+    const flags = [
+      '--data-dir',
+      this.dataDir,
+      '--port',
+      '0',
+      '--log-level',
+      'fatal',
+      '--warehouse-threads',
+      '2',
+      '--spare-engine=false',
+    ];
     const running = await startServer(readSettings([...flags, ...this.#flags], {}), {
       assembled: (all) => {
         this.services = all;

@@ -16,7 +16,7 @@ const shop = '/api/v2/databases/shop';
 
 before(async () => {
   receiver = await new Receiver().listen();
-  server = await start({ webhookHosts: '127.0.0.1' });
+  server = await start({ webhookHosts: '127.0.0.1', warehouseThreads: 1 });
 });
 after(async () => {
   await server.close();

@@ -8,7 +8,7 @@ import { endOfTask, start, type TestServer } from '../server.ts';
 let server: TestServer;
 const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
 before(async () => {
-  server = await start({ taskRunnersMax: 1 });
+  server = await start({ taskRunnersMax: 1, warehouseThreads: 1 });
   (await server.put('/api/v2/databases/shop')).is(201);
 });
 after(() => server.close());

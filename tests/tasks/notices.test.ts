@@ -22,7 +22,17 @@ let struck: ((sql: string) => void) | undefined;
 before(async () => {
   receiver = await new Receiver().listen();
   dataDir = await mkdtemp(join(tmpdir(), 'tabularium-notices-'));
-  const flags = ['--data-dir', dataDir, '--port', '0', '--log-level', 'silent', '--warehouse-threads', '2'];
+  const flags = [
+    '--data-dir',
+    dataDir,
+    '--port',
+    '0',
+    '--log-level',
+    'silent',
+    '--warehouse-threads',
+    '1',
+    '--spare-engine=false',
+  ];
   const running = await startServer(readSettings([...flags, '--webhook-hosts', '127.0.0.1, *.example.com'], {}), {
     injectStore: ({ sql }) => struck?.(sql),
     taskRetryPauseMs: 10,
