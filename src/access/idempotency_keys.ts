@@ -72,8 +72,8 @@ export class IdempotencyKeys {
         const guard = { owner, key, keyId: known.key_id, attempt };
         if (known.state !== 'begun')
           return { kind: 'done', guard, made: { objectId: known.object_id ?? undefined, granted } };
-        const taken = tx.updateTable('idempotency_keys').set({ attempt });
-        await taken.where((e) => e.and(rowOf(guard))).execute();
+        const takeover = tx.updateTable('idempotency_keys').set({ attempt });
+        await takeover.where((e) => e.and(rowOf(guard))).execute();
         return { kind: 'new', guard, isRetry: true };
       }
       const keyId = newId(now);

@@ -1,5 +1,5 @@
-// The way to declare a category: data whose type keeps everything that was declared, so that its handlers (handlers.ts) and its client
-// are typed by it. Loads in a browser: no declaration imports anything of Node.js.
+// Declares a category as data whose type preserves every declared detail, so that its handlers (handlers.ts) and its client are
+// typed by it. Loads in a browser: no declaration imports anything of Node.js.
 import type { Category, CommonDeclaration, Endpoint } from '../standard/endpoint.ts';
 import type { TObject } from '../standard/type.ts';
 import type { TaskType } from './tasks/task_types.ts';
@@ -11,7 +11,7 @@ export type DeclaredEndpoint = Omit<Endpoint, 'handle' | 'codes' | 'since' | 'ta
   Partial<Pick<Endpoint, 'codes' | 'since'>> &
   Responding;
 
-/** `endpoints`: by the name of the operation, which of an action is also the last segment of its path. */
+/** `endpoints`: by operation name; for an action this is also the last segment of its path. */
 export interface DeclaredCategory extends Omit<Category, 'endpoints' | 'parent'> {
   readonly parent?: DeclaredCategory;
   readonly endpoints: Readonly<Record<string, DeclaredEndpoint>>;
@@ -22,12 +22,12 @@ type Common = Omit<CommonDeclaration, 'task'> & Responding;
 type WithQuery = Common & Pick<Endpoint, 'query'>;
 type WithBody = Common & { readonly body: TObject };
 type Creating = WithBody & Pick<Endpoint, 'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'>;
-/** `action`: the last segment of the path, where the name of the operation is another. */
+/** `action`: the last segment of the path, if it differs from the name of the operation. */
 type Acting = WithBody & Pick<Endpoint, 'action' | 'bodyRequired'>;
 
 const declared = <const R extends Reached, const E>(reached: R, endpoint: E): E & R => ({ ...endpoint, ...reached });
 
-/** A type parameter takes values with more properties than its constraint has; here these do not compile. */
+/** Type parameters accept values with more properties than their constraint; with this type, unknown properties do not compile. */
 type Exact<T, Shape> = T & { readonly [K in Exclude<keyof T, keyof Shape>]: never };
 
 export const category = <const C extends DeclaredCategory>(declaration: Exact<C, DeclaredCategory>): C => declaration;

@@ -5,10 +5,10 @@ import { type TEnum, type TSchema, Type } from '../standard/type.ts';
 export const commentCharactersMax = 4096;
 export const propertiesMax = 256;
 
-/** For texts that engines read: one of them would take the first NUL for the end. */
+/** For texts that engines read: DuckDB would end a text at the first NUL. */
 export const noNul = '^[^\\u0000]*$';
 
-/** What any endpoint can answer that needs an engine. */
+/** The codes of every endpoint that needs an engine. */
 export const engineCodes = [
   'WAREHOUSE_STARTING',
   'WAREHOUSE_SUSPENDED',
@@ -32,7 +32,7 @@ export const Owner = Type.String({
 });
 const Timestamp = Type.String({ format: 'date-time' });
 
-/** One of the texts, each a literal of its own. */
+/** A union of string literals. */
 export const oneOf = <const N extends string>(
   names: readonly N[],
   options: { readonly title?: string; readonly description?: string; readonly default?: N } = {},
@@ -53,7 +53,7 @@ export const NewName = Type.Object(
   { title: 'RenameRequest', additionalProperties: false },
 );
 
-/** The fields that every record ends with (rest-standard B4). */
+/** The fields at the end of every record (rest-standard B4). */
 export const recordFields = {
   createdAt: Timestamp,
   createdBy: Type.String(),
@@ -72,7 +72,7 @@ export const exampleFields = (uri: string) => ({
   uri,
 });
 
-/** What lists by pattern take (rest-standard B3: anything richer than a page is a `search`). */
+/** The query parameters of lists with a name pattern (rest-standard B3: more complex criteria need a `search`). */
 export const searchFields = {
   namePattern: Type.Optional(
     Type.String({
@@ -85,7 +85,7 @@ export const searchFields = {
   ),
 };
 
-/** What the body of every search takes besides. */
+/** The common fields of all search bodies. */
 export const pageFields = {
   pageSize: Type.Optional(Type.Integer({ minimum: 1, maximum: pageSizeMax, default: pageSizeDefault })),
   pageToken: Type.Optional(Type.String({ maxLength: pageTokenCharactersMax })),
@@ -105,7 +105,7 @@ export const describedBody = {
   owner: Type.Optional(Owner),
 };
 
-/** Properties as a body gives them; null removes one. */
+/** Properties in a request body; null removes one. */
 export type PropertiesPatch = Readonly<Record<string, string | null>>;
 
 /** The body of an action without parameters. */

@@ -1,4 +1,4 @@
-// What the handlers of a declared category are: functions by the name of the operation, whose input and answer follow from the
+// The types of the handlers of a declared category: functions by operation name, whose input and output are derived from the
 // declaration. A handler that returns another record, or reads a field that the body does not have, does not compile.
 import type {
   Accepted,
@@ -24,19 +24,19 @@ export type ParentPathOf<C extends DeclaredCategory> = C['parent'] extends Decla
 
 /** The path of an object of the category, root first. */
 export type SegmentsOf<C extends DeclaredCategory> = readonly [...ParentSegmentsOf<C>, Segment<C['name']>];
-/** The path of the object that holds a collection of the category. */
+/** The path of the object that contains a collection of the category. */
 export type ParentSegmentsOf<C extends DeclaredCategory> = C['parent'] extends DeclaredCategory
   ? SegmentsOf<C['parent']> extends infer P extends readonly Segment[]
     ? P
     : never
   : readonly [];
 
-/** A value as a handler answers it. */
+/** The type of a value as a handler returns it. */
 type AnsweredObject<S extends TSchema> = Sendable<Static<S>> & object;
 
 export type RecordOf<C extends DeclaredCategory> = AnsweredObject<C['record']>;
 
-/** The field of a create's body that names the object is not part of its schema: the path may name it instead. */
+/** The body field of a create that names the object is not part of its schema, because the path may name it instead. */
 type Named<E extends DeclaredEndpoint> = E['verb'] extends 'create'
   ? E['named'] extends false
     ? unknown
@@ -49,7 +49,7 @@ type Named<E extends DeclaredEndpoint> = E['verb'] extends 'create'
 export type BodyOf<E extends DeclaredEndpoint> = E['body'] extends TSchema ? Static<E['body']> & Named<E> : undefined;
 type QueryOf<E extends DeclaredEndpoint> = E['query'] extends TSchema ? Static<E['query']> : undefined;
 
-/** What the path of a request says: its parameters by name, and the objects on it, root first. */
+/** The path of a request: its parameters by name, and the objects on it, root first. */
 interface ObjectPlace<C extends DeclaredCategory> {
   readonly path: PathOf<C>;
   readonly segments: SegmentsOf<C>;
@@ -58,7 +58,7 @@ interface ParentPlace<C extends DeclaredCategory> {
   readonly path: ParentPathOf<C>;
   readonly segments: ParentSegmentsOf<C>;
 }
-/** Of an object in any category. */
+/** For an object of any category. */
 interface AnyObjectPlace<S extends readonly Segment[] = readonly [Segment, ...Segment[]]> {
   readonly path: PathParameters;
   readonly segments: S;
@@ -66,13 +66,13 @@ interface AnyObjectPlace<S extends readonly Segment[] = readonly [Segment, ...Se
 
 type InputOf<E extends DeclaredEndpoint, Place> = Omit<Input<BodyOf<E>, QueryOf<E>>, keyof AnyObjectPlace> & Place;
 
-/** What an endpoint answers: its declared result, or the record of its category. */
+/** The result of an endpoint: the declared one, or the record of its category. */
 type ResultOf<E extends DeclaredEndpoint, R extends object> = E['result'] extends TSchema
   ? AnsweredObject<E['result']>
   : R;
 type ItemOf<E extends DeclaredEndpoint, R extends object> = E['item'] extends TSchema ? AnsweredObject<E['item']> : R;
 type IfAccepting<E extends DeclaredEndpoint> = E['task'] extends string ? Accepted<E['task']> : never;
-/** An action that takes a page token answers as a list does. */
+/** An action with a page token returns a page like a list. */
 type Paged<E extends DeclaredEndpoint> = E['body'] extends { readonly properties: { readonly pageToken: TSchema } }
   ? true
   : false;
@@ -108,8 +108,8 @@ export type Handlers<C extends DeclaredCategory, Context> = {
 };
 
 /**
- * Handlers of operations that several categories share, and that declare their results.
- * `S`: the path of the objects, or of the parents of the collections, where all of them begin alike.
+ * Handlers of operations that several categories share, and that declare their results. `S`: the path of the objects, or of the
+ * parents of the collections, if all of them have a common beginning.
  */
 export type SharedHandlers<
   E extends Readonly<Record<string, DeclaredEndpoint>>,

@@ -1,9 +1,9 @@
-// Joins a declared category and its handlers to the category that the router serves.
+// Joins a declared category and its handlers into the category that the router serves.
 import type { Category, Endpoint } from '../standard/endpoint.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from './declare.ts';
 import type { Handlers } from './handlers.ts';
 
-/** What a handler that may change something runs in. */
+/** The context of a handler that may change something. */
 type Around<Context> = <T>(work: () => Promise<T>, context: Context) => Promise<T>;
 
 export function implementWith<C extends DeclaredCategory, Context>(
@@ -21,7 +21,7 @@ export function implementWith<C extends DeclaredCategory, Context>(
   };
 }
 
-/** The types of a handler are checked where it is written; the router calls all of them alike. */
+/** The types of a handler are checked at its definition; the router calls all handlers with the same types. */
 function withHandler<Context>(
   operation: string,
   endpoint: DeclaredEndpoint,

@@ -1,4 +1,4 @@
-// An object store in a body: which one, and with which keys. Loads, exports and backups name it alike.
+// An object store in a body: its address and its credentials. Shared by loads, exports and backups.
 import { Type } from '../standard/type.ts';
 import { noNul } from './fields.ts';
 
@@ -7,7 +7,7 @@ export const defaultRegion = 'us-east-1';
 const key = (maxLength: number, description: string) =>
   Type.String({ minLength: 1, maxLength, pattern: '^[\\u0021-\\u007e]+$', writeOnly: true, description });
 
-/** `hosts`: the setting that lists those of endpoints. */
+/** `hosts`: the name of the setting that lists the allowed endpoints. */
 export const storeFields = (hosts: string) => ({
   endpoint: Type.String({
     maxLength: 512,
@@ -32,7 +32,7 @@ export const storeKeys = {
 
 const folderTitles = { exportHosts: 'ObjectStoreTarget', loadHosts: 'ObjectStoreSource' } as const;
 
-/** Where files are kept under a name in front. `hosts`: the setting that lists those of endpoints. */
+/** The target of files, below a prefix. `hosts`: the name of the setting that lists the allowed endpoints. */
 export const storeFolder = (hosts: keyof typeof folderTitles) =>
   Type.Object(
     {

@@ -1,4 +1,4 @@
-// The action `search`, declared once: what a collection is searched by. Its result is a page of a list.
+// The declaration of `search`, shared by all categories. Its result is a page of a list.
 
 import { camelCase } from '../standard/camel_case.ts';
 import type { Code } from '../standard/codes.ts';
@@ -14,7 +14,7 @@ interface Searched<F extends TProperties, R extends TObject> {
   readonly description?: string;
   readonly permission: Endpoint['permission'];
   readonly codes?: readonly Code[];
-  /** By what the collection is searched. */
+  /** The search criteria of the collection. */
   readonly fields: F;
   readonly record: R;
   readonly example: Static<TObject<F>>;
@@ -40,7 +40,7 @@ interface SearchedByName<R extends TObject> {
   readonly category: string;
   readonly record: R;
   readonly example: string;
-  /** Whether the collection is in another object. */
+  /** Whether the collection belongs to an object. */
   readonly isChild?: boolean;
 }
 

@@ -1,8 +1,9 @@
-// The states that records show (rest-standard B4): closed lists, each with what it means, and those that several categories share.
+// The states in records (rest-standard B4): closed lists with the meaning of each state, including those that several categories
+// share.
 import { Type } from '../standard/type.ts';
 import { nullable } from './fields.ts';
 
-/** One of a closed list. */
+/** A state of a closed list. */
 export function stateField<const S extends string>(
   states: Readonly<Record<S, string>>,
   options: { readonly title?: string } = {},
@@ -13,7 +14,7 @@ export function stateField<const S extends string>(
   return Type.Enum(names, { ...options, type: 'string', description: `${description}.` });
 }
 
-/** Of objects that an engine realises. */
+/** Of objects with a part in an engine. */
 export const engineStates = {
   creating: 'it is being created',
   ready: 'it is in use',
@@ -30,12 +31,12 @@ export const engineState = {
 };
 export const engineStateExample = { state: 'ready', stateReason: null };
 
-/** Of what can be switched off. */
+/** Of objects that can be disabled. */
 export const enabledState = {
   state: stateField({ enabled: 'it is in use', disabled: 'it is switched off' }),
 };
 
-/** Of what is in use from its creation to its deletion. */
+/** Of objects that are active from their creation to their deletion. */
 export const readyState = { state: stateField({ ready: 'it is in use' }) };
 
 export const ready = { state: 'ready' } as const;

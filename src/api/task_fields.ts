@@ -1,5 +1,5 @@
-// The fields of bodies that say how a task runs: after which others, with which priority, and who is notified of its end. For every
-// endpoint that submits tasks, even if only sometimes.
+// The fields of bodies that control a task: its dependencies, its priority, and who is notified of its end. For every endpoint that
+// may submit a task.
 import { Type } from '../standard/type.ts';
 import { NewName } from './fields.ts';
 
@@ -53,14 +53,14 @@ export const taskFields = {
   ),
 };
 
-/** What an endpoint with these fields can answer besides. */
+/** Further codes of endpoints with these fields. */
 export const taskCodes = ['HOST_NOT_ALLOWED', 'TOO_MANY_TASKS'] as const;
 
-/** For a change that is done at once unless it is large. */
+/** For a change that is made at once unless it is large. */
 export const sometimesByTask = (what: string) =>
   `${what} \`priority\` and \`notify\` are for that task; with \`after\` it is a task in any case.`;
 
-/** A new name, for what may take a task. */
+/** A new name, for a rename that may be a task. */
 export const NewNameByTask = Type.Object(
   { ...NewName.properties, ...taskFields },
   { title: 'RenameByTaskRequest', additionalProperties: false },

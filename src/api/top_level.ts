@@ -1,4 +1,4 @@
-// Operations that the categories of objects in no other object share.
+// Operations that the top-level categories share.
 import type { TObject } from '../standard/type.ts';
 import { action, get, list } from './declare.ts';
 import { NewName } from './fields.ts';

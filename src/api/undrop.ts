@@ -1,5 +1,4 @@
-// Objects that can be restored after they were dropped: how a DELETE is asked for, the action `undrop`, and the record of a search for
-// what can be restored.
+// Objects that can be restored after a drop: their DELETE, the action `undrop`, and the record of a search for restorable objects.
 import type { Code } from '../standard/codes.ts';
 import { type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action, remove } from './declare.ts';
@@ -9,7 +8,7 @@ import type { TaskType } from './tasks/task_types.ts';
 
 const Timestamp = Type.String({ format: 'date-time' });
 
-/** The record as a search shows it. */
+/** The record in a search result. */
 export const searchResultOf = <F extends TProperties>(record: TObject<F>) =>
   Type.Object({
     ...record.properties,
@@ -36,7 +35,7 @@ const dropped = (declared: Dropping) =>
     permission: { privilege: 'drop', on: 'object' },
   }) as const;
 
-/** The DELETE of an object that can be restored. */
+/** The DELETE of a restorable object. */
 export const drop = (declared: Dropping) =>
   remove({ ...dropped(declared), query: Type.Object({ purge: Purge }, { additionalProperties: false }) });
 
@@ -51,10 +50,10 @@ export const dropCascading = (declared: Dropping) =>
   });
 
 interface Undropping<R extends TObject> {
-  /** With its article. */
+  /** A noun with its article. */
   readonly title: string;
   readonly record: R;
-  /** Codes of this category, beyond those of every `undrop`. */
+  /** Codes of this category in addition to those of every `undrop`. */
   readonly codes?: readonly Code[];
 }
 
@@ -89,7 +88,7 @@ export const undrop = <R extends TObject>(declared: Undropping<R>) =>
     body: Type.Object(undropFields, { title: 'UndropRequest', additionalProperties: false }),
   });
 
-/** The same where data may have to be rewritten, which a task does. */
+/** The same for categories whose data may have to be rewritten, by a task. */
 export const undropByTask = <R extends TObject, const T extends TaskType>(task: T, declared: Undropping<R>) =>
   action('collection', {
     ...undropped({ ...declared, codes: [...taskCodes, ...(declared.codes ?? [])] }),

@@ -62,8 +62,8 @@ export async function verifyBackups(target: BackupTarget, backupId?: string): Pr
       faults.push({ backupId: id, fault: error.message });
     }
   }
-  const left = await unnamedAmong(target, files);
-  const unnamed = left && { files: left.length, bytes: left.reduce((sum, { bytes }) => sum + bytes, 0) };
+  const leftovers = await unnamedAmong(target, files);
+  const unnamed = leftovers && { files: leftovers.length, bytes: leftovers.reduce((sum, { bytes }) => sum + bytes, 0) };
   return { backups, faults, unnamed };
 }
 
@@ -144,9 +144,9 @@ export async function sweepUnnamed(
     count++;
     sum += bytes;
   }
-  const left = await listFiles(target);
+  const remaining = await listFiles(target);
   for (const id of new Set([...files.keys()].map(backupIdOfFile)))
-    if (id !== undefined && ![...left.keys()].some((path) => backupIdOfFile(path) === id))
+    if (id !== undefined && ![...remaining.keys()].some((path) => backupIdOfFile(path) === id))
       await target.clear(backupFolder(id));
   return { files: count, bytes: sum };
 }

@@ -1,5 +1,5 @@
-// Statements that ended an engine process: refused for a while, because each run affects everybody who uses the warehouse. Kept in
-// memory only; lost when the server restarts.
+// Statements that ended an engine process: refused for a while, because each run affects everybody who uses the warehouse. Stored
+// in memory only; lost when the server restarts.
 import { createHash } from 'node:crypto';
 import { Failure } from '../standard/failure.ts';
 import type { Statement } from './engine.ts';

@@ -169,9 +169,9 @@ export class HttpServer<Context> {
     const started = performance.now();
     const { limits } = this.#options;
     if (limits.requestsPerConnectionMax > 0) {
-      const left = limits.requestsPerConnectionMax - this.#countRequest(incoming.socket);
-      if (left < 0) return; // the previous response says that the connection ends
-      outgoing.shouldKeepAlive &&= left > 0;
+      const requestsLeft = limits.requestsPerConnectionMax - this.#countRequest(incoming.socket);
+      if (requestsLeft < 0) return; // the previous response says that the connection ends
+      outgoing.shouldKeepAlive &&= requestsLeft > 0;
     }
     this.#active++;
     outgoing.on('close', this.#ended);

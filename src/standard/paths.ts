@@ -104,11 +104,11 @@ export class Routes<Context> {
   #resolve(method: string, path: string): Route<Context> {
     const { version, node, segments, parameters, last } = this.#walk(path);
     const { collection, object, objectActions, collectionActions } = node.ends.get(version) as NodeEndpoints<Context>;
-    const wanted = method === 'HEAD' ? 'GET' : method;
+    const lookedUp = method === 'HEAD' ? 'GET' : method;
     const { category } = node;
-    const ifExists = wanted === 'PUT' ? 'return' : 'fail';
+    const ifExists = lookedUp === 'PUT' ? 'return' : 'fail';
     const pick = (choices: EndpointsByMethod<Context>): Endpoint<Context> => {
-      const endpoint = Object.hasOwn(choices, wanted) ? choices[wanted as Method] : undefined;
+      const endpoint = Object.hasOwn(choices, lookedUp) ? choices[lookedUp as Method] : undefined;
       if (!endpoint) throw this.#methodFailure(method, Object.keys(choices) as Method[]);
       return endpoint;
     };
@@ -128,9 +128,9 @@ export class Routes<Context> {
     const actions = collectionActions.get(name) ?? noEndpoints;
     // The last segment is an action when the collection has an action of that name, otherwise an object.
     const isAction = collectionActions.has(name);
-    if (isAction && Object.hasOwn(actions, wanted)) return route(pick(actions));
-    const isShadowed = isAction && wanted === 'PUT';
-    if (isShadowed || !Object.hasOwn(object, wanted)) {
+    if (isAction && Object.hasOwn(actions, lookedUp)) return route(pick(actions));
+    const isShadowed = isAction && lookedUp === 'PUT';
+    if (isShadowed || !Object.hasOwn(object, lookedUp)) {
       const all = allMethods({ ...object, ...actions });
       throw this.#methodFailure(method, isAction ? all.filter((m) => m !== 'PUT' || Object.hasOwn(actions, m)) : all);
     }

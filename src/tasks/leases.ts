@@ -42,7 +42,7 @@ export class Leases {
   /** Renews all leases of this runner and returns the held tasks with their states: another server may have taken over or cancelled one. */
   async renew(): Promise<Map<string, TaskState>> {
     const { lease_until } = this.newLease();
-    const held = await this.#store.transaction((tx) =>
+    const heldTasks = await this.#store.transaction((tx) =>
       tx
         .updateTable('tasks')
         .set({ lease_until })
@@ -51,7 +51,7 @@ export class Leases {
         .returning(['task_id', 'state'])
         .execute(),
     );
-    return new Map(held.map(({ task_id, state }) => [task_id, state]));
+    return new Map(heldTasks.map(({ task_id, state }) => [task_id, state]));
   }
 
   /** Running tasks whose runner is lost. `all`: every task of other holders, when no other process can have the store open. */

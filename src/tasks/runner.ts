@@ -111,9 +111,9 @@ export class TaskRunner {
     const heldTasks = [...this.#running.values()].filter((task) => task.isHeld);
     try {
       if (heldTasks.length > 0) {
-        const held = await this.#leases.renew();
+        const states = await this.#leases.renew();
         for (const { record, controller } of heldTasks) {
-          const state = held.get(record.taskId);
+          const state = states.get(record.taskId);
           if (state === undefined) controller.abort(new LeaseLost());
           else if (state === 'cancelling') controller.abort(new Cancelled());
         }
@@ -270,8 +270,8 @@ export class TaskRunner {
     const pause = { pauseMs: this.#options.retryPauseMs, chance: this.#options.chance(), enginesEnded };
     const outcome = outcomeOf(ended, reason, task.record, this.#kinds.get(type), pause);
     if (outcome.kind === 'failed' && outcome.fault !== undefined) {
-      const what = `task ${taskId}: ${JSON.stringify(outcome.error.result ?? outcome.error.code)}`;
-      this.#observe({ kind: 'backgroundError', what, error: outcome.fault });
+      const description = `task ${taskId}: ${JSON.stringify(outcome.error.result ?? outcome.error.code)}`;
+      this.#observe({ kind: 'backgroundError', what: description, error: outcome.fault });
     }
     const row = await this.#save(task, outcome);
     if (outcome.kind !== 'again') this.#enginesEnded.delete(taskId);

@@ -231,9 +231,9 @@ async function tryEach(
   keys: errors.JWKSMultipleMatchingKeys,
   options: JWTVerifyOptions,
 ): Promise<JWTPayload> {
-  let tried = 0;
+  let keysTried = 0;
   for await (const key of keys) {
-    if (++tried > keysTriedMax) break;
+    if (++keysTried > keysTriedMax) break;
     try {
       return (await jose().jwtVerify(token, key, options)).payload;
     } catch (error) {

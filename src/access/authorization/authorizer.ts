@@ -309,6 +309,6 @@ export function forbidden(
   privilege: Privilege,
   { category, path }: Pick<AuthorizationTarget, 'category' | 'path'>,
 ): Failure {
-  const on = path.length === 0 ? `/api/v2/${category}` : uriOf('v2', path);
-  return new Failure('FORBIDDEN', `this needs the privilege ${privilege} on ${on}`, { privilege, on });
+  const target = path.length === 0 ? `/api/v2/${category}` : uriOf('v2', path);
+  return new Failure('FORBIDDEN', `this needs the privilege ${privilege} on ${target}`, { privilege, on: target });
 }

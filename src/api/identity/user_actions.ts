@@ -1,4 +1,4 @@
-// The declaration of what is done with a user besides creating and changing it.
+// The declaration of the actions of users.
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { noFields, nullable, pageFields } from '../fields.ts';

@@ -20,7 +20,7 @@ import { backupApi, restoreCatalogApi } from '../transfer/backup_actions.ts';
 import { exportQueryApi } from '../transfer/export_actions.ts';
 import { dropCascading, undrop } from '../undrop.ts';
 
-/** The catalog that paths without one mean (rest-standard A1). */
+/** The catalog of paths that omit it (rest-standard A1). */
 export const defaultCatalogName = 'default';
 export const defaultWarehouseName = 'default';
 
@@ -35,11 +35,11 @@ const CatalogRecord = Type.Object({
   ...recordFields,
 });
 
-/** `what`: with its article. */
+/** `what`: a noun with its article. */
 export const renamedDoc = (what: string) =>
   `${what} with views in it, or with views of others made of what is in it, is not renamed (\`IN_USE\`): their queries say its name.`;
 
-/** The check reads all of a catalog. */
+/** The check reads the whole catalog. */
 const checkCost = 20;
 
 export const catalogsApi = category({

@@ -50,7 +50,7 @@ const QueryField = Type.String({
 
 const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;
 
-/** What the reading of a query can answer besides. */
+/** Further codes of endpoints that analyze a query. */
 const readCodes = queryCodes.filter((code) => code !== 'PARAMETERS_INVALID' && code !== 'CONSTRAINT_VIOLATED');
 
 export const viewsApi = category({

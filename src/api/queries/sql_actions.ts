@@ -1,5 +1,5 @@
-// The actions `query`, `profile` and `explain`: SQL with the object of the path as its default namespace. For each category that the path
-// of SQL can end in.
+// The actions `query`, `profile` and `explain`: SQL with the object of the path as its default namespace. One set for each category
+// in which such a path can end.
 import { type Static, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { nullable } from '../fields.ts';

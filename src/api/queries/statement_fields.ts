@@ -1,9 +1,9 @@
-// What every endpoint that runs SQL has in common: fields of its body and its result, and what it can answer.
+// Common parts of all endpoints that run SQL: fields of the body and of the result, and codes.
 import { Type } from '../../standard/type.ts';
 import { noNul } from '../fields.ts';
 import { waitSecondsDefault } from '../task_fields.ts';
 
-/** What a statement costs its caller, in GETs. */
+/** The rate limit cost of a statement; a GET costs 1. */
 export const queryCost = 20;
 
 export const sqlCharactersMax = 1_048_576;

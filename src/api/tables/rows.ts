@@ -1,4 +1,4 @@
-// The declaration of `rows`: operations, bodies and results. How large the body of an insert may be is a setting.
+// The declaration of `rows`: operations, bodies and results. The maximum size of the body of an insert is a setting.
 import { Type } from '../../standard/type.ts';
 import { category, create, list } from '../declare.ts';
 import { engineCodes } from '../fields.ts';

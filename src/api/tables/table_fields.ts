@@ -1,4 +1,4 @@
-// Fields of tables and of their columns, as bodies give them and records show them.
+// Fields of tables and of their columns, in bodies and in records.
 import { type Immutable, type Static, type TProperties, Type } from '../../standard/type.ts';
 import { Comment, type describedBody, noNul, nullable, Owner, PropertiesField, recordFields } from '../fields.ts';
 import { engineState } from '../states.ts';
@@ -24,7 +24,7 @@ export const ColumnBody = Type.Object(
 
 export type ColumnBody = Static<typeof ColumnBody>;
 
-/** No list of columns is longer; an engine may take fewer. */
+/** The maximum number of columns; an engine may support fewer. */
 export const columnsMax = 10_000;
 
 export const Names = Type.Array(Type.String(), { maxItems: columnsMax });
@@ -44,7 +44,7 @@ export const Distribution = Type.Object(
   { additionalProperties: false },
 );
 
-/** What a definition says besides its columns. */
+/** The fields of a definition other than its columns. */
 export const definitionFields = {
   primaryKey: Type.Optional(nullable(Names)),
   orderBy: Type.Optional(nullable(Names)),
@@ -54,7 +54,7 @@ export const definitionFields = {
   unique_key_constraints: Type.Optional(nullable(UniqueKey)),
 };
 
-/** Values of the fields; undefined: not given. */
+/** The values of the fields; undefined: omitted. */
 type Given<F extends TProperties> = { readonly [K in keyof F]?: Immutable<Static<F[K]>> | undefined };
 
 export type DefinitionBody = Given<typeof definitionFields> & { readonly columns: readonly ColumnBody[] };

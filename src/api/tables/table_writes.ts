@@ -1,5 +1,4 @@
-// The actions that change rows of a table without a statement of the caller's: what is written is named, its values are expressions.
-// And the one that tidies up after them.
+// The actions that change rows of a table without SQL: the columns are named, their values are expressions. And `optimize`.
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { noNul } from '../fields.ts';

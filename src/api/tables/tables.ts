@@ -1,5 +1,5 @@
-// The declaration of `tables`: operations, bodies and results. Fields of the record: table_fields.ts; the actions that change rows:
-// table_writes.ts.
+// The declaration of `tables`: operations, bodies and results. See table_fields.ts for the fields of the record, table_writes.ts
+// for the actions that change rows.
 import type { Code } from '../../standard/codes.ts';
 import { Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
@@ -28,7 +28,7 @@ const AsSelect = Type.Object(
       'A query instead of `columns`: it gives their names and types, and the rows. Nobody sees the table before it is full.',
   },
 );
-/** What the making of such a table can answer, perhaps as any table's can. */
+/** Further codes of creating such a table. */
 const fillCodes: readonly Code[] = [
   ...codes,
   ...taskCodes,

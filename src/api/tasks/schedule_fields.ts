@@ -1,4 +1,4 @@
-// Fields of schedules, as bodies give them and records show them.
+// Fields of schedules, in bodies and in records.
 import { Type } from '../../standard/type.ts';
 import {
   Comment,
@@ -41,7 +41,7 @@ export const QueryField = Type.Object(
   { title: 'ScheduledStatement', additionalProperties: false, description: 'What it does: a statement.' },
 );
 
-/** Actions whose work is a task's, wherever they are declared. */
+/** All declared actions whose work a task does. */
 export const scheduledActions = [
   'query',
   'load',

@@ -1,4 +1,4 @@
-// The actions `backup` of a catalog and a database, and `restore`, which makes one from a backup.
+// The actions `backup` of a catalog and a database, and `restore`, which creates one from a backup.
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { engineCodes } from '../fields.ts';

@@ -1,11 +1,11 @@
-// Where backups are kept: a directory of the server or an object store.
+// The targets of backups: a directory of the server or an object store.
 import { Type } from '../../standard/type.ts';
 import { noNul } from '../fields.ts';
 import { storeFolder } from '../object_store_fields.ts';
 
 const pathCharactersMax = 4096;
 
-/** `hosts`: the setting that lists those of object stores. */
+/** `hosts`: the name of the setting that lists the allowed object stores. */
 export const place = (hosts: 'exportHosts' | 'loadHosts', title: string, description: string) =>
   Type.Object(
     {

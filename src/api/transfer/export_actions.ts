@@ -1,4 +1,4 @@
-// The action `export`: the rows of a query or a table as files, to download or in an object store.
+// The action `export`: writes the rows of a query or a table to files, for download or in an object store.
 import { exportFormats, parquetCompressions, textCompressions } from '../../model/export_formats.ts';
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';

@@ -1,4 +1,4 @@
-// The action `load` of a database: a table created from a file, or what that table would be.
+// The action `load` of a database: creates a table from a file, or returns the definition that it would have.
 import type { Code } from '../../standard/codes.ts';
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';

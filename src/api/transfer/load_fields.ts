@@ -1,4 +1,4 @@
-// What the actions `load` of a table and of a database share: the fields that say where a file is and how to read it.
+// The common fields of `load` of a table and of a database: where a file is and how to read it.
 import { Type } from '../../standard/type.ts';
 import { engineCodes, noNul, oneOf } from '../fields.ts';
 import { storeFields, storeKeys } from '../object_store_fields.ts';

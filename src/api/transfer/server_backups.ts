@@ -8,7 +8,7 @@ import { taskFields, taskCodes as usualCodes } from '../task_fields.ts';
 import { getAtTop, listAtTop } from '../top_level.ts';
 import { CatalogsLeftOut, ServerPlace } from './backup_places.ts';
 
-/** It reads, or deletes, a copy of all data. */
+/** Reads, or deletes, a copy of all data. */
 const cost = 100;
 
 export const ServerBackupRecord = Type.Object({

@@ -97,8 +97,8 @@ export class PartUploader {
     const before = this.#tables.get(id);
     const columnsOf = (all: typeof columns) => JSON.stringify(all.map(({ name, type }) => [name, type]));
     if (!before || columnsOf(before.definition.columns) !== columnsOf(columns)) return new Map();
-    const there = before.parts.filter(({ sha256, path }) => this.#existingFiles.get(sha256)?.path === path);
-    return new Map(there.map((part) => [keyOf(part), part]));
+    const existingParts = before.parts.filter(({ sha256, path }) => this.#existingFiles.get(sha256)?.path === path);
+    return new Map(existingParts.map((part) => [keyOf(part), part]));
   }
 
   async #sendPart(ref: SnapshotTable, { part, rows, fingerprint }: TablePart): Promise<BackedUpPart> {

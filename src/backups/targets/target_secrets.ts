@@ -28,8 +28,8 @@ export class TargetSecrets {
   }
 
   async get(taskId: string): Promise<TargetSecret | undefined> {
-    const kept = await this.#secrets.get(this.#prefix + taskId);
-    return kept === undefined ? undefined : (JSON.parse(kept) as TargetSecret);
+    const secret = await this.#secrets.get(this.#prefix + taskId);
+    return secret === undefined ? undefined : (JSON.parse(secret) as TargetSecret);
   }
 
   remove(taskId: string, tx?: Transaction<Schema>): Promise<void> {

@@ -173,11 +173,11 @@ async function findAffectedViews(context: CatalogContext, tx: Tx, id: string) {
   const outside: string[] = [];
   for (const viewId of await directDependents(tx, [...inside]))
     if (!inside.has(viewId) && (await chainUnlessDropped(context, tx, viewId))) outside.push(viewId);
-  const within: string[] = [];
+  const innerViews: string[] = [];
   for (const one of objects)
     if (one.category === 'views' && one.id !== id && (await chainUnlessDropped(context, tx, one.id)))
-      within.push(one.id);
-  return { outside, within };
+      innerViews.push(one.id);
+  return { outside, within: innerViews };
 }
 
 /** The view and its ancestors; undefined if it was dropped, by itself or with a container. Throws Blocked while that is in progress. */

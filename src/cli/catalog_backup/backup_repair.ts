@@ -143,14 +143,14 @@ async function recordedRows({ db }: Store, { id }: CatalogName): Promise<Map<str
 
 /** The audit events of the catalog after the backup, by kind. */
 async function workLost({ db }: Store, { id, name }: CatalogName, takenAt: string): Promise<string[]> {
-  const within = new Set(await subtreeIds(db, id));
+  const subtree = new Set(await subtreeIds(db, id));
   const named = `"${JSON.stringify(name).slice(1, -1)}.`;
   const { rows } = await sql<{ at: number; action: string; object_id: string | null; details: string | null }>`
     select at, action, object_id, details from audit_events
     where at > ${Date.parse(takenAt)} and outcome in ('0', 'begun') order by at`.execute(db);
   const kinds = new Map<string, { count: number; last: number }>();
   for (const { at, action, object_id, details } of rows) {
-    if (!within.has(object_id ?? '') && !details?.includes(named)) continue;
+    if (!subtree.has(object_id ?? '') && !details?.includes(named)) continue;
     kinds.set(action, { count: (kinds.get(action)?.count ?? 0) + 1, last: at });
   }
   return shortened(

@@ -29,8 +29,8 @@ export async function fromParquetBackup(
     const { viewsLeft = [] } = await restoredIn(scratch, work, manifest, named);
     const older = await openStore({ file: join(scratch, storeFileName) });
     await adopt(older, work, catalog, manifest, { scratch, directory });
-    const left = viewsLeft.map((view) => `view ${JSON.stringify(view)}: it is not valid in the catalog alone`);
-    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, left });
+    const omissions = viewsLeft.map((view) => `view ${JSON.stringify(view)}: it is not valid in the catalog alone`);
+    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, left: omissions });
   } catch (error) {
     await rm(directory, { recursive: true, force: true });
     throw error;

@@ -15,8 +15,8 @@ export async function fromServerBackup(
   directory: string,
 ): Promise<FoundBackup | undefined> {
   const manifest = await loadServerManifest(place, backupId);
-  const left = manifest.catalogsLeftOut.find(({ name }) => name === catalog.name);
-  if (left) throw unusable(`the catalog was damaged already when it was made (${left.reason})`);
+  const omission = manifest.catalogsLeftOut.find(({ name }) => name === catalog.name);
+  if (omission) throw unusable(`the catalog was damaged already when it was made (${omission.reason})`);
   if (!hasCatalog(manifest, catalog.id)) return undefined;
   const fault = incompatibility(manifest);
   if (fault !== undefined) throw unusable(fault);

@@ -68,11 +68,11 @@ export class TlsFiles {
     const { certFile, keyFile, pollMs = pollMsDefault } = this.#options;
     observe({ kind: 'tlsLoaded', ...summaryOf(this.#loaded.certificate) });
     this.#warn(observe);
-    const look = () => void this.#reload(use, observe);
+    const reload = () => void this.#reload(use, observe);
     const settle = () => {
       this.#settling ??= setTimeout(() => {
         this.#settling = undefined;
-        look();
+        reload();
       }, settleMs).unref();
     };
     for (const directory of new Set([dirname(certFile), dirname(keyFile)])) {
@@ -84,7 +84,7 @@ export class TlsFiles {
         // The system limit of watches is reached: polling remains.
       }
     }
-    this.#poll = setInterval(look, pollMs).unref();
+    this.#poll = setInterval(reload, pollMs).unref();
     this.#reportExposedKey(observe);
   }
 

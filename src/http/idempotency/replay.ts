@@ -129,8 +129,8 @@ export class IdempotentRequests {
   /** An attempt after one with an unknown outcome: confirms its effect, or applies the request. */
   async #resume(keyed: KeyedRequest, guard: Guard): Promise<ApiResponse> {
     await this.#earlier.recover(guard.keyId);
-    const made = await this.#keys.completedChange(guard);
-    if (made) return this.#confirm(keyed, guard, made);
+    const completed = await this.#keys.completedChange(guard);
+    if (completed) return this.#confirm(keyed, guard, completed);
     const applied = await this.#appliedBefore(keyed, guard);
     try {
       const response = await this.#perform(keyed, applied ? { ...guard, applied } : guard);

@@ -22,9 +22,9 @@ export function parseDecimal(text: string): DecimalText | undefined {
     return /[1-9]/.test(digits) ? undefined : { negative: false, whole: '', fraction: '' };
   }
   const point = wholeDigits.length + exponent;
-  const whole = point <= 0 ? '' : digits.slice(0, point).padEnd(point, '0');
+  const integerPart = point <= 0 ? '' : digits.slice(0, point).padEnd(point, '0');
   const fraction = point >= digits.length ? '' : digits.slice(Math.max(0, point)).padStart(digits.length - point, '0');
-  const number = { whole: whole.replace(/^0+/, ''), fraction: trimTrailingZeros(fraction) };
+  const number = { whole: integerPart.replace(/^0+/, ''), fraction: trimTrailingZeros(fraction) };
   return { negative: sign === '-' && number.whole + number.fraction !== '', ...number };
 }
 

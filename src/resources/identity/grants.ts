@@ -190,8 +190,8 @@ async function reasonOf(granteeId: string, privilege: Privilege, target: Target,
   const subjects = [granteeId, ...(user ? directory.rolesOf(granteeId) : [])];
   for (const id of subjects) {
     for (const grant of directory.grantsOf(id).values()) {
-      const fits = grant.privilege === privilege || grant.privilege === 'own';
-      if (!fits || !ids.has(grant.onId)) continue;
+      const isSufficient = grant.privilege === privilege || grant.privilege === 'own';
+      if (!isSufficient || !ids.has(grant.onId)) continue;
       const holder = directory.users.has(id)
         ? segment('users', directory.nameOf(id))
         : segment('roles', directory.roles.get(id)?.name ?? id);
@@ -279,8 +279,8 @@ const handlers = {
       const result = { category: 'grants', name: grantId };
       throw new Failure('OBJECT_ALREADY_EXISTS', `the ${grantee} has this grant already`, result);
     }
-    const made = await record(outcome.grant, segments, context);
-    return created(made, outcome.created, made.uri);
+    const grantRecord = await record(outcome.grant, segments, context);
+    return created(grantRecord, outcome.created, grantRecord.uri);
   },
   delete: async ({ segments: [grantee, { name }] }: { readonly segments: GrantPath }, context: Context) => {
     await requireSeen([grantee], context);

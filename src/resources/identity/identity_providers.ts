@@ -43,7 +43,7 @@ const toRecord: RenderOf<typeof identityProvidersApi> = async ([object], uri, co
   };
 };
 
-const standing = handlersAtTop('identity_providers', toRecord);
+const commonHandlers = handlersAtTop('identity_providers', toRecord);
 
 type Asked = Omit<Static<typeof ChangeBody>, 'owner' | 'expectedVersion'>;
 
@@ -93,8 +93,8 @@ const nothing: ProviderSpec = {
 };
 
 export const identityProviders = implement(identityProvidersApi, {
-  list: standing.list,
-  get: standing.get,
+  list: commonHandlers.list,
+  get: commonHandlers.get,
   create: async ({ body, ifExists }, context) => {
     const { name, owner, clientSecret, ...change } = body;
     const existing = await context.catalog.find([segment('identity_providers', name)]);
@@ -111,7 +111,7 @@ export const identityProviders = implement(identityProvidersApi, {
       inTransaction: (tx, id) => context.identityProviders.storeSecret(tx, id, clientSecret),
     });
     if (made) await context.identityProviders.reload();
-    return standing.createdAs(object, made, context);
+    return commonHandlers.createdAs(object, made, context);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

@@ -37,7 +37,7 @@ const toRecord: RenderOf<typeof rolesApi> = async ([object], uri, context) => {
   };
 };
 
-const standing = handlersAtTop('roles', toRecord, requirePrincipalName);
+const commonHandlers = handlersAtTop('roles', toRecord, requirePrincipalName);
 
 function idsOfMembers(names: readonly string[], pointer: string, context: Context): Set<string> {
   return new Set(names.map((name, i) => userNamed(name, `${pointer}/${i}`, context)));
@@ -76,8 +76,8 @@ async function setMembers(
 }
 
 export const roles = implement(rolesApi, {
-  list: standing.list,
-  get: standing.get,
+  list: commonHandlers.list,
+  get: commonHandlers.get,
   create: async ({ body, ifExists }, context) => {
     const { name, owner, members = [] } = body;
     requirePrincipalName(name);
@@ -93,7 +93,7 @@ export const roles = implement(rolesApi, {
       inTransaction: (tx, id) => writeMembers(tx, id, ids),
     });
     if (made) context.directory.setMembers(object.id, ids);
-    return standing.createdAs(object, made, context);
+    return commonHandlers.createdAs(object, made, context);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);
@@ -115,7 +115,7 @@ export const roles = implement(rolesApi, {
     const principal = context.call.actor;
     return deleted(await context.catalog.drop(object, { principal, cascade: true, childCategories: [] }));
   },
-  rename: standing.rename,
+  rename: commonHandlers.rename,
   add_members: async ({ segments, body }, context) => {
     const more = () => idsOfMembers(body.members, '/members', context);
     return done(await setMembers(segments, (members) => members.union(more()), context));

@@ -111,10 +111,10 @@ export const tokens = implement(tokensApi, {
     return deleted(row ? await context.tokens.remove(row, context.call.actor) : false);
   },
   search: async ({ segments, body: { namePattern }, page }, context) => {
-    const fits = namePattern === undefined ? () => true : likePattern(namePattern);
+    const matches = namePattern === undefined ? () => true : likePattern(namePattern);
     const [user] = await context.catalog.require(segments);
     const rows = await context.tokens.list(user.id, { after: page.after });
-    const found = rows.filter(({ name }) => fits(name));
+    const found = rows.filter(({ name }) => matches(name));
     return pageOf(
       found,
       page,

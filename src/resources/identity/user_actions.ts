@@ -51,8 +51,8 @@ export const userActions: Pick<
     const rest = effectiveGrants(object.id, context).filter(({ key }) => key > after);
     const grants = [];
     for (const { grant, subject } of rest.slice(0, limit)) {
-      const on = await uriOfIds(grant.path, context);
-      grants.push({ ...grantFields(grant, on), via: { category: subject.category, name: subject.name } });
+      const uri = await uriOfIds(grant.path, context);
+      grants.push({ ...grantFields(grant, uri), via: { category: subject.category, name: subject.name } });
     }
     return listedAs('grants', grants, rest.length > limit ? rest[limit - 1]?.key : undefined);
   },

@@ -52,12 +52,12 @@ export async function specOf(before: UserSpec, change: SpecChange, name: string,
     identity: identityBefore,
     ...rest
   } = describe<UserSpec>(before, defined({ comment, properties }));
-  const kept = { ...rest, ...defined({ disabled }) };
+  const unchanged = { ...rest, ...defined({ disabled }) };
   const hash =
     password === undefined ? passwordHash : password === null ? undefined : await hashOf(password, name, context);
   const who =
     identity === undefined ? identityBefore : identity === null ? undefined : await identityOf(identity, context);
-  return { ...kept, ...defined({ passwordHash: hash, identity: who }) };
+  return { ...unchanged, ...defined({ passwordHash: hash, identity: who }) };
 }
 
 export async function hashOf(password: string, name: string, context: Context): Promise<string> {

@@ -34,11 +34,11 @@ function matches(tokens: readonly Token[], characters: readonly string[]): boole
   let lastAny = -1;
   let resumeAt = 0;
   while (at < characters.length) {
-    const wanted = tokens[token];
-    if (wanted === anyText) {
+    const expected = tokens[token];
+    if (expected === anyText) {
       lastAny = token++;
       resumeAt = at;
-    } else if (wanted === oneCharacter || wanted === characters[at]) {
+    } else if (expected === oneCharacter || expected === characters[at]) {
       token++;
       at++;
     } else if (lastAny >= 0) {

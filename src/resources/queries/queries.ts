@@ -53,7 +53,7 @@ function record(entry: QueryEntry, context: Context) {
   };
 }
 
-const whole = (entry: QueryEntry, context: Context) => ({ ...record(entry, context), plan: entry.plan });
+const completeRecord = (entry: QueryEntry, context: Context) => ({ ...record(entry, context), plan: entry.plan });
 
 function missing(queryId: string): Failure {
   return new Failure('OBJECT_NOT_FOUND', `there is no query ${JSON.stringify(queryId)}`, {
@@ -97,7 +97,7 @@ export const queries = implement(queriesApi, {
     await permitQuery('read', queryId, context);
     const entry = await context.history.get(queryId);
     if (!entry) throw missing(queryId);
-    return found(whole(entry, context));
+    return found(completeRecord(entry, context));
   },
   delete: async ({ path: { queryId } }, context) => {
     await permitQuery('drop', queryId, context);
@@ -107,7 +107,7 @@ export const queries = implement(queriesApi, {
     await permitQuery('operate', queryId, context);
     const entry = await context.history.cancel(queryId, context.call.actor);
     if (!entry) throw missing(queryId);
-    return done(whole(entry, context));
+    return done(completeRecord(entry, context));
   },
   explain: async ({ path: { queryId }, body: { parameters } }, context) => {
     await permitQuery('read', queryId, context);

@@ -260,7 +260,7 @@ export async function page<T extends object, P extends ObjectPath, K extends str
   const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed((cached as ReadyPage<T>).items, cached.next);
-  const made = await context.records.loadAndCache(key, async () => {
+  const loaded = await context.records.loadAndCache(key, async () => {
     const chain = await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
     const objects = await context.catalog.list(parentId, category, { ...at, limit: at.limit + 1 });
@@ -274,7 +274,7 @@ export async function page<T extends object, P extends ObjectPath, K extends str
     const value = new ReadyPage<T>(texts, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
     return { value, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
   });
-  return listed(made.items, made.next);
+  return listed(loaded.items, loaded.next);
 }
 
 /** For a caller who may read only some of the objects: the page is not cached, its records are. */

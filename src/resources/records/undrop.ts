@@ -194,13 +194,13 @@ async function requireDropped<K extends string>(
   { id, name }: { readonly id?: string; readonly name?: string },
   context: Context,
 ): Promise<DroppedObject<SpecOf<K>>> {
-  const asked = id ?? name;
-  if (asked === undefined || (id !== undefined && name !== undefined))
+  const requested = id ?? name;
+  if (requested === undefined || (id !== undefined && name !== undefined))
     throw invalidParameter('/name', 'either', 'or /id says what is to come back, and not both');
-  const by = id === undefined ? { name: asked } : { id };
+  const by = id === undefined ? { name: requested } : { id };
   const found = await context.catalog.findDropped(parents.at(-1)?.id ?? null, category, by);
   const dropped = found.find(({ object }) => mayUndrop(context, category, parents, object));
   if (dropped) return dropped;
-  const message = `There is no dropped "${asked}" in ${category} that can come back.`;
-  throw new Failure('OBJECT_NOT_FOUND', message, { category, name: asked });
+  const message = `There is no dropped "${requested}" in ${category} that can come back.`;
+  throw new Failure('OBJECT_NOT_FOUND', message, { category, name: requested });
 }

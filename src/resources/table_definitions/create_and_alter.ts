@@ -293,9 +293,9 @@ function patchedSpec(
   let { columns } = spec;
   if (body.columns !== undefined) {
     const before = new Map(spec.columns.map((column) => [column.name, column]));
-    const kept = new Set(body.columns.map((column) => column.name));
+    const retainedNames = new Set(body.columns.map((column) => column.name));
     for (const column of spec.columns)
-      if (!kept.has(column.name))
+      if (!retainedNames.has(column.name))
         requireUnused(column.name, { ...spec, uniqueKey: patched(spec.uniqueKey, body.unique_key_constraints) ?? [] });
     columns = body.columns.map((given, i) => {
       const was = before.get(given.name);
@@ -364,10 +364,10 @@ export function columnMissing(name: string): Failure {
 function requireFreeColumnName(name: string, { columns }: Pick<TableSpec, 'columns'>): void {
   const fault = nameFault(name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is not acceptable: ${fault}`, { name });
-  const taken = columns.find((column) => foldName(column.name) === foldName(name));
-  if (!taken) return;
-  const message = `the table has the column ${JSON.stringify(taken.name)}; names that differ in case only are one to SQL`;
-  throw new Failure('OBJECT_ALREADY_EXISTS', message, { category: 'columns', name: taken.name });
+  const existing = columns.find((column) => foldName(column.name) === foldName(name));
+  if (!existing) return;
+  const message = `the table has the column ${JSON.stringify(existing.name)}; names that differ in case only are one to SQL`;
+  throw new Failure('OBJECT_ALREADY_EXISTS', message, { category: 'columns', name: existing.name });
 }
 
 function requireUnused(name: string, spec: TableSpec): void {

@@ -12,16 +12,16 @@ import { bodyOf, definitionOf, tableSpec } from './table_definition.ts';
 export const newTableDefinitions: DefinitionConversions = { specOf, bodyOf, definitionOf };
 
 /** Throws INVALID_PARAMETER; DATA_INVALID if a column of the file that the request does not define cannot be a column of a table. */
-function specOf(asked: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine): TableSpec {
+function specOf(input: NewTableInput, inferred: readonly ColumnDefinition[], engine: Engine): TableSpec {
   const columns = inferred.map(({ name, type }, i): ColumnBody => {
-    const { nullable, defaultValue, comment } = asked.columns?.[i] ?? {};
+    const { nullable, defaultValue, comment } = input.columns?.[i] ?? {};
     return { name, type: formatType(type), nullable: nullable ?? true, ...defined({ defaultValue, comment }) };
   });
-  const said = asked.definition;
+  const definition = input.definition;
   try {
-    return describe(tableSpec({ ...said, columns }, engine), said);
+    return describe(tableSpec({ ...definition, columns }, engine), definition);
   } catch (error) {
-    if (asked.columns || !isAboutColumns(error)) throw error;
+    if (input.columns || !isAboutColumns(error)) throw error;
     throw new Failure('DATA_INVALID', `${error.message}; say in \`columns\` what the table gets; nothing was loaded`);
   }
 }
@@ -32,20 +32,19 @@ function isAboutColumns(error: unknown): error is Failure {
 }
 
 /** Validates the requested part immediately. A column without a type can have any. */
-export function requestedSpec(asked: NewTableInput, engine: Engine): TableSpec {
-  const said = asked.definition;
-  if (!asked.columns) return describe(undefinedSpec(said), said);
-  const columns = asked.columns.map(({ name, type = 'STRING', ...more }) => {
+export function requestedSpec(input: NewTableInput, engine: Engine): TableSpec {
+  const definition = input.definition;
+  if (!input.columns) return describe(undefinedSpec(definition), definition);
+  const columns = input.columns.map(({ name, type = 'STRING', ...more }) => {
     const { nullable, defaultValue, comment } = more;
     return { name, type, ...defined({ nullable, defaultValue, comment }) };
   });
-  return describe(tableSpec({ ...said, columns }, engine), said);
+  return describe(tableSpec({ ...definition, columns }, engine), definition);
 }
 
 /** The stored definition until the file has been read. */
-export function expectedSpec(asked: NewTableInput): TableSpec {
-  const said = asked.definition;
-  return describe(undefinedSpec(said), said);
+export function expectedSpec({ definition }: NewTableInput): TableSpec {
+  return describe(undefinedSpec(definition), definition);
 }
 
 const undefinedSpec = ({ replicationNum = 1 }: NewTableDefinition): TableSpec => ({

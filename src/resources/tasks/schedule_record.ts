@@ -72,18 +72,19 @@ export function changed(
   const { comment, properties, query, request, notify, ...rest } = change;
   if (query && request) throw invalidParameter('/request', 'exclusive', 'says what it does, or `query` does; not both');
   if (notify) checkNotify(notify, context);
-  const asked = request && context.checkCall(request);
+  const checkedCall = request && context.checkCall(request);
   const isConfirmed = query || request || notify !== undefined || change.disabled === false;
   const { task, call, ...others } = before;
   const spec: ScheduleSpec = {
     ...describe(others, defined({ comment, properties })),
     ...defined(rest),
-    ...(query ? { task: taskOf(query) } : asked ? { call: asked.shown } : defined({ task, call })),
+    ...(query ? { task: taskOf(query) } : checkedCall ? { call: checkedCall.shown } : defined({ task, call })),
     ...(notify === undefined ? {} : { notify: notify ? shownOf(notify) : undefined }),
     ...(isConfirmed ? { confirmedBy: callerOf(context) } : {}),
   };
   requireTimes(spec, context);
-  const body = asked && !isDeepStrictEqual(asked.body, asked.shown.body) ? asked.body : undefined;
+  const body =
+    checkedCall && !isDeepStrictEqual(checkedCall.body, checkedCall.shown.body) ? checkedCall.body : undefined;
   const isTouched = query !== undefined || request !== undefined || notify !== undefined;
   const secrets = {
     notify: notify === undefined ? kept.notify : (notify ?? undefined),

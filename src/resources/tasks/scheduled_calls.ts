@@ -43,7 +43,7 @@ class ScheduledCalls {
     try {
       this.#checked(endpoint, body);
     } catch (error) {
-      throw within(error, '/request/body');
+      throw withPointerPrefix(error, '/request/body');
     }
     const shown = { on, action, body: readableFields(body, endpoint.body) };
     return { shown, body };
@@ -57,8 +57,8 @@ class ScheduledCalls {
     const ofRun = Object.entries({ waitSeconds: 0, priority, notify }).filter(
       ([field, value]) => value !== undefined && Object.hasOwn(known, field),
     );
-    const whole = { ...body, ...Object.fromEntries(ofRun) };
-    this.#checked(endpoint, whole);
+    const completeBody = { ...body, ...Object.fromEntries(ofRun) };
+    this.#checked(endpoint, completeBody);
     const reach = await services.access.authorizer.authorize(
       principal,
       endpoint.permission,
@@ -74,7 +74,7 @@ class ScheduledCalls {
       signal: AbortSignal.timeout(submitMsMax),
       permitted: true,
     };
-    const input = { ...inputOfGet(route.path, route.segments), body: whole };
+    const input = { ...inputOfGet(route.path, route.segments), body: completeBody };
     const { outcome } = await endpoint.handle(input, { ...services, call });
     if (outcome !== 'accepted') throw new Error(`the action ${action} of a schedule was done without a task`);
   };
@@ -115,7 +115,7 @@ export function assembleSchedules(
 }
 
 /** Adds the pointer of a nested body to its violations. */
-function within(error: unknown, prefix: string): unknown {
+function withPointerPrefix(error: unknown, prefix: string): unknown {
   if (!(error instanceof Failure)) return error;
   const violations = violationsOf(error);
   if (violations.length === 0) return error;

@@ -9,11 +9,11 @@ import { handlersAtTop } from '../records/top_level_category.ts';
 import { changed, isRetimed, nothing, asSchedule as toRecord } from './schedule_record.ts';
 
 type Tx = Parameters<Context['schedules']['setTimes']>[0];
-const standing = handlersAtTop('schedules', toRecord);
+const commonHandlers = handlersAtTop('schedules', toRecord);
 
 export const schedules = implement(schedulesApi, {
-  list: standing.list,
-  get: standing.get,
+  list: commonHandlers.list,
+  get: commonHandlers.get,
   create: async ({ body, ifExists }, context) => {
     const { name, owner, ...change } = body;
     if (!change.query && !change.request) throw invalidParameter('/query', 'required', 'or /request says what it does');
@@ -32,13 +32,13 @@ export const schedules = implement(schedulesApi, {
       },
     });
     if (made) context.schedules.changed();
-    return standing.createdAs(object, made, context);
+    return commonHandlers.createdAs(object, made, context);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);
     const { owner, ...change } = body;
-    const kept = await context.schedules.secretsOf(object.id);
-    const { spec, secrets } = changed(object.spec, kept, change, context);
+    const previousSecrets = await context.schedules.secretsOf(object.id);
+    const { spec, secrets } = changed(object.spec, previousSecrets, change, context);
     // The reason why it could not run no longer applies.
     const isAnew = isRetimed(object.spec, spec) || object.spec.confirmedBy.id !== spec.confirmedBy.id;
     const keep = async (tx: Tx, id: string) => {
@@ -65,6 +65,6 @@ export const schedules = implement(schedulesApi, {
     });
     return deleted(was);
   },
-  rename: standing.rename,
+  rename: commonHandlers.rename,
   search: findByName(schedulesApi, toRecord),
 });

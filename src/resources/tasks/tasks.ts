@@ -35,8 +35,8 @@ export async function permitTask(privilege: Privilege, taskId: string, context: 
 
 async function tasksPage(page: Page, sought: TaskFilter, context: Context) {
   const { reach, principal } = context.call;
-  const of = reach === 'within' ? principal : undefined;
-  const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of, sought });
+  const restrictedTo = reach === 'within' ? principal : undefined;
+  const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of: restrictedTo, sought });
   return pageOf(
     found,
     page,

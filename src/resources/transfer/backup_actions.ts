@@ -55,15 +55,15 @@ export const restoreCatalog = (
     await requirePrivilege('use', [segment('warehouses', warehouse)], context);
     if (!(await context.catalog.find([segment('warehouses', warehouse)])))
       throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
-    const of = (id: string) => ({ catalog: { id, name } });
+    const sourceOf = (id: string) => ({ catalog: { id, name } });
     return submitted(body, context, {
       category: 'catalogs',
       parents: [],
       parent: null,
       warehouse,
       spec: { warehouse },
-      change: (id) => ({ kind: 'createCatalog', ...of(id) }),
-      undo: (id) => ({ kind: 'dropCatalog', ...of(id) }),
+      change: (id) => ({ kind: 'createCatalog', ...sourceOf(id) }),
+      undo: (id) => ({ kind: 'dropCatalog', ...sourceOf(id) }),
     });
   },
 });

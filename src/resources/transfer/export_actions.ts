@@ -35,9 +35,9 @@ export const exportTable: SharedHandlers<typeof exportTableApi, Context, TablePa
     });
     const columns = body.columns?.map(quoted).join(', ') ?? '*';
     const sql = `SELECT ${columns} FROM ${chain.map(({ name }) => quoted(name)).join('.')}`;
-    const asked = { columns: body.columns };
+    const request = { columns: body.columns };
     const [root, database] = segments;
-    return submitted(segments, [root, database], { sql, asked }, body, context);
+    return submitted(segments, [root, database], { sql, asked: request }, body, context);
   },
 };
 

@@ -24,17 +24,16 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
   load: async ({ segments, body }, context) => {
     const { principal, actor, version } = context.call;
     const { source, credentials } = splitSource(body.source);
-    const asked = { ...askedOf(body), source };
-    const request = await context.newTableLoads.request(segments, asked, principal);
+    const request = await context.newTableLoads.request(segments, { ...loadRequestOf(body), source }, principal);
     const creation = await creationOf(request, segments, body.owner, context);
     const options = await taskOptions(body, context);
     const waitSeconds = waitSecondsOf(body);
     const task = { principal, guard: actor.guard, request, ...options };
     if (body.inferOnly || body.dryRun) {
       if (!body.inferOnly) await requireFree(request, context);
-      const made = await looked({ ...task, target: uriOf(version, segments) }, credentials, context);
-      if (!body.inferOnly) return accepted(made, context);
-      const waited = await waitForTask(made.taskId, loadDatabaseTask, waitSeconds, context);
+      const inferred = await submitInference({ ...task, target: uriOf(version, segments) }, credentials, context);
+      if (!body.inferOnly) return accepted(inferred, context);
+      const waited = await waitForTask(inferred.taskId, loadDatabaseTask, waitSeconds, context);
       return waited.result && 'rows' in waited.result ? done(waited.result) : accepted(waited, context);
     }
     const target = uriOf(version, [...segments, segment('tables', request.table)]);
@@ -52,7 +51,7 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
 type Body = BodyOf<(typeof loadDatabaseApi)['load']>;
 
 /** The request without the fields of the task, in the form that the load expects. */
-function askedOf(body: Body): Omit<NewTableInput, 'source'> {
+function loadRequestOf(body: Body): Omit<NewTableInput, 'source'> {
   const { table, inferOnly, dryRun, columns, types } = body;
   if (table !== undefined) checkName(table);
   else if (!inferOnly) throw invalidParameter('/table', 'required', 'is required');
@@ -110,15 +109,19 @@ async function creationOf(request: NewTableRequest, path: DatabasePath, owner: s
 /** The same error as that of the load itself. */
 async function requireFree({ path, table }: NewTableRequest, context: Context): Promise<void> {
   for (const category of ['tables', 'views']) {
-    const there = (await context.catalog.findFolded([...path, segment(category, table)]))?.at(-1);
-    if (there) throw alreadyExists(category, table, there.name);
+    const existing = (await context.catalog.findFolded([...path, segment(category, table)]))?.at(-1);
+    if (existing) throw alreadyExists(category, table, existing.name);
   }
 }
 
 type Task = Omit<TaskRequest<typeof loadDatabaseTask>, 'type'>;
 type Submitted = TaskRecord<typeof loadDatabaseTask>;
 
-const looked = (task: Task, credentials: ObjectStoreCredentials | undefined, context: Context): Promise<Submitted> =>
+const submitInference = (
+  task: Task,
+  credentials: ObjectStoreCredentials | undefined,
+  context: Context,
+): Promise<Submitted> =>
   context.submitLoad({ ...task, type: loadDatabaseTask }, task.request.databaseId, context.call.actor, credentials);
 
 /**
@@ -138,5 +141,5 @@ async function firstOf(error: unknown, task: Task, context: Context): Promise<Su
   const { path, table } = task.request;
   const place = { category: 'catalogs', path: [...path, segment('tables', table)] };
   if (known.tableId === undefined || !(await authorizer.isAllowed(principal, 'write', place))) return undefined;
-  return looked({ ...task, request: { ...task.request, repeatOf: known.tableId } }, undefined, context);
+  return submitInference({ ...task, request: { ...task.request, repeatOf: known.tableId } }, undefined, context);
 }

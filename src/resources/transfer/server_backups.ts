@@ -39,11 +39,11 @@ const toRecord: RenderOf<typeof serverBackupsApi> = async ([object], uri, contex
   };
 };
 
-const standing = handlersAtTop('server_backups', toRecord);
+const commonHandlers = handlersAtTop('server_backups', toRecord);
 
 export const serverBackups = implement(serverBackupsApi, {
-  list: standing.list,
-  get: standing.get,
+  list: commonHandlers.list,
+  get: commonHandlers.get,
   create: async ({ body, ifExists }, context) => {
     const { serverBackups: backups, call } = context;
     const { principal, actor, version } = call;
@@ -53,7 +53,7 @@ export const serverBackups = implement(serverBackupsApi, {
     const target = (called: string) => uriOf(version, [segment('server_backups', called)]);
     const task = (called: string) => ({ principal, guard: actor.guard, target: target(called), ...options });
     const { object, taskId } = await backups.submit({ name, to: asked, credentials, ifExists, task }, actor);
-    if (taskId === undefined) return standing.createdAs(object, false, context);
+    if (taskId === undefined) return commonHandlers.createdAs(object, false, context);
     return accepted(await requireTask(taskId, serverBackupTask, context), context);
   },
   delete: async ({ segments, query }, context) => {

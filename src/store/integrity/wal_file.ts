@@ -55,8 +55,8 @@ export function* framesAfter(file: number, { pageBytes }: LogHeader, after: numb
   const frameBytes = frameHeadBytes + pageBytes;
   const buffer = Buffer.allocUnsafe(Math.max(1, Math.min(framesPerRead, last - after)) * frameBytes);
   for (let number = after + 1; number <= last; ) {
-    const wanted = Math.min(buffer.length, (last - number + 1) * frameBytes);
-    const read = readSync(file, buffer, 0, wanted, headerBytes + (number - 1) * frameBytes);
+    const byteCount = Math.min(buffer.length, (last - number + 1) * frameBytes);
+    const read = readSync(file, buffer, 0, byteCount, headerBytes + (number - 1) * frameBytes);
     const frames = Math.floor(read / frameBytes);
     if (frames === 0) return;
     for (let n = 0; n < frames; n++, number++) {

@@ -137,8 +137,8 @@ export async function requireExpressions(
   for (const [i, { column, expression }] of columns.entries()) {
     if (expression === undefined) continue;
     const pointer = `/columns/${i}/expression`;
-    const asked = { pointer, name: column.name, type: column.type, expression };
-    await requireExpression(connection, file, asked, unreviewed);
+    const request = { pointer, name: column.name, type: column.type, expression };
+    await requireExpression(connection, file, request, unreviewed);
   }
 }
 

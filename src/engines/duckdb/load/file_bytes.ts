@@ -80,12 +80,12 @@ export async function hasLines(path: string): Promise<boolean> {
   const file = await open(path);
   try {
     const { size } = await file.stat();
-    const look = Buffer.allocUnsafe(lookBytes);
+    const buffer = Buffer.allocUnsafe(lookBytes);
     for (let window = 0; window + windowBytes <= size; window += windowBytes) {
       let isFound = false;
       for (let at = window; !isFound && at < window + windowBytes; at += lookBytes) {
-        const { bytesRead } = await file.read(look, 0, lookBytes, at);
-        const seen = look.subarray(0, bytesRead);
+        const { bytesRead } = await file.read(buffer, 0, lookBytes, at);
+        const seen = buffer.subarray(0, bytesRead);
         isFound = seen.includes(10) || seen.includes(13);
       }
       if (!isFound) return false;
@@ -102,23 +102,23 @@ const newline = 10;
 
 /** The bytes of a line, counted from 1; only the beginning of a very long line. */
 export async function lineAt(path: string, line: number): Promise<Buffer | undefined> {
-  const kept: Buffer[] = [];
+  const chunks: Buffer[] = [];
   let [at, bytes] = [1, 0];
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
     for (let from = 0; from < chunk.length; ) {
       const end = chunk.indexOf(newline, from);
       const to = end < 0 ? chunk.length : end;
       if (at === line && bytes < keptBytesMax) {
-        kept.push(chunk.subarray(from, to));
+        chunks.push(chunk.subarray(from, to));
         bytes += to - from;
       }
       if (end < 0) break;
-      if (at === line) return Buffer.concat(kept);
+      if (at === line) return Buffer.concat(chunks);
       at++;
       from = end + 1;
     }
   }
-  return at === line && bytes > 0 ? Buffer.concat(kept) : undefined;
+  return at === line && bytes > 0 ? Buffer.concat(chunks) : undefined;
 }
 
 /** The number, from 1, of the first line with more bytes. */

@@ -85,9 +85,9 @@ async function typed(
       columns.push({ name, type: type ?? (await typeOfExpression(connection, known, expression)), nullable: true });
       continue;
     }
-    const of = found(one);
-    const inferred = type ?? (of && nearestTypeOf(of.type));
-    if (!inferred || (!of && !one.isOptional))
+    const fileColumn = found(one);
+    const inferred = type ?? (fileColumn && nearestTypeOf(fileColumn.type));
+    if (!inferred || (!fileColumn && !one.isOptional))
       throw wrong(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
     columns.push({ name, type: inferred, nullable: true });
   }

@@ -25,7 +25,7 @@ export function dataFailure(error: unknown): unknown {
       bytesMax: jsonRowBytesMax,
     });
   if (/magic bytes|too small to be a Parquet/.test(message)) return notWhole();
-  return csvFailure(message) ?? jsonFailure(message) ?? dataInvalid(said(message));
+  return csvFailure(message) ?? jsonFailure(message) ?? dataInvalid(publicMessage(message));
 }
 
 function ofReading(error: Error): unknown {
@@ -37,7 +37,7 @@ function ofReading(error: Error): unknown {
 const notWhole = () => dataInvalid('the file is not whole, or not of this format');
 
 function ofConstraint(message: string): Failure {
-  const text = said(message);
+  const text = publicMessage(message);
   return new Failure('CONSTRAINT_VIOLATED', `${text}; nothing was loaded`, { engineMessage: text });
 }
 
@@ -80,7 +80,7 @@ export async function fileFailure(error: unknown, { format, path }: DataFile): P
 }
 
 /** The first line of the message, without the kind of error and without paths. */
-function said(message: string): string {
+function publicMessage(message: string): string {
   return (message.split('\n', 1)[0] as string)
     .replace(/^[A-Z][A-Za-z ]* Error: /, '')
     .replace(/(?:in )?(?:the )?file:? *["'][^"']*["']/gi, 'the file')

@@ -102,17 +102,17 @@ function sourceOf(
     const record = types.map(({ name }) => `${quoteLiteral(name)}: ${quoteIdentifier(name)}`);
     return { from: fromText(file, types), record: `to_json({${record.join(', ')}})`, columns };
   }
-  const of = (name: string) => `json_extract(json, ${quoteLiteral(`$.${JSON.stringify(name)}`)})`;
+  const fieldText = (name: string) => `json_extract(json, ${quoteLiteral(`$.${JSON.stringify(name)}`)})`;
   const broken = `json IS NULL OR json_type(json) <> 'OBJECT'`;
   const fromFile = columns.map((one) =>
     one.source
-      ? { ...one, value: fromJson(one.column.type, of(one.source.name)) }
+      ? { ...one, value: fromJson(one.column.type, fieldText(one.source.name)) }
       : { ...one, fault: faultOf(one, types) },
   );
   if (!hasExpression) return { from: jsonRecordsText(file), record: 'json', broken, columns: fromFile };
   // Expressions see the columns with the inferred types, as in a load that rejects nothing.
   const typed = types.map(({ name, type }) => {
-    const text = `(${of(name)} ->> '$')`;
+    const text = `(${fieldText(name)} ->> '$')`;
     const value = `TRY_CAST(${text} AS ${type})`;
     return `${value} AS ${quoteIdentifier(name)}, ${text} IS NOT NULL AND ${isOther(value, text, type)} AS ${otherOf(name)}`;
   });

@@ -29,11 +29,11 @@ export async function bindParameters(
   connection: DuckDBConnection,
 ): Promise<void> {
   const count = statement.parameterCount;
-  const given =
+  const parsed =
     json === undefined ? undefined : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
-  if (count === 0 && (given === undefined || Object.keys(given).length === 0)) return;
+  if (count === 0 && (parsed === undefined || Object.keys(parsed).length === 0)) return;
   const names = namesOf(statement);
-  const values = valuesByName(names, given);
+  const values = valuesByName(names, parsed);
   statement.clearBindings();
   for (const [i, value] of values.entries()) {
     const index = i + 1;
@@ -58,9 +58,9 @@ const wholeTypes: ReadonlyMap<DuckDBTypeId, readonly [DuckDBType, number]> = new
 
 /** Binds a number with the expected type if that type can hold it: with another type the engine plans the statement again at each run. */
 function bind(statement: DuckDBPreparedStatement, index: number, value: DuckDBValue): void {
-  const whole = typeof value === 'bigint' || (typeof value === 'number' && isSmall(value));
-  const expectedId = whole || typeof value === 'number' ? statement.parameterTypeId(index) : undefined;
-  const [type, bits] = (whole && expectedId !== undefined && wholeTypes.get(expectedId)) || [];
+  const isInteger = typeof value === 'bigint' || (typeof value === 'number' && isSmall(value));
+  const expectedId = isInteger || typeof value === 'number' ? statement.parameterTypeId(index) : undefined;
+  const [type, bits] = (isInteger && expectedId !== undefined && wholeTypes.get(expectedId)) || [];
   if (type && bits !== undefined) {
     const exact = BigInt(value as number | bigint);
     if (exact >= -(2n ** BigInt(bits)) && exact < 2n ** BigInt(bits)) {
@@ -92,8 +92,8 @@ function listOf(items: readonly DuckDBValue[]): DuckDBValue {
   const numbers = items.filter((item) => item !== null);
   const isNumber = (item: DuckDBValue) =>
     typeof item === 'number' || typeof item === 'bigint' || item instanceof DuckDBDecimalValue;
-  const whole = (item: DuckDBValue) => typeof item === 'bigint' || (typeof item === 'number' && isSmall(item));
-  if (!numbers.every(isNumber) || numbers.every(whole)) return listValue(items);
+  const isInteger = (item: DuckDBValue) => typeof item === 'bigint' || (typeof item === 'number' && isSmall(item));
+  if (!numbers.every(isNumber) || numbers.every(isInteger)) return listValue(items);
   return listValue(items.map((item) => (item === null ? null : Number(String(item)))));
 }
 

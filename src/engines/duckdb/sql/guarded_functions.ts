@@ -47,8 +47,8 @@ function shallowJsonMacro(): string {
   let nested = '';
   for (let level = 0; level < limits.jsonDepth; level++)
     nested = String.raw`[\[{](?:[^\[\]{}"]|${text}${nested === '' ? '' : `|${nested}`})*[\]}]`;
-  const whole = `(?:[^\\[\\]{}"]|${text}|${nested})*`;
-  return `CREATE OR REPLACE TEMP MACRO ${shallowJson}(j) AS strlen(j) <= ${2 * limits.jsonDepth} OR regexp_full_match(j, ${quoteLiteral(whole)}, 's')`;
+  const pattern = `(?:[^\\[\\]{}"]|${text}|${nested})*`;
+  return `CREATE OR REPLACE TEMP MACRO ${shallowJson}(j) AS strlen(j) <= ${2 * limits.jsonDepth} OR regexp_full_match(j, ${quoteLiteral(pattern)}, 's')`;
 }
 
 const boundedDepth = (name: string, value: string) =>

@@ -135,8 +135,8 @@ class NameReader {
   #isColumnList(open: number): boolean {
     const close = this.#matching.get(open) ?? 0;
     for (let i = open + 1; i < close; i++) {
-      const fits = (i - open) % 2 === 1 ? isPart(this.#tokens[i] as string) : this.#tokens[i] === ',';
-      if (!fits || notATable.has(this.#upper(i))) return false;
+      const isExpected = (i - open) % 2 === 1 ? isPart(this.#tokens[i] as string) : this.#tokens[i] === ',';
+      if (!isExpected || notATable.has(this.#upper(i))) return false;
     }
     return (close - open) % 2 === 0;
   }
