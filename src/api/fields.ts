@@ -80,9 +80,7 @@ export const searchFields = {
       description: 'SQL LIKE: `%` any text, `_` one character, `\\` escapes; case does not count.',
     }),
   ),
-  comment: Type.Optional(
-    Type.String({ maxLength: 512, description: 'Text that the comment holds; case does not count.' }),
-  ),
+  comment: Type.Optional(Type.String({ maxLength: 512, description: 'A substring of the comment; case-insensitive.' })),
 };
 
 /** The common fields of all search bodies. */
@@ -97,7 +95,7 @@ export const describedBody = {
     nullable(
       Type.Record(Type.String(), nullable(PropertyValue), {
         maxProperties: propertiesMax,
-        description: 'A PATCH changes those that it names; null removes one, or all of them.',
+        description: 'A PATCH changes the listed properties; null removes one, or all of them.',
       }),
       { title: 'PropertiesPatch' },
     ),

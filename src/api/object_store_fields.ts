@@ -19,7 +19,7 @@ export const storeFields = (hosts: string) => ({
   pathStyle: Type.Optional(
     Type.Boolean({
       default: true,
-      description: 'The bucket is a part of the path, which every server takes; `false`: of the host.',
+      description: 'The bucket is part of the path, which every server supports; `false`: of the host name.',
     }),
   ),
 });
@@ -42,7 +42,7 @@ export const storeFolder = (hosts: keyof typeof folderTitles) =>
           maxLength: 512,
           pattern: noNul,
           default: '',
-          description: 'In front of all keys; a `/` is put between.',
+          description: 'Prefix of all keys, separated by a `/`.',
         }),
       ),
       ...storeKeys,

@@ -73,7 +73,7 @@ export const searchWithDropped = <F extends TProperties>(declared: SearchedByNam
     fields: {
       ...searchFields,
       dropped: Type.Optional(
-        Type.Boolean({ default: false, description: 'Those that were dropped and that the caller may bring back.' }),
+        Type.Boolean({ default: false, description: 'Dropped ones that the caller may restore.' }),
       ),
     },
     record: searchResultOf(declared.record),

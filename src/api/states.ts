@@ -21,13 +21,13 @@ export const engineStates = {
   altering: 'a change of it is under way',
   blocked: 'an interrupted change of it could not be recovered; its next change or deletion tries again',
   dropping: 'it is being dropped',
-  dropped: 'it was dropped and can come back',
+  dropped: 'it was dropped and can be restored',
   restoring: 'it is coming back',
   purging: 'its data is being deleted for good',
 } as const;
 export const engineState = {
   state: stateField(engineStates, { title: 'ObjectState' }),
-  stateReason: nullable(Type.String({ description: 'What keeps it from being used; null where nothing does.' })),
+  stateReason: nullable(Type.String({ description: 'Why it cannot be used; null if it can.' })),
 };
 export const engineStateExample = { state: 'ready', stateReason: null };
 

@@ -10,7 +10,7 @@ export const waitSecondsDefault = 30;
 export const PriorityField = Type.Union([Type.Literal('high'), Type.Literal('normal'), Type.Literal('low')], {
   title: 'TaskPriority',
   description:
-    'Which goes first of the tasks that wait for a runner. In one priority users take turns; every eighth to begin is the one that waits longest.',
+    'The priority in the queue. Within a priority users take turns; every eighth started task is the longest-waiting one.',
 });
 
 export const secretCharactersMin = 16;
@@ -39,7 +39,7 @@ export const taskFields = {
             minLength: secretCharactersMin,
             maxLength: 256,
             writeOnly: true,
-            description: 'What the notice is signed with. Kept encrypted until it was sent, never shown.',
+            description: 'The key that signs the notification. Stored encrypted until it was sent, never shown.',
           }),
         ),
       },

@@ -12,14 +12,14 @@ const Timestamp = Type.String({ format: 'date-time' });
 export const searchResultOf = <F extends TProperties>(record: TObject<F>) =>
   Type.Object({
     ...record.properties,
-    id: Type.Optional(Type.String({ description: 'Of one that was dropped: what tells those of one name apart.' })),
+    id: Type.Optional(Type.String({ description: 'Of a dropped one: distinguishes several of one name.' })),
     droppedAt: Type.Optional(Timestamp),
     droppedBy: Type.Optional(Type.String()),
     undropUntil: Type.Optional(Timestamp),
   });
 
 const Purge = Type.Optional(
-  Type.Boolean({ default: false, description: 'It cannot come back; its data goes at once.' }),
+  Type.Boolean({ default: false, description: 'It cannot be restored; its data is deleted at once.' }),
 );
 
 interface Dropping {
@@ -31,7 +31,7 @@ const dropped = (declared: Dropping) =>
   ({
     ...declared,
     description:
-      'It can come back by `undrop` for as long as the setting `undropSeconds` says; with `purge=true` it is gone for good.',
+      'It can be restored by `undrop` within the time of the setting `undropSeconds`; with `purge=true` it is deleted permanently.',
     permission: { privilege: 'drop', on: 'object' },
   }) as const;
 
@@ -65,16 +65,16 @@ const undropCodes = [
   ...engineCodes,
 ] as const;
 const undropFields = {
-  name: Type.Optional(Type.String({ description: 'What it was called.' })),
+  name: Type.Optional(Type.String({ description: 'Its former name.' })),
   id: Type.Optional(Type.String({ description: 'Instead of the name.' })),
-  newName: Type.Optional(Type.String({ description: 'The name that it gets, where not the one that it had.' })),
+  newName: Type.Optional(Type.String({ description: 'The new name; by default the previous one.' })),
 };
 
 const undropped = <R extends TObject>({ title, record, codes = [] }: Undropping<R>) =>
   ({
     summary: `Brings back ${title} that was dropped, with its data, its owner and what was granted on it.`,
     description:
-      'By `name` it is the one that was dropped last; `search` with `dropped` shows what can come back. Where data has to be written again a task does it (202). The caller must own it, or have the privilege `drop` on what holds it.',
+      '`name` selects the one that was dropped last; `search` with `dropped` lists restorable objects. If data has to be rewritten, a task does it (202). The caller must own the object, or have the privilege `drop` on its parent.',
     permission: { privilege: 'create', on: 'parent' },
     codes: [...new Set<Code>([...undropCodes, ...codes])],
     bodyRequired: true,

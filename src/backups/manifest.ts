@@ -115,7 +115,7 @@ export interface ReadManifest {
 export function unsealManifest(text: string, format: number): { readonly manifest: unknown; readonly digest: string } {
   const { digest, manifest } = (tryParse(text) ?? {}) as { digest?: unknown; manifest?: { formatVersion?: unknown } };
   if (typeof digest !== 'string' || typeof manifest !== 'object' || manifest === null)
-    throw unusableBackup('its manifest is not whole');
+    throw unusableBackup('its manifest is incomplete');
   if (digestOf(manifest) !== digest) throw unusableBackup('its manifest is not as it was written');
   if (manifest.formatVersion !== format)
     throw unusableBackup(`it is of format ${JSON.stringify(manifest.formatVersion)}, and this release reads ${format}`);
@@ -125,7 +125,7 @@ export function unsealManifest(text: string, format: number): { readonly manifes
 /** Throws DATA_INVALID if the manifest was altered, or if this release cannot read it. */
 export function readManifest(text: string, backupId: string): ReadManifest {
   const { manifest, digest } = unsealManifest(text, formatVersion);
-  if (!validation().Compile(Manifest).Check(manifest)) throw unusableBackup('its manifest is none that a server wrote');
+  if (!validation().Compile(Manifest).Check(manifest)) throw unusableBackup('its manifest was not written by a server');
   if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');
   for (const { rows, parts } of manifest.databases.flatMap(({ tables }) => tables))
     if (parts.reduce((sum, part) => sum + part.rows, 0) !== rows)

@@ -216,8 +216,8 @@ describe('an issuer that answers with', () => {
     ['no content', send('', 204), 'it answers with status 204'],
     ['a page', send('<html>'), 'it answers with no JSON object'],
     ['null', send('null'), 'it answers with no JSON object'],
-    ['no keys', send('{}'), 'what it serves is no set of keys'],
-    ['keys that are no list', send('{"keys": {"0": {}}}'), 'what it serves is no set of keys'],
+    ['no keys', send('{}'), 'its response is not a set of keys'],
+    ['keys that are no list', send('{"keys": {"0": {}}}'), 'its response is not a set of keys'],
     ['too many keys', send(JSON.stringify({ keys: Array(101).fill({ kty: 'EC' }) })), 'it has more than 100 keys'],
     ['too much', send(Buffer.alloc(1024 * 1024 + 1, ' ')), 'its answer is larger than 1048576 bytes'],
   ];

@@ -57,7 +57,7 @@ describe('a new key', () => {
     const { directory, requireWhole } = await prepared({ key });
     await assert.rejects(rotate(directory, { key }), /give the new one in TABULARIUM_SECRET_KEY_NEW or/);
     await assert.rejects(rotate(directory, { key, nextKey: newKey(), newKeyFile: 'x' }), /given twice/);
-    await assert.rejects(rotate(directory, { key, newKeyFile: join(directory, 'none') }), /is not there/);
+    await assert.rejects(rotate(directory, { key, newKeyFile: join(directory, 'none') }), /does not exist/);
     await assert.rejects(rotate(directory, { key, nextKey: 'short' }), /TABULARIUM_SECRET_KEY_NEW must hold/);
     await assert.rejects(rotate(directory, { key: newKey(), nextKey: newKey() }), /another key/);
     await requireWhole({ key });
@@ -176,7 +176,7 @@ describe('the command secrets rotate', () => {
       directory,
     );
     assert.equal(other.status, 1);
-    assert.match(other.stderr, /^the secrets of this store are sealed with another key .*\n$/);
+    assert.match(other.stderr, /^the secrets of this store are encrypted with another key .*\n$/);
     const twice = run({ TABULARIUM_SECRET_KEY: newKey() }, '--data-dir', directory, '--secret-key-file', 'x');
     assert.equal(twice.status, 2);
     assert.match(twice.stderr, /^TABULARIUM_SECRET_KEY and secretKeyFile are both set/);

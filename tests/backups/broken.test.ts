@@ -140,8 +140,8 @@ describe('a damaged backup', () => {
     [
       'the manifest is cut off',
       (path) => truncate(manifestOf(path), 1000),
-      /its manifest is not whole/,
-      /its manifest is not whole/,
+      /its manifest is incomplete/,
+      /its manifest is incomplete/,
     ],
     [
       'the manifest was forged to name fewer rows than the file has',

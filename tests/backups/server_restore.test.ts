@@ -226,7 +226,7 @@ describe('a server with data of every kind', () => {
     it('without its manifest, or with a torn one', options, async () => {
       await refused(await changed((_folder, manifest) => rmSync(manifest)), /the backup does not exist in this target/);
       const torn = await changed((_folder, file) => writeFileSync(file, readFileSync(file).subarray(0, 500)));
-      await refused(torn, /its manifest is not whole/);
+      await refused(torn, /its manifest is incomplete/);
     });
 
     it('of another format, or of a newer release', options, async () => {
@@ -241,7 +241,7 @@ describe('a server with data of every kind', () => {
         const { files } = JSON.parse(readFileSync(file, 'utf8')).manifest;
         rewritten(file, { files: [...files, { path: '../escaped', bytes: 0, pieces: [] }] });
       });
-      await refused(place, /its manifest is none that a server wrote/);
+      await refused(place, /its manifest was not written by a server/);
     });
 
     it('into a directory that is not empty, or without the passphrase', options, async () => {

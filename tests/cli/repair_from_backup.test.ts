@@ -101,10 +101,10 @@ test('after damage to a header, the newest backup is restored and the loss is re
   assert.match(found.out, /--repair=backup puts the catalog back to its state in the newest backup/);
   const { status, out, errors } = await check('--catalog=a', '--repair=backup');
   assert.equal(status, 0, out + errors);
-  assert.match(out, new RegExp(`put back to its state of \\S+Z, from backup ${backups[1]}; what is lost:`));
+  assert.match(out, new RegExp(`restored to its state of \\S+Z, from backup ${backups[1]}; losses:`));
   assert.match(out, /^ +table "d\.t": it had 1508 rows, and has 1500 in the backup$/m);
   assert.match(out, /^ +table "d\.new": all of it, made or renamed after the backup/m);
-  assert.match(out, /^ +table "d\.gone": deleted or renamed since, it comes back with 0 rows$/m);
+  assert.match(out, /^ +table "d\.gone": deleted or renamed since, it is restored with 0 rows$/m);
   assert.match(out, /^ +\d+ × \S+, the last at \S+Z$/m);
   assert.match(out, /^ {2}the original is \S+\.duckdb\.damaged-/m);
   await verified();
@@ -141,7 +141,7 @@ test('if the newest backup is damaged, the previous one is used', options, async
   const { status, out, errors } = await check('--repair=backup', `--backup-place=${place}`);
   assert.equal(status, 0, out + errors);
   assert.match(out, new RegExp(`^ +backup ${backups[1]} in .* cannot be used: .*not as it was written`, 'm'));
-  assert.match(out, new RegExp(`from backup ${backups[0]}; what is lost:`));
+  assert.match(out, new RegExp(`from backup ${backups[0]}; losses:`));
   const server = await start({ dataDir: dataDir() });
   assert.equal(await count(server, 'a'), 1000);
   assert.equal(await count(server, 'b'), 1008);

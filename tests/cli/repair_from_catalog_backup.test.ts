@@ -91,7 +91,7 @@ test('if the newest backup is of the catalog alone, it is restored and the loss 
   const before = idOf(dataDir(), 'tables', 't');
   const { status, out, errors } = await check('--catalog=default', '--repair=backup');
   assert.equal(status, 0, out + errors);
-  assert.match(out, new RegExp(`put back to its state of \\S+Z, from backup ${catalogBackup} of the catalog`));
+  assert.match(out, new RegExp(`restored to its state of \\S+Z, from backup ${catalogBackup} of the catalog`));
   assert.match(out, /^ +table "d\.t": it had 157 rows, and has 150 in the backup$/m);
   assert.match(out, /^ +table "d\.new": all of it, made or renamed after the backup/m);
   assert.match(out, /^ {2}the original is \S+\.duckdb\.damaged-/m);
@@ -127,7 +127,7 @@ test(
     const { status, out, errors } = await check('--repair=backup', `--backup-place=${place}`);
     assert.equal(status, 0, out + errors);
     assert.match(out, new RegExp(`^ +backup ${catalogBackup} in .* cannot be used: `, 'm'));
-    assert.match(out, new RegExp(`from backup ${serverBackup}; what is lost:`));
+    assert.match(out, new RegExp(`from backup ${serverBackup}; losses:`));
     const server = await start({ dataDir: dataDir() });
     assert.equal(await count(server, 'SELECT count(*) FROM d.t'), 100);
     await server.close();

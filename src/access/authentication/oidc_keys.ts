@@ -159,7 +159,7 @@ export class IssuerKeys {
         ? new KeysFault('it does not answer in time')
         : error;
     });
-    if (!Array.isArray(keys)) throw new KeysFault('what it serves is no set of keys');
+    if (!Array.isArray(keys)) throw new KeysFault('its response is not a set of keys');
     if (keys.length > keysMax) throw new KeysFault(`it has more than ${keysMax} keys`);
     return keys.filter(isPublic);
   }
@@ -233,6 +233,6 @@ function parsedOf(text: string): unknown {
 
 function reasonOf(error: unknown): string {
   if (error instanceof KeysFault) return error.message;
-  if (error instanceof jose().errors.JOSEError) return 'what it serves is no set of keys';
+  if (error instanceof jose().errors.JOSEError) return 'its response is not a set of keys';
   return error instanceof Failure && error.code === 'HOST_NOT_ALLOWED' ? error.message : 'it is not reachable';
 }

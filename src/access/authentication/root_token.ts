@@ -39,7 +39,7 @@ export async function rootToken(dataDirectory: string): Promise<string> {
 function unreadable(path: string, code: string | undefined, cause: unknown): DataDirectoryError {
   const why = code === 'EISDIR' ? 'it is a directory' : (code ?? 'unknown error');
   return new DataDirectoryError(
-    `the token of root cannot be read from ${path} (${why}); put the file back, or remove what is there to have a new one made`,
+    `the token of root cannot be read from ${path} (${why}); put the file back, or remove it so that a new one is created`,
     { cause },
   );
 }

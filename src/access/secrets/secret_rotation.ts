@@ -53,7 +53,7 @@ async function readSuppliedKey({ newKeyFile, nextKey }: RotationOptions): Promis
   if (nextKey) return readKey(nextKey, 'TABULARIUM_SECRET_KEY_NEW');
   if (!newKeyFile) return undefined;
   const key = await readKeyFile(newKeyFile);
-  if (!key) throw new SecretKeyError(`the key file ${newKeyFile} is not there`);
+  if (!key) throw new SecretKeyError(`the key file ${newKeyFile} does not exist`);
   return key;
 }
 

@@ -154,5 +154,7 @@ function environmentKey({ key = '', nextKey }: KeyLocation, usedKeyIds: readonly
 }
 
 function sealedWithAnother(where: string): SecretKeyError {
-  return new SecretKeyError(`the secrets of this store are sealed with another key than ${where} holds; give that one`);
+  return new SecretKeyError(
+    `the secrets of this store are encrypted with another key than the one in ${where}; provide that key`,
+  );
 }

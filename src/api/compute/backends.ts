@@ -28,7 +28,7 @@ const BackendRecord = Type.Object({
   runningQueries: Type.Integer(),
   lastStartAt: nullable(Type.String({ format: 'date-time' })),
   lastHeartbeatAt: nullable(Type.String({ format: 'date-time' })),
-  errorMessage: nullable(Type.String({ description: 'Why it is not well.' })),
+  errorMessage: nullable(Type.String({ description: 'Why it is not healthy.' })),
   ...recordFields,
 });
 

@@ -33,7 +33,7 @@ const limitFields = {
       description: 'Idle time after which it stops its processes; 0: never.',
     }),
   ),
-  autoResume: Type.Optional(Type.Boolean({ description: 'Whether a statement wakes it after an auto-suspend.' })),
+  autoResume: Type.Optional(Type.Boolean({ description: 'Whether a statement resumes it after an auto-suspend.' })),
   queriesMax: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, description: 'Statements that run at a time.' })),
   queueMax: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000, description: 'Statements that may wait.' })),
   statementTimeoutSeconds: Type.Optional(
@@ -71,15 +71,14 @@ const WarehouseRecord = Type.Object({
   openChanges: Type.Integer({ description: 'Interrupted changes of its objects that have not been recovered.' }),
   blockedChanges: Type.Integer({
     description:
-      'Those of them that recovery has set aside: a change or a deletion of their object, or `release_blocked_changes`, tries again.',
+      'Interrupted changes that recovery no longer retries: a change or a deletion of their object, or `release_blocked_changes`, retries them.',
   }),
   blocked: Type.Array(
     Type.Object({
       category: Type.String(),
       path: nullable(
         Type.Array(Type.String(), {
-          description:
-            'The name of the object after the names of what it is in; null where the caller may not read it.',
+          description: 'The name of the object after the names of its containers; null if the caller may not read it.',
         }),
       ),
       change: Type.String({ description: '`create`, `update`, `drop`, `undrop` or `purge`.' }),
@@ -109,7 +108,7 @@ export const warehousesApi = category({
   name: 'warehouses',
   singular: 'warehouse',
   title: 'Warehouses',
-  doc: 'What runs SQL: an engine with limits on memory, disk, time and concurrency.',
+  doc: 'Engines that run SQL, with limits on memory, disk, time and concurrency.',
   parameter: 'warehouseName',
   record: WarehouseRecord,
   example: {
@@ -188,7 +187,7 @@ export const warehousesApi = category({
     }),
     resume: action('object', {
       freesSpace: true,
-      summary: 'Starts a suspended warehouse; answers when it takes statements.',
+      summary: 'Starts a suspended warehouse; responds when it accepts statements.',
       permission: { privilege: 'operate', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_FAILED'],
       body: noFields,
@@ -197,7 +196,7 @@ export const warehousesApi = category({
     search: searchByName({ category: 'warehouses', record: WarehouseRecord, example: 'etl%' }),
     release_blocked_changes: action('object', {
       summary: 'Tries interrupted changes again that recovery has set aside because they ended the engine.',
-      description: 'Tried at once, in the background: one that ends the engine twice more is blocked again.',
+      description: 'They are retried at once in the background; one that ends the engine twice more is blocked again.',
       permission: { privilege: 'operate', on: 'object' },
       codes: ['OBJECT_NOT_FOUND'],
       body: noFields,

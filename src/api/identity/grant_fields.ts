@@ -6,7 +6,7 @@ import { oneOf } from '../fields.ts';
 export const PrivilegeField = oneOf(privileges, { title: 'Privilege', description: 'What it allows.' }, privilegeDocs);
 
 export const GrantFields = {
-  grantId: Type.String({ description: 'The same for the same privilege on the same thing.' }),
+  grantId: Type.String({ description: 'The same for the same privilege on the same object.' }),
   privilege: PrivilegeField,
-  on: Type.String({ description: 'URI of what it is on, as that is called now.' }),
+  on: Type.String({ description: 'Current URI of the object of the grant.' }),
 };

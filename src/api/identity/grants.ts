@@ -13,17 +13,17 @@ const checksMax = 1000;
 const On = Type.String({
   minLength: 1,
   maxLength: 4096,
-  description: 'URI of an object, of a collection at the top (`/api/v2/users`), or `/api/v2` for everything.',
+  description: 'URI of an object, of a top-level collection (`/api/v2/users`), or `/api/v2` for everything.',
 });
 
 const GrantRecord = Type.Object({
   ...GrantFields,
   isDropped: Type.Optional(
-    Type.Boolean({ description: 'What it is on was dropped and can come back; `on` is what that was called.' }),
+    Type.Boolean({ description: 'The object of the grant was dropped and can be restored; `on` is its former URI.' }),
   ),
   state: stateField({
     active: 'it counts',
-    dropped: 'what it is on was dropped; it counts again when that comes back',
+    dropped: 'its object was dropped; it takes effect again when the object is restored',
   }),
   ...recordFields,
 });
@@ -63,7 +63,7 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
     name: 'grants',
     singular: 'grant',
     title: `Grants of ${name}`,
-    doc: `What a ${singular} may do, and on what.`,
+    doc: `The privileges of a ${singular}.`,
     parameter: 'grantId',
     idField: 'grantId',
     parent,
@@ -105,7 +105,7 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
       }),
       check: action('collection', {
         summary: `Tells what a ${singular} may do, and by which grant.`,
-        description: 'Scopes of tokens, and roles that an identity provider vouches for, are not counted.',
+        description: 'Scopes of tokens, and roles from an identity provider, are not considered.',
         permission: { privilege: 'read', on: 'parent', ...self },
         codes: ['OBJECT_NOT_FOUND'],
         body: Type.Object(

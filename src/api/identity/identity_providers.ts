@@ -33,18 +33,18 @@ const fields = {
   userClaim: Type.String({
     ...Claim,
     description:
-      'The claim that new users are named by. With `email`, a token whose `email_verified` is false is refused, and one without it makes no user.',
+      'The claim that contains the names of new users. With `email`, a token whose `email_verified` is false is refused, and one without it creates no user.',
   }),
   roleMapping: Type.Record(Type.String(), Type.String(), {
     maxProperties: 1000,
-    description: 'From values of `rolesClaim` to names of roles here. What is not in it is ignored.',
+    description: 'From values of `rolesClaim` to names of roles here. Other values are ignored.',
   }),
-  createUsers: Type.Boolean({ description: 'Whether who comes for the first time becomes a user.' }),
+  createUsers: Type.Boolean({ description: 'Whether users are created at their first login.' }),
   disabled: Type.Boolean({ description: 'Whether its tokens are refused.' }),
 };
 
 const jwksUri = nullable(
-  Type.String({ ...Url, description: 'Where its keys are; null: where its discovery document says.' }),
+  Type.String({ ...Url, description: 'The URL of its keys; null: as in its discovery document.' }),
 );
 
 const rolesClaim = nullable(
@@ -78,7 +78,7 @@ const changeFields = {
   createUsers: Type.Optional(fields.createUsers),
   disabled: Type.Optional(fields.disabled),
   clientSecret: Type.Optional(
-    nullable(Type.String({ minLength: 32, maxLength: 1024, description: 'Kept encrypted, never shown.' })),
+    nullable(Type.String({ minLength: 32, maxLength: 1024, description: 'Stored encrypted, never shown.' })),
   ),
 };
 

@@ -29,7 +29,7 @@ export const rolesApi = category({
   name: 'roles',
   singular: 'role',
   title: 'Roles',
-  doc: 'Sets of users that things are granted to together.',
+  doc: 'Groups of users that share grants.',
   parameter: 'role',
   record: RoleRecord,
   example: {
@@ -53,7 +53,7 @@ export const rolesApi = category({
     }),
     update: update({
       summary: 'Changes comment, properties, owner or members of a role.',
-      description: '`members` is the whole new list. It needs `grant` on the role: its members may do what it may.',
+      description: '`members` is the complete new list. It requires `grant` on the role.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
       body: Type.Object({ ...describedBody, members: Type.Optional(Members) }, { additionalProperties: false }),

@@ -18,7 +18,10 @@ const ScopeField = Type.Object(
 );
 
 const Scopes = nullable(
-  Type.Array(ScopeField, { maxItems: scopesMax, description: 'What it is confined to; null: all that its user may.' }),
+  Type.Array(ScopeField, {
+    maxItems: scopesMax,
+    description: 'The privileges to which it is restricted; null: all of its user.',
+  }),
   { title: 'Scopes' },
 );
 
@@ -39,7 +42,7 @@ export const tokensApi = category({
   name: 'tokens',
   singular: 'token',
   title: 'Tokens',
-  doc: 'Secrets of a user that programs carry, sent as `Authorization: Bearer`.',
+  doc: 'Secrets by which programs authenticate as a user, sent as `Authorization: Bearer`.',
   parameter: 'token',
   parent: usersApi,
   record: TokenRecord,
@@ -67,9 +70,9 @@ export const tokensApi = category({
       permission: { ...own, on: 'object' },
     }),
     create: create({
-      summary: 'Creates a token. Its `secret` is in this answer and nowhere else.',
+      summary: 'Creates a token. Its `secret` is in this response only.',
       description:
-        'Without `expiresAt` it ends after 90 days; null: never. A token that is confined by scopes makes no tokens.',
+        'Without `expiresAt` it expires after 90 days; null: never. A token with scopes cannot create tokens.',
       permission: { ...own, on: 'parent' },
       codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED'],
       secretFields: ['secret'],

@@ -15,8 +15,8 @@ const EffectiveGrant = Type.Object(
 
 export const userActionsApi = {
   change_password: action('object', {
-    summary: 'Changes the own password, by the present one.',
-    description: 'Sessions that gave the old password end with their next request. Tokens go on.',
+    summary: 'Changes the own password; requires the current one.',
+    description: 'Sessions with the old password end with their next request. Tokens stay valid.',
     permission: { privilege: 'own', on: 'object', orSelf: true },
     codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
     body: Type.Object({ currentPassword: Password, newPassword: Password }, { additionalProperties: false }),
@@ -25,7 +25,7 @@ export const userActionsApi = {
     example: { body: { currentPassword: 'correct horse battery', newPassword: 'another staple of words' } },
   }),
   effective_grants: action('object', {
-    summary: 'Shows what is granted to a user, by itself and by its roles. What it owns is apart.',
+    summary: 'Shows the grants of a user, its own and those of its roles, without the objects that it owns.',
     permission: { privilege: 'read', on: 'object', orSelf: true },
     codes: ['OBJECT_NOT_FOUND'],
     body: Type.Object(pageFields, { additionalProperties: false }),
@@ -55,7 +55,7 @@ export const userActionsApi = {
       credential: Type.String({ description: '`root token`, `token`, `password` or `identity provider`.' }),
       expiresAt: nullable(Type.String({ format: 'date-time' })),
       roles: Type.Array(Type.String(), { description: 'Its own, and those of its identity provider.' }),
-      scoped: Type.Boolean({ description: 'Whether its token is confined to less than the user may.' }),
+      scoped: Type.Boolean({ description: 'Whether its token is restricted by scopes.' }),
     }),
     example: {
       body: {},

@@ -13,7 +13,7 @@ export const Identity = Type.Object(
 
 export const Password = Type.String({
   maxLength: 1024,
-  description: 'At least 8 characters. It is kept as an argon2id hash, and never shown.',
+  description: 'At least 8 characters. It is stored as an argon2id hash, and never shown.',
 });
 
 export const UserRecord = Type.Object({

@@ -32,7 +32,7 @@ export const usersApi = category({
   name: 'users',
   singular: 'user',
   title: 'Users',
-  doc: 'Who may call: by a password, by tokens, or by an identity provider.',
+  doc: 'Users, who authenticate by a password, by tokens, or by an identity provider.',
   parameter: 'user',
   record: UserRecord,
   example,
@@ -55,7 +55,7 @@ export const usersApi = category({
     update: update({
       summary: 'Changes a user: description, password, identity; disables and enables it.',
       description:
-        'Password, identity and owner need `own`: who can set them can be the user. To disable or enable it needs `operate`.',
+        'Changing password, identity or owner requires `own`, because it allows logging in as the user. Disabling or enabling requires `operate`.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
       body: Type.Object({ ...changedBody }, { additionalProperties: false }),
@@ -67,7 +67,7 @@ export const usersApi = category({
       codes: ['OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS'],
     }),
     rename: action('object', {
-      summary: 'Renames a user; what it owns, and what was granted to it, stays.',
+      summary: 'Renames a user; its objects and grants are unchanged.',
       permission: { privilege: 'own', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS'],
       body: NewName,

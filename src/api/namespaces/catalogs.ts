@@ -28,7 +28,7 @@ const CatalogRecord = Type.Object({
   name: Type.String(),
   comment: nullable(Comment),
   properties: PropertiesField,
-  warehouse: Type.String({ description: 'The warehouse that keeps its data and runs its SQL.' }),
+  warehouse: Type.String({ description: 'The warehouse that stores its data and runs its SQL.' }),
   ...engineState,
   state: stateField({ ...engineStates, damaged: 'its file is missing, damaged or older than acknowledged work' }),
   owner: Owner,
@@ -37,7 +37,7 @@ const CatalogRecord = Type.Object({
 
 /** `what`: a noun with its article. */
 export const renamedDoc = (what: string) =>
-  `${what} with views in it, or with views of others made of what is in it, is not renamed (\`IN_USE\`): their queries say its name.`;
+  `${what} that contains views, or sources of other views, cannot be renamed (\`IN_USE\`), because their queries contain its name.`;
 
 /** The check reads the whole catalog. */
 const checkCost = 20;
@@ -46,7 +46,7 @@ export const catalogsApi = category({
   name: 'catalogs',
   singular: 'catalog',
   title: 'Catalogs',
-  doc: 'The top of the namespace: a catalog holds databases, and its data lives in one warehouse.',
+  doc: 'The top of the namespace: a catalog contains databases, and its data is stored in one warehouse.',
   parameter: 'catalog',
   record: CatalogRecord,
   example: {
@@ -75,7 +75,7 @@ export const catalogsApi = category({
         {
           ...describedBody,
           warehouse: Type.Optional(
-            Type.String({ default: defaultWarehouseName, description: 'The warehouse that will keep its data.' }),
+            Type.String({ default: defaultWarehouseName, description: 'The warehouse that stores its data.' }),
           ),
         },
         { additionalProperties: false },
@@ -119,7 +119,7 @@ export const catalogsApi = category({
     check: action('object', {
       summary: 'Compares the tables of a catalog with the metadata store, and reads all of them.',
       description:
-        'Always a task (202), which reads one table at a time beside other statements. Damage does not make it fail: its result has `catalog`, `sound`, `released`, `tablesRead`, `faultCount`, the first 100 `faults` (`database` and `table`, null for the file as a whole, `problem`: `damaged` or `different`, and `reason`) and `advice` (what to do, or null). `released`: the catalog was refused as damaged, its file is sound now, and it is served again.',
+        'Always a task (202), which reads one table at a time while other statements run. Damage does not make it fail: its result has `catalog`, `sound`, `released`, `tablesRead`, `faultCount`, the first 100 `faults` (`database` and `table`, null for the file as a whole, `problem`: `damaged` or `different`, and `reason`) and `advice` (what to do, or null). `released`: the catalog was refused as damaged, its file is sound now, and it is served again.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', ...taskCodes],
       body: Type.Object(taskFields, { additionalProperties: false }),

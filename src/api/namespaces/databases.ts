@@ -38,7 +38,7 @@ export const databasesApi = category({
   name: 'databases',
   singular: 'database',
   title: 'Databases',
-  doc: 'What a catalog is divided into: a database holds tables and is the default namespace of SQL sent to it.',
+  doc: 'The parts of a catalog: a database contains tables and is the default namespace of SQL sent to it.',
   parameter: 'database',
   parent: catalogsApi,
   parentDefault: defaultCatalogName,

@@ -45,7 +45,7 @@ const QueryField = Type.String({
   maxLength: sqlCharactersMax,
   pattern: noNul,
   description:
-    'One query, without parameters. Names that are not whole are looked for in the database of the view. To create: a CREATE VIEW statement too; its name need not be said again.',
+    'A single query without parameters. Unqualified names are resolved in the database of the view. For a create, it can be a CREATE VIEW statement, which then determines the name.',
 });
 
 const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;
@@ -57,7 +57,7 @@ export const viewsApi = category({
   name: 'views',
   singular: 'view',
   title: 'Views',
-  doc: 'Queries with a name: SQL reads a view as it reads a table. Who reads one needs `read` on it and on all that it is made of.',
+  doc: 'Queries with a name: SQL reads a view like a table. Reading one requires `read` on it and on all of its sources.',
   parameter: 'view',
   parent: databasesApi,
   record: ViewRecord,
@@ -100,7 +100,7 @@ export const viewsApi = category({
     update: update({
       summary: 'Changes a view: its query, its description.',
       description:
-        'The caller must be able to run the new query. One with which views over it would not be valid any more is refused (`IN_USE`).',
+        'The caller must be able to run the new query. A query that would make dependent views invalid is refused (`IN_USE`).',
       permission: { privilege: 'alter', on: 'object' },
       codes: unique([...changeCodes, 'IN_USE', ...readCodes]),
       body: Type.Object({ ...describedBody, sql: Type.Optional(QueryField) }, { additionalProperties: false }),

@@ -23,7 +23,7 @@ const QueryRecord = Type.Object({
     Type.String({ description: '`select`, `insert`, `update`, `delete` or `merge`; null until it is known.' }),
   ),
   state: stateField({
-    queued: 'it waits for its turn',
+    queued: 'it waits in the queue',
     running: 'it runs',
     succeeded: 'it ended with a result',
     failed: 'it ended with an error',
@@ -69,7 +69,7 @@ const soughtFields = {
   state: Type.Optional(State),
   text: part('the SQL'),
   errorText: part('the message of its error'),
-  planText: part('the plan, where one is kept'),
+  planText: part('the plan, if it is stored'),
   errorCode: name,
   kind: name,
   warehouse: name,
@@ -112,7 +112,7 @@ export const queriesApi = category({
   name: 'queries',
   singular: 'query',
   title: 'Queries',
-  doc: 'The history of SQL statements, the newest first; running ones are part of it.',
+  doc: 'The history of SQL statements, newest first, including running ones.',
   parameter: 'queryId',
   idField: 'queryId',
   record: QueryRecord,
@@ -149,7 +149,7 @@ export const queriesApi = category({
     search: searchBy({
       category: 'queries',
       summary:
-        'Finds statements by their text, times, sizes, errors and callers, the newest first; all that is given must fit.',
+        'Finds statements by their text, times, sizes, errors and callers, newest first; all criteria must match.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       fields: soughtFields,
       record: QueryRecord,

@@ -22,7 +22,11 @@ const QueryBody = Type.Object(
     parameters: Type.Optional(Parameters),
     waitSeconds: Type.Optional(WaitSeconds),
     rowsMax: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'The result is cut after so many rows.' }),
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000_000,
+        description: 'The result is truncated after this many rows.',
+      }),
     ),
     numbers: Type.Optional(
       Type.Union([Type.Literal('number'), Type.Literal('string')], {
@@ -51,7 +55,7 @@ const QueryResult = Type.Object(
       }),
     ),
     rowCount: Type.Integer({ description: 'Rows of the whole result; for DML the rows changed.' }),
-    truncated: Type.Boolean({ description: 'Whether `rowsMax` cut the result.' }),
+    truncated: Type.Boolean({ description: 'Whether the result was truncated by `rowsMax`.' }),
     nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
     pageCount: Type.Integer(),
     statistics: Statistics,
@@ -79,7 +83,7 @@ const ProfileResult = Type.Object(
       {
         additionalProperties: true,
         description:
-          'As the engine tells it: `latency` and `cpu_time` in seconds, and in `children` the operators, each with `operator_timing`, `operator_cardinality`, `operator_rows_scanned` and `extra_info`.',
+          'As reported by the engine: `latency` and `cpu_time` in seconds, and in `children` the operators, each with `operator_timing`, `operator_cardinality`, `operator_rows_scanned` and `extra_info`.',
       },
     ),
     rowCount: Type.Integer({ description: 'Rows of the result, which is dropped.' }),
@@ -116,7 +120,7 @@ export const sqlActionsApi = (what: string) => ({
   query: action('object', {
     summary: `Runs one SQL statement with the ${what} as its default namespace.`,
     description:
-      'Answers 200 with the rows, or 202 with a task once `waitSeconds` are over. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
+      'Responds with 200 and the rows, or with 202 and a task after `waitSeconds`. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
     codes: [...codes, ...taskCodes],
     body: QueryBody,
@@ -129,7 +133,7 @@ export const sqlActionsApi = (what: string) => ({
   profile: action('object', {
     summary: `Runs a query with the ${what} as its default namespace, drops its rows, and tells what took how long.`,
     description:
-      'Takes what `query` takes, SELECT alone, and waits for it in the same way: 200 with the profile, or 202 with a task whose result it will be.',
+      'Accepts the body of `query`, but only SELECT, and waits in the same way: 200 with the profile, or 202 with a task whose result it is.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
     codes: [...explainCodes, ...taskCodes],
     body: ProfileBody,

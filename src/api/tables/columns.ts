@@ -31,7 +31,7 @@ export const columnsApi = category({
   name: 'columns',
   singular: 'column',
   title: 'Columns',
-  doc: 'What a table is made of, each under its own URI.',
+  doc: 'The columns of a table, each with its own URI.',
   parameter: 'column',
   parent: tablesApi,
   record: ColumnRecord,

@@ -7,7 +7,7 @@ import { tabletsApi } from './tablets.ts';
 
 const ReplicaRecord = Type.Object({
   replicaId: Type.String(),
-  backendId: Type.String({ description: 'The backend that keeps it.' }),
+  backendId: Type.String({ description: 'The backend that stores it.' }),
   state: stateField({ available: 'its backend is enabled', unavailable: 'its backend is disabled' }),
   rowCount: nullable(Type.Integer()),
   dataBytes: nullable(Type.Integer()),
@@ -18,7 +18,7 @@ export const replicasApi = category({
   name: 'replicas',
   singular: 'replica',
   title: 'Replicas',
-  doc: 'The copies of a tablet, one on each backend that keeps it.',
+  doc: 'The copies of a tablet, one on each backend that stores it.',
   parameter: 'replicaId',
   idField: 'replicaId',
   parent: tabletsApi,

@@ -19,7 +19,7 @@ export const rowsApi = category({
     list: list({
       summary: 'Shows rows of a table, a page at a time, in the order of the engine.',
       description:
-        'Rows inserted or deleted between pages never make another row be skipped or repeated; a row that is updated may be shown again. Where the engine moved rows in the file, which it may do in tables without a key after deletions, the page token is refused. Use `query` for more.',
+        'Rows inserted or deleted between pages never cause another row to be skipped or repeated; an updated row may be shown again. If the engine moved rows in the file, which can happen in tables without a key after deletions, the page token is refused. Use `query` for other reads.',
       permission: { privilege: 'read', on: 'parent' },
       queued: true,
       codes: [
@@ -36,7 +36,7 @@ export const rowsApi = category({
     create: create({
       summary: 'Inserts rows, all or none.',
       description:
-        'Each row is an object by column name (a column left out gets its default) or an array in the order of the columns.',
+        'Each row is an object by column name (an omitted column gets its default) or an array in the order of the columns.',
       permission: { privilege: 'write', on: 'parent' },
       codes: [
         'OBJECT_NOT_FOUND',

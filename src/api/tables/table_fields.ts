@@ -7,7 +7,7 @@ export const DefaultValue = Type.Union(
   [Type.String({ maxLength: 4096, pattern: noNul }), Type.Number(), Type.Boolean()],
   {
     description:
-      "A SQL literal or expression without columns: `0`, `'new'`, `current_timestamp`. JSON numbers and booleans are taken as literals.",
+      "A SQL literal or expression without columns: `0`, `'new'`, `current_timestamp`. JSON numbers and booleans are literals.",
   },
 );
 
@@ -90,7 +90,7 @@ export const TableRecord = Type.Object({
     rowCount: nullable(Type.Integer()),
     dataBytes: nullable(Type.Integer({ description: 'Bytes on disk, compressed.' })),
     asOf: nullable(
-      Type.String({ format: 'date-time', description: 'When this was so; a second or two behind at most.' }),
+      Type.String({ format: 'date-time', description: 'The time of this information; at most a second or two old.' }),
     ),
   }),
   ...recordFields,

@@ -103,7 +103,7 @@ export const tableWritesApi = {
   optimize: action('object', {
     summary: 'Has the engine put a table in order: room of deleted rows, statistics for its plans.',
     description:
-      'Always a task (202). Its result has `rowCount`, `dataBytes` and `dataBytesBefore`. While statements keep writing in the catalog it waits, and is tried again.',
+      'Always a task (202). Its result has `rowCount`, `dataBytes` and `dataBytesBefore`. While statements write to the catalog it waits and is retried.',
     permission: { privilege: 'alter', on: 'object' },
     codes: ['OBJECT_NOT_FOUND', ...taskCodes],
     body: Type.Object(taskFields, { additionalProperties: false }),

@@ -25,7 +25,7 @@ const AsSelect = Type.Object(
   {
     additionalProperties: false,
     description:
-      'A query instead of `columns`: it gives their names and types, and the rows. Nobody sees the table before it is full.',
+      'A query instead of `columns`: it determines their names and types, and the rows. The table is invisible before it is complete.',
   },
 );
 /** Further codes of creating such a table. */
@@ -47,7 +47,7 @@ const CreateBody = Type.Object(
       Type.String({
         maxLength: 1_048_576,
         pattern: noNul,
-        description: 'A CREATE TABLE statement instead of `columns`; its table name need not be said again.',
+        description: 'A CREATE TABLE statement instead of `columns`; it then determines the name.',
       }),
     ),
   },
@@ -64,7 +64,7 @@ export const tablesApi = category({
   name: 'tables',
   singular: 'table',
   title: 'Tables',
-  doc: 'What a database holds: typed columns, keys, and how the rows are spread and ordered.',
+  doc: 'Tables: typed columns, keys, and how the rows are distributed and ordered.',
   parameter: 'table',
   parent: databasesApi,
   record: TableRecord,
@@ -139,7 +139,7 @@ export const tablesApi = category({
     update: update({
       summary: 'Changes a table: its description, its unique key, its columns.',
       description:
-        '`columns` is the whole new list: a column of the same name is changed, one that is new is added, one that is left out is dropped with its data. ' +
+        '`columns` is the complete new list: a column with an existing name is changed, a new one is added, an omitted one is dropped with its data.  ' +
         sometimesByTask('A change that has to write the data of a large table again is done by a task (202).'),
       permission: { privilege: 'alter', on: 'object' },
       codes: [
@@ -215,7 +215,7 @@ export const tablesApi = category({
     }),
     clone: action('object', {
       summary: 'Creates a table with the same definition and the same rows, in the same or another database.',
-      description: 'Nobody sees the copy before it has all rows. After `waitSeconds` it continues as a task (202).',
+      description: 'The copy is invisible before it is complete. After `waitSeconds` it continues as a task (202).',
       permission: { privilege: 'read', on: 'object' },
       codes: unique(['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes, ...taskCodes]),
       body: Type.Object(

@@ -19,7 +19,7 @@ export const tabletsApi = category({
   name: 'tablets',
   singular: 'tablet',
   title: 'Tablets',
-  doc: 'The pieces into which the engine divides a table.',
+  doc: 'The parts into which the engine divides a table.',
   parameter: 'tabletId',
   idField: 'tabletId',
   parent: tablesApi,

@@ -59,13 +59,14 @@ export const ScheduledRequest = Type.Object(
     on: Type.String({
       minLength: 1,
       maxLength: 2048,
-      description: 'The URI of what the action is of, such as `/api/v2/databases/shop/tables/orders`.',
+      description:
+        'The URI of the object that the action is called on, such as `/api/v2/databases/shop/tables/orders`.',
     }),
     action: oneOf(scheduledActions),
     body: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description:
-          'The body of the action, but for `waitSeconds`, `priority`, `after` and `notify`, which are of the run. What is secret in it is kept encrypted, and not shown again.',
+          'The body of the action, without `waitSeconds`, `priority`, `after` and `notify`, which belong to the run. Secrets in it are stored encrypted, and not shown again.',
       }),
     ),
   },
@@ -82,12 +83,12 @@ export const fields = {
   timeZone: Type.String({ minLength: 1, maxLength: 64, description: 'Of the IANA database, such as `Europe/Berlin`.' }),
   missedRuns: oneOf(['skip', 'once', 'all'], {
     description:
-      'What becomes of times that passed while the service could not run it: nothing (`skip`), one run for all of them (`once`), or a run for each (`all`).',
+      'How missed times are handled: not at all (`skip`), by one run for all of them (`once`), or by a run for each (`all`).',
   }),
   missedRunsMax: Type.Integer({
     minimum: 1,
     maximum: missedRunsMax,
-    description: 'With `all`: for how many of them; the last ones.',
+    description: 'With `all`: the maximum number of runs, for the last missed times.',
   }),
   priority: PriorityField,
   disabled: Type.Boolean({ description: 'Whether its times pass without a run.' }),
@@ -95,7 +96,7 @@ export const fields = {
 
 const Notified = Type.Object({
   host: Type.String(),
-  signed: Type.Boolean({ description: 'Whether notices are signed.' }),
+  signed: Type.Boolean({ description: 'Whether notifications are signed.' }),
 });
 
 export const ScheduleRecord = Type.Object({
@@ -108,14 +109,13 @@ export const ScheduleRecord = Type.Object({
   notify: nullable(Notified),
   needsConfirmation: Type.Boolean({
     description:
-      'Whether it does not run because somebody else than its owner said last what it does; the owner confirms it by a PATCH with `query`, `request`, `notify` or `"disabled": false`.',
+      'Whether it does not run because someone other than its owner last defined its action; the owner confirms it by a PATCH with `query`, `request`, `notify` or `"disabled": false`.',
   }),
   nextRunAt: nullable(Timestamp),
   lastRunAt: nullable(Type.String({ format: 'date-time', description: 'The time that its last run was for.' })),
   lastTask: nullable(
     Type.String({
-      description:
-        'URI of the task of its last run, which is deleted in its time; of one that was refused, a task that failed.',
+      description: 'URI of the task of its last run, until that task is deleted; for a refused run, a failed task.',
     }),
   ),
   error: nullable(Type.String({ description: 'Why its last time passed without a run, or a run is late.' })),

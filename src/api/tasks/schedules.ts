@@ -11,7 +11,7 @@ export const schedulesApi = category({
   name: 'schedules',
   singular: 'schedule',
   title: 'Schedules',
-  doc: 'Work that is done by itself at set times, as tasks of its owner, with the rights that the owner has then: SQL, or actions of the API.',
+  doc: 'Work that runs at set times, as tasks of its owner, with the privileges of the owner at that time: SQL, or actions of the API.',
   parameter: 'schedule',
   record: ScheduleRecord,
   example,
@@ -21,7 +21,7 @@ export const schedulesApi = category({
     create: create({
       summary: 'Creates a schedule.',
       description:
-        'What it does is a `query`, or a `request`: an action of the API. It runs as its owner, and no further than the token may that says what it does. A minute is the shortest interval.',
+        'What it does is a `query`, or a `request`: an action of the API. It runs as its owner, restricted to the scopes of the token that defined its action. The shortest interval is one minute.',
       permission: { privilege: 'create', on: 'parent' },
       codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', 'HOST_NOT_ALLOWED'],
       body: Type.Object({ ...changeFields, cron: fields.cron }, { additionalProperties: false }),
@@ -31,7 +31,7 @@ export const schedulesApi = category({
     update: update({
       summary: 'Changes a schedule.',
       description:
-        'With another `cron` or `timeZone`, or enabled again, its times count from now on. What somebody else than its owner makes it do, the owner has to confirm.',
+        'With another `cron` or `timeZone`, or enabled again, its times are computed from now on. If someone other than its owner changes its action, the owner has to confirm it.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'HOST_NOT_ALLOWED'],
       body: Type.Object({ ...changeFields }, { additionalProperties: false }),

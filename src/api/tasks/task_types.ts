@@ -13,7 +13,7 @@ const QueryTaskResult = Type.Object(
     queryId: Type.String(),
     columns: Type.Array(ColumnOfResult),
     rowCount: Type.Integer({ description: 'Rows of the result; for DML the rows changed.' }),
-    truncated: Type.Boolean({ description: 'Whether `rowsMax` cut the result.' }),
+    truncated: Type.Boolean({ description: 'Whether the result was truncated by `rowsMax`.' }),
     pageCount: Type.Integer(),
     statistics: Statistics,
   },
@@ -203,6 +203,6 @@ export const TaskResult = Type.Union(
   {
     description: `Null unless it has succeeded; which one follows from its type: ${Object.entries(taskResults)
       .map(([type, schema]) => `\`${type}\`: ${titlesOf(schema)}`)
-      .join('; ')}. Files in it have links, good for an hour, where the task is shown by itself; a list has none.`,
+      .join('; ')}. Files in it have links, valid for an hour, if a single task is requested; lists have none.`,
   },
 );

@@ -15,7 +15,7 @@ const TaskRecordSchema = Type.Object({
   taskId: Type.String(),
   type: Type.String({ description: 'What it does, such as `run_query` or `alter_table`.' }),
   state: stateField({
-    pending: 'it waits for its turn',
+    pending: 'it waits in the queue',
     running: 'it runs',
     cancelling: 'it was asked to stop and has not stopped yet',
     succeeded: 'it ended with a result',
@@ -25,7 +25,7 @@ const TaskRecordSchema = Type.Object({
   progress: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Null where it is not known.' })),
   progressText: nullable(Type.String()),
   expectedEndAt: nullable(
-    Type.String({ format: 'date-time', description: 'When it will have ended, as far as its progress tells.' }),
+    Type.String({ format: 'date-time', description: 'The estimated end, extrapolated from its progress.' }),
   ),
   priority: PriorityField,
   after: Type.Array(Type.String(), { description: 'Ids of the tasks that had to succeed before it began.' }),
@@ -38,7 +38,7 @@ const TaskRecordSchema = Type.Object({
         attempts: Type.Integer(),
         error: nullable(Type.String({ description: 'Why the last attempt failed.' })),
       },
-      { description: 'What became of the notice of its end.' },
+      { description: 'The delivery of the notification of its end.' },
     ),
   ),
   submittedBy: Type.String(),
@@ -53,7 +53,7 @@ const TaskRecordSchema = Type.Object({
     Type.String({ description: 'Of a query that succeeded: URI of the first page of its rows.' }),
   ),
   rejectsLink: Type.Optional(
-    Type.String({ description: 'Where the rows that a load left out are read, one JSON object a line; for an hour.' }),
+    Type.String({ description: 'Link to the rejected rows of a load, one JSON object per line; valid for an hour.' }),
   ),
   error: nullable(Type.Object({ code: Type.String(), message: Type.String(), result: Type.Optional(Type.Unknown()) })),
   createdAt: Timestamp,
@@ -105,7 +105,7 @@ export const tasksApi = category({
   name: 'tasks',
   singular: 'task',
   title: 'Tasks',
-  doc: 'Work that outlives the request that asked for it; it survives a crash of the server.',
+  doc: 'Work that outlives its request, and survives a crash of the server.',
   parameter: 'taskId',
   idField: 'taskId',
   record: TaskRecordSchema,
@@ -113,7 +113,7 @@ export const tasksApi = category({
   endpoints: {
     list: list({
       summary: 'Lists tasks, those submitted last first.',
-      description: 'Those of the caller, or all, to who may read all tasks.',
+      description: 'Those of the caller, or all if the caller may read all tasks.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
     }),
     get: get({
@@ -140,9 +140,8 @@ export const tasksApi = category({
     }),
     search: searchBy({
       category: 'tasks',
-      summary:
-        'Finds tasks by state, type, submitter, target, time and label, the newest first; all that is given must fit.',
-      description: 'Those of the caller, or all, to who may read all tasks.',
+      summary: 'Finds tasks by state, type, submitter, target, time and label, newest first; all criteria must match.',
+      description: 'Those of the caller, or all if the caller may read all tasks.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       fields: {
         state: Type.Optional(

@@ -15,7 +15,7 @@ export const backupApi = (what: string) => ({
   backup: action('object', {
     summary: `Backs a ${what} up, as it is at one instant, while it is in use.`,
     description:
-      'Always a task (202), whose id is that of the backup. Its result has `backupId`, `takenAt`, `since` (the backup that it builds on, or null), `databases`, `tables`, `rows`, `files`, `bytes`, and of them `filesSent` and `bytesSent`. A task that fails or is cancelled leaves nothing. Grants and owners are not in a backup.',
+      'Always a task (202), whose id is that of the backup. Its result has `backupId`, `takenAt`, `since` (the base of the backup, or null), `databases`, `tables`, `rows`, `files`, `bytes`, and of them `filesSent` and `bytesSent`. A task that fails or is cancelled leaves nothing. Grants and owners are not in a backup.',
     permission: { privilege: 'read', on: 'object' },
     codes,
     body: Type.Object({ to: To, ...taskFields }, { title: 'BackupRequest', additionalProperties: false }),
@@ -39,21 +39,21 @@ const common = {
   ...taskFields,
 };
 const CatalogBody = Type.Object(
-  { ...common, warehouse: Type.Optional(Type.String({ description: 'The warehouse that will keep its data.' })) },
+  { ...common, warehouse: Type.Optional(Type.String({ description: 'The warehouse that stores its data.' })) },
   { additionalProperties: false },
 );
 const DatabaseBody = Type.Object(
   {
     ...common,
     database: Type.Optional(
-      Type.String({ description: 'Which of those in the backup; for the backup of a catalog it has to be said.' }),
+      Type.String({ description: 'Which database of the backup; required for the backup of a catalog.' }),
     ),
   },
   { additionalProperties: false },
 );
 const restored = {
   description:
-    'Always a task (202). Nobody sees what it makes before it is whole, and a task that fails or is cancelled leaves nothing; its result has `name`, `backupId`, `takenAt`, `databases`, `tables`, `views`, `rows`, and `viewsLeft`: views that would not be valid where they came to, or read what the caller may not. All of it is its maker’s, and nothing is granted on it. From a directory only what the caller may `read` can be restored; what is gone, by who may `read` all catalogs.',
+    'Always a task (202). The new object is invisible before it is complete, and a task that fails or is cancelled leaves nothing; its result has `name`, `backupId`, `takenAt`, `databases`, `tables`, `views`, `rows`, and `viewsLeft`: omitted views, which would be invalid there or read what the caller may not. All of it is its maker’s, and nothing is granted on it. From a directory only what the caller may `read` can be restored; what is gone, by who may `read` all catalogs.',
   permission: { privilege: 'create', on: 'parent' },
   codes: [...codes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
   bodyRequired: true,
@@ -74,8 +74,7 @@ export const restoreCatalogApi = {
 export const restoreDatabaseApi = {
   restore: action('collection', {
     ...restored,
-    summary:
-      'Makes a database, with all that is in it, from a backup: of a database, or one of those in the backup of a catalog.',
+    summary: 'Creates a database with its contents from a backup: of a database, or of a catalog that contains it.',
     body: DatabaseBody,
     example: { body: { name: 'ssb_of_monday', from: directory, database: 'ssb' } },
   }),

@@ -30,11 +30,11 @@ export const place = (hosts: 'exportHosts' | 'loadHosts', title: string, descrip
 
 /** Damaged catalogs, which a backup of the server leaves out. */
 export const CatalogsLeftOut = Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }), {
-  description: 'Damaged catalogs, whose data is not in it.',
+  description: 'Damaged catalogs, whose data is not in the backup.',
 });
 
 const kept =
-  'Where the backups are kept: one of these. Where a backup of the same thing is there, only what changed is sent.';
+  'The target of the backups: one of these. If it has a backup of the same object, only changed data is sent.';
 
 export const To = place('exportHosts', 'BackupTarget', kept);
 
@@ -43,5 +43,5 @@ export const From = place('loadHosts', 'BackupSource', kept);
 export const ServerPlace = place(
   'exportHosts',
   'ServerBackupTarget',
-  'Where the files of the backup are kept: one of these.',
+  'The target that contains the backup: one of these.',
 );

@@ -28,7 +28,7 @@ const Csv = Type.Object(
         maxLength: 64,
         pattern: '^[^"\\r\\n\\u0000]*$',
         default: '',
-        description: 'What stands for null; a value that is the same is quoted.',
+        description: 'The text that represents null; an equal value is quoted.',
       }),
     ),
   },
@@ -39,7 +39,7 @@ const To = Type.Object(
     download: Type.Optional(
       Type.Literal(true, {
         description:
-          'The default: they are kept by the server as long as the task, count for `principalFileBytesMax`, and are fetched by the links of the task.',
+          'The default: the server stores them as long as the task, they count towards `principalFileBytesMax`, and they are downloaded by the links of the task.',
       }),
     ),
     s3: Type.Optional(storeFolder('exportHosts')),
@@ -49,7 +49,7 @@ const To = Type.Object(
     additionalProperties: false,
     minProperties: 1,
     maxProperties: 1,
-    description: 'Where the files go: one of these. In a store they are in a folder that is called as the task.',
+    description: 'Where the files go: one of these. In an object store they are in a folder named after the task.',
   },
 );
 const common = {
@@ -66,8 +66,7 @@ const common = {
     Type.Integer({
       minimum: fileBytesMin,
       maximum: fileBytesMost,
-      description:
-        'A file that has become about this large is ended and the next begun. Without it, all is in one file.',
+      description: 'When a file reaches about this size, the next one is begun. By default all rows are in one file.',
     }),
   ),
   numbers: Type.Optional(
@@ -116,7 +115,7 @@ const shared = {
   cost: queryCost,
 } as const;
 const description =
-  'Always a task (202). The files are `part-00000.parquet` and so on, with `manifest.json` made last, which tells what the result of the task tells: `files` (name, bytes, rows, sha256, link), `fileCount`, `bytes`, `rowCount`, `columns`. In an object store they are in a folder of the task’s own. Files to download go with the task, or at `expiresAt`; each GET of the task has fresh links to them, and `manifestLink`. A task that fails or is cancelled leaves nothing.';
+  'Always a task (202). The files are `part-00000.parquet` and so on, with `manifest.json` written last, which has the same content as the result of the task: `files` (name, bytes, rows, sha256, link), `fileCount`, `bytes`, `rowCount`, `columns`. In an object store they are in a folder for this task. Files to download go with the task, or at `expiresAt`; each GET of the task has fresh links to them, and `manifestLink`. A task that fails or is cancelled leaves nothing.';
 
 /** `what`: the title of the object. */
 export const exportQueryApi = (what: string) => ({

@@ -25,12 +25,12 @@ export const InferredTable = Type.Object(
     }),
     ...definitionFields,
     rows: Type.Array(Type.Array(Type.Unknown()), {
-      description: 'The first rows, ten at most; what does not fit is left out, or null.',
+      description: 'The first rows, at most ten; values that do not fit are omitted or null.',
     }),
     format: Type.String(),
     compression: Type.String(),
     csv: Type.Optional(
-      Type.Object({ ...Csv.properties }, { description: 'How the file is read, with what was found.' }),
+      Type.Object({ ...Csv.properties }, { description: 'How the file is read, including detected options.' }),
     ),
     bytes: Type.Integer({ description: 'Of the file, unpacked.' }),
   },

@@ -10,37 +10,34 @@ import { fileFields, label, loadCodes } from './load_fields.ts';
 
 const Body = Type.Object(
   {
-    table: Type.Optional(
-      Type.String({ description: 'The name of the table that is made; with `inferOnly` it may be left out.' }),
-    ),
+    table: Type.Optional(Type.String({ description: 'The name of the new table; optional with `inferOnly`.' })),
     ...fileFields,
     columns: Type.Optional(
       Type.Array(NewTableColumn, {
         minItems: 1,
         maxItems: columnsMax,
         description:
-          'The columns of the table, all of them; by default those of the file. One that the file has not, and that has a type and a default, gets its default.',
+          'All columns of the table; by default those of the file. A column with a type and a default that is not in the file gets its default.',
       }),
     ),
     types: Type.Optional(
       Type.Record(Type.String(), Type.String(), {
         maxProperties: columnsMax,
-        description:
-          'Instead of `columns`: types of single columns of the file; the others have those that were found.',
+        description: 'Instead of `columns`: types of individual columns of the file; those of the others are inferred.',
       }),
     ),
     inferFrom: Type.Optional(
       Type.Union([Type.Literal('sample'), Type.Literal('all')], {
         default: 'sample',
         description:
-          'Columns and types are found in the first 20,480 rows, or in all, which takes another reading of the file.',
+          'Columns and types are inferred from the first 20,480 rows, or from all, which requires reading the file once more.',
       }),
     ),
     ...describedBody,
     ...definitionFields,
     label: label('A load of this label that made the table, or is making it, is not done again: its task is answered.'),
     inferOnly: Type.Optional(
-      Type.Boolean({ default: false, description: 'The table is shown as it would be, and not made.' }),
+      Type.Boolean({ default: false, description: 'Returns the definition of the table without creating it.' }),
     ),
     waitSeconds: Type.Optional(WaitSeconds),
   },
@@ -64,8 +61,8 @@ export const loadDatabaseApi = {
   load: action('object', {
     summary: 'Creates a table from a file and fills it, all or nothing: CSV, JSON, NDJSON or Parquet.',
     description:
-      'Always a task, of which the result is that of a load of a table, with `table`. Nobody sees the table before it is full, and a load that fails leaves none. ' +
-      'With `inferOnly` nothing is created: the answer (200) is the definition that the table would have, and its first rows; after `waitSeconds` it continues as a task (202).',
+      'Always a task, whose result is that of a load of a table, with `table`. The table is invisible before it is complete, and a failed load leaves none. ' +
+      'With `inferOnly` nothing is created: the response (200) is the definition that the table would have, and its first rows; after `waitSeconds` it continues as a task (202).',
     permission: { privilege: 'create', on: 'object' },
     codes: [
       ...new Set<Code>([

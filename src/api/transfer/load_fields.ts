@@ -41,7 +41,7 @@ export const Source = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 64,
-        description: 'Id of an upload of the caller; it is gone when it was loaded.',
+        description: 'Id of an upload of the caller, which is deleted after the load.',
       }),
     ),
     path: Type.Optional(
@@ -66,7 +66,7 @@ export const Csv = Type.Object(
   {
     delimiter: Type.Optional(Type.String({ minLength: 1, maxLength: 4, pattern: '^[^\\u0000\\n\\r]*$' })),
     quote: sign('By default `"`.'),
-    escape: sign('What stands before a quote in a quoted text; by default the quote.'),
+    escape: sign('The escape character before a quote in quoted text; by default the quote.'),
     header: Type.Optional(Type.Boolean({ description: 'Whether the first line names the columns.' })),
     nullText: text('The text that is null; by default nothing at all.'),
     quotedNulls: Type.Optional(
@@ -85,7 +85,7 @@ export const Csv = Type.Object(
   {
     title: 'CsvFormat',
     additionalProperties: false,
-    description: 'How a CSV file is written. Delimiter and header are found where they are not said.',
+    description: 'The dialect of a CSV file. Delimiter and header are detected by default.',
   },
 );
 
@@ -111,10 +111,12 @@ export const fileFields = {
       minimum: 0,
       maximum: errorsMax,
       default: 0,
-      description: 'Rows that do not fit are left out, up to so many; one more, and nothing is loaded.',
+      description: 'The maximum number of rejected rows; beyond it nothing is loaded.',
     }),
   ),
-  dryRun: Type.Optional(Type.Boolean({ default: false, description: 'Everything is done, counted, and undone.' })),
+  dryRun: Type.Optional(
+    Type.Boolean({ default: false, description: 'Everything is executed, counted, and rolled back.' }),
+  ),
   ...taskFields,
 };
 

@@ -21,7 +21,7 @@ const LoadBody = Type.Object(
         minItems: 1,
         maxItems: columnsMax,
         description:
-          'What the columns of the table get; one that is not named gets its default. By default those of the same name.',
+          'The sources of the columns of the table; columns that are not listed get their defaults. By default columns are matched by name.',
       }),
     ),
     mode: Type.Optional(
@@ -41,7 +41,7 @@ export const loadTableApi = {
     summary: 'Loads a file into a table, all or nothing: CSV, JSON, NDJSON or Parquet.',
     description:
       'Always a task. Its result has `rowsLoaded`, `rowsRejected`, the first `rejectedRows` (row, column, reason, text) and `bytes`; fields whose values were lost in a crash are null. ' +
-      'A file that cannot be read or does not fit ends it with `DATA_INVALID`, row and column, and the table is as it was.',
+      'If the file cannot be read or does not fit the table, the task fails with `DATA_INVALID`, row and column, and the table is unchanged.',
     permission: { privilege: 'write', on: 'object' },
     codes: loadCodes,
     body: LoadBody,

@@ -13,19 +13,19 @@ const cost = 100;
 
 export const ServerBackupRecord = Type.Object({
   name: Type.String(),
-  backupId: Type.String({ description: 'What it is called in its place.' }),
+  backupId: Type.String({ description: 'Its name in the target.' }),
   place: Type.Unknown({ description: 'Where its files are, without keys.' }),
   takenAt: nullable(
     Type.String({
       format: 'date-time',
-      description: 'The instant that it is of: what was acknowledged before is in it, what was begun after is not.',
+      description: 'The instant of the backup: it contains what was acknowledged before, and nothing that began after.',
     }),
   ),
   bytes: nullable(Type.Integer({ description: 'Of all its files.' })),
   catalogs: nullable(Type.Array(Type.String(), { description: 'Names of the catalogs in it, as they were.' })),
   catalogsLeftOut: CatalogsLeftOut,
   release: nullable(Type.String({ description: 'Of the software that made it.' })),
-  task: Type.String({ description: 'URI of the task that makes it, which is deleted in its time.' }),
+  task: Type.String({ description: 'URI of the task that makes it, until that task is deleted.' }),
   state: stateField({
     creating: 'its task has not ended',
     ready: 'all its files are in their place',
@@ -47,7 +47,7 @@ export const serverBackupsApi = category({
   name: 'server_backups',
   singular: 'server_backup',
   title: 'Server backups',
-  doc: 'Copies of the whole server at one instant: users, grants, secrets, schedules, tasks, the audit trail and all catalogs. `tabularium restore server` makes a server of one.',
+  doc: 'Copies of the whole server at one instant: users, grants, secrets, schedules, tasks, the audit trail and all catalogs. `tabularium restore server` creates a server from one.',
   parameter: 'serverBackup',
   record: ServerBackupRecord,
   example: {
@@ -69,9 +69,9 @@ export const serverBackupsApi = category({
     list: listAtTop('Lists backups of the server by name.'),
     get: getAtTop('Shows a backup of the server.'),
     create: create({
-      summary: 'Backs the whole server up, as it is at one instant, while it is in use.',
+      summary: 'Backs up the whole server at one instant, while it is in use.',
       description:
-        'A task (202), whose id is that of the backup; its result has `backupId`, `takenAt`, `catalogs`, `files`, `bytes`, `catalogsLeftOut`, `secretKey` and `heldMs`: how long writes were held back. All of it is copied each time. It needs the privilege `own` on `/api/v2/server_backups`: who has it can read everything. Without a passphrase (`TABULARIUM_BACKUP_PASSPHRASE`) no object store is accepted. PUT of one that exists returns it (201).',
+        'A task (202), whose id is that of the backup; its result has `backupId`, `takenAt`, `catalogs`, `files`, `bytes`, `catalogsLeftOut`, `secretKey` and `heldMs`: how long writes were held back. Everything is copied each time. Requires the privilege `own` on `/api/v2/server_backups`, whose holder can read everything. Without a passphrase (`TABULARIUM_BACKUP_PASSPHRASE`) no object store is accepted. PUT of one that exists returns it (201).',
       permission: { privilege: 'own', on: 'parent' },
       codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', 'OBJECT_NOT_FOUND', ...usualCodes],
       body: Type.Object({ to: ServerPlace, ...taskFields }, { additionalProperties: false }),
@@ -88,7 +88,10 @@ export const serverBackupsApi = category({
       query: Type.Object(
         {
           keepFiles: Type.Optional(
-            Type.Boolean({ default: false, description: 'Deletes the record alone: for a place that is gone.' }),
+            Type.Boolean({
+              default: false,
+              description: 'Deletes only the record: for a target that no longer exists.',
+            }),
           ),
         },
         { additionalProperties: false },

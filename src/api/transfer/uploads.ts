@@ -13,7 +13,7 @@ export const uuid = '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
 
 const UploadId = Type.String({
   pattern: uuid,
-  description: 'A UUID in lower case, of which the client makes sure that it is new; without it the service makes one.',
+  description: 'A new UUID in lower case, chosen by the client; by default the service generates one.',
 });
 
 const Name = Type.String({
@@ -39,7 +39,7 @@ const UploadRecord = Type.Object({
   link: Type.Optional(
     Type.String({
       description:
-        'Where the bytes are to be sent by `PUT`, and once it is ready where they are read by `GET`; for an hour.',
+        'The link to which the bytes are sent by `PUT`, and from which they are read by `GET` once it is ready; valid for an hour.',
     }),
   ),
   expiresAt: Timestamp,
@@ -55,7 +55,7 @@ export const uploadsApi = category({
   name: 'uploads',
   singular: 'upload',
   title: 'Uploads',
-  doc: 'Files that are sent to be loaded: the bytes go to the `link` of the record. They are kept for a day.',
+  doc: 'Files that are sent to be loaded: the bytes are sent to the `link` of the record. They are stored for a day.',
   parameter: 'uploadId',
   idField: 'uploadId',
   record: UploadRecord,
@@ -78,7 +78,7 @@ export const uploadsApi = category({
   endpoints: {
     list: list({
       summary: 'Lists uploads by their id; ids that the service makes are in the order in which they were made.',
-      description: 'Those of the caller, or all, to who owns all uploads.',
+      description: 'Those of the caller, or all if the caller owns all uploads.',
       permission: { privilege: 'own', on: 'parent', orWithin: true },
     }),
     get: get({
@@ -102,7 +102,7 @@ export const uploadsApi = category({
             Type.Integer({
               minimum: 0,
               maximum: Number.MAX_SAFE_INTEGER,
-              description: 'How many will be sent; there is room for them then.',
+              description: 'The announced size, for which space is reserved.',
             }),
           ),
           sha256: Type.Optional(Sha256),

@@ -57,7 +57,7 @@ export async function loadServerManifest(
   const text = await target.readSmall(serverManifestPath(backupId), manifestBytesMax, signal);
   const { manifest } = unsealManifest(text.toString(), serverFormatVersion);
   if (!validation().Compile(ServerManifest).Check(manifest))
-    throw unusableBackup('its manifest is none that a server wrote');
+    throw unusableBackup('its manifest was not written by a server');
   if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');
   for (const { bytes, pieces } of manifest.files)
     if (pieces.reduce((sum, piece) => sum + piece.bytes, 0) !== bytes)

@@ -82,7 +82,7 @@ async function putBack(
 ): Promise<readonly string[]> {
   const { store, dataDirectory, checks, suffix, audit, say } = work;
   const named = `backup ${backupId}${kind === 'server' ? '' : ' of the catalog alone'}`;
-  say(`  it is put back to its state of ${takenAt}, from ${named}; what is lost:`);
+  say(`  it is restored to its state of ${takenAt}, from ${named}; losses:`);
   const tables = await tablesLost(work, catalog, directory, older);
   const lost = [...tables, ...left, ...(await workLost(store, catalog, takenAt))];
   for (const line of lost.length === 0 ? ['nothing that is recorded'] : lost) say(`    ${line}`);
@@ -121,7 +121,7 @@ async function tablesLost(
   }
   for (const [table, rows] of then)
     if (!now.has(table))
-      lines.push(`table ${JSON.stringify(table)}: deleted or renamed since, it comes back with ${rows} rows`);
+      lines.push(`table ${JSON.stringify(table)}: deleted or renamed since, it is restored with ${rows} rows`);
   return shortened(lines);
 }
 

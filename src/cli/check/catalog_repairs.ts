@@ -29,7 +29,7 @@ export async function repaired(
   const cut = await checks.damagedLog(dataDirectory, catalog);
   const losses: Readonly<Record<RepairName, string | undefined>> = {
     accept:
-      'loses nothing more: the file is attached as it is, if it can be; what is damaged or missing in it stays so',
+      'loses nothing more: the file is attached as it is, if possible; damaged or missing data in it stays damaged or missing',
     wal: cut && `loses the last ${cut.lostBytes} bytes of its write-ahead log, which follow byte ${cut.keptBytes}`,
     backup: await backupLoses(store, catalog, settings.backupPlace),
     detach: await detachLoses(store, catalog),
@@ -42,7 +42,9 @@ export async function repaired(
       );
     else if (repair !== 'none') say(`  --repair=${repair} does not help here`);
     for (const [name, text] of Object.entries(losses)) if (text !== undefined) say(`  --repair=${name} ${text}`);
-    say('  POST /api/v2/catalogs/restore makes it anew from a backup of it, under another name, once the server runs');
+    say(
+      '  POST /api/v2/catalogs/restore creates it again from a backup of it, under another name, once the server runs',
+    );
     return false;
   }
   say(`  --repair=${repair} ${loss}`);
@@ -88,5 +90,5 @@ async function detachLoses(store: Store, { id }: CatalogName): Promise<string> {
   const tables = await expectedTables(store, id);
   const databases = await store.db.selectFrom('objects').select('id').where('parent_id', '=', id).execute();
   const counts = `${databases.length} databases with ${tables.length} tables`;
-  return `takes the catalog out of the server, with ${counts} and what is granted on them; its files stay`;
+  return `detaches the catalog from the server, with ${counts} and the grants on them; its files are retained`;
 }

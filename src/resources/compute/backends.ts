@@ -100,7 +100,7 @@ export const backends = implement(backendsApi, {
       });
     throw new Failure(
       'CHANGE_NOT_SUPPORTED',
-      `the engine "${warehouse.spec.engine}" runs in one backend of its own; none can be added`,
+      `the engine "${warehouse.spec.engine}" has exactly one backend; none can be added`,
     );
   },
   update: async ({ segments, body }, context) => {
@@ -116,7 +116,7 @@ export const backends = implement(backendsApi, {
     if (!(await context.catalog.find(segments))) return deleted(false);
     throw new Failure(
       'OBJECT_PROTECTED',
-      'the backend of an embedded engine goes with its warehouse; disable it instead',
+      'the backend of an embedded engine is deleted with its warehouse; disable it instead',
     );
   },
   disable: ({ segments }, context) => setDisabled(segments, true, context),

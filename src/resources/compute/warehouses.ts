@@ -159,7 +159,7 @@ export const warehouses = implement(warehousesApi, {
       throw new Failure('IN_USE', `catalogs live in the warehouse: ${dottedNames(living)}`, { catalogs: living });
     const dropped = await droppedCatalogsOf(context.catalog, object.name);
     if (dropped.length > 0) {
-      const message = `catalogs that were dropped and can come back live in the warehouse: ${dottedNames(dropped)}`;
+      const message = `the warehouse contains dropped catalogs that can be restored: ${dottedNames(dropped)}`;
       throw new Failure('IN_USE', message, { droppedCatalogs: dropped });
     }
     const was = await context.catalog.drop(object, {

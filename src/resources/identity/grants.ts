@@ -96,7 +96,7 @@ function readSegments(on: string, fault: (message: string) => Failure): Segment[
   try {
     return segmentsOfUri(on);
   } catch {
-    throw fault('has a percent-escape that is none');
+    throw fault('contains an invalid percent-encoding');
   }
 }
 

@@ -115,7 +115,7 @@ export const queries = implement(queriesApi, {
     if (!entry) throw missing(queryId);
     const { sql, catalog, database } = entry;
     if (sql.length >= sqlCharactersMax)
-      throw new Failure('SQL_NOT_SUPPORTED', 'the text is too long: only its beginning is kept');
+      throw new Failure('SQL_NOT_SUPPORTED', 'the text is too long: only its beginning is stored');
     const request: QueryRequest = {
       sql,
       parameters,

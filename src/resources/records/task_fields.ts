@@ -48,7 +48,7 @@ export function waitSecondsOf(
 ): number {
   if (after === undefined || after.length === 0) return waitSeconds ?? waitSecondsDefault;
   if (!waitSeconds) return 0;
-  const message = 'is 0 where there is `after`: what waits for others is a task at once';
+  const message = 'must be 0 with `after`: a statement with dependencies is a task from the beginning';
   throw invalidParameter(`${within}/waitSeconds`, 'after', message);
 }
 

@@ -196,11 +196,11 @@ async function requireDropped<K extends string>(
 ): Promise<DroppedObject<SpecOf<K>>> {
   const requested = id ?? name;
   if (requested === undefined || (id !== undefined && name !== undefined))
-    throw invalidParameter('/name', 'either', 'or /id says what is to come back, and not both');
+    throw invalidParameter('/name', 'either', 'or /id is required, and not both');
   const by = id === undefined ? { name: requested } : { id };
   const found = await context.catalog.findDropped(parents.at(-1)?.id ?? null, category, by);
   const dropped = found.find(({ object }) => mayUndrop(context, category, parents, object));
   if (dropped) return dropped;
-  const message = `There is no dropped "${requested}" in ${category} that can come back.`;
+  const message = `There is no dropped "${requested}" in ${category} that can be restored.`;
   throw new Failure('OBJECT_NOT_FOUND', message, { category, name: requested });
 }

@@ -22,7 +22,10 @@ function specOf(input: NewTableInput, inferred: readonly ColumnDefinition[], eng
     return describe(tableSpec({ ...definition, columns }, engine), definition);
   } catch (error) {
     if (input.columns || !isAboutColumns(error)) throw error;
-    throw new Failure('DATA_INVALID', `${error.message}; say in \`columns\` what the table gets; nothing was loaded`);
+    throw new Failure(
+      'DATA_INVALID',
+      `${error.message}; define the columns of the table in \`columns\`; nothing was loaded`,
+    );
   }
 }
 

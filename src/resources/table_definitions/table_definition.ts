@@ -71,7 +71,7 @@ export function faults(spec: TableSpec, engine: Engine): Violation[] {
       found.push({
         pointer,
         rule: 'unique',
-        message: `the column ${JSON.stringify(column.name)} stands twice (case does not count)`,
+        message: `the column ${JSON.stringify(column.name)} is repeated (names are case-insensitive)`,
       });
     folded.add(foldName(column.name));
     byName.set(column.name, column);
@@ -85,7 +85,7 @@ export function faults(spec: TableSpec, engine: Engine): Violation[] {
       else if (key && !engine.keyable(column.type))
         found.push({ pointer: at, rule: 'keyType', message: `${formatType(column.type)} cannot be in a key` });
       if (names.indexOf(name) !== i)
-        found.push({ pointer: at, rule: 'unique', message: `${JSON.stringify(name)} stands twice` });
+        found.push({ pointer: at, rule: 'unique', message: `${JSON.stringify(name)} is repeated` });
     });
   };
   refer('/primaryKey', spec.primaryKey, true);

@@ -95,7 +95,7 @@ export const tableWrites: Writes = {
     written(segments, body, context, (chain) => {
       body.columns?.forEach((column, i) => {
         requireColumn(column, `/columns/${i}`, chain);
-        if (body.columns?.indexOf(column) !== i) throw invalidParameter(`/columns/${i}`, 'unique', 'stands twice');
+        if (body.columns?.indexOf(column) !== i) throw invalidParameter(`/columns/${i}`, 'unique', 'is repeated');
       });
       return {
         kind: 'insert',

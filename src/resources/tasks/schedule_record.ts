@@ -70,7 +70,7 @@ export function changed(
   context: Context,
 ): Changed {
   const { comment, properties, query, request, notify, ...rest } = change;
-  if (query && request) throw invalidParameter('/request', 'exclusive', 'says what it does, or `query` does; not both');
+  if (query && request) throw invalidParameter('/request', 'exclusive', 'cannot be combined with `query`');
   if (notify) checkNotify(notify, context);
   const checkedCall = request && context.checkCall(request);
   const isConfirmed = query || request || notify !== undefined || change.disabled === false;

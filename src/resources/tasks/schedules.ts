@@ -16,7 +16,7 @@ export const schedules = implement(schedulesApi, {
   get: commonHandlers.get,
   create: async ({ body, ifExists }, context) => {
     const { name, owner, ...change } = body;
-    if (!change.query && !change.request) throw invalidParameter('/query', 'required', 'or /request says what it does');
+    if (!change.query && !change.request) throw invalidParameter('/query', 'required', 'or /request is required');
     const { spec, secrets } = changed(nothing, {}, change, context);
     const { object, created: made } = await context.catalog.create({
       parent: null,

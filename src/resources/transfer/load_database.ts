@@ -55,11 +55,11 @@ function loadRequestOf(body: Body): Omit<NewTableInput, 'source'> {
   const { table, inferOnly, dryRun, columns, types } = body;
   if (table !== undefined) checkName(table);
   else if (!inferOnly) throw invalidParameter('/table', 'required', 'is required');
-  if (inferOnly && dryRun)
-    throw invalidParameter('/dryRun', 'exclusive', 'is not taken with `inferOnly`, which does less');
+  if (inferOnly && dryRun) throw invalidParameter('/dryRun', 'exclusive', 'cannot be combined with `inferOnly`');
   if (body.waitSeconds !== undefined && !inferOnly)
     throw invalidParameter('/waitSeconds', 'inferOnly', 'is for `inferOnly`: a load is a task at once');
-  if (columns && types) throw invalidParameter('/types', 'exclusive', 'is not taken with `columns`, which have types');
+  if (columns && types)
+    throw invalidParameter('/types', 'exclusive', 'cannot be combined with `columns`, which have types');
   columns?.forEach(({ type, defaultValue }, i) => {
     if (type === undefined && defaultValue !== undefined && defaultValue !== null)
       throw invalidParameter(`/columns/${i}/type`, 'required', 'is required where there is a default');

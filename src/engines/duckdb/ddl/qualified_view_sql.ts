@@ -27,7 +27,7 @@ export async function qualifyViewSql(
 ): Promise<QualifiedView> {
   refuseOtherStatement(sql);
   withParameters(sql, () => {
-    throw new Failure('SQL_NOT_SUPPORTED', 'a view takes no parameters; write the values into its query');
+    throw new Failure('SQL_NOT_SUPPORTED', 'a view cannot have parameters; write the values into its query');
   });
   const tables = await tablesInQuery(connection, sql);
   const query = withoutSemicolon(sql);

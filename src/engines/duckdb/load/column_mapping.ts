@@ -70,7 +70,7 @@ function sourcedColumns(
   }
   const unknown = file.columns.find(({ name }) => !columnOf(name));
   if (unknown) {
-    const message = `the file has a column ${JSON.stringify(unknown.name)} that the table has not; say in \`columns\` which are taken`;
+    const message = `the file has a column ${JSON.stringify(unknown.name)} that the table does not have; list the columns to load in \`columns\``;
     throw dataInvalid(message, { column: unknown.name });
   }
   // Later lines of a JSON file may have keys that the sampled lines lack.

@@ -10,7 +10,7 @@ const kinds: readonly (readonly [string, (head: Buffer) => boolean])[] = [
   ['is Parquet: say so in `format`', (head) => head.toString('latin1', 0, 4) === 'PAR1'],
   ['is packed by gzip: say so in `compression`', (head) => head.readUInt16BE(0) === 0x1f8b],
   ['is packed by zstd: say so in `compression`', (head) => head.readUInt32BE(0) === 0x28b52ffd],
-  ['is a ZIP archive, which is not taken', (head) => head.readUInt32BE(0) === 0x504b0304],
+  ['is a ZIP archive, which is not supported', (head) => head.readUInt32BE(0) === 0x504b0304],
 ];
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 /** Nobody names a CSV column like this. */

@@ -34,7 +34,7 @@ function ofReading(error: Error): unknown {
   return error;
 }
 
-const notWhole = () => dataInvalid('the file is not whole, or not of this format');
+const notWhole = () => dataInvalid('the file is incomplete, or not of this format');
 
 function ofConstraint(message: string): Failure {
   const text = publicMessage(message);
