@@ -350,7 +350,15 @@ function assemble(foundation: Foundation, opened: AssembledAccess) {
     hosts: foundation.exportHosts,
   });
   const loading = assembleLoads({ ...foundation, ...shared, files, definitions: newTableDefinitions });
-  const backups: AssembledBackups = assembleBackups({ ...foundation, ...shared, directory, tasks, release });
+  const categories = categoriesWith(settings);
+  const backups: AssembledBackups = assembleBackups({
+    ...foundation,
+    ...shared,
+    directory,
+    tasks,
+    release,
+    categories,
+  });
   const services: Services = {
     exports,
     ...backups,
@@ -359,7 +367,7 @@ function assemble(foundation: Foundation, opened: AssembledAccess) {
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
     webhooks: foundation.webhooks,
-    ...assembleSchedules({ ...foundation, tasks, directory, trail }, categoriesWith(settings), () => services),
+    ...assembleSchedules({ ...foundation, tasks, directory, trail }, categories, () => services),
     warehouses,
     queries,
     submitter,

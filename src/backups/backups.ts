@@ -35,6 +35,7 @@ import {
   manifestText,
   type TableBody,
 } from './manifest.ts';
+import type { MetadataCategory } from './metadata_objects.ts';
 import { type BackupTarget, listBackupIds, listFiles, loadManifest, type TargetFile } from './targets/backup_target.ts';
 import type { BackupTargets, TargetRequest } from './targets/backup_targets.ts';
 import { PartUploader, type TableToUpload } from './targets/part_uploader.ts';
@@ -73,6 +74,7 @@ interface Parts {
   readonly targets: BackupTargets;
   readonly spoolDirectory: string;
   readonly release: string;
+  readonly metadataCategories: readonly MetadataCategory[];
   /** Converts a definition to the body of a request that creates the table. */
   readonly bodyOf: (spec: TableSpec) => TableBody;
 }
@@ -137,9 +139,9 @@ export class Backups {
 
   /** Rights are checked again, because the task may have waited. */
   async #authorize(objectId: string, principal: Principal): Promise<SourceDefinitions> {
-    const { catalog, authorizer, directory } = this.#parts;
+    const { catalog, authorizer, directory, metadataCategories } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
-    const definitions = await readDefinitions(catalog, objectId);
+    const definitions = await readDefinitions(catalog, objectId, metadataCategories);
     const { root, source } = definitions;
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', root === source ? [root] : [root, source]))
       throw new Failure('FORBIDDEN', 'the submitter may no longer read the object to back up');
@@ -163,10 +165,13 @@ export class Backups {
     const base = await findLatest(objectId, target, files, signal);
     const staging = join(this.#parts.spoolDirectory, 'backups', newId());
     await mkdir(staging, { recursive: true, mode: 0o700 });
-    const consistent = await consistentSnapshot(this.#parts.catalog, objectId, engine, signal).catch(async (error) => {
-      await rm(staging, { recursive: true, force: true });
-      throw error;
-    });
+    const { catalog, metadataCategories } = this.#parts;
+    const consistent = await consistentSnapshot(catalog, objectId, metadataCategories, engine, signal).catch(
+      async (error) => {
+        await rm(staging, { recursive: true, force: true });
+        throw error;
+      },
+    );
     const { definitions, snapshot, takenAt } = consistent;
     try {
       const tables = await this.#tables(definitions, snapshot, signal);
@@ -277,7 +282,7 @@ function manifestOf(
     formatVersion,
     ...head,
     of: { category, id: source.id, name: source.name, catalog: root.name, ...metadataOf(source.spec) },
-    databases: databases.map(({ object, tables, views }) => ({
+    databases: databases.map(({ object, tables, views, objects }) => ({
       id: object.id,
       name: object.name,
       ...metadataOf(object.spec),
@@ -287,6 +292,7 @@ function manifestOf(
         return { id, name, definition: bodies.get(id) as TableBody, rows, parts };
       }),
       views: views.map(({ id, name, spec }) => ({ id, name, ...metadataOf(spec), sql: spec.sql })),
+      objects: objects.map(({ category, id, name, spec }) => ({ category, id, name, spec })),
     })),
   };
 }

@@ -8,6 +8,7 @@ import type { Snapshot } from '../engines/snapshot.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec, ViewSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { RetryableError } from '../tasks/task.ts';
+import type { MetadataCategory } from './metadata_objects.ts';
 
 const pageSize = 1000;
 const firstPauseMs = 20;
@@ -19,6 +20,8 @@ export interface DefinedDatabase {
   readonly object: CatalogObject<DatabaseSpec>;
   readonly tables: readonly CatalogObject<TableSpec>[];
   readonly views: readonly CatalogObject<ViewSpec>[];
+  /** Objects without a part in an engine. */
+  readonly objects: readonly CatalogObject[];
 }
 
 export interface SourceDefinitions {
@@ -30,8 +33,12 @@ export interface SourceDefinitions {
 
 export const catalogRef = ({ id, name }: CatalogObject): CatalogRef => ({ id, name });
 
-/** Throws OBJECT_NOT_FOUND if the object no longer exists. */
-export async function readDefinitions(catalog: Catalog, objectId: string): Promise<SourceDefinitions> {
+/** `categories`: of the objects without a part in an engine. Throws OBJECT_NOT_FOUND if the object no longer exists. */
+export async function readDefinitions(
+  catalog: Catalog,
+  objectId: string,
+  categories: readonly MetadataCategory[],
+): Promise<SourceDefinitions> {
   const chain = await catalog.findChain(objectId);
   const [root, database] = chain as [CatalogObject<CatalogSpec>?, CatalogObject<DatabaseSpec>?];
   const source = chain.at(-1);
@@ -46,6 +53,9 @@ export async function readDefinitions(catalog: Catalog, objectId: string): Promi
       object,
       tables: await listAll<TableSpec>(catalog, object.id, 'tables'),
       views: await listAll<ViewSpec>(catalog, object.id, 'views'),
+      objects: await Array.fromAsync(categories, ({ name }) => listAll(catalog, object.id, name)).then((all) =>
+        all.flat(),
+      ),
     });
   return { root, source: source as SourceDefinitions['source'], databases };
 }
@@ -61,7 +71,11 @@ async function listAll<S>(catalog: Catalog, parentId: string, category: string):
 }
 
 function objectsOf({ root, source, databases }: SourceDefinitions): CatalogObject[] {
-  return [root, source, ...databases.flatMap(({ object, tables, views }) => [object, ...tables, ...views])];
+  return [
+    root,
+    source,
+    ...databases.flatMap(({ object, tables, views, objects }) => [object, ...tables, ...views, ...objects]),
+  ];
 }
 
 /** Equal states imply equal contents in the engine: while the engine changes an object, the object has another state. */
@@ -80,17 +94,18 @@ export interface Consistent {
 export async function consistentSnapshot(
   catalog: Catalog,
   objectId: string,
+  categories: readonly MetadataCategory[],
   engine: EngineWarehouse,
   signal: AbortSignal,
 ): Promise<Consistent> {
   const deadline = performance.now() + settledWaitMs;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-    const definitions = await readDefinitions(catalog, objectId);
+    const definitions = await readDefinitions(catalog, objectId, categories);
     if (isSettled(definitions)) {
       const snapshot = await beginSnapshot(engine, catalogRef(definitions.root), signal);
       const takenAt = new Date().toISOString();
       try {
-        const after = snapshot && (await readDefinitions(catalog, objectId));
+        const after = snapshot && (await readDefinitions(catalog, objectId, categories));
         if (snapshot && after && stateOf(after) === stateOf(definitions)) return { definitions, snapshot, takenAt };
       } catch (error) {
         await snapshot?.close();

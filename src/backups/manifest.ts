@@ -55,12 +55,15 @@ const View = Type.Object({
   ...described,
   sql: Type.String({ minLength: 1, maxLength: 1_048_576 }),
 });
+/** An object without a part in an engine. */
+const MetadataObject = Type.Object({ category: Name, id: Id, name: Name, spec: Type.Unknown() });
 const Database = Type.Object({
   id: Id,
   name: Name,
   ...described,
   tables: Type.Array(Table),
   views: Type.Array(View),
+  objects: Type.Optional(Type.Array(MetadataObject)),
 });
 const Manifest = Type.Object({
   formatVersion: Type.Integer(),
@@ -81,6 +84,7 @@ const Manifest = Type.Object({
 export type Manifest = Immutable<Static<typeof Manifest>>;
 export type BackedUpDatabase = Immutable<Static<typeof Database>>;
 export type BackedUpTable = Immutable<Static<typeof Table>>;
+export type BackedUpObject = Immutable<Static<typeof MetadataObject>>;
 export type BackedUpView = Immutable<Static<typeof View>>;
 export type BackedUpPart = Immutable<Static<typeof Part>>;
 export type TableBody = Immutable<Static<typeof Definition>>;

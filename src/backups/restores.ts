@@ -24,6 +24,7 @@ import {
   type TableBody,
   unusableBackup,
 } from './manifest.ts';
+import { type MetadataCategory, restoredObject } from './metadata_objects.ts';
 import { restoreViews, type ViewToRestore } from './restored_views.ts';
 import {
   type BackupTarget,
@@ -77,6 +78,7 @@ interface Parts {
   /** Throws INVALID_PARAMETER if such a table cannot be created. */
   readonly specOf: (body: TableBody, engine: Engine, warehouse: EngineWarehouse) => Promise<TableSpec>;
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
+  readonly metadataCategories: readonly MetadataCategory[];
 }
 
 type Run = Pick<TaskContext, 'signal' | 'progress'>;
@@ -232,11 +234,11 @@ export class Restores {
     const catalog = request.catalog ?? { id: objectId, name };
     const restored: RestoredDatabase[] = [];
     const texts: ViewToRestore[] = [];
-    for (const { tables, views, ...database } of databases) {
+    for (const { tables, views, objects = [], ...database } of databases) {
       const ref = { catalog, database: isCatalog ? database.name : name };
       const { signal } = work;
       if (isCatalog) await work.engine.apply({ kind: 'createDatabase', database: ref }, { step: newId(), signal });
-      const children: NewChild[] = [];
+      const children: NewChild[] = objects.map((object) => restoredObject(object, this.#parts.metadataCategories));
       for (const table of tables)
         children.push(await this.#table(table, { ...ref, table: table.name }, warehouse, work));
       texts.push(...views.map((view) => ({ database: ref.database, view })));
@@ -339,9 +341,10 @@ function validateBackup(
   files: ReadonlyMap<string, TargetFile>,
   { bytesMax }: { readonly bytesMax: number },
 ): void {
-  checkNames('databases', databases, engine);
-  for (const { tables, views } of databases) {
-    checkNames('tables', [...tables, ...views], engine);
+  checkNames(databases, (name) => engine.reservedName('databases', name));
+  for (const { tables, views, objects = [] } of databases) {
+    checkNames([...tables, ...views], (name) => engine.reservedName('tables', name));
+    for (const named of Map.groupBy(objects, ({ category }) => category).values()) checkNames(named);
     for (const { path, bytes } of tables.flatMap(({ parts }) => parts)) {
       const file = path.split('/').at(-1);
       const found = files.get(path);
@@ -354,10 +357,14 @@ function validateBackup(
   }
 }
 
-function checkNames(category: 'databases' | 'tables', all: readonly { readonly name: string }[], engine: Engine): void {
+/** `reservedName`: why the engine does not accept a name. */
+function checkNames(
+  all: readonly { readonly name: string }[],
+  reservedName: (name: string) => string | undefined = () => undefined,
+): void {
   const folded = new Set<string>();
   for (const { name } of all) {
-    const fault = nameFault(name) ?? engine.reservedName(category, name);
+    const fault = nameFault(name) ?? reservedName(name);
     if (fault !== undefined) throw unusableBackup(`it contains the invalid name ${JSON.stringify(name)}: ${fault}`);
     if (folded.has(foldName(name))) throw unusableBackup(`it contains the name ${JSON.stringify(name)} twice`);
     folded.add(foldName(name));

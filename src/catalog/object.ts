@@ -157,9 +157,8 @@ export type UpdateOutcome<S = unknown> =
 
 export interface DropRequest {
   readonly principal: Actor;
+  /** Whether an object with children is dropped together with them. */
   readonly cascade: boolean;
-  /** Categories whose objects make the parent non-empty; children of other categories are dropped with it. */
-  readonly childCategories: readonly Category[];
   /** Further writes in the transaction of the change; only for objects without a part in an engine. */
   readonly inTransaction?: ((tx: Transaction<Schema>) => Promise<void>) | undefined;
   readonly warehouse?: string | undefined;

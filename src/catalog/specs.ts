@@ -5,7 +5,8 @@ import type { ServerBackupSpec } from '../backups/server/server_backup_spec.ts';
 import type { BackendSpec, CatalogSpec, DatabaseSpec, TableSpec, ViewSpec, WarehouseSpec } from '../model/records.ts';
 import type { ScheduleSpec } from '../tasks/schedule.ts';
 
-interface Specs {
+/** A category whose spec nothing else needs adds it where its handlers are (`declare module`). */
+export interface Specs {
   readonly catalogs: CatalogSpec;
   readonly databases: DatabaseSpec;
   readonly tables: TableSpec;

@@ -225,6 +225,8 @@ export interface Category<Context = unknown> {
   /** The parent object that is implied when the path omits the parent's segments (rest-standard A1). */
   readonly parentDefault?: string;
   readonly record: TObject;
+  /** The stored form of its objects, if they are in a database and have no part in an engine: backups contain it. */
+  readonly spec?: TObject;
   readonly example: Readonly<Record<string, unknown>>;
   readonly endpoints: readonly Endpoint<Context>[];
 }

@@ -180,8 +180,7 @@ export class WarehouseInTest {
           : names.length === 2
             ? ({ kind: 'dropDatabase', database } as const)
             : ({ kind: 'dropTable', table: { ...database, table: names[2] ?? '' } } as const);
-      const childCategories = [['databases'], ['tables'], []][names.length - 1] ?? [];
-      return this.catalog.drop(chain.at(-1)!, { principal, cascade, childCategories, warehouse: 'w', change });
+      return this.catalog.drop(chain.at(-1)!, { principal, cascade, warehouse: 'w', change });
     });
   }
 
@@ -206,8 +205,7 @@ export class WarehouseInTest {
             ? { kind: 'hideTable', table: { ...database, table: table.name }, id: table.id }
             : { kind: 'hideDatabase', database, tables };
       const keep = { seconds, change, purge };
-      const childCategories = [['databases'], ['tables'], []][names.length - 1] ?? [];
-      const request = { principal, cascade: true, childCategories, warehouse: 'w', keep };
+      const request = { principal, cascade: true, warehouse: 'w', keep };
       return this.catalog.drop(chain.at(-1)!, { ...request, change: purge });
     });
   }

@@ -261,7 +261,7 @@ export class ServerBackups {
     const now = await catalog.byId(object.id);
     if (!now) return false;
     const inTransaction = (tx: Parameters<TargetSecrets['remove']>[1]) => notes.remove(backupId, tx);
-    return catalog.drop(now, { principal: actor, cascade: true, childCategories: [], inTransaction });
+    return catalog.drop(now, { principal: actor, cascade: true, inTransaction });
   }
 
   async #open(backupId: string, to: TargetRequest): Promise<BackupTarget> {

@@ -71,7 +71,7 @@ async function begin(
   if (busy.length > 0) throw new Blocked(busy);
   if (row.name !== object.name) throw new ObjectChanged(row.id);
   requireExpectedVersion(versionOfRow(row), request.principal);
-  if (!request.cascade) await checkEmpty(tx, row, request.childCategories);
+  if (!request.cascade) await checkEmpty(tx, row);
   const limit = isDamaged ? 0 : blockersMax;
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
@@ -109,18 +109,18 @@ async function abandonUpdate(context: CatalogContext, tx: Tx, row: ObjectRow): P
   if (intent?.verb === 'update') await revertInTransaction(context, tx, intent, 'CATALOG_DAMAGED');
 }
 
-async function checkEmpty(tx: Tx, row: ObjectRow, categories: readonly string[]): Promise<void> {
-  for (const category of categories) {
-    const child = await tx
-      .selectFrom('objects')
-      .select('id')
-      .where('parent_id', '=', row.id)
-      .where('category', '=', category)
-      .where(visible)
-      .limit(1)
-      .executeTakeFirst();
-    if (child) throw new Failure('NOT_EMPTY', `"${row.name}" still has ${category}.`, { category });
-  }
+async function checkEmpty(tx: Tx, row: ObjectRow): Promise<void> {
+  const child = await tx
+    .selectFrom('objects')
+    .select('category')
+    .where('parent_id', '=', row.id)
+    .where(visible)
+    .orderBy('category')
+    .limit(1)
+    .executeTakeFirst();
+  if (!child) return;
+  const { category } = child;
+  throw new Failure('NOT_EMPTY', `"${row.name}" still has ${category}.`, { category });
 }
 
 async function applyAndCommit(

@@ -165,7 +165,6 @@ export const warehouses = implement(warehousesApi, {
     const was = await context.catalog.drop(object, {
       principal: context.call.actor,
       cascade: true,
-      childCategories: [],
     });
     await context.warehouses.removed(object.name, object.id);
     return deleted(was);

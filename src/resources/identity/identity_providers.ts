@@ -133,7 +133,6 @@ export const identityProviders = implement(identityProvidersApi, {
     const was = await context.catalog.drop(object, {
       principal: context.call.actor,
       cascade: true,
-      childCategories: [],
       inTransaction: (tx) => context.identityProviders.storeSecret(tx, object.id, null),
     });
     await context.identityProviders.reload();

@@ -113,7 +113,7 @@ export const roles = implement(rolesApi, {
     const [object] = (await context.catalog.find(segments)) ?? [];
     if (!object) return deleted(false);
     const principal = context.call.actor;
-    return deleted(await context.catalog.drop(object, { principal, cascade: true, childCategories: [] }));
+    return deleted(await context.catalog.drop(object, { principal, cascade: true }));
   },
   rename: commonHandlers.rename,
   add_members: async ({ segments, body }, context) => {

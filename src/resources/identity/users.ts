@@ -67,7 +67,6 @@ export const users = implement(usersApi, {
     const was = await context.catalog.drop(object, {
       principal: context.call.actor,
       cascade: true,
-      childCategories: [],
       inTransaction: async (tx) => {
         await tx.updateTable('objects').set({ owner: rootUserId }).where('owner', '=', object.id).execute();
       },

@@ -102,7 +102,6 @@ export const catalogs = implement(catalogsApi, {
     return {
       warehouse,
       isDamaged: async () => (await context.warehouses.damageOf(warehouse, object.id)) !== undefined,
-      childCategories: ['databases'],
       change: { kind: 'dropCatalog', catalog },
       keep: {
         change: () => ({ kind: 'hideCatalog', catalog }),

@@ -106,7 +106,6 @@ export const databases = implement(databasesApi, {
     const database = ref(root, name);
     return {
       warehouse: root.spec.warehouse,
-      childCategories: ['tables', 'views'],
       change: ({ hidden }) => ({ kind: 'dropDatabase', database, hidden }),
       keep: {
         change: ({ children }) => ({

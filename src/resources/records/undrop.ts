@@ -34,7 +34,6 @@ import { splitTaskOptions, type TaskBody } from './task_fields.ts';
 
 /** How the engine drops an object, and what it does instead if the object stays restorable (`keep`). */
 interface Drop extends Pick<DropRequest, 'warehouse' | 'change' | 'isDamaged'> {
-  readonly childCategories?: DropRequest['childCategories'];
   readonly keep: Omit<SoftDelete, 'seconds'>;
 }
 
@@ -54,8 +53,7 @@ export const dropHandler =
     return deleted(
       await context.catalog.drop(last(chain), {
         principal: call.actor,
-        cascade: query.cascade ?? request.childCategories === undefined,
-        childCategories: [],
+        cascade: query.cascade ?? false,
         ...request,
         keep: query.purge === true || seconds === 0 ? undefined : { seconds, ...keep },
       }),

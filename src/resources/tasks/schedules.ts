@@ -60,7 +60,6 @@ export const schedules = implement(schedulesApi, {
     const was = await context.catalog.drop(object, {
       principal: context.call.actor,
       cascade: true,
-      childCategories: [],
       inTransaction: (tx) => context.schedules.setSecrets(tx, object.id, {}),
     });
     return deleted(was);

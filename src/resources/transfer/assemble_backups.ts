@@ -18,6 +18,7 @@ import { backUpKind } from '../../jobs/back_up.ts';
 import { backUpServerKind } from '../../jobs/back_up_server.ts';
 import { restoreBackupKind } from '../../jobs/restore_backup.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
+import type { Category } from '../../standard/endpoint.ts';
 import type { Store } from '../../store/store.ts';
 import type { TaskKind } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
@@ -47,18 +48,27 @@ export function assembleBackups(parts: {
   readonly exportHosts: HostAllowlist;
   readonly loading: { readonly hosts: HostAllowlist; readonly bytesMax: number; readonly fetchMs: number };
   readonly release: string;
+  readonly categories: readonly Category[];
 }): AssembledBackups {
   const { store, secrets, backupDirectories: directories, exportHosts, loading, settings, catalog } = parts;
   const places = new BackupTargets({ directories, hosts: { to: exportHosts, from: loading.hosts } });
+  const metadataCategories = parts.categories.flatMap(({ name, spec }) => (spec ? [{ name, spec }] : []));
   const notes = (prefix: string) => new TargetSecrets(store, secrets, prefix);
   return {
-    backups: new Backups({ ...parts, targets: places, secrets: notes('backup '), bodyOf: backedUpBody }),
+    backups: new Backups({
+      ...parts,
+      targets: places,
+      secrets: notes('backup '),
+      bodyOf: backedUpBody,
+      metadataCategories,
+    }),
     restores: new Restores({
       ...parts,
       targets: places,
       secrets: notes('restore '),
       specOf: restoredSpec,
       definitionOf,
+      metadataCategories,
     }),
     serverBackups: new ServerBackups({
       ...parts,
