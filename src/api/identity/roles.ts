@@ -25,6 +25,17 @@ const NamedMembers = Type.Object(
   { additionalProperties: false },
 );
 
+const changeMembers = (summary: string) =>
+  action('object', {
+    summary,
+    permission: { privilege: 'grant', on: 'object' },
+    codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+    body: NamedMembers,
+    bodyRequired: true,
+    result: RoleRecord,
+    example: { body: { members: ['bob'] } },
+  });
+
 export const rolesApi = category({
   name: 'roles',
   singular: 'role',
@@ -65,24 +76,8 @@ export const rolesApi = category({
       codes: ['CHANGE_IN_PROGRESS'],
     }),
     rename: renameAtTop(RoleRecord, 'Renames a role; its members and grants stay.', 'reporting'),
-    add_members: action('object', {
-      summary: 'Puts users into a role. Those that are in it stay.',
-      permission: { privilege: 'grant', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: NamedMembers,
-      bodyRequired: true,
-      result: RoleRecord,
-      example: { body: { members: ['bob'] } },
-    }),
-    remove_members: action('object', {
-      summary: 'Takes users out of a role. Those that are not in it do not matter.',
-      permission: { privilege: 'grant', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: NamedMembers,
-      bodyRequired: true,
-      result: RoleRecord,
-      example: { body: { members: ['bob'] } },
-    }),
+    add_members: changeMembers('Adds users to a role. Users who are members stay members.'),
+    remove_members: changeMembers('Removes users from a role. Users who are not members are ignored.'),
     search: searchByName({ category: 'roles', record: RoleRecord, example: 'a%' }),
   },
 });
