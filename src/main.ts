@@ -350,15 +350,7 @@ function assemble(foundation: Foundation, opened: AssembledAccess) {
     hosts: foundation.exportHosts,
   });
   const loading = assembleLoads({ ...foundation, ...shared, files, definitions: newTableDefinitions });
-  const categories = categoriesWith(settings);
-  const backups: AssembledBackups = assembleBackups({
-    ...foundation,
-    ...shared,
-    directory,
-    tasks,
-    release,
-    categories,
-  });
+  const backups: AssembledBackups = assembleBackups({ ...foundation, ...shared, directory, tasks, release });
   const services: Services = {
     exports,
     ...backups,
@@ -367,7 +359,7 @@ function assemble(foundation: Foundation, opened: AssembledAccess) {
     records: new RecordCache(catalog, settings.recordCacheBytesMax),
     tasks,
     webhooks: foundation.webhooks,
-    ...assembleSchedules({ ...foundation, tasks, directory, trail }, categories, () => services),
+    ...assembleSchedules({ ...foundation, tasks, directory, trail }, categoriesWith(settings), () => services),
     warehouses,
     queries,
     submitter,

@@ -203,19 +203,18 @@ export class Restores {
     files: ReadonlyMap<string, TargetFile>,
     signal: AbortSignal,
   ): Promise<Chosen> {
-    const restoreRequest = request as RestoreRequest;
-    const requestedId = note.chosen?.backupId ?? restoreRequest.backupId;
+    const requestedId = note.chosen?.backupId ?? request.backupId;
     for (const id of requestedId === undefined ? listBackupIds(files) : [requestedId]) {
       if (!files.has(manifestPath(id))) throw backupNotFound(id);
       const { manifest, digest } = await loadManifest(target, id, signal);
       if (note.chosen && note.chosen.digest !== digest) throw unusableBackup('its manifest changed during the restore');
-      const databases = databasesOf(manifest, restoreRequest);
+      const databases = databasesOf(manifest, request);
       if (databases) {
         await this.#parts.secrets.put(taskId, { ...note, chosen: { backupId: id, digest } });
         return { manifest, databases };
       }
       if (requestedId !== undefined)
-        throw new Failure('OBJECT_NOT_FOUND', mismatchReason(manifest, restoreRequest), {
+        throw new Failure('OBJECT_NOT_FOUND', mismatchReason(manifest, request), {
           category: 'backups',
           name: id,
         });

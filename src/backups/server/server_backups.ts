@@ -130,7 +130,7 @@ export class ServerBackups {
     { taskId: backupId, principal, target: uri, request }: TaskRecord<'server_backup'>,
     { signal, progress }: Pick<TaskContext, 'signal' | 'progress'>,
   ): Promise<Result> {
-    const { objectId, to } = request as ServerBackupRequest;
+    const { objectId, to } = request;
     signal.throwIfAborted();
     await this.#authorise(principal);
     const actor: Actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };

@@ -61,7 +61,7 @@ type Submitted = Omit<TaskRequest<typeof exportTask>, 'type'>;
 const clearRetryMsMax = dayMs;
 const secretPrefix = 'export ';
 const secretName = (taskId: string): string => `${secretPrefix}${taskId}`;
-const isDownload = ({ request }: TaskRecord): boolean => (request as ExportRequest).to.kind === 'download';
+const isDownload = ({ request }: TaskRecord<typeof exportTask>): boolean => request.to.kind === 'download';
 
 export class Exports {
   readonly #options: ExportsOptions;

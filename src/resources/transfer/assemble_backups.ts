@@ -4,6 +4,8 @@ import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
 import type { Secrets } from '../../access/secrets/secrets.ts';
+import { categoriesApi } from '../../api/categories.ts';
+import type { DeclaredCategory } from '../../api/declare.ts';
 import { Backups } from '../../backups/backups.ts';
 import { Restores } from '../../backups/restores.ts';
 import { ServerBackups, serverBackupNotes } from '../../backups/server/server_backups.ts';
@@ -18,12 +20,13 @@ import { backUpKind } from '../../jobs/back_up.ts';
 import { backUpServerKind } from '../../jobs/back_up_server.ts';
 import { restoreBackupKind } from '../../jobs/restore_backup.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
-import type { Category } from '../../standard/endpoint.ts';
 import type { Store } from '../../store/store.ts';
 import type { TaskKind } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import { backedUpBody, restoredSpec } from '../table_definitions/backup_format.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
+
+const declaredCategories: readonly DeclaredCategory[] = categoriesApi;
 
 export interface AssembledBackups {
   readonly backups: Backups;
@@ -48,11 +51,10 @@ export function assembleBackups(parts: {
   readonly exportHosts: HostAllowlist;
   readonly loading: { readonly hosts: HostAllowlist; readonly bytesMax: number; readonly fetchMs: number };
   readonly release: string;
-  readonly categories: readonly Category[];
 }): AssembledBackups {
   const { store, secrets, backupDirectories: directories, exportHosts, loading, settings, catalog } = parts;
   const places = new BackupTargets({ directories, hosts: { to: exportHosts, from: loading.hosts } });
-  const metadataCategories = parts.categories.flatMap(({ name, spec }) => (spec ? [{ name, spec }] : []));
+  const metadataCategories = declaredCategories.flatMap(({ name, spec }) => (spec ? [{ name, spec }] : []));
   const notes = (prefix: string) => new TargetSecrets(store, secrets, prefix);
   return {
     backups: new Backups({
