@@ -1,21 +1,19 @@
-// The composition root: starts settings → store → access → engines → catalog → tasks → http in this order, and stops them in reverse.
+// The composition root: creates settings → store → warehouses → tasks → catalog → access → queries, files, loads, backups → http in this
+// order, starts them, and stops them in reverse.
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { type AssembledAccess, assembleAccess } from './access/assemble_access.ts';
-import { AuditJournal, StoreBehind } from './access/audit/audit_journal.ts';
+import { assembleAccess, assembleAudit } from './access/assemble_access.ts';
+import { AuditJournal } from './access/audit/audit_journal.ts';
 import { FailedLogins } from './access/authentication/failed_logins.ts';
 import { rootToken, rootTokenFileName } from './access/authentication/root_token.ts';
 import { Quotas } from './access/limits/quotas.ts';
-import { RateLimits } from './access/limits/rate_limits.ts';
-import { openSecrets, SecretKeyError } from './access/secrets/secrets.ts';
-import { PassphraseError } from './backups/server/server_keys.ts';
+import { openSecrets } from './access/secrets/secrets.ts';
+import { assembleWarehouses } from './catalog/assemble_warehouses.ts';
 import { Catalog } from './catalog/catalog.ts';
-import { filePositions } from './catalog/file_positions.ts';
+import { CatalogReader, objectSource } from './catalog/catalog_reader.ts';
 import { measureOpenIntents } from './catalog/open_intents.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
-import { catalogsOf, describeWarehouse, warehouseNames } from './catalog/warehouse_objects.ts';
-import { NoServerError } from './cli/backup_server.ts';
 import type { CatalogChecks } from './cli/check/catalog_checks.ts';
 import { checkCommand } from './cli/check/check.ts';
 import { commandOf } from './cli/command.ts';
@@ -26,67 +24,46 @@ import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
-import { Warehouses } from './engines/warehouses.ts';
-import { assembleFiles, startFiles } from './files/assemble_files.ts';
-import { Bodies } from './http/bodies/bodies.ts';
-import { BodyBudget } from './http/bodies/body_budget.ts';
-import { BodyThreads } from './http/bodies/body_threads.ts';
+import { assembleFiles } from './files/assemble_files.ts';
+import { assembleHttp } from './http/assemble_http.ts';
 import { networkOf } from './http/connection/client_address.ts';
 import { openTransport, type Transport, TransportError, urlOf } from './http/connection/transport.ts';
-import { Document } from './http/document.ts';
-import { FileRequests } from './http/files.ts';
-import { type RequestAuthorizer, RequestPipeline } from './http/request_pipeline.ts';
-import { HttpServer } from './http/server.ts';
-import { systemEndpoints } from './http/system_endpoints.ts';
-import { changeKinds } from './jobs/change_object.ts';
-import { checkCatalogKind } from './jobs/check_catalog.ts';
-import { createFilledTableKind } from './jobs/create_filled_table.ts';
-import { exportRowsKind } from './jobs/export_rows.ts';
-import { loadDatabaseKind, submitNewTable } from './jobs/load_database.ts';
-import { loadTableKind, submitLoad } from './jobs/load_table.ts';
-import { optimizeTableKind } from './jobs/optimize_table.ts';
-import { runQueryKinds } from './jobs/run_query.ts';
+import type { RequestAuthorizer } from './http/request_pipeline.ts';
+import { submitNewTable } from './jobs/load_database.ts';
+import { submitLoad } from './jobs/load_table.ts';
+import { taskKinds } from './jobs/task_kinds.ts';
+import { OperatorError } from './model/operator_error.ts';
 import { release } from './model/release.ts';
 import { logReader } from './observe/log.ts';
 import { standardError } from './observe/log_output.ts';
 import { createMetrics } from './observe/metrics.ts';
 import { observers } from './observe/observations.ts';
 import { HostPatternError, hostAllowlist } from './outbound/host_allowlist.ts';
+import { assembleQueries } from './query/assemble_queries.ts';
 import { Exports } from './query/exports/exports.ts';
 import { assembleLoads } from './query/loads/assemble_loads.ts';
-import { LoadSettingsError, readBackupDirectories, readLoadSettings } from './query/loads/load_settings.ts';
-import { ResultAccess } from './query/results/result_access.ts';
+import { readBackupDirectories, readLoadSettings } from './query/loads/load_settings.ts';
+import type { ResultAccess } from './query/results/result_access.ts';
 import { ResultStore } from './query/results/result_store.ts';
 import { resultUsage } from './query/results/result_usage.ts';
-import { TableRows } from './query/rows/table_rows.ts';
-import { QueryHistory } from './query/statements/history.ts';
-import { NameVisibility } from './query/statements/name_visibility.ts';
-import { Queries } from './query/statements/queries.ts';
-import { QuerySubmitter } from './query/statements/query_submission.ts';
+import { startBackground } from './resources/background.ts';
 import { recordOf, rowsOfStep } from './resources/idempotent_replay.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
-import { maintenanceOf } from './resources/maintenance.ts';
 import { bootstrap, userOfVisitor } from './resources/namespaces/bootstrap.ts';
 import type { Context, Services } from './resources/records/handler_context.ts';
 import { newTableDefinitions } from './resources/table_definitions/inferred_definition.ts';
-import { assembleSchedules } from './resources/tasks/scheduled_calls.ts';
-import { type AssembledBackups, assembleBackups, backupKinds } from './resources/transfer/assemble_backups.ts';
+import { ScheduledCalls } from './resources/tasks/scheduled_calls.ts';
+import { assembleBackups } from './resources/transfer/assemble_backups.ts';
 import { helpText, readSettings, type Settings, SettingsError, warehouseDefaults } from './settings/read_settings.ts';
-import type { Category } from './standard/endpoint.ts';
-import { openApi } from './standard/openapi/document.ts';
-import { DataDirectoryError, prepareDataDirectory } from './store/data_directory.ts';
+import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace } from './store/disk_space.ts';
 import { StoreChecks } from './store/integrity/scheduled_checks.ts';
-import { StoreTooNew } from './store/migrations/migrate.ts';
-import { StoreInUse, StoreUnusable } from './store/sqlite.ts';
 import { openStore, type Store, storeFileName } from './store/store.ts';
+import { Schedules } from './tasks/schedules.ts';
 import { Tasks } from './tasks/tasks.ts';
 import { Webhooks } from './tasks/webhooks.ts';
 
 export type { RunningServer } from './cli/serve.ts';
-
-/** The maximum time that a running request continues after its credentials are revoked. */
-const revalidateEveryMs = 2_000;
 
 export interface ServerHooks {
   /** Fault tests: called before every statement of the store. */
@@ -112,28 +89,30 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const transport = await transportOf(settings);
   const foundation = await openFoundation(settings, hooks);
   const { store, metrics, observe, dataDirectory } = foundation;
-  const opened = await assembleAccess({
-    store,
-    observe,
-    secrets: foundation.secrets,
-    rootToken: foundation.token,
-    failedLogins: new FailedLogins({ settings, networkOf }),
-    auditRetentionDays: settings.auditRetentionDays,
-    journal: foundation.journal,
-    identityProviderHosts: hostAllowlist('identityProviderHosts', settings.identityProviderHosts),
-    resolvePath: (path) => parts.services.catalog.findPrefix(path),
-    ownsDescendant: (userId, objectId) => parts.services.catalog.ownsDescendant(userId, objectId),
-    ownersOf: (ids) => parts.services.catalog.findByIdsWithDropped(ids),
-    makeUser: (visitor) => userOfVisitor(visitor, parts.services),
-  });
-  const parts = assemble(foundation, opened);
-  const { services } = parts;
+  const parts = assembleServices(foundation, await assembleCore(foundation));
+  const { services, categories } = parts;
   hooks.assembled?.(services);
   await bootstrap(services, duckdbEngine.name, { withCatalog: !hooks.withoutDefaultCatalog });
-  const { api, http, bodyThreads } = assembleHttp(foundation, services, transport);
+  const { api, http, bodyThreads } = assembleHttp<Context>({
+    ...foundation,
+    transport,
+    categories,
+    apiInfo: apiInfo(release),
+    access: hooks.wrapAuthorizer?.(services.access) ?? services.access,
+    audit: services.audit,
+    files: services.files,
+    idempotencyKeys: services.idempotencyKeys,
+    requireQueueCapacity: ([root], call) => services.queries.queueCapacity.require(root?.name ?? '', call),
+    recordOf: (wanted, context) => recordOf(wanted, categories, context),
+    earlier: {
+      recover: (keyId) => services.catalog.recoverKeyed(keyId),
+      rowsOf: (step) => rowsOfStep(step, services),
+    },
+    contextOf: (call) => ({ ...services, call }),
+  });
   measureLoad(metrics, services.warehouses);
   measureOpenIntents(metrics, services.catalog);
-  const stopBackground = await startBackground(parts, api, foundation);
+  const stopBackground = await startBackground({ ...foundation, ...parts, api, maintained: hooks.maintained });
   const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
 
@@ -154,7 +133,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   let closed: Promise<void> | undefined;
   return {
     url,
-    token: foundation.token,
+    token: foundation.rootToken,
     dataDirectory,
     close: () => {
       closed ??= shutDown();
@@ -167,6 +146,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
 async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const webhookRules = hostAllowlist('webhookHosts', settings.webhookHosts);
   const exportHosts = hostAllowlist('exportHosts', settings.exportHosts);
+  const identityProviderHosts = hostAllowlist('identityProviderHosts', settings.identityProviderHosts);
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
@@ -211,7 +191,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     store,
     storeChecks: new StoreChecks({ store, everyMs: settings.storeCheckMinutes * 60_000, observe }),
     secrets,
-    token,
+    rootToken: token,
     metrics,
     observe,
     dataDirectory,
@@ -220,6 +200,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     resultsDirectory,
     loading,
     exportHosts,
+    identityProviderHosts,
     backupDirectories,
   };
 }
@@ -236,56 +217,6 @@ async function openJournal(dataDirectory: string, store: Store): Promise<AuditJo
 
 type Foundation = Awaited<ReturnType<typeof openFoundation>>;
 
-/** Assembles the HTTP interface. */
-function assembleHttp(foundation: Foundation, services: Services, transport: Transport) {
-  const { settings, store, secrets, metrics, observe, hooks } = foundation;
-  const categories = categoriesWith(settings);
-  const limits = new RateLimits({ settings, networkOf });
-  const bodyThreads = new BodyThreads({
-    spoolDirectory: foundation.spoolDirectory,
-    threadsMax: settings.bodyThreadsMax,
-    memoryBytesMax: settings.bodyThreadMemoryBytesMax,
-    timeoutMs: settings.bodyThreadTimeoutMs,
-  });
-  const api = new RequestPipeline({
-    requireRoom: () => foundation.disk.requireRoom(),
-    requireQueueCapacity: ([root], call) => services.queries.queueCapacity.require(root?.name ?? '', call),
-    categories,
-    access: hooks.wrapAuthorizer?.(services.access) ?? services.access,
-    limits,
-    audit: services.audit,
-    addressOf: transport.clientAddressOf,
-    idempotencyKeys: services.idempotencyKeys,
-    recordOf: (wanted, context) => recordOf(wanted, categories, context),
-    earlier: {
-      recover: (keyId) => services.catalog.recoverKeyed(keyId),
-      rowsOf: (step) => rowsOfStep(step, services),
-    },
-    contextOf: (call) => ({ ...services, call }),
-    pageTokenKey: secrets.derive('page tokens'),
-    bodies: new Bodies({
-      limits: settings,
-      threads: bodyThreads,
-      budget: new BodyBudget(settings.largeBodiesBytesMax),
-    }),
-    observe,
-  });
-  const operations = systemEndpoints({
-    warning: () => [foundation.disk.message, foundation.storeChecks.message].filter(Boolean).join('; ') || undefined,
-    ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
-    metrics,
-    document: new Document(() => openApi(categories as readonly Category[], apiInfo(release))),
-    documentNeedsCredentials: settings.openApiNeedsCredentials,
-  });
-  const files = new FileRequests({
-    files: services.files,
-    addressOf: transport.clientAddressOf,
-    limits,
-    audit: services.audit,
-  });
-  return { api, bodyThreads, http: new HttpServer({ api, operations, files, limits: settings, observe, transport }) };
-}
-
 /** Called before anything else: errors of the transport are errors of settings. */
 async function transportOf(settings: Settings): Promise<Transport> {
   try {
@@ -295,188 +226,114 @@ async function transportOf(settings: Settings): Promise<Transport> {
   }
 }
 
-/** Creates and connects all parts; starts nothing. */
-function assemble(foundation: Foundation, opened: AssembledAccess) {
-  const { settings, store, observe, hooks } = foundation;
-  const { directory, audit: trail } = opened;
-  const warehouses = warehousesOf(foundation, { catalog: () => catalog, records: () => services.records });
-  const catalog: Catalog = new Catalog({
+/** Creates the parts that know what exists and who may do what, each after those that it needs. */
+async function assembleCore(foundation: Foundation) {
+  const { settings, hooks, store, observe, webhooks } = foundation;
+  const { audit, auditReader } = await assembleAudit(foundation);
+  const engine = engineOf(foundation);
+  const warehouses = assembleWarehouses(foundation, new CatalogReader(objectSource(store)), engine);
+  const results = new ResultStore(foundation.resultsDirectory);
+  const caps = new Quotas({
+    settings,
+    storedResults: (principalId) => resultUsage(store, results, principalId),
+    spilledBytes: async (warehouse) => (await warehouses.condition(warehouse)).backend.spilledBytes,
+  });
+  const tasks = new Tasks({
+    ...foundation,
+    runnersMax: settings.taskRunnersMax,
+    retentionDays: settings.taskRetentionDays,
+    retryPauseMs: hooks.taskRetryPauseMs,
+    requireRoom: (db, principalId) => caps.requireTaskQuota(db, principalId),
+    trail: audit,
+  });
+  const catalog = new Catalog({
     store,
     observe,
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
     requireTaskQuota: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
-    addWebhook: (tx, taskId, notify) => foundation.webhooks.add(tx, taskId, notify),
-    trail,
+    addWebhook: (tx, taskId, notify) => webhooks.add(tx, taskId, notify),
+    trail: audit,
   });
-  subscribeAccess(catalog, opened);
-  const results = new ResultStore(foundation.resultsDirectory);
-  const caps = usageCaps(foundation, results, warehouses);
-  const creation = { catalog: () => catalog, warehouses, directory, observe };
-  const tasks: Tasks = new Tasks({
+  warehouses.waitForRecoveryWith((warehouse) => catalog.waitForRecovery(warehouse));
+  const records = new RecordCache(catalog, settings.recordCacheBytesMax);
+  warehouses.onDamageChanged((catalogId) => records.forget(catalogId, null));
+  const access = await assembleAccess({
     ...foundation,
-    kinds: [
-      ...runQueryKinds({ queries: () => queries, submitter: () => submitter, directory }),
-      loadTableKind({ loads: () => loading.loads, directory, secrets: foundation.secrets }),
-      loadDatabaseKind({ ...creation, loads: () => loading.newTableLoads, secrets: foundation.secrets }),
-      createFilledTableKind({ ...creation, queries: () => queries }),
-      optimizeTableKind({ catalog: () => catalog, warehouses }),
-      checkCatalogKind({ catalog: () => catalog, warehouses }),
-      ...changeKinds(() => catalog),
-      exportRowsKind(() => exports),
-      ...backupKinds({ opened: () => backups, catalog: () => catalog }),
-    ],
-    runnersMax: settings.taskRunnersMax,
-    retentionDays: settings.taskRetentionDays,
-    retryPauseMs: hooks.taskRetryPauseMs,
-    requireRoom: (on, principalId) => caps.requireTaskQuota(on, principalId),
-    trail,
+    audit,
+    catalog,
+    failedLogins: new FailedLogins({ settings, networkOf }),
+    createUser: (visitor, known) => userOfVisitor(visitor, { ...known, catalog }),
   });
-  const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
-  const { authorizer } = opened.access;
-  const shared = { catalog, warehouses, authorizer, trail, observe, keys: opened.idempotencyKeys };
-  const resultAccess = new ResultAccess({ store, catalog, authorizer });
-  const names = new NameVisibility(shared);
-  const queries: Queries = new Queries({ ...shared, directory, names, caps, history, ...paging(foundation) });
-  const submitter: QuerySubmitter = new QuerySubmitter({ queries, tasks, results, caps, access: resultAccess });
-  const files = assembleFiles(foundation, opened, readableResults(tasks, resultAccess));
+  return { audit, auditReader, warehouses, results, caps, tasks, catalog, records, access };
+}
+
+/** Creates the other parts from these; starts nothing. */
+function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeof assembleCore>>) {
+  const { settings, hooks, store, observe, secrets, webhooks } = foundation;
+  const { audit, auditReader, warehouses, tasks, catalog, records, access } = core;
+  const parts = {
+    ...foundation,
+    ...core,
+    trail: audit,
+    directory: access.directory,
+    authorizer: access.access.authorizer,
+    keys: access.idempotencyKeys,
+  };
+  const queries = assembleQueries(parts);
+  const files = assembleFiles({
+    ...parts,
+    mayReadResult: (taskId) => mayReadResult(tasks, queries.resultAccess, taskId),
+  });
   const exports = new Exports({
-    queries,
-    tasks,
-    directory,
+    ...parts,
+    ...queries,
     files,
-    access: resultAccess,
-    ...foundation,
+    access: queries.resultAccess,
     hosts: foundation.exportHosts,
   });
-  const loading = assembleLoads({ ...foundation, ...shared, files, definitions: newTableDefinitions });
-  const backups: AssembledBackups = assembleBackups({ ...foundation, ...shared, directory, tasks, release });
+  const loads = assembleLoads({ ...parts, files, definitions: newTableDefinitions });
+  const backups = assembleBackups({ ...parts, release });
+  tasks.register(taskKinds({ ...parts, ...queries, ...loads, ...backups, exports }));
+  const categories = categoriesWith(settings);
+  const scheduledCalls = new ScheduledCalls(categories);
+  const schedules = new Schedules({ ...parts, clock: hooks.scheduleClock });
   const services: Services = {
-    exports,
+    ...access,
+    ...queries,
+    ...loads,
     ...backups,
-    ...opened,
+    audit,
+    auditReader,
     catalog,
-    records: new RecordCache(catalog, settings.recordCacheBytesMax),
+    records,
     tasks,
-    webhooks: foundation.webhooks,
-    ...assembleSchedules({ ...foundation, tasks, directory, trail }, categoriesWith(settings), () => services),
+    webhooks,
+    schedules,
+    checkCall: scheduledCalls.check,
     warehouses,
-    queries,
-    submitter,
-    resultAccess,
-    history,
-    ...loading,
-    submitNewTable: submitNewTable({ catalog, secrets: foundation.secrets }),
-    submitLoad: submitLoad({ tasks, store, trail, secrets: foundation.secrets }),
-    rows: new TableRows({ ...shared, queries }),
+    submitNewTable: submitNewTable({ catalog, secrets }),
+    submitLoad: submitLoad({ tasks, store, trail: audit, secrets }),
+    exports,
     files,
     warehouseDefaults: warehouseDefaults(settings),
     undropSeconds: settings.undropSeconds,
   };
-  return { services, statistics: new StatisticsRefresher({ catalog, warehouses, observe }) };
+  const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
+  return { services, categories, scheduledCalls, statistics };
 }
 
-function warehousesOf(
-  foundation: Foundation,
-  { catalog, records }: { readonly catalog: () => Catalog; readonly records: () => RecordCache },
-): Warehouses {
-  const { settings, hooks, dataDirectory, spoolDirectory, observe } = foundation;
+function engineOf({ settings, hooks }: Foundation): Engine {
   const engine = duckdbWith({
     confinement: new Confinement(settings.engineConfinement),
     spareEngine: settings.spareEngine,
   });
-  return new Warehouses({
-    engines: [hooks.wrapEngine?.(engine) ?? engine],
-    load: (name) => describeWarehouse(catalog(), name),
-    recovered: (warehouse) => catalog().waitForRecovery(warehouse),
-    catalogsOf: (warehouse) => catalogsOf(catalog(), warehouse),
-    disk: foundation.disk,
-    damageChanged: (catalogId) => records().forget(catalogId, null),
-    positions: filePositions(foundation.store),
-    dataDirectory,
-    spoolDirectory,
-    readableDirectories: foundation.loading.directories,
-    queueWaitMs: settings.queueWaitMs,
-    observe,
-  });
+  return hooks.wrapEngine?.(engine) ?? engine;
 }
 
-const paging = ({ settings: { pageBytesMax }, spoolDirectory }: Foundation) => ({ spoolDirectory, pageBytesMax });
-
-function subscribeAccess(catalog: Catalog, { access, directory }: AssembledAccess): void {
-  catalog.onChange((event) => {
-    directory.objectChanged(event);
-    if (event.deep) access.authorizer.pathsChanged();
-  });
-}
-
-const readableResults = (tasks: Tasks, access: ResultAccess) => async (taskId: string) => {
+async function mayReadResult(tasks: Tasks, access: ResultAccess, taskId: string): Promise<boolean> {
   const task = await tasks.get(taskId);
   return task !== undefined && access.isAllowed(task);
-};
-
-function usageCaps({ settings, store }: Foundation, results: ResultStore, warehouses: Warehouses): Quotas {
-  return new Quotas({
-    settings,
-    storedResults: (principalId) => resultUsage(store, results, principalId),
-    spilledBytes: async (warehouse) => (await warehouses.condition(warehouse)).backend.spilledBytes,
-  });
-}
-
-/** Starts background work; returns a function that stops it. */
-async function startBackground(
-  { services, statistics }: ReturnType<typeof assemble>,
-  api: Pick<RequestPipeline<Context>, 'revalidate'>,
-  foundation: Foundation,
-) {
-  const { observe, hooks } = foundation;
-  const { tasks, webhooks, schedules, warehouses, history, audit, tokens, oidc, directory } = services;
-  const maintenance = maintenanceOf(services, foundation);
-  hooks.maintained?.(maintenance.all);
-  const guarded = (what: string, work: () => Promise<unknown>) => () => {
-    work().catch((error: unknown) => observe({ kind: 'backgroundError', what, error }));
-  };
-  const stopDisabled = guarded('tasks of disabled users', () =>
-    tasks.revalidate((principal) => directory.isActive(principal)),
-  );
-  foundation.disk.start();
-  foundation.storeChecks.start();
-  warehouses.start();
-  guarded('check of catalog files', async () => {
-    for (const name of await warehouseNames(services.catalog)) await warehouses.inspect(name);
-  })();
-  services.catalog.start();
-  history.start();
-  audit.start();
-  tokens.start();
-  statistics.start();
-  const stopFiles = await startFiles(services.files, observe);
-  await tasks.start();
-  schedules.start();
-  webhooks.start();
-  maintenance.start();
-  const revalidation = setInterval(() => {
-    api.revalidate();
-    stopDisabled();
-  }, revalidateEveryMs);
-  revalidation.unref();
-  return async (deadlineMs: number) => {
-    foundation.disk.stop();
-    await foundation.storeChecks.stop();
-    maintenance.stop();
-    await services.catalog.stop();
-    await stopFiles();
-    clearInterval(revalidation);
-    await schedules.stop();
-    await tasks.stop(deadlineMs);
-    await webhooks.stop();
-    await statistics.stop();
-    await history.stop();
-    await warehouses.stop();
-    await tokens.stop();
-    await audit.stop();
-    oidc.close();
-  };
 }
 
 /** Loads the library of the engine into this process; only commands need it. */
@@ -504,24 +361,9 @@ async function main(): Promise<void> {
   await command.run(settings, print, argument);
 }
 
-/** Errors that the operator can correct, printed without a stack. */
-const operatorErrors = [
-  SettingsError,
-  LoadSettingsError,
-  HostPatternError,
-  PassphraseError,
-  SecretKeyError,
-  StoreInUse,
-  NoServerError,
-  StoreTooNew,
-  StoreUnusable,
-  StoreBehind,
-  DataDirectoryError,
-];
-
 if (import.meta.main) {
   main().catch((error: unknown) => {
-    const isOperatorError = operatorErrors.some((kind) => error instanceof kind);
+    const isOperatorError = error instanceof SettingsError || error instanceof OperatorError;
     process.stderr.write(`${isOperatorError ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
     process.exit(error instanceof SettingsError || error instanceof HostPatternError ? 2 : 1);
   });

@@ -18,28 +18,61 @@ import { Grants } from './authorization/grants.ts';
 import { IdempotencyKeys } from './idempotency_keys.ts';
 import type { Secrets } from './secrets/secrets.ts';
 
-export interface AssembleAccessOptions
-  extends Pick<AuthenticatorOptions, 'rootToken' | 'failedLogins' | 'resolvePath' | 'ownsDescendant' | 'ownersOf'>,
-    Pick<OidcUsersOptions, 'makeUser'> {
-  readonly store: Store;
-  readonly observe: Observe;
-  readonly secrets: Secrets;
-  readonly auditRetentionDays: number;
-  readonly journal: AuditJournal;
-  readonly identityProviderHosts: HostAllowlist;
-}
-
 /** The key that signs the events of the audit trail. */
 export const auditKeyOf = (secrets: Secrets): Buffer => secrets.derive('audit');
 
+interface AuditOptions {
+  readonly store: Store;
+  readonly observe: Observe;
+  readonly secrets: Secrets;
+  readonly journal: AuditJournal;
+  readonly settings: { readonly auditRetentionDays: number };
+}
+
+/** The audit trail, which every part that changes something writes. */
+export async function assembleAudit({ store, observe, secrets, journal, settings }: AuditOptions) {
+  const key = auditKeyOf(secrets);
+  const serverId = await getOrCreateSetting(store, serverIdSetting, randomUUID);
+  const audit = new AuditTrail({ store, observe, key, retentionDays: settings.auditRetentionDays, serverId, journal });
+  const auditReader = {
+    list: async (filter: Parameters<typeof listAudit>[1]) => {
+      await audit.flush();
+      return listAudit(store, filter);
+    },
+    find: (eventId: string) => findAudit(store, eventId),
+    verify: () => verifyAudit(store, key),
+  };
+  return { audit, auditReader };
+}
+
+/** What access needs of the catalog. */
+interface Objects {
+  readonly findPrefix: AuthenticatorOptions['resolvePath'];
+  readonly ownsDescendant: AuthenticatorOptions['ownsDescendant'];
+  readonly findByIdsWithDropped: AuthenticatorOptions['ownersOf'];
+  onChange(listener: (event: Parameters<Directory['objectChanged']>[0] & { readonly deep: boolean }) => void): void;
+}
+
+type Visitor = Parameters<OidcUsersOptions['makeUser']>[0];
+
+export interface AssembleAccessOptions extends Pick<AuthenticatorOptions, 'rootToken' | 'failedLogins'> {
+  readonly store: Store;
+  readonly observe: Observe;
+  readonly secrets: Secrets;
+  readonly audit: AuditTrail;
+  readonly catalog: Objects;
+  readonly identityProviderHosts: HostAllowlist;
+  /** Creates the user of a visitor; see `OidcUsersOptions`. */
+  readonly createUser: (
+    visitor: Visitor,
+    known: { readonly directory: Directory; readonly identityProviders: IdentityProviders },
+  ) => ReturnType<OidcUsersOptions['makeUser']>;
+}
+
 export async function assembleAccess(options: AssembleAccessOptions) {
-  const { store, observe, secrets, makeUser, failedLogins, identityProviderHosts } = options;
-  const { auditRetentionDays: retentionDays } = options;
+  const { store, observe, secrets, audit, catalog, rootToken, failedLogins, identityProviderHosts } = options;
   const directory = new Directory();
   await directory.load(store);
-  const serverId = await getOrCreateSetting(store, serverIdSetting, randomUUID);
-  const key = auditKeyOf(secrets);
-  const audit = new AuditTrail({ store, observe, key, retentionDays, serverId, journal: options.journal });
   const parts = { store, directory, trail: audit, observe };
   const passwords = new Passwords();
   const oidc = new Oidc({
@@ -49,19 +82,24 @@ export async function assembleAccess(options: AssembleAccessOptions) {
   });
   const identityProviders = new IdentityProviders({ store, directory, oidc, secrets, hosts: identityProviderHosts });
   await identityProviders.reload();
-  const oidcUsers = new OidcUsers({ oidc, directory, makeUser });
-  return {
-    access: new Authenticator({ ...options, directory, passwords, oidc: oidcUsers }),
+  const makeUser = (visitor: Visitor) => options.createUser(visitor, { directory, identityProviders });
+  const access = new Authenticator({
+    rootToken,
+    failedLogins,
     directory,
-    audit,
-    auditReader: {
-      list: async (filter: Parameters<typeof listAudit>[1]) => {
-        await audit.flush();
-        return listAudit(store, filter);
-      },
-      find: (eventId: string) => findAudit(store, eventId),
-      verify: () => verifyAudit(store, key),
-    },
+    passwords,
+    oidc: new OidcUsers({ oidc, directory, makeUser }),
+    resolvePath: (path) => catalog.findPrefix(path),
+    ownsDescendant: (userId, objectId) => catalog.ownsDescendant(userId, objectId),
+    ownersOf: (ids) => catalog.findByIdsWithDropped(ids),
+  });
+  catalog.onChange((event) => {
+    directory.objectChanged(event);
+    if (event.deep) access.authorizer.pathsChanged();
+  });
+  return {
+    access,
+    directory,
     grants: new Grants(parts),
     tokens: new Tokens(parts),
     idempotencyKeys: new IdempotencyKeys(store),
@@ -72,4 +110,5 @@ export async function assembleAccess(options: AssembleAccessOptions) {
   };
 }
 
+export type AssembledAudit = Awaited<ReturnType<typeof assembleAudit>>;
 export type AssembledAccess = Awaited<ReturnType<typeof assembleAccess>>;

@@ -2,11 +2,15 @@
 import type { WarehouseDescription } from '../engines/warehouses.ts';
 import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
 import type { Catalog } from './catalog.ts';
+import type { CatalogReader } from './catalog_reader.ts';
 import type { CatalogObject } from './object.ts';
 
 const pageSize = 1000;
 
-export async function describeWarehouse(catalog: Catalog, name: string): Promise<WarehouseDescription | undefined> {
+export async function describeWarehouse(
+  catalog: CatalogReader,
+  name: string,
+): Promise<WarehouseDescription | undefined> {
   const [object] = (await catalog.find([{ category: 'warehouses', name }])) ?? [];
   if (!object) return undefined;
   const backends = (await catalog.list(object.id, 'backends', { limit: pageSize })) as CatalogObject<BackendSpec>[];
@@ -18,12 +22,12 @@ export async function describeWarehouse(catalog: Catalog, name: string): Promise
   };
 }
 
-export async function warehouseNames(catalog: Catalog): Promise<string[]> {
+export async function warehouseNames(catalog: CatalogReader): Promise<string[]> {
   return (await catalog.list(null, 'warehouses', { limit: pageSize })).map(({ name }) => name);
 }
 
 /** The catalogs that live in a warehouse. */
-export async function catalogsOf(catalog: Catalog, warehouse: string): Promise<{ id: string; name: string }[]> {
+export async function catalogsOf(catalog: CatalogReader, warehouse: string): Promise<{ id: string; name: string }[]> {
   const found: { id: string; name: string }[] = [];
   for (let after: string | undefined; ; ) {
     const page = await catalog.list(null, 'catalogs', { after, limit: pageSize });

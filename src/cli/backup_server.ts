@@ -1,5 +1,6 @@
 // The command `backup server`: requests a backup from a running server and waits for its task. Only the server itself can take a
 // consistent snapshot of its store and its engines; the request is one that any client can send.
+
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -7,6 +8,7 @@ import { join, resolve } from 'node:path';
 import { rootTokenFileName } from '../access/authentication/root_token.ts';
 import type { ServerManifest } from '../backups/server/server_manifest.ts';
 import { RestFailure, type RestResult, type RestServer, sendRest } from '../client/rest_call.ts';
+import { OperatorError } from '../model/operator_error.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { isStoreInUse } from '../store/sqlite.ts';
 import { storeFileName } from '../store/store.ts';
@@ -20,7 +22,7 @@ const incompleteExitCode = 3;
 const anyAddress = new Set(['0.0.0.0', '::']);
 
 /** No server is running. The message is for the operator. */
-export class NoServerError extends Error {
+export class NoServerError extends OperatorError {
   override name = 'NoServerError';
 }
 

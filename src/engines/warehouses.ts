@@ -25,13 +25,9 @@ export interface WarehousesOptions {
   readonly engines: readonly Engine[];
   /** Undefined if the warehouse does not exist. */
   readonly load: (name: string) => Promise<WarehouseDescription | undefined>;
-  /** Statements wait until the recovery of the warehouse has finished; undefined if there is nothing to wait for. */
-  readonly recovered?: (warehouse: string) => Promise<void> | undefined;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
   /** Free space on the disk of the data directory. */
   readonly disk: { requireRoom(): void; readonly message: string | undefined };
-  /** Called when the known damage of a catalog, and with it its record, has changed. */
-  readonly damageChanged: (catalogId: string) => void;
   /** Records of the positions of the catalog files. */
   readonly positions: PositionRecords;
   readonly dataDirectory: string;
@@ -79,8 +75,12 @@ const damagedShownMax = 10;
 /** Of `sharedMax`. More statements than two for each thread only compete for the processor. */
 const sharedMin = 3;
 
+type RecoveryWait = (warehouse: string) => Promise<void> | undefined;
+
 export class Warehouses {
   readonly #options: WarehousesOptions;
+  readonly #damageListeners: ((catalogId: string) => void)[] = [];
+  #recoveryWait: RecoveryWait = () => undefined;
   /** By the id of the warehouse, which is stable across changes of its description. */
   readonly #running = new Map<string, Promise<Running>>();
   readonly #descriptions = new Map<string, Promise<WarehouseDescription | undefined>>();
@@ -92,6 +92,16 @@ export class Warehouses {
 
   constructor(options: WarehousesOptions) {
     this.#options = options;
+  }
+
+  /** The listener is called when the known damage of a catalog, and with it its record, has changed. */
+  onDamageChanged(listener: (catalogId: string) => void): void {
+    this.#damageListeners.push(listener);
+  }
+
+  /** Statements wait for the recovery of their warehouse; `wait` returns undefined if there is none to wait for. */
+  waitForRecoveryWith(wait: RecoveryWait): void {
+    this.#recoveryWait = wait;
   }
 
   engineNames(): readonly string[] {
@@ -271,7 +281,7 @@ export class Warehouses {
     const { spec } = running.description;
     return running.admission.run(this.#limitsOf(running.description), request, async (queuedMs) => {
       if (!running.engine.running) await this.#ensureAwake(running);
-      const recovered = this.#options.recovered?.(name);
+      const recovered = this.#recoveryWait(name);
       if (recovered) {
         await recovered;
         if (!running.engine.running) await this.#ensureAwake(running);
@@ -361,7 +371,9 @@ export class Warehouses {
       records: this.#options.positions,
       found: ({ name: catalog, reason }) =>
         observe({ kind: 'catalogDamaged', warehouse: description.name, catalog, reason }),
-      changed: this.#options.damageChanged,
+      changed: (catalogId) => {
+        for (const listener of this.#damageListeners) listener(catalogId);
+      },
       failed: (error) => observe({ kind: 'backgroundError', what: 'positions of catalog files', error }),
     });
     guard.start();

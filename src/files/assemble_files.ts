@@ -1,6 +1,7 @@
 // Creates the file store: its directory, which links are allowed, and its periodic sweep.
 import { join } from 'node:path';
-import type { AssembledAccess } from '../access/assemble_access.ts';
+import type { AuditTrail } from '../access/audit/audit_log.ts';
+import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
@@ -13,19 +14,20 @@ export interface FilesOptions {
   readonly secrets: Pick<Secrets, 'derive'>;
   readonly dataDirectory: string;
   readonly settings: FileStoreOptions['limits'];
+  readonly audit: AuditTrail;
+  readonly directory: Directory;
+  /** Whether the result of the task still exists and its submitter may read it. */
+  readonly mayReadResult: (taskId: string) => Promise<boolean>;
 }
 
-export function assembleFiles(
-  options: FilesOptions,
-  { audit, directory }: Pick<AssembledAccess, 'audit' | 'directory'>,
-  mayReadResult: (taskId: string) => Promise<boolean>,
-): FileStore {
+export function assembleFiles(options: FilesOptions): FileStore {
+  const { directory, mayReadResult } = options;
   return new FileStore({
     store: options.store,
     directory: join(options.dataDirectory, 'files'),
     linkKey: options.secrets.derive('file links'),
     limits: options.settings,
-    trail: audit,
+    trail: options.audit,
     isLinkAllowed: ({ owner, kind, taskId }) =>
       directory.isActive({ id: owner, name: '' }) && (kind !== 'export' || (taskId !== null && mayReadResult(taskId))),
   });

@@ -2,13 +2,13 @@
 import { type Backups, backupTask } from '../backups/backups.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-export function backUpKind(backups: () => Backups): TaskKind<'backup'> {
+export function backUpKind(backups: Backups): TaskKind<'backup'> {
   return {
     type: backupTask,
     attemptsMax: 10,
     actsAsPrincipal: true,
-    run: (task, context) => backups().run(task, context),
-    ended: (task) => backups().settle(task),
-    removed: (task) => backups().settle(task),
+    run: (task, context) => backups.run(task, context),
+    ended: (task) => backups.settle(task),
+    removed: (task) => backups.settle(task),
   };
 }

@@ -3,13 +3,13 @@
 import { type ServerBackups, serverBackupTask } from '../backups/server/server_backups.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-export function backUpServerKind(backups: () => ServerBackups): TaskKind<'server_backup'> {
+export function backUpServerKind(backups: ServerBackups): TaskKind<'server_backup'> {
   return {
     type: serverBackupTask,
     attemptsMax: 10,
     actsAsPrincipal: true,
-    run: (task, context) => backups().run(task, context),
-    ended: (task) => backups().settle(task),
-    removed: (task) => backups().settle(task),
+    run: (task, context) => backups.run(task, context),
+    ended: (task) => backups.settle(task),
+    removed: (task) => backups.settle(task),
   };
 }

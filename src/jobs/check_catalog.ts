@@ -26,7 +26,7 @@ export interface CheckRequest {
 }
 
 interface Parts {
-  readonly catalog: () => Catalog;
+  readonly catalog: Catalog;
   readonly warehouses: Warehouses;
 }
 
@@ -66,7 +66,7 @@ export function checkCatalogKind(parts: Parts): TaskKind<'check_catalog'> {
 }
 
 async function catalogOf({ catalog }: Parts, objectId: string) {
-  const [root] = await catalog().findChain(objectId);
+  const [root] = await catalog.findChain(objectId);
   if (!root) throw new Failure('OBJECT_NOT_FOUND', 'the catalog no longer exists', { category: 'catalogs' });
   const { id, name, spec } = root as CatalogObject<CatalogSpec>;
   return { catalog: { id, name }, warehouse: spec.warehouse };

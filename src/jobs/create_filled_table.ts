@@ -23,8 +23,8 @@ export interface FillRequest {
 }
 
 export function createFilledTableKind(parts: {
-  readonly catalog: () => Catalog;
-  readonly queries: () => Queries;
+  readonly catalog: Catalog;
+  readonly queries: Queries;
   readonly warehouses: Warehouses;
   readonly directory: Directory;
   readonly observe: Observe;
@@ -38,14 +38,14 @@ export function createFilledTableKind(parts: {
       const { fill } = task.request;
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       let rowCount: number | null = null;
-      const object = await parts.catalog().runCreation(taskId, {
+      const object = await parts.catalog.runCreation(taskId, {
         signal,
         fill: async () => {
           // A user who was disabled meanwhile must not continue.
           if (!parts.directory.isActive(principal))
             throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
           const caller = { principal, actor, signal, progress, step: taskId, taskId };
-          const { result } = await parts.queries().run(fill, caller);
+          const { result } = await parts.queries.run(fill, caller);
           rowCount = result.rowCount;
           return undefined;
         },
@@ -55,7 +55,7 @@ export function createFilledTableKind(parts: {
     },
     // Also after the last attempt failed: the reserved names become available at once.
     ended: async (task) => {
-      if (task.state !== 'succeeded') await parts.catalog().settleTask(task.taskId);
+      if (task.state !== 'succeeded') await parts.catalog.settleTask(task.taskId);
     },
   };
 }

@@ -2,13 +2,13 @@
 import { type Exports, exportTask } from '../query/exports/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
 
-export function exportRowsKind(exports: () => Exports): TaskKind<'export'> {
+export function exportRowsKind(exports: Exports): TaskKind<'export'> {
   return {
     type: exportTask,
     attemptsMax: 5,
     actsAsPrincipal: true,
-    run: (task, context) => exports().run(task, context),
-    ended: (task) => exports().settle(task),
-    removed: (task) => exports().deleteFiles(task),
+    run: (task, context) => exports.run(task, context),
+    ended: (task) => exports.settle(task),
+    removed: (task) => exports.deleteFiles(task),
   };
 }

@@ -46,8 +46,8 @@ export function submitNewTable(parts: { readonly catalog: Catalog; readonly secr
 }
 
 export interface LoadDatabaseParts {
-  readonly catalog: () => Catalog;
-  readonly loads: () => NewTableLoads;
+  readonly catalog: Catalog;
+  readonly newTableLoads: NewTableLoads;
   readonly warehouses: Warehouses;
   readonly directory: Directory;
   readonly secrets: SecretStore;
@@ -61,13 +61,13 @@ export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind<'load_datab
     actsAsPrincipal: true,
     run: (task, context) =>
       runLoad<TaskResultOf<typeof loadDatabaseTask>>(parts, task, context, (run) => {
-        const loads = parts.loads();
+        const loads = parts.newTableLoads;
         const request = task.request;
         if (request.inferOnly) return loads.infer(request, run);
         if (request.dryRun) return loads.dryRun(request, run);
         if (request.repeatOf !== undefined) return loads.repeatResult(request, run);
         return loads.create(request, run, async (work) => {
-          const object = await parts.catalog().runCreation(run.taskId, { signal: run.signal, ...work });
+          const object = await parts.catalog.runCreation(run.taskId, { signal: run.signal, ...work });
           await storeStatistics(parts, object);
           return object;
         });
@@ -75,7 +75,7 @@ export function loadDatabaseKind(parts: LoadDatabaseParts): TaskKind<'load_datab
     // Only after the end is recorded, because until then the task may run again. The name becomes available at once.
     async ended(task) {
       await deleteCredentials(parts.secrets, task);
-      if (task.state !== 'succeeded') await parts.catalog().settleTask(task.taskId);
+      if (task.state !== 'succeeded') await parts.catalog.settleTask(task.taskId);
     },
     removed: (task) => deleteCredentials(parts.secrets, task),
   };

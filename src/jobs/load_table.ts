@@ -49,7 +49,7 @@ export function submitLoad(parts: {
 }
 
 export function loadTableKind(parts: {
-  readonly loads: () => Loads;
+  readonly loads: Loads;
   readonly directory: Directory;
   readonly secrets: SecretStore;
 }): TaskKind<'load_table'> {
@@ -58,7 +58,7 @@ export function loadTableKind(parts: {
     type: loadTableTask,
     attemptsMax: loadAttemptsMax,
     actsAsPrincipal: true,
-    run: (task, context) => runLoad(parts, task, context, (run) => parts.loads().run(task.request, run)),
+    run: (task, context) => runLoad(parts, task, context, (run) => parts.loads.run(task.request, run)),
     // Only after the end is recorded, because until then the task may run again.
     ended: deleteTaskCredentials,
     removed: deleteTaskCredentials,

@@ -8,11 +8,11 @@ import type { Observe } from '../observe/observations.ts';
 
 /** Best effort: statistics that are missing now are refreshed after the next write. */
 export async function storeStatistics(
-  parts: { readonly catalog: () => Catalog; readonly warehouses: Warehouses; readonly observe: Observe },
+  parts: { readonly catalog: Catalog; readonly warehouses: Warehouses; readonly observe: Observe },
   { id }: CatalogObject,
 ): Promise<void> {
   try {
-    const [root, database, table] = await parts.catalog().findChain(id);
+    const [root, database, table] = await parts.catalog.findChain(id);
     if (!root || !database || !table) return;
     const engine = await parts.warehouses.use((root as CatalogObject<CatalogSpec>).spec.warehouse);
     const statistics = await engine.tableStatistics({
@@ -20,7 +20,7 @@ export async function storeStatistics(
       database: database.name,
       table: table.name,
     });
-    await parts.catalog().saveStatistics(id, { ...statistics, asOf: new Date().toISOString() });
+    await parts.catalog.saveStatistics(id, { ...statistics, asOf: new Date().toISOString() });
   } catch (error) {
     parts.observe({ kind: 'backgroundError', what: 'table statistics', error });
   }

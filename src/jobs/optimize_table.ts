@@ -20,7 +20,7 @@ export interface OptimizeRequest {
 }
 
 export function optimizeTableKind(parts: {
-  readonly catalog: () => Catalog;
+  readonly catalog: Catalog;
   readonly warehouses: Warehouses;
 }): TaskKind<'optimize_table'> {
   return {
@@ -29,7 +29,7 @@ export function optimizeTableKind(parts: {
     actsAsPrincipal: true,
     async run(task, { signal, progress }) {
       const { objectId } = task.request;
-      const [root, database, table] = await parts.catalog().findChain(objectId);
+      const [root, database, table] = await parts.catalog.findChain(objectId);
       if (!root || !database || !table)
         throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables' });
       const { warehouse } = (root as CatalogObject<CatalogSpec>).spec;
@@ -43,7 +43,7 @@ export function optimizeTableKind(parts: {
           return [statistics, await engine.tableStatistics(ref)] as const;
         },
       );
-      await parts.catalog().saveStatistics(objectId, { ...after, asOf: new Date().toISOString() });
+      await parts.catalog.saveStatistics(objectId, { ...after, asOf: new Date().toISOString() });
       return { ...after, dataBytesBefore: before.dataBytes };
     },
   };

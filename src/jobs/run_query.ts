@@ -12,8 +12,8 @@ import { Failure } from '../standard/failure.ts';
 import { RetryableError, type TaskContext, type TaskKind, type TaskRecord } from '../tasks/task.ts';
 
 interface Parts {
-  readonly queries: () => Queries;
-  readonly submitter: () => QuerySubmitter;
+  readonly queries: Queries;
+  readonly submitter: QuerySubmitter;
   readonly directory: Directory;
 }
 
@@ -23,12 +23,12 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
     {
       ...common,
       type: runQueryTask,
-      run: (task, context) => runStatement(parts, task, context, (run) => parts.submitter().saveRows(task, run)),
+      run: (task, context) => runStatement(parts, task, context, (run) => parts.submitter.saveRows(task, run)),
       // A result may have been stored although a later step failed.
       ended: async (task) => {
-        if (task.state !== 'succeeded') await parts.submitter().deleteResult(task);
+        if (task.state !== 'succeeded') await parts.submitter.deleteResult(task);
       },
-      removed: (task) => parts.submitter().deleteResult(task),
+      removed: (task) => parts.submitter.deleteResult(task),
     },
     {
       ...common,
@@ -51,7 +51,7 @@ async function runStatement<R>(
   const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
   try {
     const { step = taskId } = request;
-    return await toResult(await queries().run(request, { principal, actor, signal, progress, step, taskId }));
+    return await toResult(await queries.run(request, { principal, actor, signal, progress, step, taskId }));
   } catch (error) {
     if (error instanceof Failure) throw error;
     // The write may have been applied: the next attempt finds out.

@@ -1,7 +1,9 @@
 // The hosts that the server may connect to on behalf of a caller: only those in the operator's list, and private addresses only for
 // hosts listed by their exact name. The resolved address that is checked is the one that is connected to.
+
 import { type LookupAddress, lookup as lookUp } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { OperatorError } from '../model/operator_error.ts';
 import { Failure } from '../standard/failure.ts';
 
 /** `host`, `host:port`, `*.host`, or `*`. */
@@ -67,7 +69,7 @@ function parsePattern(pattern: HostPattern): HostRule {
 }
 
 /** An invalid pattern in a list of hosts. */
-export class HostPatternError extends Error {
+export class HostPatternError extends OperatorError {
   override name = 'HostPatternError';
 }
 

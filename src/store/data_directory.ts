@@ -1,15 +1,17 @@
 // Checks the data directory at start: it is writable, and if it contains catalogs it contains the metadata store. Each error says what
 // to do.
+
 import { existsSync } from 'node:fs';
 import { mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { OperatorError } from '../model/operator_error.ts';
 import { storeFileName } from './store.ts';
 
 const probeBytes = 4096;
 const catalogsDirectoryName = 'catalogs';
 
 /** The message addresses the operator. */
-export class DataDirectoryError extends Error {
+export class DataDirectoryError extends OperatorError {
   override name = 'DataDirectoryError';
 }
 

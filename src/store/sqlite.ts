@@ -1,5 +1,6 @@
 // SQLite as a Kysely dialect on node:sqlite. All users share one connection: a transaction has exclusive use of it, and single statements
 // run between transactions. The connection also locks the file, so that a second process cannot open it.
+
 import assert from 'node:assert/strict';
 import { fstatSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
@@ -14,6 +15,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
+import { OperatorError } from '../model/operator_error.ts';
 import { Failure } from '../standard/failure.ts';
 import { PageChecksums } from './integrity/page_checksums.ts';
 import type { PagesToRead } from './integrity/page_thread.ts';
@@ -38,7 +40,7 @@ const sqliteBusy = 5;
 const sqliteFull = 13;
 
 /** Thrown if another process has the file open. */
-export class StoreInUse extends Error {
+export class StoreInUse extends OperatorError {
   override name = 'StoreInUse';
 }
 
@@ -46,7 +48,7 @@ export const storeInUseError = (file: string) =>
   new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
 
 /** The file cannot be opened, or is not a SQLite database. The message addresses the operator. */
-export class StoreUnusable extends Error {
+export class StoreUnusable extends OperatorError {
   override name = 'StoreUnusable';
 }
 

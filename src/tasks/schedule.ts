@@ -46,15 +46,14 @@ export interface ScheduleSecrets {
 }
 
 /** Performs a call with the current rights of the principal. Throws the Failure that the call would return. */
-export type SubmitCall = (
-  call: ScheduledCall,
-  run: {
-    readonly principal: Principal;
-    readonly actor: Actor;
-    readonly priority: Priority;
-    readonly notify: Notify | undefined;
-  },
-) => Promise<void>;
+export type SubmitCall = (call: ScheduledCall, run: ScheduledRun) => Promise<void>;
+
+export interface ScheduledRun {
+  readonly principal: Principal;
+  readonly actor: Actor;
+  readonly priority: Priority;
+  readonly notify: Notify | undefined;
+}
 
 /** Throws if the API would refuse the call for every caller. `shown`: without secrets. */
 export type CheckCall = (call: {

@@ -8,10 +8,10 @@ import { Failure } from '../standard/failure.ts';
 import { hasNextRun } from '../store/migrations/schedules.ts';
 import type { Schema } from '../store/schema.ts';
 import { CronTimes } from './cron.ts';
-import { type ScheduleSecrets, type ScheduleSpec, scheduleSecretOf } from './schedule.ts';
+import { type ScheduleSecrets, type ScheduleSpec, type SubmitCall, scheduleSecretOf } from './schedule.ts';
 import { ScheduleRuns, type ScheduleRunsOptions, type ScheduleTimes, setRow, timesFrom } from './schedule_runs.ts';
 
-export interface SchedulesOptions extends Omit<ScheduleRunsOptions, 'secrets'> {
+export interface SchedulesOptions extends Omit<ScheduleRunsOptions, 'secrets' | 'submitCall'> {
   readonly secrets: Pick<Secrets, 'get' | 'put' | 'remove'>;
   readonly observe: Observe;
   readonly clock?: (() => number) | undefined;
@@ -27,7 +27,7 @@ const concurrencyMax = 8;
 
 export class Schedules {
   readonly #options: SchedulesOptions;
-  readonly #runs: ScheduleRuns;
+  #runs: ScheduleRuns | undefined;
   readonly #clock: () => number;
   #timer: NodeJS.Timeout | undefined;
   #started = false;
@@ -36,7 +36,6 @@ export class Schedules {
 
   constructor(options: SchedulesOptions) {
     this.#options = options;
-    this.#runs = new ScheduleRuns(options);
     this.#clock = options.clock ?? Date.now;
   }
 
@@ -76,7 +75,9 @@ export class Schedules {
     return db.selectFrom('schedule_times').selectAll().where('object_id', '=', id).executeTakeFirst();
   }
 
-  start(): void {
+  /** `submitCall`: submits the task of a run. */
+  start(submitCall: SubmitCall): void {
+    this.#runs = new ScheduleRuns({ ...this.#options, submitCall });
     this.#started = true;
     this.#pollAfter(0);
   }
@@ -169,7 +170,7 @@ export class Schedules {
   async #run(id: string, now: number): Promise<void> {
     const { store, observe } = this.#options;
     try {
-      await this.#runs.run(id, now);
+      await this.#runs?.run(id, now);
     } catch (error) {
       if (!(error instanceof Failure)) observe({ kind: 'backgroundError', what: 'run a schedule', error });
       const message = error instanceof Failure ? error.message : 'an unexpected error occurred in the service';

@@ -46,7 +46,8 @@ const sweepPage = 100;
 
 export interface TasksOptions {
   readonly store: Store;
-  readonly kinds: readonly TaskKind[];
+  /** Further kinds are registered before the start. */
+  readonly kinds?: readonly TaskKind[] | undefined;
   readonly runnersMax: number;
   /** Other servers run tasks of the same store. By default, tasks of a dead process are taken over immediately. */
   readonly isShared?: boolean | undefined;
@@ -77,7 +78,7 @@ export interface FinishedTask<T extends string> extends TaskRequest<T> {
 
 export class Tasks {
   readonly #store: Store;
-  readonly #kinds: ReadonlyMap<string, TaskKind>;
+  readonly #kinds = new Map<string, TaskKind>();
   readonly #retentionMs: number;
   readonly #requireRoom: TasksOptions['requireRoom'];
   readonly #observe: Observe;
@@ -90,7 +91,7 @@ export class Tasks {
 
   constructor(options: TasksOptions) {
     this.#store = options.store;
-    this.#kinds = new Map(options.kinds.map((kind) => [kind.type, kind]));
+    this.register(options.kinds ?? []);
     this.#observe = options.observe ?? (() => {});
     this.#clock = options.clock ?? Date.now;
     this.#trail = options.trail ?? noTrail;
@@ -110,6 +111,14 @@ export class Tasks {
       chance: options.chance ?? Math.random,
       ended: (row, abandoned) => this.#ended(row, abandoned),
     });
+  }
+
+  /** Must be called before `start`. */
+  register(kinds: readonly TaskKind[]): void {
+    for (const kind of kinds) {
+      assert(!this.#kinds.has(kind.type), `the task type ${kind.type} is registered already`);
+      this.#kinds.set(kind.type, kind);
+    }
   }
 
   /** The task is durable when this returns. With `tx`, it is part of that transaction, and the caller calls `notify` after the commit. */

@@ -1,7 +1,9 @@
 // A second copy of the last audit events, in a file next to the store: at the next start it reveals a store that lost the end of its log
 // or is an older copy, and which changes it lacks.
+
 import { closeSync, fdatasync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { OperatorError } from '../../model/operator_error.ts';
 import type { Store } from '../../store/store.ts';
 
 export const journalFileName = 'audit.journal';
@@ -18,7 +20,7 @@ export interface JournalLine {
 }
 
 /** The store lacks changes that were acknowledged. The message is for the operator who starts the server. */
-export class StoreBehind extends Error {
+export class StoreBehind extends OperatorError {
   override name = 'StoreBehind';
 }
 

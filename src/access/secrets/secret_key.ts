@@ -1,8 +1,10 @@
 // The key that encrypts the secrets in the store: 32 bytes stored outside of it, in a file or an environment variable. Encrypts and
 // decrypts, reads and writes the key file. See secrets.ts for the secrets, secret_rotation.ts for changing the key.
+
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
+import { OperatorError } from '../../model/operator_error.ts';
 
 const keyBytes = 32;
 const cipher = 'aes-256-gcm';
@@ -13,7 +15,7 @@ const modeOfOthers = 0o077;
 const fileBytesMax = 4096;
 
 /** The key is missing, invalid, or not the right one. The message is for the operator who starts the server. */
-export class SecretKeyError extends Error {
+export class SecretKeyError extends OperatorError {
   override name = 'SecretKeyError';
 }
 

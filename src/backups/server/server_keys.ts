@@ -1,10 +1,12 @@
 // The keys that a restored server needs: the key of its secrets and the token of its first user. In a backup they are encrypted with a
 // passphrase, or in plain text without one.
+
 import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
+import { OperatorError } from '../../model/operator_error.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
 import { unusableBackup } from '../manifest.ts';
@@ -30,7 +32,7 @@ export type ServerKeys = Static<typeof ServerKeys>;
 const isKeys = (value: unknown): value is ServerKeys => validation().Compile(ServerKeys).Check(value);
 
 /** The passphrase is missing or wrong. The message is for the operator who runs the command. */
-export class PassphraseError extends Error {
+export class PassphraseError extends OperatorError {
   override name = 'PassphraseError';
 }
 

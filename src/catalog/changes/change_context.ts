@@ -87,7 +87,7 @@ export function isVisible(row: { readonly state: string }): boolean {
 
 /** The row with this name (case-insensitive), in any state. */
 export function findSibling(
-  context: CatalogContext,
+  statements: CatalogStatements,
   db: Store['db'],
   parentId: string | null,
   category: Category,
@@ -95,8 +95,8 @@ export function findSibling(
 ): Promise<ObjectRow | undefined> {
   const folded = foldName(name);
   return parentId === null
-    ? context.statements.siblingRoot.first(db, { category, folded })
-    : context.statements.siblingChild.first(db, { parentId, category, folded });
+    ? statements.siblingRoot.first(db, { category, folded })
+    : statements.siblingChild.first(db, { parentId, category, folded });
 }
 
 /** Throws OBJECT_ALREADY_EXISTS if a sibling in one of the categories has the name, Blocked if one is gaining or losing it. */
@@ -108,7 +108,7 @@ export async function checkSharedNames(
   categories: readonly Category[] = [],
 ): Promise<void> {
   for (const category of categories) {
-    const sibling = await findSibling(context, db, parentId, category, name);
+    const sibling = await findSibling(context.statements, db, parentId, category, name);
     if (sibling && isVisible(sibling)) throw alreadyExists(category, name, sibling.name);
     if (sibling) throw new Blocked([sibling.id]);
   }

@@ -55,7 +55,7 @@ export async function createObject(context: CatalogContext, request: CreateReque
   checkName(name);
   const parentId = parent?.id ?? null;
   // Checked first, so that a request for an existing object needs no engine.
-  const existing = await findSibling(context, context.store.db, parentId, category, name);
+  const existing = await findSibling(context.statements, context.store.db, parentId, category, name);
   if (existing && isVisible(existing)) return answerExisting(context, request, existing);
   const planned = plan(context, request);
   const engine = planned.change && warehouse !== undefined ? await context.engineOf(warehouse) : undefined;
@@ -123,7 +123,7 @@ function begin(
     if (change) checkChangePath(change, [...namesOf(chain), row.name]);
     const inserted = await context.statements.insertObject.run(tx, { ...row });
     if (inserted === 0) {
-      const existing = await findSibling(context, tx, row.parent_id, row.category, row.name);
+      const existing = await findSibling(context.statements, tx, row.parent_id, row.category, row.name);
       assert(existing, 'an insert conflicted with a row that does not exist');
       if (!isVisible(existing)) throw new Blocked([existing.id]);
       return { existing };

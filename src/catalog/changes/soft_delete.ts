@@ -218,7 +218,7 @@ async function withoutReusedNames(context: CatalogContext, row: ObjectRow, chang
   const databases: string[] = [];
   for (const name of change.databases) {
     const isRow = foldName(name) === foldName(row.name);
-    if (isRow && !(await findSibling(context, context.store.db, row.parent_id, row.category, name)))
+    if (isRow && !(await findSibling(context.statements, context.store.db, row.parent_id, row.category, name)))
       databases.push(name);
   }
   const hidden = await hiddenTablesIn(context.store.db, row.id);

@@ -188,7 +188,7 @@ async function begin(
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (row?.state !== 'dropped') throw notFound(object.category, object.name);
   await checkParents(context, tx, row);
-  const sibling = await findSibling(context, tx, row.parent_id, row.category, name);
+  const sibling = await findSibling(context.statements, tx, row.parent_id, row.category, name);
   if (sibling && isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
   if (sibling) throw new Blocked([sibling.id]);
   await checkSharedNames(context, tx, row.parent_id, name, sharesNames);

@@ -209,7 +209,7 @@ async function checkNewName(
   await checkSharedNames(context, tx, row.parent_id, name, sharesNames);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
-  const sibling = await findSibling(context, tx, row.parent_id, row.category, name);
+  const sibling = await findSibling(context.statements, tx, row.parent_id, row.category, name);
   if (!sibling || sibling.id === row.id) return;
   if (isVisible(sibling)) throw alreadyExists(row.category, name, sibling.name);
   throw new Blocked([sibling.id]);

@@ -94,7 +94,7 @@ async function idOfSource(context: CatalogContext, tx: Tx, { name, isView }: Vie
   ] as const;
   let id: string | null = null;
   for (const [category, objectName] of path) {
-    const row: ObjectRow | undefined = await findSibling(context, tx, id, category, objectName);
+    const row: ObjectRow | undefined = await findSibling(context.statements, tx, id, category, objectName);
     if (!row || !isVisible(row)) return undefined;
     id = row.id;
   }

@@ -1,12 +1,14 @@
 // Reads the settings of loads and of backup directories, and validates them at the start: directories exist, host patterns are
 // well-formed.
+
 import { realpath } from 'node:fs/promises';
 import { delimiter, isAbsolute, sep } from 'node:path';
+import { OperatorError } from '../../model/operator_error.ts';
 import { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { LoadFileOptions } from './load_sources.ts';
 
 /** Reported without a stack trace: the operator can correct the settings. */
-export class LoadSettingsError extends Error {
+export class LoadSettingsError extends OperatorError {
   override name = 'LoadSettingsError';
 }
 

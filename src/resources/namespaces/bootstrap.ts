@@ -39,8 +39,10 @@ export async function bootstrap(
 }
 
 /** The user of a subject at its first login; undefined if its provider may not create users, or if the name is taken. */
-export async function userOfVisitor(token: VerifiedToken, services: Services): Promise<KnownUser | undefined> {
-  const { catalog, directory, identityProviders } = services;
+export async function userOfVisitor(
+  token: VerifiedToken,
+  { catalog, directory, identityProviders }: Pick<Services, 'catalog' | 'directory' | 'identityProviders'>,
+): Promise<KnownUser | undefined> {
   const { providerId, subject, userName: name } = token;
   if (name === undefined || !identityProviders.specOf(providerId)?.createUsers) return undefined;
   // A name proves no identity: the login must not become an existing user.

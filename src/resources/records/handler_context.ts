@@ -1,6 +1,6 @@
 // The context of every handler, and the functions from which handlers are built. Names no category.
 
-import type { AssembledAccess } from '../../access/assemble_access.ts';
+import type { AssembledAccess, AssembledAudit } from '../../access/assemble_access.ts';
 import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { DeclaredCategory } from '../../api/declare.ts';
@@ -54,7 +54,7 @@ export interface WarehouseDefaults {
   readonly statementTimeoutSeconds: number;
 }
 
-export interface Services extends AssembledAccess {
+export interface Services extends AssembledAccess, AssembledAudit {
   readonly catalog: Catalog;
   readonly records: RecordCache;
   readonly tasks: Tasks;

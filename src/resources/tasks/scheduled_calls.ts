@@ -9,8 +9,7 @@ import { Failure, invalidParameter, violationsFailure, violationsOf } from '../.
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
 import { readableFields } from '../../standard/write_only.ts';
-import type { CheckCall, SubmitCall } from '../../tasks/schedule.ts';
-import { Schedules, type SchedulesOptions } from '../../tasks/schedules.ts';
+import type { CheckCall, ScheduledCall, ScheduledRun } from '../../tasks/schedule.ts';
 import type { Context, Services } from '../records/handler_context.ts';
 
 /** Determined by the schedule, or not supported. */
@@ -18,15 +17,13 @@ const fieldsOfRun = ['waitSeconds', 'priority', 'after', 'notify', 'expectedVers
 /** How long submitting a task may take. */
 const submitMsMax = 60_000;
 
-class ScheduledCalls {
+export class ScheduledCalls {
   readonly #categories: readonly Category<Context>[];
-  readonly #services: () => Services;
   readonly #parameters = new Map<Endpoint<Context>, Parameters>();
   #routes: Routes<Context> | undefined;
 
-  constructor(categories: readonly Category<Context>[], services: () => Services) {
+  constructor(categories: readonly Category<Context>[]) {
     this.#categories = categories;
-    this.#services = services;
   }
 
   readonly check: CheckCall = ({ on, action, body = {} }) => {
@@ -49,8 +46,12 @@ class ScheduledCalls {
     return { shown, body };
   };
 
-  readonly submit: SubmitCall = async ({ on, action, body }, { principal, actor, priority, notify }) => {
-    const services = this.#services();
+  /** Submits the task of a scheduled call: runs the handler as the owner of the schedule. */
+  async submit(
+    services: Services,
+    { on, action, body }: ScheduledCall,
+    { principal, actor, priority, notify }: ScheduledRun,
+  ): Promise<void> {
     const route = this.#route(on, action);
     const { endpoint } = route;
     const known = endpoint.body?.properties ?? {};
@@ -77,7 +78,7 @@ class ScheduledCalls {
     const input = { ...inputOfGet(route.path, route.segments), body: completeBody };
     const { outcome } = await endpoint.handle(input, { ...services, call });
     if (outcome !== 'accepted') throw new Error(`the action ${action} of a schedule was done without a task`);
-  };
+  }
 
   /** Throws INVALID_PARAMETER. */
   #route(on: string, action: string): Route<Context> {
@@ -101,17 +102,6 @@ class ScheduledCalls {
     }
     parameters.checkBody?.(body);
   }
-}
-
-/** Schedules with the check of their calls. `services`: called at each run. */
-export function assembleSchedules(
-  parts: Omit<SchedulesOptions, 'submitCall' | 'clock'> & { readonly hooks: { readonly scheduleClock?: () => number } },
-  categories: readonly Category<Context>[],
-  services: () => Services,
-): Pick<Services, 'schedules' | 'checkCall'> {
-  const calls = new ScheduledCalls(categories, services);
-  const schedules = new Schedules({ ...parts, submitCall: calls.submit, clock: parts.hooks.scheduleClock });
-  return { schedules, checkCall: calls.check };
 }
 
 /** Adds the pointer of a nested body to its violations. */

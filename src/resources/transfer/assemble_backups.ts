@@ -16,12 +16,8 @@ import { TargetSecrets } from '../../backups/targets/target_secrets.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { warehouseNames } from '../../catalog/warehouse_objects.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
-import { backUpKind } from '../../jobs/back_up.ts';
-import { backUpServerKind } from '../../jobs/back_up_server.ts';
-import { restoreBackupKind } from '../../jobs/restore_backup.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { Store } from '../../store/store.ts';
-import type { TaskKind } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import { backedUpBody, restoredSpec } from '../table_definitions/backup_format.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
@@ -83,15 +79,3 @@ export function assembleBackups(parts: {
     }),
   };
 }
-
-export const backupKinds = ({
-  opened,
-  catalog,
-}: {
-  opened: () => AssembledBackups;
-  catalog: () => Catalog;
-}): TaskKind[] => [
-  backUpKind(() => opened().backups),
-  backUpServerKind(() => opened().serverBackups),
-  restoreBackupKind({ restores: () => opened().restores, catalog }),
-];

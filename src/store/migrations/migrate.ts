@@ -1,6 +1,8 @@
 // Migrations of the metadata store: numbered steps, forward only. A released step is never edited; a change is a new step. They use the
 // schema builder, which works for every dialect; `ColumnTypes` has the differences between dialects.
+
 import { type Kysely, sql } from 'kysely';
+import { OperatorError } from '../../model/operator_error.ts';
 import type { Schema } from '../schema.ts';
 import { accessMigration } from './access.ts';
 import { blockedObjectsMigration } from './blocked_objects.ts';
@@ -176,7 +178,7 @@ const migrations: readonly Migration[] = [
 export const schemaVersion = migrations.length;
 
 /** Thrown if a later release wrote the store. */
-export class StoreTooNew extends Error {
+export class StoreTooNew extends OperatorError {
   override name = 'StoreTooNew';
 }
 

@@ -1,0 +1,34 @@
+// Creates the warehouses: the catalog describes them, the engines run them.
+import type { Engine } from '../engines/engine.ts';
+import { Warehouses, type WarehousesOptions } from '../engines/warehouses.ts';
+import type { Store } from '../store/store.ts';
+import type { CatalogReader } from './catalog_reader.ts';
+import { filePositions } from './file_positions.ts';
+import { catalogsOf, describeWarehouse } from './warehouse_objects.ts';
+
+export interface AssembleWarehousesOptions
+  extends Pick<WarehousesOptions, 'dataDirectory' | 'spoolDirectory' | 'disk' | 'observe'> {
+  readonly store: Store;
+  readonly settings: { readonly queueWaitMs: number };
+  readonly loading: { readonly directories: readonly string[] };
+}
+
+export function assembleWarehouses(
+  options: AssembleWarehousesOptions,
+  objects: CatalogReader,
+  engine: Engine,
+): Warehouses {
+  const { dataDirectory, spoolDirectory, disk, observe, store, settings, loading } = options;
+  return new Warehouses({
+    engines: [engine],
+    load: (name) => describeWarehouse(objects, name),
+    catalogsOf: (warehouse) => catalogsOf(objects, warehouse),
+    positions: filePositions(store),
+    readableDirectories: loading.directories,
+    queueWaitMs: settings.queueWaitMs,
+    dataDirectory,
+    spoolDirectory,
+    disk,
+    observe,
+  });
+}

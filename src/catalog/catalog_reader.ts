@@ -1,0 +1,202 @@
+// Finds objects in the store. See catalog.ts for changes of them. It knows no category and checks no permission: callers have been
+// authorized before.
+import { sql } from 'kysely';
+import type { PathObject } from '../access/authorization/authorizer.ts';
+import { compareNames, foldName } from '../model/names.ts';
+import type { TableStatistics } from '../model/records.ts';
+import { ObjectChanged } from '../standard/expected_version.ts';
+import { visible } from '../store/migrations/migrate.ts';
+import type { Store } from '../store/store.ts';
+import { findSibling, isVisible, notFound } from './changes/change_context.ts';
+import { sourcesOf } from './changes/view_dependencies.ts';
+import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath } from './object.ts';
+import { objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
+import {
+  type CatalogStatements,
+  catalogStatements,
+  idsPerQueryMax,
+  pathRow,
+  pathStatement,
+  prefixStatement,
+} from './statements.ts';
+
+/** The store with what is prepared and cached for reading objects from it. */
+export interface ObjectSource {
+  readonly store: Store;
+  readonly statements: CatalogStatements;
+  readonly specs: SpecCache;
+}
+
+export const objectSource = (store: Store): ObjectSource => ({
+  store,
+  statements: catalogStatements(store.db),
+  specs: new SpecCache(),
+});
+
+export class CatalogReader {
+  readonly #parts: ObjectSource;
+  readonly #paths: ReturnType<typeof pathStatement>[] = [];
+  readonly #steps: ReturnType<typeof prefixStatement>[] = [];
+
+  constructor(parts: ObjectSource) {
+    this.#parts = parts;
+  }
+
+  /** The objects of the path, root first; undefined if any of them does not exist. */
+  async find<const P extends ObjectPath>(path: P): Promise<ChainOf<P> | undefined> {
+    return (await this.#find(path)) as ChainOf<P> | undefined;
+  }
+
+  async #find(path: ObjectPath): Promise<CatalogObject[] | undefined> {
+    if (path.length === 0) return [];
+    const { store, specs } = this.#parts;
+    this.#paths[path.length] ??= pathStatement(store.db, path.length);
+    const values: Record<string, string> = {};
+    for (const [n, { category, name }] of path.entries()) {
+      values[`category${n}`] = category;
+      values[`name${n}`] = name;
+    }
+    const row = await this.#paths[path.length]?.first(store.db, values);
+    return row && path.map((_, n) => specs.toObject(pathRow(row, n)));
+  }
+
+  /**
+   * Like `find`, but case-insensitive: SQL names are, and an engine may hold the previous name of a database that was renamed in case
+   * only. Siblings never differ in case alone, so at most one matches.
+   */
+  async findFolded(path: ObjectPath): Promise<CatalogObject[] | undefined> {
+    const { store, specs } = this.#parts;
+    const chain: CatalogObject[] = [];
+    for (const { category, name } of path) {
+      const row = await findSibling(this.#parts.statements, store.db, chain.at(-1)?.id ?? null, category, name);
+      if (!row || !isVisible(row)) return undefined;
+      chain.push(specs.toObject(row));
+    }
+    return chain;
+  }
+
+  /** Like `find`, but throws OBJECT_NOT_FOUND {category, name} for the first missing object. */
+  async require<const P extends ObjectPath>(path: P): Promise<ChainOf<P>> {
+    const found = await this.find(path);
+    if (found) return found;
+    for (const [n, { category, name }] of path.entries()) {
+      if (!(await this.find(path.slice(0, n + 1)))) throw notFound(category, name);
+    }
+    throw new ObjectChanged();
+  }
+
+  /** The longest existing prefix of a path, root first, in one query. */
+  async findPrefix(path: ObjectPath): Promise<PathObject[]> {
+    if (path.length === 0) return [];
+    const { store } = this.#parts;
+    this.#steps[path.length] ??= prefixStatement(store.db, path.length);
+    const values: Record<string, string> = {};
+    for (const [n, { category, name }] of path.entries()) {
+      values[`category${n}`] = category;
+      values[`name${n}`] = name;
+    }
+    const row = await this.#steps[path.length]?.first(store.db, values);
+    const steps: PathObject[] = [];
+    for (let n = 0; row && n < path.length; n++) {
+      const id = row[`id${n}`];
+      if (typeof id !== 'string') break;
+      steps.push({ id, owner: row[`owner${n}`] as string });
+    }
+    return steps;
+  }
+
+  /** The visible objects with these ids, in the order of the ids; ids that no longer exist are omitted. */
+  async findByIds(ids: readonly string[]): Promise<CatalogObject[]> {
+    const found = await Promise.all(ids.map((id) => this.byId(id)));
+    return found.filter((one) => one !== undefined);
+  }
+
+  /** Like `findByIds`, including dropped objects that can be restored: grants still refer to them. */
+  async findByIdsWithDropped(ids: readonly string[]): Promise<CatalogObject[]> {
+    const { store, statements, specs } = this.#parts;
+    const rows = await Promise.all(ids.map((id) => statements.byId.first(store.db, { id })));
+    return rows.filter((row) => row !== undefined).map((row) => specs.toObject(row));
+  }
+
+  /** An object and its ancestors, root first; empty if the object no longer exists. */
+  async findChain(id: string): Promise<CatalogObject[]> {
+    const { store, statements } = this.#parts;
+    const chain = await statements.ancestors.all(store.db, { id });
+    if (chain.some((row) => !isVisible(row))) return [];
+    return this.findByIds(chain.map((row) => row.id).reverse());
+  }
+
+  /** Whether a user owns a descendant of an object, at most two levels down (the depth of a catalog). */
+  async ownsDescendant(owner: string, objectId: string): Promise<boolean> {
+    const { store, statements } = this.#parts;
+    return (await statements.ownedDescendant.first(store.db, { owner, objectId })) !== undefined;
+  }
+
+  /** The ids of the tables and views that a visible view names, in no particular order. */
+  async sourcesOf(viewId: string): Promise<string[]> {
+    return (await sourcesOf(this.#parts.store.db, viewId)).map((row) => row.source_id);
+  }
+
+  async byId(id: string): Promise<CatalogObject | undefined> {
+    const { store, statements, specs } = this.#parts;
+    const row = await statements.byId.first(store.db, { id });
+    return row && isVisible(row) ? specs.toObject(row) : undefined;
+  }
+
+  /** Ordered by the code points of the name. */
+  async list<K extends Category>(parentId: string | null, category: K, options: ListOptions): Promise<ObjectOf<K>[]> {
+    return (await this.#list(parentId, category, options)) as ObjectOf<K>[];
+  }
+
+  async #list(parentId: string | null, category: Category, options: ListOptions): Promise<CatalogObject[]> {
+    const { store, specs } = this.#parts;
+    let query = store.db
+      .selectFrom('objects')
+      .select(objectColumns)
+      .where('parent_id', parentId === null ? 'is' : '=', parentId)
+      .where('category', '=', category)
+      .where(visible)
+      .orderBy('name')
+      .limit(options.limit);
+    if (options.after !== undefined) query = query.where('name', '>', options.after);
+    const { namePattern, comment, restrictTo } = options;
+    // Both sides are folded here because case folding differs between SQL dialects.
+    if (namePattern !== undefined) {
+      query = query.where(sql<boolean>`folded_name like ${foldName(namePattern)} escape '\\'`);
+    }
+    if (comment !== undefined && comment !== '') {
+      const pattern = `%${comment.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
+      query = query.where(sql<boolean>`folded_comment like ${pattern} escape '\\'`);
+    }
+    if (!restrictTo) return (await query.execute()).map((row) => specs.toObject(row));
+    const { owner, ids, filter = () => true } = restrictTo;
+    // Read in several queries, then sorted. With a filter, which may remove rows afterwards, each query reads without a limit.
+    const partQuery = restrictTo.filter ? query.clearLimit() : query;
+    const rows = owner === undefined ? [] : await partQuery.where('owner', '=', owner).execute();
+    const known = new Set(rows.map((row) => row.id));
+    for (let start = 0; start < ids.length; start += idsPerQueryMax) {
+      for (const row of await partQuery.where('id', 'in', ids.slice(start, start + idsPerQueryMax)).execute())
+        if (!known.has(row.id)) rows.push(row);
+    }
+    rows.sort((a, b) => compareNames(a.name, b.name));
+    return rows
+      .filter(filter)
+      .slice(0, options.limit)
+      .map((row) => specs.toObject(row));
+  }
+
+  async count(parentId: string | null, category: Category): Promise<number> {
+    const { store, statements } = this.#parts;
+    const row =
+      parentId === null
+        ? await statements.countRoot.first(store.db, { category })
+        : await statements.countChild.first(store.db, { parentId, category });
+    return Number(row?.count ?? 0);
+  }
+
+  async statistics(objectId: string): Promise<TableStatistics | undefined> {
+    const { store, statements } = this.#parts;
+    const row = await statements.statistics.first(store.db, { id: objectId });
+    return row && { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: toRfc3339(row.as_of) };
+  }
+}

@@ -1,0 +1,86 @@
+// Creates the HTTP interface: the pipeline of API requests, downloads and uploads by link, and the endpoints of the system.
+import type { AuditTrail } from '../access/audit/audit_log.ts';
+import { type RateLimitSettings, RateLimits } from '../access/limits/rate_limits.ts';
+import type { Secrets } from '../access/secrets/secrets.ts';
+import type { FileStore } from '../files/file_store.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import type { Category } from '../standard/endpoint.ts';
+import { type OpenApiInfo, openApi } from '../standard/openapi/document.ts';
+import type { DiskSpace } from '../store/disk_space.ts';
+import type { StoreChecks } from '../store/integrity/scheduled_checks.ts';
+import type { Store } from '../store/store.ts';
+import { Bodies, type BodyLimits } from './bodies/bodies.ts';
+import { BodyBudget } from './bodies/body_budget.ts';
+import { BodyThreads } from './bodies/body_threads.ts';
+import { networkOf } from './connection/client_address.ts';
+import type { Transport } from './connection/transport.ts';
+import { Document } from './document.ts';
+import { FileRequests } from './files.ts';
+import { RequestPipeline, type RequestPipelineOptions } from './request_pipeline.ts';
+import { type HttpLimits, HttpServer } from './server.ts';
+import { systemEndpoints } from './system_endpoints.ts';
+
+type FromPipeline =
+  | 'categories'
+  | 'access'
+  | 'requireQueueCapacity'
+  | 'idempotencyKeys'
+  | 'recordOf'
+  | 'earlier'
+  | 'contextOf'
+  | 'observe';
+
+export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOptions<Context>, FromPipeline> {
+  readonly settings: RateLimitSettings &
+    BodyLimits &
+    HttpLimits & {
+      readonly bodyThreadsMax: number;
+      readonly bodyThreadMemoryBytesMax: number;
+      readonly bodyThreadTimeoutMs: number;
+      readonly largeBodiesBytesMax: number;
+      readonly openApiNeedsCredentials: boolean;
+    };
+  readonly transport: Transport;
+  readonly store: Store;
+  readonly storeChecks: StoreChecks;
+  readonly disk: DiskSpace;
+  readonly secrets: Secrets;
+  readonly metrics: Metrics;
+  readonly audit: AuditTrail;
+  readonly files: FileStore;
+  readonly spoolDirectory: string;
+  readonly apiInfo: OpenApiInfo;
+}
+
+export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
+  const { settings, transport, store, disk, storeChecks, metrics, audit, observe, categories } = parts;
+  const limits = new RateLimits({ settings, networkOf });
+  const bodyThreads = new BodyThreads({
+    spoolDirectory: parts.spoolDirectory,
+    threadsMax: settings.bodyThreadsMax,
+    memoryBytesMax: settings.bodyThreadMemoryBytesMax,
+    timeoutMs: settings.bodyThreadTimeoutMs,
+  });
+  const api = new RequestPipeline({
+    ...parts,
+    limits,
+    addressOf: transport.clientAddressOf,
+    requireRoom: () => disk.requireRoom(),
+    pageTokenKey: parts.secrets.derive('page tokens'),
+    bodies: new Bodies({
+      limits: settings,
+      threads: bodyThreads,
+      budget: new BodyBudget(settings.largeBodiesBytesMax),
+    }),
+  });
+  const operations = systemEndpoints({
+    warning: () => [disk.message, storeChecks.message].filter(Boolean).join('; ') || undefined,
+    ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
+    metrics,
+    document: new Document(() => openApi(categories as readonly Category[], parts.apiInfo)),
+    documentNeedsCredentials: settings.openApiNeedsCredentials,
+  });
+  const files = new FileRequests({ files: parts.files, addressOf: transport.clientAddressOf, limits, audit });
+  const http = new HttpServer({ api, operations, files, limits: settings, observe, transport });
+  return { api, http, bodyThreads };
+}

@@ -1,0 +1,43 @@
+// Every kind of task that this server runs.
+import type { Backups } from '../backups/backups.ts';
+import type { Restores } from '../backups/restores.ts';
+import type { ServerBackups } from '../backups/server/server_backups.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Exports } from '../query/exports/exports.ts';
+import type { TaskKind } from '../tasks/task.ts';
+import { backUpKind } from './back_up.ts';
+import { backUpServerKind } from './back_up_server.ts';
+import { changeKinds } from './change_object.ts';
+import { checkCatalogKind } from './check_catalog.ts';
+import { createFilledTableKind } from './create_filled_table.ts';
+import { exportRowsKind } from './export_rows.ts';
+import { loadDatabaseKind } from './load_database.ts';
+import { loadTableKind } from './load_table.ts';
+import { optimizeTableKind } from './optimize_table.ts';
+import { restoreBackupKind } from './restore_backup.ts';
+import { runQueryKinds } from './run_query.ts';
+
+type KindParts = Parameters<typeof runQueryKinds>[0] &
+  Parameters<typeof loadTableKind>[0] &
+  Parameters<typeof loadDatabaseKind>[0] &
+  Parameters<typeof createFilledTableKind>[0] & {
+    readonly catalog: Catalog;
+    readonly exports: Exports;
+    readonly backups: Backups;
+    readonly restores: Restores;
+    readonly serverBackups: ServerBackups;
+  };
+
+export const taskKinds = (parts: KindParts): TaskKind[] => [
+  ...runQueryKinds(parts),
+  loadTableKind(parts),
+  loadDatabaseKind(parts),
+  createFilledTableKind(parts),
+  optimizeTableKind(parts),
+  checkCatalogKind(parts),
+  ...changeKinds(parts.catalog),
+  exportRowsKind(parts.exports),
+  backUpKind(parts.backups),
+  backUpServerKind(parts.serverBackups),
+  restoreBackupKind(parts),
+];

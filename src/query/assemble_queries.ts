@@ -1,0 +1,49 @@
+// Creates the parts that run statements, store their results and write rows.
+import type { Trail } from '../access/audit/audit_log.ts';
+import type { Authorizer } from '../access/authorization/authorizer.ts';
+import type { Directory } from '../access/authorization/directory.ts';
+import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
+import type { Quotas } from '../access/limits/quotas.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Warehouses } from '../engines/warehouses.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Store } from '../store/store.ts';
+import type { Tasks } from '../tasks/tasks.ts';
+import { ResultAccess } from './results/result_access.ts';
+import type { ResultStore } from './results/result_store.ts';
+import { TableRows } from './rows/table_rows.ts';
+import { QueryHistory } from './statements/history.ts';
+import { NameVisibility } from './statements/name_visibility.ts';
+import { Queries } from './statements/queries.ts';
+import { QuerySubmitter } from './statements/query_submission.ts';
+
+export interface AssembleQueriesOptions {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly warehouses: Warehouses;
+  readonly authorizer: Authorizer;
+  readonly directory: Directory;
+  readonly trail: Trail;
+  readonly keys: IdempotencyKeys;
+  readonly caps: Quotas;
+  readonly tasks: Tasks;
+  readonly results: ResultStore;
+  readonly observe: Observe;
+  readonly spoolDirectory: string;
+  readonly settings: { readonly pageBytesMax: number; readonly queryHistoryMax: number };
+}
+
+export function assembleQueries(parts: AssembleQueriesOptions) {
+  const { store, catalog, authorizer, tasks, results, caps, observe, settings } = parts;
+  const resultAccess = new ResultAccess({ store, catalog, authorizer });
+  const names = new NameVisibility(parts);
+  const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
+  const queries = new Queries({ ...parts, names, history, pageBytesMax: settings.pageBytesMax });
+  return {
+    queries,
+    history,
+    resultAccess,
+    submitter: new QuerySubmitter({ queries, tasks, results, caps, access: resultAccess }),
+    rows: new TableRows({ ...parts, queries }),
+  };
+}
