@@ -5,6 +5,7 @@
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
+import type { EngineEvent } from '../observe/observations.ts';
 import type { AdmissionRequest } from './admission.ts';
 import type { AttachReport, AttachRequest, CatalogFault, CatalogStorage, TableComparison } from './catalog_storage.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
@@ -13,7 +14,7 @@ import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './re
 import type { PartToRestore, Snapshot } from './snapshot.ts';
 import type { Applied, DependentView, ParsedCreateView, RestoredView, ViewReading } from './views.ts';
 
-export type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef };
+export type { CatalogRef, DatabaseRef, EngineEvent, TableName, TableRef, ViewRef };
 
 /**
  * A dropped table that can be restored. SQL cannot name it: `id` is the id of the object, `database` the name of its database when
@@ -438,25 +439,6 @@ export interface EngineWarehouseOptions {
   /** Called for each catalog that was attached or could not be; a failure does not keep the others from being attached. */
   readonly attached?: ((report: AttachReport) => void) | undefined;
 }
-
-export type EngineEvent =
-  | {
-      readonly kind: 'engineStarted';
-      readonly warehouse: string;
-      readonly ms: number;
-      /** The measures of confinement that are active. */
-      readonly confinement: string;
-      readonly pid: number;
-    }
-  | { readonly kind: 'engineStopped'; readonly warehouse: string }
-  | { readonly kind: 'engineSpareReady'; readonly warehouse: string; readonly ms: number; readonly pid: number }
-  | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
-  | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
-  | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
-  /** A process that binds statements; another one replaces it. */
-  | { readonly kind: 'analysisDied'; readonly warehouse: string; readonly pid: number; readonly reason: string }
-  /** Inactive confinement measures with the reasons. Reported once, at the first start. */
-  | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 
 export interface Engine {
   /** The value of a warehouse's `engine` field. */

@@ -1,6 +1,7 @@
 // Files that callers upload or download: uploads, exports, rejected rows. Each is a row of the store and a file
 // `<dataDir>/files/<fileId>`; a quota limits the bytes of each owner, and files are removed when they expire. Knows no HTTP.
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Selectable, sql, type Transaction } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
@@ -10,6 +11,7 @@ import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { syncPath } from '../store/sync_path.ts';
 import { Digests } from './digests.ts';
 import { FileLinks, type LinkMode } from './file_links.ts';
 import { exactlySized, fileNotFound, type Part, validatePart } from './parts.ts';
@@ -199,9 +201,9 @@ export class FileStore {
     this.#moving.add(row.file_id);
     try {
       const { size } = await stat(path);
-      await sync(path);
+      await syncPath(path);
       await rename(path, this.pathOf(row.file_id));
-      await sync(this.#options.directory);
+      await syncPath(this.#options.directory);
       const full = { ...row, bytes: size, received_bytes: size, reserved_bytes: size };
       await this.#options.store.transaction((tx) => this.#insert(tx, full, actor));
       return toStoredFile(full);
@@ -344,7 +346,7 @@ export class FileStore {
       });
     }
     this.#digests.forget(fileId);
-    await sync(directory);
+    await syncPath(directory);
     const end = { state: 'ready', bytes, received_bytes: bytes, reserved_bytes: bytes, sha256 } as const;
     const updated_at = this.#clock();
     const row = await store.transaction(async (tx) => {
@@ -423,13 +425,4 @@ function toStoredFile(row: Selectable<FilesTable>): StoredFile {
     expiresAt: row.expires_at,
     taskId: row.task_id,
   };
-}
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }

@@ -67,10 +67,23 @@ export type Observation =
       readonly outcome: 'finished' | 'undone' | 'failed';
       readonly error?: unknown;
     }
+  | EngineEvent
+  | {
+      readonly kind: 'catalogDamaged';
+      readonly warehouse: string;
+      readonly catalog: string;
+      readonly reason: string;
+    }
+  | { readonly kind: 'storeDamaged'; readonly faults: readonly string[] }
+  | { readonly kind: 'diskLow' | 'diskRecovered'; readonly freeBytes: number };
+
+/** What an engine reports. */
+export type EngineEvent =
   | {
       readonly kind: 'engineStarted';
       readonly warehouse: string;
       readonly ms: number;
+      /** The measures of confinement that are active. */
       readonly confinement: string;
       readonly pid: number;
     }
@@ -79,15 +92,9 @@ export type Observation =
   | { readonly kind: 'engineSpareLost'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineDied'; readonly warehouse: string; readonly reason: string }
   | { readonly kind: 'engineKilled'; readonly warehouse: string; readonly reason: string }
+  /** A process that binds statements; another one replaces it. */
   | { readonly kind: 'analysisDied'; readonly warehouse: string; readonly pid: number; readonly reason: string }
-  | {
-      readonly kind: 'catalogDamaged';
-      readonly warehouse: string;
-      readonly catalog: string;
-      readonly reason: string;
-    }
-  | { readonly kind: 'storeDamaged'; readonly faults: readonly string[] }
-  | { readonly kind: 'diskLow' | 'diskRecovered'; readonly freeBytes: number }
+  /** Inactive confinement measures with the reasons. Reported once, at the first start. */
   | { readonly kind: 'engineUnconfined'; readonly warehouse: string; readonly reason: string };
 
 export type Observe = (observation: Observation) => void;

@@ -5,6 +5,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:
 import { link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { OperatorError } from '../../model/operator_error.ts';
+import { syncPath } from '../../store/sync_path.ts';
 
 const keyBytes = 32;
 const cipher = 'aes-256-gcm';
@@ -92,7 +93,7 @@ export async function createKeyFile(path: string): Promise<SecretKey> {
     }
     await link(draft, path);
     await rm(draft);
-    await syncDirectory(path);
+    await syncPath(dirname(path));
   } catch (error) {
     throw new SecretKeyError(`the key file ${path} cannot be created: ${(error as NodeJS.ErrnoException).code}`);
   }
@@ -103,7 +104,7 @@ export async function createKeyFile(path: string): Promise<SecretKey> {
 export async function replaceKeyFile(path: string, replacement: string): Promise<void> {
   try {
     await rename(replacement, path);
-    await syncDirectory(path);
+    await syncPath(dirname(path));
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     throw new SecretKeyError(`${basename(replacement)} holds the key and cannot be renamed to ${path}: ${code}`);
@@ -113,13 +114,4 @@ export async function replaceKeyFile(path: string, replacement: string): Promise
 /** Whether users other than the owner have access to the file. */
 export async function isExposed(path: string): Promise<boolean> {
   return ((await stat(path)).mode & modeOfOthers) !== 0;
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(dirname(path), 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
 }

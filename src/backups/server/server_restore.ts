@@ -1,11 +1,13 @@
 // Restores a server from a backup, without a running server: every piece is fetched and compared with its digest. The metadata store is
 // put in place last, so that a directory of an interrupted restore is not mistaken for a server.
-import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
 import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/store_copy.ts';
+import { syncPath } from '../../store/sync_path.ts';
 import { unusableBackup } from '../manifest.ts';
 import { type BackupTarget, backupNotFound } from '../targets/backup_target.ts';
 import { downloadPart } from '../targets/download_part.ts';
@@ -56,16 +58,16 @@ export async function restoreServer(target: BackupTarget, restore: ServerRestore
     const path = join(dataDirectory, file.path);
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await fetchFile(target, manifest, file, path, signal);
-    await sync(dirname(path));
+    await syncPath(dirname(path));
   }
   const store = join(dataDirectory, storePath);
   await fetchFile(target, manifest, findFile(manifest, storePath), store + unfinished, signal);
   const [fault] = integrityFaultsOfCopy(store + unfinished);
   if (fault !== undefined) throw unusableBackup(`its metadata store is damaged: ${fault}`);
   deleteFilesInCopy(store + unfinished);
-  await sync(store + unfinished);
+  await syncPath(store + unfinished);
   await rename(store + unfinished, store);
-  await sync(dataDirectory);
+  await syncPath(dataDirectory);
   return manifest;
 }
 
@@ -102,18 +104,9 @@ export async function fetchFile(
     const piece = { path: piecePath(backupId, sha256), sha256, bytes };
     await downloadPart(target, piece, to, { signal, ms: fetchMsMax, appends: true });
   }
-  await sync(to);
+  await syncPath(to);
 }
 
 async function writeKey(path: string, text: string): Promise<void> {
   await writeFile(path, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true });
-}
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }

@@ -1,10 +1,12 @@
 // Backups in a local directory. A file gets its final name once it is complete and synced to disk.
+
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
+import { syncPath } from '../../store/sync_path.ts';
 import type { BackupTarget, TargetFile } from './backup_target.ts';
 
 /** Errors that the operator must fix; others may be transient. */
@@ -91,7 +93,7 @@ export class DirectoryTarget implements BackupTarget {
     try {
       await mapErrors(write(part));
       await mapErrors(rename(part, named));
-      await mapErrors(syncDirectory(dirname(named)));
+      if (process.platform !== 'win32') await mapErrors(syncPath(dirname(named)));
     } catch (error) {
       await rm(part, { force: true });
       throw error;
@@ -107,17 +109,6 @@ async function sealFile(path: string): Promise<void> {
     await file.sync();
   } finally {
     await file.close();
-  }
-}
-
-/** A directory entry is durable only once the directory is synced. */
-async function syncDirectory(path: string): Promise<void> {
-  if (process.platform === 'win32') return;
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
   }
 }
 

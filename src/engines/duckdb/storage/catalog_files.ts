@@ -1,10 +1,12 @@
 // The file of a catalog: attached under the catalog's name, which may change, and stored under its id, which does not.
+
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
+import { syncPath } from '../../../store/sync_path.ts';
 import { type AttachRequest, DamagedFile } from '../../catalog_storage.ts';
 import type { CatalogRef, TableName } from '../../engine.ts';
 import { ensureSteps, ownSchema, rowsOf } from '../instance/applied_steps.ts';
@@ -39,7 +41,7 @@ export async function createCatalog(
   catalog: AttachRequest,
 ): Promise<string> {
   const identity = await attach(connection, dataDirectory, catalog);
-  await syncCatalogsDirectory(dataDirectory);
+  await syncPath(catalogsDirectory(dataDirectory));
   return identity;
 }
 
@@ -155,7 +157,7 @@ export async function removeCatalog(
   const file = catalogFile(dataDirectory, catalog);
   await rm(file, { force: true });
   await rm(`${file}.wal`, { force: true });
-  await syncCatalogsDirectory(dataDirectory);
+  await syncPath(catalogsDirectory(dataDirectory));
 }
 
 /**
@@ -185,16 +187,6 @@ async function nameOfAttached(connection: DuckDBConnection, file: string): Promi
   const rows = await rowsOf(connection, 'SELECT database_name FROM duckdb_databases() WHERE path = $1', [file]);
   const name = rows[0]?.[0];
   return typeof name === 'string' ? name : undefined;
-}
-
-/** A created or removed file is durable only once its directory is. */
-export async function syncCatalogsDirectory(dataDirectory: string): Promise<void> {
-  const handle = await open(catalogsDirectory(dataDirectory), 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 const busyFileWaitsMax = 200;

@@ -3,11 +3,12 @@ import { constants, existsSync } from 'node:fs';
 import { copyFile, type FileHandle, open, rename, stat } from 'node:fs/promises';
 import { DuckDBInstance } from '@duckdb/node-api';
 import type { ExpectedTable } from '../../../model/expected_table.ts';
+import { syncPath } from '../../../store/sync_path.ts';
 import type { FilePosition } from '../../catalog_storage.ts';
 import type { CatalogRef } from '../../engine.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteLiteral } from '../sql/identifiers.ts';
-import { catalogFile, syncCatalogsDirectory } from './catalog_files.ts';
+import { catalogFile, catalogsDirectory } from './catalog_files.ts';
 import { committedLogBytes, duckdbStorage, logFile } from './file_position.ts';
 
 export interface LogCut {
@@ -46,7 +47,7 @@ export async function cutLog(
     await syncFile(path + suffix);
   }
   // The copies must be durable first: otherwise a power failure after the truncation would lose what was cut.
-  await syncCatalogsDirectory(dataDirectory);
+  await syncPath(catalogsDirectory(dataDirectory));
   await syncFile(log, (handle) => handle.truncate(keptBytes));
   return [log + suffix, file + suffix];
 }
@@ -84,7 +85,7 @@ export async function moveFiles(from: CatalogFiles, to: CatalogFiles): Promise<F
   // The log first: without its file it is not attached.
   for (const i of [1, 0])
     if (existsSync(sources[i] as string)) await rename(sources[i] as string, targets[i] as string);
-  await syncCatalogsDirectory(to.dataDirectory);
+  await syncPath(catalogsDirectory(to.dataDirectory));
   return duckdbStorage.position(to.dataDirectory, to.id);
 }
 
