@@ -1,4 +1,6 @@
 // Schemas that several categories share.
+
+import { objectName } from '../standard/object_name.ts';
 import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from '../standard/page_limits.ts';
 import { type TEnum, type TSchema, Type } from '../standard/type.ts';
 
@@ -49,7 +51,7 @@ export const oneOf = <const N extends string>(
 export const nullable = <S extends TSchema>(schema: S, options: { readonly title?: string } = {}) =>
   Type.Union([schema, Type.Null()], options);
 export const NewName = Type.Object(
-  { newName: Type.String({ description: 'The name that the object gets.' }) },
+  { newName: objectName('The name that the object gets.') },
   { title: 'RenameRequest', additionalProperties: false },
 );
 

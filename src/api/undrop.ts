@@ -1,5 +1,6 @@
 // Objects that can be restored after a drop: their DELETE, the action `undrop`, and the record of a search for restorable objects.
 import type { Code } from '../standard/codes.ts';
+import { objectName } from '../standard/object_name.ts';
 import { type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action, remove } from './declare.ts';
 import { engineCodes } from './fields.ts';
@@ -65,9 +66,9 @@ const undropCodes = [
   ...engineCodes,
 ] as const;
 const undropFields = {
-  name: Type.Optional(Type.String({ description: 'Its former name.' })),
+  name: Type.Optional(objectName('Its former name.')),
   id: Type.Optional(Type.String({ description: 'Instead of the name.' })),
-  newName: Type.Optional(Type.String({ description: 'The new name; by default the previous one.' })),
+  newName: Type.Optional(objectName('The new name; by default the previous one.')),
 };
 
 const undropped = <R extends TObject>({ title, record, codes = [] }: Undropping<R>) =>

@@ -61,5 +61,9 @@ export function apiInfo(release: string): OpenApiInfo {
     description: 'An analytical data warehouse driven entirely through one consistent REST API.',
     release,
     version: 'v2',
+    taskLinks: {
+      showTask: { operationId: 'tasks.get', parameter: 'taskId' },
+      cancelTask: { operationId: 'tasks.cancel', parameter: 'taskId' },
+    },
   };
 }

@@ -3,6 +3,7 @@
 import { camelCase } from './camel_case.ts';
 import { acceptsExpectedVersion, type Category, type Endpoint, nameFieldOf } from './endpoint.ts';
 import { Failure, type Violation, violationsFailure } from './failure.ts';
+import { objectName } from './object_name.ts';
 import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from './page_limits.ts';
 import { type TObject, type TSchema, Type } from './type.ts';
 import { narrowUnion, type Schema, schemaAt } from './union_narrowing.ts';
@@ -41,7 +42,7 @@ export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefin
     return Type.Object({ ...properties, expectedVersion: Type.Optional(ExpectedVersion) }, options) as TObject;
   }
   if (endpoint.verb !== 'create' || endpoint.named === false || endpoint.body === undefined) return endpoint.body;
-  const name = Type.String({ description: 'The name of the object: 1 to 128 characters.' });
+  const name = objectName('The name of the object.');
   const optional = !withName || endpoint.nameOptional === true;
   const fields = { [nameFieldOf(endpoint)]: optional ? Type.Optional(name) : name, ...endpoint.body.properties };
   return Type.Object(fields, { additionalProperties: false }) as unknown as TObject;

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { TSchema } from 'typebox';
+import type { TObject, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { nameFault } from '../../src/model/names.ts';
 import { release } from '../../src/model/release.ts';
 import { apiInfo, categoriesWith } from '../../src/resources/index.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
@@ -24,6 +25,11 @@ const document = JSON.parse(JSON.stringify(openApi(categories, apiInfo(release))
   paths: Record<string, Record<string, DescribedOperation>>;
   components: Record<string, Record<string, object>>;
 };
+
+interface Link {
+  readonly operationId: string;
+  readonly parameters: object;
+}
 
 interface DescribedOperation {
   readonly operationId: string;
@@ -58,6 +64,32 @@ test('the document for clients has the same operations without aliases, with JSO
   assert.deepEqual(components.schemas, document.components.schemas);
   for (const [name, body] of Object.entries(components.requestBodies ?? {}))
     assert.deepEqual(Object.keys((body as { content: object }).content), ['application/json'], name);
+});
+
+test('the limits of names in the document are those that handlers check', () => {
+  const { CreateCatalogRequest, RenameRequest } = document.components.schemas ?? {};
+  const { properties: created } = CreateCatalogRequest as TObject;
+  const { properties: renamed } = RenameRequest as TObject;
+  for (const schema of [created.name, renamed.newName]) {
+    const validator = Compile(schema as TSchema);
+    for (const name of ['', 'a', 'ä 1', 'a\u0000', '\u0085', 'x'.repeat(128), 'x'.repeat(129), '😀'.repeat(128)])
+      assert.equal(validator.Check(name), nameFault(name) === undefined, JSON.stringify(name));
+  }
+});
+
+test('links of a 202 lead to operations that have the parameter in their path', () => {
+  const { AcceptedTask } = document.components.responses as Record<string, { readonly links: Record<string, Link> }>;
+  const links = AcceptedTask?.links ?? {};
+  assert.deepEqual(Object.keys(links), ['showTask', 'cancelTask']);
+  for (const { operationId, parameters } of Object.values(links)) {
+    const operation = operations.find((one) => one.operationId === operationId);
+    for (const name of Object.keys(parameters)) assert.ok(operation?.path.includes(`{${name}}`), operationId);
+  }
+});
+
+test('a body that must not be empty says so', () => {
+  const schemas = document.components.schemas as Record<string, { readonly minProperties?: number }>;
+  for (const name of ['UpdateTableRequest', 'UndropRequest']) assert.equal(schemas[name]?.minProperties, 1, name);
 });
 
 test('the document is small enough to be loaded by tools', () => {

@@ -1,6 +1,7 @@
 // The declaration of `tables`: operations, bodies and results. See table_fields.ts for the fields of the record, table_writes.ts
 // for the actions that change rows.
 import type { Code } from '../../standard/codes.ts';
+import { objectName } from '../../standard/object_name.ts';
 import { Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
 import { describedBody, engineCodes, exampleFields, noFields, noNul, unique } from '../fields.ts';
@@ -55,7 +56,7 @@ const CreateBody = Type.Object(
 );
 
 const copyFields = {
-  newName: Type.String({ description: 'The name of the copy.' }),
+  newName: objectName('The name of the copy.'),
   catalog: Type.Optional(Type.String({ description: 'By default the same.' })),
   database: Type.Optional(Type.String({ description: 'By default the same.' })),
 };

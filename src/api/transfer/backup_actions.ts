@@ -1,4 +1,5 @@
 // The actions `backup` of a catalog and a database, and `restore`, which creates one from a backup.
+import { objectName } from '../../standard/object_name.ts';
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { engineCodes } from '../fields.ts';
@@ -28,7 +29,7 @@ export const backupApi = (what: string) => ({
 });
 
 const common = {
-  name: Type.String({ description: 'The name that it gets.' }),
+  name: objectName('The name that it gets.'),
   from: From,
   backupId: Type.Optional(
     Type.String({

@@ -11,13 +11,14 @@ import { pascal } from './names.ts';
 import { nounOf, type Operation, operationsOf } from './operations.ts';
 import { headers, parametersOf, sharedParametersOf } from './parameters.ts';
 import { Schemas } from './schemas.ts';
-import { type Names, Successes } from './successes.ts';
+import { type Names, Successes, type TaskLinks } from './successes.ts';
 
 export interface OpenApiInfo {
   readonly title: string;
   readonly description: string;
   readonly release: string;
   readonly version: ApiVersion;
+  readonly taskLinks?: TaskLinks;
 }
 
 interface Options {
@@ -31,7 +32,7 @@ export function openApi(
   { forClients }: Options = { forClients: false },
 ): Json {
   const components = new Components();
-  const describe = new Descriptions(categories, components, forClients);
+  const describe = new Descriptions(categories, components, info, forClients);
   const byParameter = new Map(categories.map((category) => [category.parameter, category]));
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operationsOf(categories, info.version)) {
@@ -71,6 +72,10 @@ function emptyBodyName({ properties }: TObject): string | undefined {
   return field === 'expectedVersion' && others.length === 0 ? 'ExpectedVersion' : undefined;
 }
 
+/** A body that is required has a field at least; the server checks it before the schema. */
+const nonEmpty = (endpoint: Endpoint, { required = [] }: { readonly required?: readonly string[] }): Json =>
+  endpoint.bodyRequired && required.length === 0 ? { minProperties: 1 } : {};
+
 class Descriptions {
   readonly #categories: readonly Category[];
   readonly #components: Components;
@@ -80,12 +85,12 @@ class Descriptions {
   /** Responses by endpoint, which has several operations. */
   readonly #responses = new Map<Endpoint, Json>();
 
-  constructor(categories: readonly Category[], components: Components, forClients: boolean) {
+  constructor(categories: readonly Category[], components: Components, info: OpenApiInfo, forClients: boolean) {
     this.#forClients = forClients;
     this.#categories = categories;
     this.#components = components;
     this.#schemas = new Schemas(components);
-    this.#successes = new Successes(components, this.#schemas);
+    this.#successes = new Successes(components, this.#schemas, info.taskLinks);
   }
 
   operation(operation: Operation): Json {
@@ -137,7 +142,7 @@ class Descriptions {
     const example = endpoint.example?.body as Json | undefined;
     const { [nameFieldOf(endpoint)]: _, ...unnamed } = example ?? {};
     const { title = `${name}Request` } = schema as { title?: string };
-    const reference = this.#schemas.named(title, schema);
+    const reference = this.#schemas.named(title, schema, nonEmpty(endpoint, schema));
     const content: Record<string, Json> = {
       'application/json': {
         schema: reference,

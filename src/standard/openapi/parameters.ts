@@ -1,5 +1,6 @@
 // The parameters and headers of the OpenAPI document.
 import { acceptsIdempotencyKey, type Category, isConditional } from '../endpoint.ts';
+import { objectNameLimits } from '../object_name.ts';
 import { queryOf } from '../parameters.ts';
 import type { Components, Json } from './components.ts';
 import { pascal } from './names.ts';
@@ -56,7 +57,7 @@ export function sharedParametersOf(
       in: 'path',
       required: true,
       description: `The ${idField === undefined ? 'name' : 'id'} of the ${singular.replaceAll('_', ' ')}.`,
-      schema: { type: 'string', minLength: 1, maxLength: 128 },
+      schema: { type: 'string', ...objectNameLimits },
     });
   });
   return [...named, header('RequestId', components)];

@@ -1,6 +1,7 @@
 // Converts declared schemas to those of the document, in the form that generators of clients understand best: enumerations instead of
 // unions of literals, lists of types instead of unions with null, `additionalProperties` instead of patterns. A schema with a `title`
 // becomes a component of that name.
+import { documentedLimits } from '../object_name.ts';
 import type { TSchema } from '../type.ts';
 import type { Components, Json } from './components.ts';
 
@@ -15,6 +16,7 @@ interface Declared {
   readonly items?: TSchema;
   readonly properties?: Readonly<Record<string, TSchema>>;
   readonly patternProperties?: Readonly<Record<string, TSchema>>;
+  readonly [documentedLimits]?: Json;
 }
 
 export class Schemas {
@@ -33,8 +35,8 @@ export class Schemas {
   }
 
   /** A reference to the component of this name. */
-  named(name: string, schema: TSchema): Json {
-    return this.#components.add('schemas', name, this.inline(schema));
+  named(name: string, schema: TSchema, more: Json = {}): Json {
+    return this.#components.add('schemas', name, { ...this.inline(schema), ...more });
   }
 
   /** The schema itself, whose parts can be references. */
@@ -47,7 +49,16 @@ export class Schemas {
   }
 
   #convert(declared: Declared): Json {
-    const { title: _, anyOf, items, properties, patternProperties, ...rest } = describedDefault(declared);
+    const {
+      title: _,
+      anyOf,
+      items,
+      properties,
+      patternProperties,
+      [documentedLimits]: limits,
+      ...checked
+    } = describedDefault(declared);
+    const rest = { ...checked, ...limits };
     if (anyOf) return { ...this.#union(flatten(anyOf)), ...describedMembers(anyOf, rest) };
     if (rest.const !== undefined) return { ...rest, type: typeof rest.const };
     if (rest.enum) return { ...rest, type: typeof rest.enum[0] };

@@ -21,6 +21,7 @@ interface Success {
   readonly result: Json;
   readonly example?: unknown;
   readonly headers?: readonly ('ETag' | 'Location')[];
+  readonly links?: Json;
 }
 
 const creation = {
@@ -29,11 +30,16 @@ const creation = {
   properties: { created: { type: 'boolean', description: 'False if the object already existed.' } },
 };
 
+/** Operations on the task of a 202, by the name of the link; the parameter in their path is a field of its record. */
+export type TaskLinks = Readonly<Record<string, { readonly operationId: string; readonly parameter: string }>>;
+
 export class Successes {
   readonly #components: Components;
   readonly #schemas: Schemas;
+  readonly #taskLinks: TaskLinks;
 
-  constructor(components: Components, schemas: Schemas) {
+  constructor(components: Components, schemas: Schemas, taskLinks: TaskLinks = {}) {
+    this.#taskLinks = taskLinks;
     this.#components = components;
     this.#schemas = schemas;
   }
@@ -162,20 +168,25 @@ export class Successes {
       },
       description: 'The record of the task.',
     };
-    return this.#envelope('AcceptedTask', 'A task was submitted.', result, ['Location']);
+    const links = Object.entries(this.#taskLinks).map(([name, { operationId, parameter }]) => [
+      name,
+      { operationId, parameters: { [parameter]: `$response.body#/result/${parameter}` } },
+    ]);
+    return this.#envelope('A task was submitted.', {
+      name: 'AcceptedTask',
+      result,
+      headers: ['Location'],
+      ...(links.length > 0 ? { links: Object.fromEntries(links) } : {}),
+    });
   }
 
-  #response({ status, name, responseName = name, result, example, headers }: Success): Json {
-    return this.#envelope(name, status === 201 ? 'Created.' : 'Success.', result, headers, responseName, example);
+  #response(success: Success): Json {
+    return this.#envelope(success.status === 201 ? 'Created.' : 'Success.', success);
   }
 
   #envelope(
-    name: string,
     description: string,
-    result: Json,
-    headers: Success['headers'] = [],
-    responseName = name,
-    example?: unknown,
+    { name, responseName = name, result, example, headers = [], links }: Omit<Success, 'status'>,
   ): Json {
     const schema = this.#components.add('schemas', `${name}Response`, {
       type: 'object',
@@ -196,6 +207,7 @@ export class Successes {
           ...(example === undefined ? {} : { example: { code: '0', message: 'OK', result: example } }),
         },
       },
+      ...(links ? { links } : {}),
     });
   }
 }
