@@ -167,7 +167,7 @@ describe('a damaged backup', () => {
     });
 
   const forgeries: [string, (manifest: Manifest['manifest']) => void, RegExp][] = [
-    ['a path out of the place', (m) => setPart(m, { path: '../../etc/passwd' }), /none that a server wrote/],
+    ['a path out of the place', (m) => setPart(m, { path: '../../etc/passwd' }), /not written by a server/],
     ['a name that no table can have', (m) => setTable(m, { name: 'a\nb' }), /contains the invalid name/],
     ['a name of the engine’s own', (m) => setTable(m, { name: '__tabularium_x' }), /contains the invalid name/],
     ['two tables of one name', (m) => setTable(m, { name: 'B' }), /contains the name .* twice/],
@@ -175,7 +175,7 @@ describe('a damaged backup', () => {
     ['a default that reads what is not its', (m) => setDefault(m, '(SELECT 1)'), /the default/],
     ['a type that is none', (m) => setType(m, 'BLOB); --'), /the definition of the table "a"/],
     ['another format', (m) => Object.assign(m, { formatVersion: 2 }), /it is of format 2/],
-    ['a view that is none', (m) => m.databases[0]?.views.push({ name: 'v' }), /none that a server wrote/],
+    ['a view that is none', (m) => m.databases[0]?.views.push({ name: 'v' }), /not written by a server/],
     [
       'a view with the name of a table',
       (m) => m.databases[0]?.views.push({ ...view, name: 'B' }),
