@@ -153,7 +153,7 @@ test('a damaged catalog is detached from the server; its files are retained', as
   const [file = ''] = readdirSync(directory).filter((name) => name.endsWith('.duckdb'));
   flip(join(directory, file), 20, 4);
   const found = run('check');
-  assert.match(found.stdout, /--repair=detach takes the catalog out of the server, with 2 databases with 1 tables/);
+  assert.match(found.stdout, /--repair=detach detaches the catalog from the server, with 2 databases with 1 tables/);
   assert.equal(run('check', '--repair=wal').status, 1);
   const repaired = run('check', '--repair=detach');
   assert.equal(repaired.status, 0, repaired.stdout + repaired.stderr);

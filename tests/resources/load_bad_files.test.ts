@@ -33,7 +33,7 @@ const typed = await parquet(
 
 type Case = readonly [name: string, bytes: string | Uint8Array, result: object, message: RegExp];
 const row = (at: number, column: string | null) => ({ row: at, column });
-const notWhole = /not whole, or not of this format/;
+const notWhole = /incomplete, or not of this format/;
 const notPacked = /truncated, or not compressed in the stated format/;
 const tooLarge = /exceeds 45000000 bytes/;
 
