@@ -47,3 +47,5 @@ export function assembleQueries(parts: AssembleQueriesOptions) {
     rows: new TableRows({ ...parts, queries }),
   };
 }
+
+export type AssembledQueries = ReturnType<typeof assembleQueries>;

@@ -6,8 +6,9 @@ import { type Category, type Endpoint, inputOfGet, type PathParameters, type Seg
 import { ReadyRecord } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
-import { uriOf } from '../standard/paths.ts';
-import { accepted, type Context, segment } from './records/handler_context.ts';
+import { segment, uriOf } from '../standard/paths.ts';
+import type { Context } from './records/handler_context.ts';
+import { accepted } from './records/task_record.ts';
 
 /** Undefined if the category has no such object (any more). */
 export async function recordOf(

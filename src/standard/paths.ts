@@ -5,6 +5,8 @@ import { Failure } from './failure.ts';
 
 export type { Segment };
 
+export const segment = <const K extends string>(category: K, name: string): Segment<K> => ({ category, name });
+
 /** The index of the first name, after the empty segment, `api` and the version. */
 const firstNameIndex = 3;
 

@@ -23,3 +23,5 @@ export function assembleLoads({ loading, spoolDirectory, files, ...parts }: Opti
     newTableLoads: new NewTableLoads({ catalog, warehouses, authorizer, pipeline, definitions }),
   };
 }
+
+export type AssembledLoads = ReturnType<typeof assembleLoads>;

@@ -5,20 +5,11 @@ import { backendsApi } from '../../api/compute/backends.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { CatalogObject, ObjectOf } from '../../catalog/object.ts';
 import { Failure } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
 import { defined, patched } from '../records/fields.ts';
-import {
-  type Context,
-  commonFields,
-  deleted,
-  done,
-  found,
-  implement,
-  listed,
-  type RenderOf,
-  render,
-  segment,
-  updated,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, type RenderOf, render } from '../records/object_records.ts';
+import { deleted, done, found, listed, updated } from '../records/outcomes.ts';
 import { enabledStateOf } from '../records/states.ts';
 
 export const embeddedBackendName = 'embedded';

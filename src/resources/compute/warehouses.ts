@@ -9,24 +9,12 @@ import type { WarehouseCondition } from '../../engines/warehouses.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
 import { defined, describe, dottedNames, shownDescription } from '../records/fields.ts';
-import {
-  type Context,
-  commonFields,
-  created,
-  deleted,
-  done,
-  found,
-  freshPage,
-  implement,
-  newOwner,
-  ownerId,
-  ownerName,
-  type RenderOf,
-  render,
-  segment,
-  updated,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, freshPage, type RenderOf, render } from '../records/object_records.ts';
+import { created, deleted, done, found, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { embeddedBackendName } from './backends.ts';
 

@@ -4,10 +4,11 @@ import type { AuditEvent } from '../../access/audit/audit_log.ts';
 import type { AuditFilter } from '../../access/audit/audit_reader.ts';
 import { auditEventsApi, type soughtFields } from '../../api/identity/audit_events.ts';
 import { Failure } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import type { Static, TObject } from '../../standard/type.ts';
 import { timeOf } from '../records/fields.ts';
-import { type Context, done, found, implement, segment } from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { done, found } from '../records/outcomes.ts';
 import { type Page, pageOf } from '../records/search.ts';
 
 function record(event: AuditEvent, context: Context) {

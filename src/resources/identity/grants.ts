@@ -16,9 +16,10 @@ import { roleGrantsApi, userGrantsApi } from '../../api/identity/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { type Segment, segmentsOfUri, uriOf } from '../../standard/paths.ts';
+import { type Segment, segment, segmentsOfUri, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
-import { type Context, created, deleted, done, found, implement, segment } from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { created, deleted, done, found } from '../records/outcomes.ts';
 import { type Page, pageOf, searchWith } from '../records/search.ts';
 
 /** What a grant can apply to: objects, and the top-level collections. */

@@ -4,23 +4,13 @@
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
 import { type ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
 import { invalidParameter } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import { defined, describe, shownDescription } from '../records/fields.ts';
-import {
-  type Context,
-  commonFields,
-  deleted,
-  implement,
-  newOwner,
-  ownerId,
-  ownerName,
-  type RenderOf,
-  render,
-  requireOnCollection,
-  requirePrivilege,
-  segment,
-  updated,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, type RenderOf, render } from '../records/object_records.ts';
+import { deleted, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId, ownerName, requireOnCollection, requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { enabledStateOf } from '../records/states.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';

@@ -6,21 +6,10 @@ import { membersMax, rolesApi } from '../../api/identity/roles.ts';
 import { ready } from '../../api/states.ts';
 import { invalidParameter } from '../../standard/failure.ts';
 import { describe, requirePrincipalName, shownDescription } from '../records/fields.ts';
-import {
-  type Context,
-  commonFields,
-  deleted,
-  done,
-  implement,
-  newOwner,
-  ownerId,
-  ownerName,
-  type RenderOf,
-  render,
-  requirePrivilege,
-  updated,
-  userNamed,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, type RenderOf, render } from '../records/object_records.ts';
+import { deleted, done, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId, ownerName, requirePrivilege, userNamed } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
 

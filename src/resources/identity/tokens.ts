@@ -8,10 +8,11 @@ import { dayMs } from '../../model/durations.ts';
 import { nameFault } from '../../model/names.ts';
 import { parseScopes } from '../../model/principal.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
-import { type Context, created, deleted, found, implement, listed, segment } from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { created, deleted, found, listed } from '../records/outcomes.ts';
 import { pageOf } from '../records/search.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
 

@@ -3,8 +3,10 @@ import { rootUserId } from '../../access/authorization/directory_types.ts';
 import type { Handlers } from '../../api/handlers.ts';
 import type { usersApi } from '../../api/identity/users.ts';
 import { invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
-import { type Context, done, listedAs, render, segment } from '../records/handler_context.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
+import type { Context } from '../records/handler_context.ts';
+import { render } from '../records/object_records.ts';
+import { done, listedAs } from '../records/outcomes.ts';
 import { grantFields, uriOfIds } from './grants.ts';
 import { hashOf, requireOwnUser, setSpec, shownUser } from './user_record.ts';
 

@@ -6,16 +6,12 @@ import type { Identity } from '../../api/identity/user_fields.ts';
 import type { usersApi } from '../../api/identity/users.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import { defined, describe, shownDescription } from '../records/fields.ts';
-import {
-  type Context,
-  commonFields,
-  ownerName,
-  type RenderOf,
-  requirePrivilege,
-  segment,
-} from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { commonFields, type RenderOf } from '../records/object_records.ts';
+import { ownerName, requirePrivilege } from '../records/permissions.ts';
 import { enabledStateOf } from '../records/states.ts';
 
 export type User = CatalogObject<UserSpec>;

@@ -4,21 +4,12 @@ import { rootUserId } from '../../access/authorization/directory_types.ts';
 import { usersApi } from '../../api/identity/users.ts';
 import { rootPrincipal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
 import { requirePrincipalName } from '../records/fields.ts';
-import {
-  created,
-  deleted,
-  done,
-  found,
-  freshPage,
-  implement,
-  newOwner,
-  ownerId,
-  render,
-  requirePrivilege,
-  segment,
-  updated,
-} from '../records/handler_context.ts';
+import { implement } from '../records/handler_context.ts';
+import { freshPage, render } from '../records/object_records.ts';
+import { created, deleted, done, found, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId, requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { userActions } from './user_actions.ts';
 import { protectRoot, requireFreeIdentity, requireOwnUser, setSpec, shownUser, specOf } from './user_record.ts';

@@ -1,9 +1,11 @@
 // The handler of `check` of a catalog: checks it while it is in use.
 import type { catalogsApi } from '../../api/namespaces/catalogs.ts';
 import { type CheckRequest, checkCatalogTask } from '../../jobs/check_catalog.ts';
-import { uriOf } from '../../standard/paths.ts';
-import { accepted, type HandlersOf, requirePrivilege, segment } from '../records/handler_context.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
+import type { HandlersOf } from '../records/handler_context.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
+import { accepted } from '../records/task_record.ts';
 
 export const checkCatalog: HandlersOf<typeof catalogsApi>['check'] = async ({ segments, body }, context) => {
   const options = await taskOptions(body, context);

@@ -4,26 +4,13 @@ import { catalogsApi, defaultCatalogName, defaultWarehouseName } from '../../api
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
 import { sqlHandlers } from '../queries/sql_actions.ts';
 import { describe, shownDescription } from '../records/fields.ts';
-import {
-  type Context,
-  commonFields,
-  created,
-  done,
-  found,
-  implement,
-  newOwner,
-  ownerId,
-  ownerName,
-  page,
-  type RenderOf,
-  render,
-  requirePrivilege,
-  segment,
-  show,
-  updated,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, page, type RenderOf, render, show } from '../records/object_records.ts';
+import { created, done, found, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId, ownerName, requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
 import { dropHandler, undropHandler } from '../records/undrop.ts';

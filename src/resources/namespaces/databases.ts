@@ -4,31 +4,17 @@ import { databasesApi } from '../../api/namespaces/databases.ts';
 import { type CatalogObject, isOf, type ObjectOf } from '../../catalog/object.ts';
 import type { DatabaseSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { sqlHandlers } from '../queries/sql_actions.ts';
 import { describe, shownDescription } from '../records/fields.ts';
-import {
-  accepted,
-  type Context,
-  commonFields,
-  created,
-  done,
-  found,
-  implement,
-  newOwner,
-  ownerId,
-  ownerName,
-  page,
-  type RenderOf,
-  render,
-  requireTask,
-  segment,
-  show,
-  updated,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, page, type RenderOf, render, show } from '../records/object_records.ts';
+import { created, done, found, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
+import { accepted, requireTask } from '../records/task_record.ts';
 import { dropHandler, undropHandlerByTask } from '../records/undrop.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
 import { backupHandlers, restoreDatabase } from '../transfer/backup_actions.ts';

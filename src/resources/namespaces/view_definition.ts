@@ -10,7 +10,8 @@ import { foldName, nameFault } from '../../model/names.ts';
 import type { ViewColumn, ViewSpec } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { describe } from '../records/fields.ts';
-import { type Context, newOwner, ownerId } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { newOwner, ownerId } from '../records/permissions.ts';
 
 type ViewPath = SegmentsOf<typeof viewsApi>;
 type ParentPath = ParentSegmentsOf<typeof viewsApi>;

@@ -2,22 +2,12 @@
 
 import { viewsApi } from '../../api/namespaces/views.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { shownDescription } from '../records/fields.ts';
-import {
-  type Context,
-  commonFields,
-  created,
-  done,
-  found,
-  freshPage,
-  implement,
-  ownerName,
-  type RenderOf,
-  render,
-  segment,
-  updated,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, freshPage, type RenderOf, render } from '../records/object_records.ts';
+import { created, done, found, updated } from '../records/outcomes.ts';
+import { ownerName } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
 import { dropHandler, undropHandler } from '../records/undrop.ts';

@@ -7,18 +7,12 @@ import { versionOfQuery } from '../../query/statements/history_entry.ts';
 import type { QueryFilter } from '../../query/statements/history_search.ts';
 import type { QueryRequest } from '../../query/statements/queries.ts';
 import { Failure } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { defined, timeOf } from '../records/fields.ts';
-import {
-  type Context,
-  deleted,
-  done,
-  found,
-  implement,
-  requireOnCollection,
-  segment,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { deleted, done, found } from '../records/outcomes.ts';
+import { requireOnCollection } from '../records/permissions.ts';
 import { type Page, pageOf, searchWith } from '../records/search.ts';
 
 const time = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());

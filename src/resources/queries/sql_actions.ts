@@ -6,8 +6,10 @@ import type { QueryRequest, QueryRun } from '../../query/statements/queries.ts';
 import { confirmedRun, profileResult, type Submission } from '../../query/statements/query_submission.ts';
 import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
-import { accepted, type Context, done } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { done } from '../records/outcomes.ts';
 import { requireQueueCapacity, type TaskBody, taskOptions, waitSecondsOf } from '../records/task_fields.ts';
+import { accepted } from '../records/task_record.ts';
 
 type Asked = Pick<QueryRequest, 'sql' | 'parameters' | 'rowsMax' | 'warehouse'> &
   Partial<Pick<QueryRequest, 'numbers'>>;

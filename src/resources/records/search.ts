@@ -4,9 +4,11 @@ import type { DeclaredCategory } from '../../api/declare.ts';
 import type { ParentSegmentsOf, RecordOf } from '../../api/handlers.ts';
 import type { ListOptions, ObjectOf, ObjectPath } from '../../catalog/object.ts';
 import type { Input, Listed } from '../../standard/endpoint.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { defined } from './fields.ts';
-import { type Context, listed, listing, type Member, type Render, type RenderOf, segment } from './handler_context.ts';
+import type { Context } from './handler_context.ts';
+import { listing, type Member, type Render, type RenderOf } from './object_records.ts';
+import { listed } from './outcomes.ts';
 import { searchDropped } from './undrop.ts';
 
 export type Page = Input<unknown, unknown>['page'];

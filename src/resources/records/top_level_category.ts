@@ -1,7 +1,10 @@
 // Handlers that the top-level categories share: list, get and rename.
 import type { ObjectOf } from '../../catalog/object.ts';
 import type { Input, Segment } from '../../standard/endpoint.ts';
-import { type Context, created, done, found, freshPage, type Render, render, segment } from './handler_context.ts';
+import { segment } from '../../standard/paths.ts';
+import type { Context } from './handler_context.ts';
+import { freshPage, type Render, render } from './object_records.ts';
+import { created, done, found } from './outcomes.ts';
 
 type Top<K extends string> = readonly [Segment<K>];
 

@@ -16,21 +16,13 @@ import type {
 import type { SpecOf } from '../../catalog/specs.ts';
 import type { Accepted, Deleted, Done, Listed } from '../../standard/endpoint.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { last } from './fields.ts';
-import {
-  accepted,
-  type Context,
-  deleted,
-  done,
-  listed,
-  type Member,
-  type Render,
-  type RenderOf,
-  requireTask,
-  segment,
-} from './handler_context.ts';
+import type { Context } from './handler_context.ts';
+import type { Member, Render, RenderOf } from './object_records.ts';
+import { deleted, done, listed } from './outcomes.ts';
 import { splitTaskOptions, type TaskBody } from './task_fields.ts';
+import { accepted, requireTask } from './task_record.ts';
 
 /** How the engine drops an object, and what it does instead if the object stays restorable (`keep`). */
 interface Drop extends Pick<DropRequest, 'warehouse' | 'change' | 'isDamaged'> {

@@ -10,10 +10,11 @@ import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType, widens } from '../../model/types.ts';
 import { Failure, invalidParameter, type Violation } from '../../standard/failure.ts';
-import { type Segment, uriOf } from '../../standard/paths.ts';
+import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import { defined, describe, dottedNames, patched } from '../records/fields.ts';
-import { type Context, newOwner, ownerId, segment } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { newOwner, ownerId } from '../records/permissions.ts';
 import type { TaskOptions } from '../records/task_fields.ts';
 import {
   bodyOf,

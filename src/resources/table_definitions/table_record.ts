@@ -2,7 +2,8 @@
 
 import type { tablesApi } from '../../api/tables/tables.ts';
 import { shownDescription } from '../records/fields.ts';
-import { commonFields, ownerName, type RenderOf } from '../records/handler_context.ts';
+import { commonFields, type RenderOf } from '../records/object_records.ts';
+import { ownerName } from '../records/permissions.ts';
 import { engineStateOf } from '../records/states.ts';
 import { columnFields } from './column_record.ts';
 

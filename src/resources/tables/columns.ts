@@ -5,25 +5,15 @@ import { compareNames } from '../../model/names.ts';
 import type { ColumnSpec } from '../../model/records.ts';
 import { formatType, parseType, TypeSyntaxError } from '../../model/types.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
-import {
-  accepted,
-  type Context,
-  created,
-  deleted,
-  done,
-  found,
-  implement,
-  listed,
-  requireTask,
-  segment,
-  updated,
-  versionOfObject,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { versionOfObject } from '../records/object_records.ts';
+import { created, deleted, done, found, listed, updated } from '../records/outcomes.ts';
 import { engineStateOf } from '../records/states.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
+import { accepted, requireTask } from '../records/task_record.ts';
 import { columnFields } from '../table_definitions/column_record.ts';
 import { changeTable, columnMissing, type TablePath, tablePathIn } from '../table_definitions/create_and_alter.ts';
 

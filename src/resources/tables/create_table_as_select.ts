@@ -7,9 +7,10 @@ import type { TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { describe } from '../records/fields.ts';
-import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import {
   splitTaskOptions,
   type TaskBody,
@@ -17,6 +18,7 @@ import {
   taskOptions,
   waitSecondsOf,
 } from '../records/task_fields.ts';
+import { accepted } from '../records/task_record.ts';
 import {
   type CreateTableBody,
   copiedSpec,

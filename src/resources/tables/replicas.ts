@@ -3,9 +3,11 @@ import type { SegmentsOf } from '../../api/handlers.ts';
 import { replicasApi } from '../../api/tables/replicas.ts';
 import type { tabletsApi } from '../../api/tables/tablets.ts';
 import { Failure } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { backendsOf } from '../compute/backends.ts';
-import { type Context, commonFields, found, implement, listed, segment } from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields } from '../records/object_records.ts';
+import { found, listed } from '../records/outcomes.ts';
 import { tablePathIn } from '../table_definitions/create_and_alter.ts';
 import { tabletMissing, tabletsOf } from './tablets.ts';
 

@@ -4,7 +4,8 @@ import { rowsApi } from '../../api/tables/rows.ts';
 import { isRowSource } from '../../query/rows/row_source.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { type Context, created, implement, listed } from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { created, listed } from '../records/outcomes.ts';
 
 /** `rowsBodyBytesMax`: the maximum size of the body of an insert. */
 export function rowsCategory({ rowsBodyBytesMax }: { readonly rowsBodyBytesMax: number }): Category<Context> {

@@ -1,9 +1,11 @@
 // The handler of `optimize` of a table.
 import type { tablesApi } from '../../api/tables/tables.ts';
 import { optimizeTableTask } from '../../jobs/optimize_table.ts';
-import { uriOf } from '../../standard/paths.ts';
-import { accepted, type HandlersOf, requirePrivilege, segment } from '../records/handler_context.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
+import type { HandlersOf } from '../records/handler_context.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
+import { accepted } from '../records/task_record.ts';
 
 export const optimizeTable: HandlersOf<typeof tablesApi>['optimize'] = async ({ segments, body }, context) => {
   const options = await taskOptions(body, context);

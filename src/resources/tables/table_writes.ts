@@ -6,16 +6,12 @@ import type { tablesApi } from '../../api/tables/tables.ts';
 import type { BuiltStatement, StatementParameters, TableWrite } from '../../engines/engine.ts';
 import { confirmedRun } from '../../query/statements/query_submission.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
-import {
-  accepted,
-  type Context,
-  done,
-  type HandlersOf,
-  requirePrivilege,
-  segment,
-} from '../records/handler_context.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
+import type { Context, HandlersOf } from '../records/handler_context.ts';
+import { done } from '../records/outcomes.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import { requireQueueCapacity, splitTaskOptions, type TaskBody, waitSecondsOf } from '../records/task_fields.ts';
+import { accepted } from '../records/task_record.ts';
 import { type TableChain, tableRef } from '../table_definitions/create_and_alter.ts';
 
 interface WriteBody extends TaskBody {

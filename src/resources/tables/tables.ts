@@ -1,22 +1,13 @@
 // The handlers of `tables`. See table_definition.ts for definitions and columns.ts for single columns.
 import { tablesApi } from '../../api/tables/tables.ts';
-import {
-  accepted,
-  type Context,
-  created,
-  done,
-  found,
-  implement,
-  page,
-  render,
-  requirePrivilege,
-  requireTask,
-  segment,
-  show,
-  updated,
-} from '../records/handler_context.ts';
+import { segment } from '../../standard/paths.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { page, render, show } from '../records/object_records.ts';
+import { created, done, found, updated } from '../records/outcomes.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
+import { accepted, requireTask } from '../records/task_record.ts';
 import {
   changeTable,
   copyTable,

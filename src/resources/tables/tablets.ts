@@ -2,8 +2,10 @@
 import { tabletsApi } from '../../api/tables/tablets.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { Failure } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
-import { type Context, commonFields, found, implement, listed, segment } from '../records/handler_context.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields } from '../records/object_records.ts';
+import { found, listed } from '../records/outcomes.ts';
 import { type TablePath, tablePathIn } from '../table_definitions/create_and_alter.ts';
 
 export interface Tablet {

@@ -4,7 +4,8 @@ import { runQueryTask } from '../../query/statements/query_submission.ts';
 import { JsonText } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
 import { pageUri } from '../queries/sql_actions.ts';
-import { found, implement, listed } from '../records/handler_context.ts';
+import { implement } from '../records/handler_context.ts';
+import { found, listed } from '../records/outcomes.ts';
 import { permitTask, taskMissing } from './tasks.ts';
 
 export const pages = implement(pagesApi, {

@@ -2,7 +2,8 @@
 // a list may contain thousands of files.
 import { exportTask } from '../../query/exports/exports.ts';
 import type { StoredTask } from '../../tasks/task.ts';
-import { type Context, taskRecord } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { taskRecord } from '../records/task_record.ts';
 
 export async function taskWithLinks(task: StoredTask, context: Context) {
   const record = taskRecord(task, context);

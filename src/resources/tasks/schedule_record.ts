@@ -6,12 +6,14 @@ import type { schedulesApi } from '../../api/tasks/schedules.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import { invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { CronFault } from '../../tasks/cron.ts';
 import type { ScheduleSecrets, ScheduleSpec } from '../../tasks/schedule.ts';
 import { defined, describe, shownDescription } from '../records/fields.ts';
-import { type Context, commonFields, ownerName, type RenderOf, segment } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { commonFields, type RenderOf } from '../records/object_records.ts';
+import { ownerName } from '../records/permissions.ts';
 import { enabledStateOf } from '../records/states.ts';
 import { checkNotify } from '../records/task_fields.ts';
 

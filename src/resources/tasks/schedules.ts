@@ -3,7 +3,10 @@
 
 import { schedulesApi } from '../../api/tasks/schedules.ts';
 import { invalidParameter } from '../../standard/failure.ts';
-import { type Context, deleted, implement, newOwner, ownerId, render, updated } from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { render } from '../records/object_records.ts';
+import { deleted, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
 import { changed, isRetimed, nothing, asSchedule as toRecord } from './schedule_record.ts';

@@ -5,16 +5,11 @@ import type { Privilege } from '../../model/privileges.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { TaskFilter } from '../../tasks/task_search.ts';
 import { timeOf } from '../records/fields.ts';
-import {
-  type Context,
-  deleted,
-  done,
-  found,
-  implement,
-  requireOnCollection,
-  taskRecord,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { deleted, done, found } from '../records/outcomes.ts';
+import { requireOnCollection } from '../records/permissions.ts';
 import { type Page, pageOf, searchWith } from '../records/search.ts';
+import { taskRecord } from '../records/task_record.ts';
 import { taskWithLinks } from './result_links.ts';
 
 export function taskMissing(taskId: string): Failure {

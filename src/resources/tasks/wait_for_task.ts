@@ -2,7 +2,8 @@
 import type { TaskType } from '../../api/tasks/task_types.ts';
 import { Failure } from '../../standard/failure.ts';
 import { isOfType, type TaskRecord } from '../../tasks/task.ts';
-import { type Context, requireTask } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { requireTask } from '../records/task_record.ts';
 
 /** The task once it has succeeded, or its current state after the wait time. Throws the failure of the task. */
 export async function waitForTask<T extends TaskType>(

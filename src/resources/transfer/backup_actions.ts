@@ -10,10 +10,12 @@ import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogRef, Change } from '../../engines/engine.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { type Segment, uriOf } from '../../standard/paths.ts';
+import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { accepted, type Context, requirePrivilege, requireTask, segment } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
+import { accepted, requireTask } from '../records/task_record.ts';
 import { storeFolderOf } from './object_store_fields.ts';
 
 /** Separates the part of the request that the task may show from its secrets. */

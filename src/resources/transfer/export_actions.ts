@@ -7,9 +7,11 @@ import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { ExportTarget } from '../../query/exports/export_targets.ts';
 import type { ExportRequest } from '../../query/exports/exports.ts';
 import { invalidParameter } from '../../standard/failure.ts';
-import { type Segment, uriOf } from '../../standard/paths.ts';
-import { accepted, type Context, requirePrivilege, segment } from '../records/handler_context.ts';
+import { type Segment, segment, uriOf } from '../../standard/paths.ts';
+import type { Context } from '../records/handler_context.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
+import { accepted } from '../records/task_record.ts';
 import { storeFolderOf } from './object_store_fields.ts';
 
 type QueryBody = BodyOf<ReturnType<typeof exportQueryApi>['export']>;

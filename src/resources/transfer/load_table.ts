@@ -3,8 +3,9 @@ import type { SharedHandlers } from '../../api/handlers.ts';
 import type { loadTableApi } from '../../api/transfer/load_table.ts';
 import { loadTableTask } from '../../query/loads/loads.ts';
 import { uriOf } from '../../standard/paths.ts';
-import { accepted, type Context } from '../records/handler_context.ts';
+import type { Context } from '../records/handler_context.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
+import { accepted } from '../records/task_record.ts';
 import { splitSource } from './load_fields.ts';
 
 export const loadTable: SharedHandlers<typeof loadTableApi, Context> = {

@@ -3,20 +3,15 @@
 
 import { serverBackupsApi } from '../../api/transfer/server_backups.ts';
 import { serverBackupTask } from '../../backups/server/server_backups.ts';
-import { uriOf } from '../../standard/paths.ts';
-import {
-  accepted,
-  commonFields,
-  deleted,
-  implement,
-  ownerName,
-  type RenderOf,
-  requireTask,
-  segment,
-} from '../records/handler_context.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
+import { implement } from '../records/handler_context.ts';
+import { commonFields, type RenderOf } from '../records/object_records.ts';
+import { deleted } from '../records/outcomes.ts';
+import { ownerName } from '../records/permissions.ts';
 import { redactedTarget } from '../records/request_redaction.ts';
 import { findByName } from '../records/search.ts';
 import { taskOptions } from '../records/task_fields.ts';
+import { accepted, requireTask } from '../records/task_record.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
 import { placeOf } from './backup_actions.ts';
 

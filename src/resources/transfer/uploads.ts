@@ -4,19 +4,12 @@ import { type StoredFile, versionOfUpload } from '../../files/file_store.ts';
 import { fileNotFound } from '../../files/parts.ts';
 import { dayMs } from '../../model/durations.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { uriOf } from '../../standard/paths.ts';
+import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { defined } from '../records/fields.ts';
-import {
-  type Context,
-  created,
-  deleted,
-  found,
-  implement,
-  listed,
-  requireOnCollection,
-  segment,
-} from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { created, deleted, found, listed } from '../records/outcomes.ts';
+import { requireOnCollection } from '../records/permissions.ts';
 import { type Page, searchWith } from '../records/search.ts';
 
 /** How long an upload is stored. */

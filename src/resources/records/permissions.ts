@@ -1,0 +1,52 @@
+// What a handler asks of access besides the permission of its endpoint: further privileges, owners and users by name.
+import { globalScope } from '../../access/authorization/grant_scopes.ts';
+import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
+import type { Privilege } from '../../model/privileges.ts';
+import { invalidParameter } from '../../standard/failure.ts';
+import type { Context } from './handler_context.ts';
+
+type Caller = Pick<Context, 'access' | 'call'>;
+
+/** Requires a privilege beyond the permission of the endpoint. Throws FORBIDDEN. */
+export async function requirePrivilege(privilege: Privilege, path: ObjectPath, context: Caller): Promise<void> {
+  const category = path[0]?.category ?? globalScope;
+  await context.access.authorizer.require(context.call.principal, privilege, { category, path });
+}
+
+/** The same for a whole top-level collection. */
+export async function requireOnCollection(privilege: Privilege, category: string, context: Caller): Promise<void> {
+  await context.access.authorizer.require(context.call.principal, privilege, { category, path: [] });
+}
+
+/** The current name of the user that owns an object. */
+export function ownerName(object: CatalogObject, { directory }: Pick<Context, 'directory'>): string {
+  return directory.nameOf(object.owner);
+}
+
+/** The user that a body names. A user that the caller may not see is treated like one that does not exist. */
+export function userNamed(name: string, pointer: string, context: Caller): string {
+  const { principal } = context.call;
+  const user = context.access.directory.userNamed(name);
+  const seen =
+    user &&
+    (user.id === principal.id ||
+      context.access.authorizer.isAllowedOn(principal, 'read', 'users', [{ id: user.id, owner: '' }]));
+  if (!seen)
+    throw invalidParameter(pointer, 'exists', `names no user that the caller may see: ${JSON.stringify(name)}`);
+  return user.id;
+}
+
+/** The id of the user that will own a new object. Throws INVALID_PARAMETER. */
+export function ownerId(name: string | undefined, context: Caller): string | undefined {
+  return name === undefined ? undefined : userNamed(name, '/owner', context);
+}
+
+/** As `ownerId`, for an existing object: only its owner may give it away. */
+export async function newOwner(
+  name: string | undefined,
+  path: ObjectPath,
+  context: Caller,
+): Promise<string | undefined> {
+  if (name !== undefined) await requirePrivilege('own', path, context);
+  return ownerId(name, context);
+}

@@ -1,0 +1,62 @@
+// Tasks as records and as outcomes.
+
+import type { TaskType } from '../../api/tasks/task_types.ts';
+import { rejectsLifetimeMs } from '../../query/loads/load_pipeline.ts';
+import type { Accepted } from '../../standard/endpoint.ts';
+import { Failure } from '../../standard/failure.ts';
+import { uriOf } from '../../standard/paths.ts';
+import { objectVersion } from '../../standard/record_version.ts';
+import { isOfType, type TaskRecord, versionOfTask } from '../../tasks/task.ts';
+import type { Context } from './handler_context.ts';
+import { redactedRequest } from './request_redaction.ts';
+
+export function accepted<T extends TaskType>(
+  task: TaskRecord<T>,
+  context: Pick<Context, 'call' | 'files'>,
+): Accepted<T> {
+  const record = taskRecord(task, context);
+  return { outcome: 'accepted', task: record, uri: record.uri };
+}
+
+/** The record of a task of that type that has just been submitted. */
+export async function requireTask<T extends TaskType>(
+  taskId: string,
+  type: T,
+  context: Pick<Context, 'tasks'>,
+): Promise<TaskRecord<T>> {
+  const task = await context.tasks.get(taskId);
+  if (!task || !isOfType(task, type))
+    throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
+  return task;
+}
+
+/**
+ * The record of a task (rest-standard B5). `firstPage`: the URI of the rows of a query; `rejectsLink`: of the rows that a load
+ * rejected.
+ */
+export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files }: Pick<Context, 'call' | 'files'>) {
+  const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
+  const { principal: _principal, ...shown } = task;
+  const request = redactedRequest(task);
+  const version = versionOfTask(task);
+  const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;
+  const fileId =
+    typeof result === 'object' && result !== null && 'rejectsFileId' in result ? result.rejectsFileId : undefined;
+  const rejects =
+    typeof fileId === 'string' && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
+  const paged = typeof result === 'object' && result !== null && 'pageCount' in result;
+  return {
+    ...shown,
+    request,
+    ...(paged ? { firstPage: `${uri}/pages/0` } : {}),
+    ...(rejects ? { rejectsLink: files.link(rejects, 'read') } : {}),
+    createdAt: submittedAt,
+    createdBy: submittedBy,
+    updatedAt: endedAt ?? startedAt ?? submittedAt,
+    updatedBy: submittedBy,
+    version: version.version,
+    uri,
+    cancelUri: `${uri}/cancel`,
+    [objectVersion]: version,
+  };
+}
