@@ -18,7 +18,7 @@ export interface WaitOptions {
 const waitSeconds = 20;
 const waitTimeoutMs = 60_000;
 
-/** A task of which the record is not typed: its result is `R`. */
+/** A task; `R` is its result. */
 export class Task<R = unknown> {
   readonly taskId: string;
   readonly uri: string;
@@ -76,25 +76,25 @@ export class Task<R = unknown> {
   }
 }
 
-/** The answer to a call that may have become a task. */
-export class Submitted<R> implements PromiseLike<R | Task<R>> {
-  readonly #answer: Promise<R | Task<R>>;
+/** The answer to a call that may have become a task. `R`: the result of the call; `T`: that of the task. */
+export class Submitted<R, T = R> implements PromiseLike<R | Task<T>> {
+  readonly #answer: Promise<R | Task<T>>;
 
   constructor(transport: Transport, answer: Promise<Answer>) {
     this.#answer = answer.then(({ status, result }) =>
-      status === 202 ? new Task<R>(transport, result as unknown as TaskRecord) : (result as R),
+      status === 202 ? new Task<T>(transport, result as unknown as TaskRecord) : (result as R),
     );
   }
 
   /** The result, whether it came at once or a task has to end first. */
-  async done(options: WaitOptions = {}): Promise<R> {
+  async done(options: WaitOptions = {}): Promise<R | T> {
     const answer = await this.#answer;
     return answer instanceof Task ? answer.done(options) : answer;
   }
 
   // biome-ignore lint/suspicious/noThenProperty: it is awaited like the promise that it contains
-  then<A = R | Task<R>, B = never>(
-    onFulfilled?: ((value: R | Task<R>) => A | PromiseLike<A>) | null,
+  then<A = R | Task<T>, B = never>(
+    onFulfilled?: ((value: R | Task<T>) => A | PromiseLike<A>) | null,
     onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
     return this.#answer.then(onFulfilled, onRejected);

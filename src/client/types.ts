@@ -2,6 +2,7 @@
 import type { categoriesApi } from '../api/categories.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from '../api/declare.ts';
 import type { BodyOf, RecordOf } from '../api/handlers.ts';
+import type { TaskResultOf, TaskType } from '../api/tasks/task_types.ts';
 import type { CamelCase } from '../standard/camel_case.ts';
 import type { Immutable, Static, TSchema } from '../standard/type.ts';
 import type { List } from './list.ts';
@@ -44,8 +45,17 @@ type IsPaged<E extends DeclaredEndpoint> = E['verb'] extends 'list'
     ? true
     : false;
 
-/** What a call returns: its result, or a task that will have it, where the endpoint may answer with one. */
-type Returned<E extends DeclaredEndpoint, T> = E['task'] extends string ? Submitted<T> : Promise<T>;
+type TaskResult<E extends DeclaredEndpoint> = E['task'] extends TaskType ? Immutable<TaskResultOf<E['task']>> : never;
+/** An endpoint whose own result has no fields always answers with a task. */
+type Immediate<E extends DeclaredEndpoint, T> = E['result'] extends TSchema
+  ? keyof Static<E['result']> extends never
+    ? never
+    : T
+  : T;
+/** What a call returns: its result, or a task with a result of its own where the endpoint may answer with one. */
+type Returned<E extends DeclaredEndpoint, T> = E['task'] extends string
+  ? Submitted<Immediate<E, T>, TaskResult<E>>
+  : Promise<T>;
 
 type Created<T> = T & { readonly created: boolean };
 type Conditional<E extends DeclaredEndpoint> = E['verb'] extends 'update'

@@ -21,17 +21,15 @@ const noFailure = () => assert.fail('it did not fail');
 describe('categories', () => {
   it('creates, shows, changes, lists and deletes objects', async () => {
     const shop = client.catalogs('default').databases('shop');
-    const created = await shop.tables
-      .create({ name: 'a/b', columns: [{ name: 'id', type: 'BIGINT' }], primaryKey: ['id'] })
-      .done();
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    const created = await shop.tables.create({ name: 'a/b', columns, primaryKey: ['id'] });
+    assert.ok(!(created instanceof Task));
     assert.equal(created.created, true);
-    const again = await shop.tables.create(
-      { name: 'a/b', columns: [{ name: 'id', type: 'BIGINT' }] },
-      { ifExists: 'return' },
-    );
+    const again = await shop.tables.create({ name: 'a/b', columns }, { ifExists: 'return' });
     assert.ok(!(again instanceof Task));
     assert.equal(again.created, false);
-    const changed = await client.databases('shop').tables('a/b').update({ comment: 'letters' }).done();
+    const changed = await client.databases('shop').tables('a/b').update({ comment: 'letters' });
+    assert.ok(!(changed instanceof Task));
     assert.equal(changed.comment, 'letters');
     assert.equal((await shop.tables('a/b').get()).version, changed.version);
     await shop.tables('a/b').rename({ newName: 'c' }).done();

@@ -9,10 +9,12 @@ export async function good(): Promise<unknown[]> {
   const table = await orders.get();
   const rowCount: number | null | undefined = table.statistics?.rowCount;
   const columnNames: string[] = table.columns.map(({ name }) => name);
-  const created = await shop.tables.create({ name: 't', columns: [{ name: 'id', type: 'BIGINT' }] }).done();
-  const wasCreated: boolean = created.created;
+  const created = await shop.tables.create({ name: 't', columns: [{ name: 'id', type: 'BIGINT' }] });
+  const wasCreated: boolean = 'taskId' in created || created.created;
   const renamed = await client.databases('shop').rename({ newName: 'store' }).done();
-  const uri: string = renamed.uri;
+  const uri: string = 'uri' in renamed ? renamed.uri : renamed.name;
+  const { rowsLoaded }: { rowsLoaded: number } = await orders.load({ source: { path: '/a.csv' } }).done();
+  const { dataBytes }: { dataBytes: number } = await orders.optimize().done();
   for await (const database of client.catalogs('default').databases.list({ pageSize: 10 })) database.name.trim();
   for await (const task of client.tasks.search({ state: 'failed' })) task.taskId.trim();
   const { deleted } = await orders.delete();
@@ -23,7 +25,7 @@ export async function good(): Promise<unknown[]> {
   const shown = await client.tasks('id').get({ waitSeconds: 3 });
   const provider = await client.identityProviders('x').get();
   for await (const row of client.query<{ n: bigint }>('SELECT 1 AS n', { parameters: [1] })) row.n.toString();
-  return [rowCount, columnNames, wasCreated, uri, deleted, accepted, shown.state, provider.name];
+  return [rowsLoaded, dataBytes, rowCount, columnNames, wasCreated, uri, deleted, accepted, shown.state, provider.name];
 }
 
 export async function bad(): Promise<void> {
@@ -43,6 +45,10 @@ export async function bad(): Promise<void> {
   shop.tables.create({ name: 1 });
   // @ts-expect-error a field that the record does not have
   (await orders.get()).colour;
+  // @ts-expect-error a field that the result of a load does not have
+  (await orders.load({ source: { path: '/a.csv' } }).done()).rowCount;
+  // @ts-expect-error a renamed database has no such field when a task renamed it
+  (await client.databases('shop').rename({ newName: 'store' }).done()).uri;
   // @ts-expect-error a query parameter that does not exist
   client.tasks('id').get({ seconds: 3 });
   // @ts-expect-error a state that does not exist
