@@ -38,7 +38,10 @@ after(async () => {
 test('the measures that the warehouse shows apply to the engine', (t) => {
   if (process.platform !== 'linux') return t.diagnostic('not Linux');
   const listed = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-  const engines = listed.filter((pid) => /worker\.[tj]s/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')));
+  // Not those that are still the launcher, whose command line ends with that of the engine.
+  const engines = listed.filter((pid) =>
+    /^[^\0]*\0[^\0]*worker\.[tj]s\0$/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')),
+  );
   assert.ok(engines.length > 0);
   for (const pid of engines) {
     const [, mode] = /\nSeccomp:\s(\d)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
