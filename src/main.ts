@@ -3,7 +3,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { assembleAccess, assembleAudit } from './access/assemble_access.ts';
-import { AuditJournal } from './access/audit/audit_journal.ts';
+import { AuditJournal, journalFileName } from './access/audit/audit_journal.ts';
 import { FailedLogins } from './access/authentication/failed_logins.ts';
 import { rootToken, rootTokenFileName } from './access/authentication/root_token.ts';
 import { Quotas } from './access/limits/quotas.ts';
@@ -24,21 +24,21 @@ import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
 import { measureLoad } from './engines/warehouse_load.ts';
-import { assembleFiles } from './files/assemble_files.ts';
+import { assembleFiles, filesDirectoryName } from './files/assemble_files.ts';
 import { assembleHttp } from './http/assemble_http.ts';
 import { networkOf } from './http/connection/client_address.ts';
-import { openTransport, type Transport, TransportError, urlOf } from './http/connection/transport.ts';
+import { openTransport, urlOf } from './http/connection/transport.ts';
 import type { RequestAuthorizer } from './http/request_pipeline.ts';
 import { submitNewTable } from './jobs/load_database.ts';
 import { submitLoad } from './jobs/load_table.ts';
 import { taskKinds } from './jobs/task_kinds.ts';
-import { OperatorError } from './model/operator_error.ts';
+import { OperatorError } from './operator/operator_error.ts';
 import { release } from './model/release.ts';
 import { logReader } from './observe/log.ts';
 import { standardError } from './observe/log_output.ts';
 import { createMetrics } from './observe/metrics.ts';
 import { observers } from './observe/observations.ts';
-import { HostPatternError, hostAllowlist } from './outbound/host_allowlist.ts';
+import { hostAllowlist } from './outbound/host_allowlist.ts';
 import { assembleQueries } from './query/assemble_queries.ts';
 import { Exports } from './query/exports/exports.ts';
 import { assembleLoads } from './query/loads/assemble_loads.ts';
@@ -54,9 +54,9 @@ import type { Context, Services } from './resources/records/handler_context.ts';
 import { newTableDefinitions } from './resources/table_definitions/inferred_definition.ts';
 import { ScheduledCalls } from './resources/tasks/scheduled_calls.ts';
 import { assembleBackups } from './resources/transfer/assemble_backups.ts';
-import { helpText, readSettings, type Settings, SettingsError, warehouseDefaults } from './settings/read_settings.ts';
+import { helpText, readSettings, type Settings, warehouseDefaults } from './settings/read_settings.ts';
 import { prepareDataDirectory } from './store/data_directory.ts';
-import { DiskSpace } from './store/disk_space.ts';
+import { DiskSpace, reserveFileName } from './store/disk_space.ts';
 import { StoreChecks } from './store/integrity/scheduled_checks.ts';
 import { openStore, type Store, storeFileName } from './store/store.ts';
 import { Schedules } from './tasks/schedules.ts';
@@ -86,7 +86,7 @@ export interface ServerHooks {
 
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
   const started = performance.now();
-  const transport = await transportOf(settings);
+  const transport = await openTransport(settings);
   const foundation = await openFoundation(settings, hooks);
   const { store, metrics, observe, dataDirectory } = foundation;
   const parts = assembleServices(foundation, await assembleCore(foundation));
@@ -151,7 +151,10 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
   const stagingDirectory = join(dataDirectory, 'staging');
-  await prepareDataDirectory(dataDirectory);
+  await prepareDataDirectory(dataDirectory, {
+    files: [journalFileName, reserveFileName],
+    directories: [spoolDirectory, resultsDirectory, stagingDirectory, filesDirectoryName],
+  });
   const loading = await readLoadSettings(settings, dataDirectory);
   const backupDirectories = await readBackupDirectories(settings.backupDirectories, dataDirectory, loading.directories);
   const store = await openStore({
@@ -216,15 +219,6 @@ async function openJournal(dataDirectory: string, store: Store): Promise<AuditJo
 }
 
 type Foundation = Awaited<ReturnType<typeof openFoundation>>;
-
-/** Called before anything else: errors of the transport are errors of settings. */
-async function transportOf(settings: Settings): Promise<Transport> {
-  try {
-    return await openTransport(settings);
-  } catch (error) {
-    throw error instanceof TransportError ? new SettingsError(error.message) : error;
-  }
-}
 
 /** Creates the parts that know what exists and who may do what, each after those that it needs. */
 async function assembleCore(foundation: Foundation) {
@@ -363,8 +357,8 @@ async function main(): Promise<void> {
 
 if (import.meta.main) {
   main().catch((error: unknown) => {
-    const isOperatorError = error instanceof SettingsError || error instanceof OperatorError;
-    process.stderr.write(`${isOperatorError ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
-    process.exit(error instanceof SettingsError || error instanceof HostPatternError ? 2 : 1);
+    const isOperatorError = error instanceof OperatorError;
+    process.stderr.write(`${isOperatorError ? error.message : ((error as Error).stack ?? String(error))}\n`);
+    process.exit(isOperatorError ? error.exitCode : 1);
   });
 }

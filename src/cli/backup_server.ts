@@ -3,12 +3,11 @@
 
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { rootTokenFileName } from '../access/authentication/root_token.ts';
+import { readRootToken, rootTokenFileName } from '../access/authentication/root_token.ts';
 import type { ServerManifest } from '../backups/server/server_manifest.ts';
 import { RestFailure, type RestResult, type RestServer, sendRest } from '../client/rest_call.ts';
-import { OperatorError } from '../model/operator_error.ts';
+import { OperatorError } from '../operator/operator_error.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { isStoreInUse } from '../store/sqlite.ts';
 import { storeFileName } from '../store/store.ts';
@@ -23,7 +22,7 @@ const anyAddress = new Set(['0.0.0.0', '::']);
 
 /** No server is running. The message is for the operator. */
 export class NoServerError extends OperatorError {
-  override name = 'NoServerError';
+  override readonly name: string = 'NoServerError';
 }
 
 export const backupServerCommand: Command = {
@@ -32,7 +31,7 @@ export const backupServerCommand: Command = {
   doc: 'Requests a backup of the whole running server and waits for it: in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Exits with 1 if the backup fails, with 3 if it was taken without damaged catalogs.',
   run: async (settings, print, where) => {
     const to = parseBackupLocation(where ?? '', settings);
-    const server = { url: urlOf(settings), token: settings.token || (await tokenOfRunning(settings)) };
+    const server = { url: urlOf(settings), token: settings.token || tokenOfRunning(settings) };
     const progress = progressLines();
     try {
       const { result } = await sendRest(
@@ -71,7 +70,7 @@ function urlOf({ url, host, port, tlsCertFile }: Settings): string {
  * Reads the token only while a server has the data directory open: otherwise another program could listen on the address and receive it.
  * Throws SettingsError, NoServerError.
  */
-async function tokenOfRunning(settings: Settings): Promise<string> {
+function tokenOfRunning(settings: Settings): string {
   const dataDirectory = resolve(settings.dataDir);
   const store = join(dataDirectory, storeFileName);
   if (!existsSync(store))
@@ -83,12 +82,10 @@ async function tokenOfRunning(settings: Settings): Promise<string> {
       `no server is running on ${dataDirectory}: start it and repeat the command, or copy the directory while no server uses it ` +
         `(cp -a ${dataDirectory} <copy>); start a server on the copy with --data-dir=<copy>`,
     );
-  const file = join(dataDirectory, rootTokenFileName);
-  try {
-    return (await readFile(file, 'utf8')).trim();
-  } catch (error) {
-    throw new SettingsError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code}): set TABULARIUM_TOKEN`);
-  }
+  const token = readRootToken(dataDirectory);
+  if (token === undefined)
+    throw new SettingsError(`${join(dataDirectory, rootTokenFileName)} does not exist: set TABULARIUM_TOKEN`);
+  return token;
 }
 
 /** Prints a line to the standard error for each percent and each change of state. */

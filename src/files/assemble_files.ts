@@ -8,6 +8,8 @@ import type { Store } from '../store/store.ts';
 import { FileStore, type FileStoreOptions } from './file_store.ts';
 
 const sweepEveryMs = 3_600_000;
+/** In the data directory. */
+export const filesDirectoryName = 'files';
 
 export interface FilesOptions {
   readonly store: Store;
@@ -24,7 +26,7 @@ export function assembleFiles(options: FilesOptions): FileStore {
   const { directory, mayReadResult } = options;
   return new FileStore({
     store: options.store,
-    directory: join(options.dataDirectory, 'files'),
+    directory: join(options.dataDirectory, filesDirectoryName),
     linkKey: options.secrets.derive('file links'),
     limits: options.settings,
     trail: options.audit,

@@ -3,7 +3,7 @@
 
 import { type LookupAddress, lookup as lookUp } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
-import { OperatorError } from '../model/operator_error.ts';
+import { OperatorError } from '../operator/operator_error.ts';
 import { Failure } from '../standard/failure.ts';
 
 /** `host`, `host:port`, `*.host`, or `*`. */
@@ -70,7 +70,8 @@ function parsePattern(pattern: HostPattern): HostRule {
 
 /** An invalid pattern in a list of hosts. */
 export class HostPatternError extends OperatorError {
-  override name = 'HostPatternError';
+  override readonly name: string = 'HostPatternError';
+  override readonly exitCode: number = 2;
 }
 
 /** Parses the comma-separated patterns of a setting. Throws HostPatternError, which names the setting. */

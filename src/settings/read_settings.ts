@@ -1,21 +1,14 @@
 // Reads and validates the settings of the server. In order of precedence: flags, environment variables, the configuration file,
 // defaults. See server_settings.ts for the table of settings.
-import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { SettingsError } from '../operator/operator_error.ts';
+import { readOperatorFile, requireOperatorFile } from '../operator/operator_file.ts';
 import { configFileName, type SettingName, type Settings, sections, settings } from './server_settings.ts';
-import {
-  flagOf,
-  type Setting,
-  SettingsError,
-  type SettingValue,
-  settingValue,
-  valueText,
-  variableOf,
-} from './setting_type.ts';
+import { flagOf, type Setting, type SettingValue, settingValue, valueText, variableOf } from './setting_type.ts';
 
+export { SettingsError } from '../operator/operator_error.ts';
 export type { Settings } from './server_settings.ts';
-export { SettingsError } from './setting_type.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 type Values = Partial<Record<SettingName, SettingValue>>;
@@ -73,13 +66,20 @@ function variableValues(env: Environment): Values {
   return values;
 }
 
+/** Undefined if there is no file in the data directory. A file that a flag or a variable names must exist. */
+function configurationText(path: string, isNamed: boolean): string | undefined {
+  const advice = isNamed ? 'give another with --config' : 'put a JSON file there, or move it away';
+  const file = { path, what: 'the configuration file', advice, errorClass: SettingsError };
+  return (isNamed ? requireOperatorFile(file) : readOperatorFile(file))?.toString();
+}
+
 /** `allowDataDir` is false for the file in the data directory, which cannot define another data directory. */
-function fileValues(path: string, allowDataDir: boolean): Values {
+function fileValues(path: string, text: string, allowDataDir: boolean): Values {
   let keys: unknown;
   try {
-    keys = JSON.parse(readFileSync(path, 'utf8'));
+    keys = JSON.parse(text);
   } catch (error) {
-    throw new SettingsError(`the configuration file ${path} cannot be read: ${(error as Error).message}`);
+    throw new SettingsError(`the configuration file ${path} cannot be read as JSON: ${(error as Error).message}`);
   }
   if (typeof keys !== 'object' || keys === null || Array.isArray(keys))
     throw new SettingsError(`the configuration file ${path} must contain one JSON object`);
@@ -117,7 +117,9 @@ export function readSettings(argv: readonly string[], env: Environment, command 
   const configPath = overrides.config as string | undefined;
   const dataDir = resolve((overrides.dataDir as string | undefined) ?? settings.dataDir.default);
   const path = configPath ?? join(dataDir, configFileName);
-  const file = configPath !== undefined || existsSync(path) ? fileValues(path, configPath !== undefined) : {};
+  const isNamed = configPath !== undefined;
+  const text = configurationText(path, isNamed);
+  const file = text === undefined ? {} : fileValues(path, text, isNamed);
   const read = { ...defaults(), dataDir, ...file, ...overrides } as Settings;
   requireConsistent(read);
   return read;

@@ -1,6 +1,8 @@
 // The types of settings, their names as flag and environment variable, and the conversion of their values from and to text. See
 // server_settings.ts for the table of settings.
+
 import { resolve } from 'node:path';
+import { SettingsError } from '../operator/operator_error.ts';
 
 export const KiB = 1024;
 export const MiB = 1024 * KiB;
@@ -49,11 +51,6 @@ interface BooleanSetting extends SettingBase {
 }
 export type Setting = TextSetting | EnumSetting | NumberSetting | BooleanSetting;
 export type SettingValue = string | number | boolean;
-
-/** An invalid setting. The message names it as written, and the allowed values. */
-export class SettingsError extends Error {
-  override readonly name = 'SettingsError';
-}
 
 const words = (name: string): string[] => name.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
 export const flagOf = (name: string): string => `--${words(name).join('-')}`;

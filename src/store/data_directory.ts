@@ -3,8 +3,9 @@
 
 import { existsSync } from 'node:fs';
 import { mkdir, open, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { OperatorError } from '../model/operator_error.ts';
+import { join, resolve } from 'node:path';
+import { OperatorError } from '../operator/operator_error.ts';
+import { requireDirectories, requireRegularFiles } from '../operator/operator_file.ts';
 import { storeFileName } from './store.ts';
 
 const probeBytes = 4096;
@@ -12,11 +13,17 @@ const catalogsDirectoryName = 'catalogs';
 
 /** The message addresses the operator. */
 export class DataDirectoryError extends OperatorError {
-  override name = 'DataDirectoryError';
+  override readonly name: string = 'DataDirectoryError';
 }
 
-/** Creates the directory if it does not exist. Throws DataDirectoryError. */
-export async function prepareDataDirectory(directory: string): Promise<void> {
+/** What else the server keeps in the directory: paths, relative to it, of files and of directories. */
+export interface DataDirectoryEntries {
+  readonly files: readonly string[];
+  readonly directories: readonly string[];
+}
+
+/** Creates the directory if it does not exist. Throws OperatorError. */
+export async function prepareDataDirectory(directory: string, entries: DataDirectoryEntries): Promise<void> {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await writeProbe(join(directory, `.probe-${process.pid}`));
@@ -25,6 +32,8 @@ export async function prepareDataDirectory(directory: string): Promise<void> {
       cause: error,
     });
   }
+  requireRegularFiles(entries.files.map((path) => resolve(directory, path)));
+  requireDirectories([...entries.directories, catalogsDirectoryName].map((path) => resolve(directory, path)));
   await requireStore(directory);
 }
 

@@ -15,7 +15,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import { OperatorError } from '../model/operator_error.ts';
+import { OperatorError } from '../operator/operator_error.ts';
 import { Failure } from '../standard/failure.ts';
 import { PageChecksums } from './integrity/page_checksums.ts';
 import type { PagesToRead } from './integrity/page_thread.ts';
@@ -41,7 +41,7 @@ const sqliteFull = 13;
 
 /** Thrown if another process has the file open. */
 export class StoreInUse extends OperatorError {
-  override name = 'StoreInUse';
+  override readonly name: string = 'StoreInUse';
 }
 
 export const storeInUseError = (file: string) =>
@@ -49,7 +49,7 @@ export const storeInUseError = (file: string) =>
 
 /** The file cannot be opened, or is not a SQLite database. The message addresses the operator. */
 export class StoreUnusable extends OperatorError {
-  override name = 'StoreUnusable';
+  override readonly name: string = 'StoreUnusable';
 }
 
 const sqliteErrors = { ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26, readOnly: 8 } as const;

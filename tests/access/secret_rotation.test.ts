@@ -57,7 +57,10 @@ describe('a new key', () => {
     const { directory, requireWhole } = await prepared({ key });
     await assert.rejects(rotate(directory, { key }), /give the new one in TABULARIUM_SECRET_KEY_NEW or/);
     await assert.rejects(rotate(directory, { key, nextKey: newKey(), newKeyFile: 'x' }), /given twice/);
-    await assert.rejects(rotate(directory, { key, newKeyFile: join(directory, 'none') }), /does not exist/);
+    await assert.rejects(
+      rotate(directory, { key, newKeyFile: join(directory, 'none') }),
+      /none does not exist; give another with --new-key-file/,
+    );
     await assert.rejects(rotate(directory, { key, nextKey: 'short' }), /TABULARIUM_SECRET_KEY_NEW must hold/);
     await assert.rejects(rotate(directory, { key: newKey(), nextKey: newKey() }), /another key/);
     await requireWhole({ key });

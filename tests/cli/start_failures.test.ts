@@ -8,6 +8,7 @@ import {
   mkdirSync,
   openSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
   writeSync,
@@ -35,6 +36,10 @@ after(() => rm(root, { recursive: true, force: true }));
 
 interface Case {
   readonly name: string;
+  /** Further flags. */
+  readonly flags?: readonly string[];
+  /** The exit code; 1 by default. */
+  readonly code?: number;
   readonly prepare?: (dataDirectory: string) => void;
   /** Options of a tmpfs over the data directory; and a shell command that runs after the mount. */
   readonly mount?: { readonly options: string; readonly command?: string };
@@ -109,19 +114,95 @@ const cases: readonly Case[] = [
   },
 ];
 
-for (const { name, prepare, mount, says, skip = false } of cases) {
-  test(`${name}: a message and exit code 1`, { skip }, async () => {
+/** Something else where the server expects a file of its own or of the operator, or a directory. */
+const replaced = (
+  [
+    [
+      'metadata.sqlite',
+      'directory',
+      /metadata\.sqlite is a directory where the server keeps a file: move it away, and put back/,
+    ],
+    ['metadata.sqlite-wal', 'directory', /sqlite-wal is a directory where the server keeps a file: move it away/],
+    ['metadata.sqlite-sums', 'pipe', /sqlite-sums is a named pipe where the server keeps a file: move it away/],
+    ['metadata.sqlite', 'pipe', /metadata\.sqlite is a named pipe where the server keeps a file: move it away/],
+    ['audit.journal', 'directory', /audit\.journal is a directory where the server keeps a file: move it away/],
+    ['disk.reserve', 'directory', /disk\.reserve is a directory where the server keeps a file: move it away/],
+    [
+      'disk.reserve',
+      'loop',
+      /disk\.reserve cannot be used \(it is a symbolic link that leads to itself\): move it away/,
+    ],
+    ['results', 'file', /results is a file where the server keeps a directory: move it away/],
+    ['files', 'file', /files is a file where the server keeps a directory: move it away/],
+    ['catalogs', 'file', /catalogs is a file where the server keeps a directory: move it away/],
+    [
+      'secret.key',
+      'directory',
+      /the key of the secrets .*secret\.key \(it is a directory\); put the file back, or name another/,
+    ],
+    ['secret.key', 'pipe', /secret\.key \(it is a named pipe\); put the file back/],
+    ['secret.key', 'loop', /secret\.key \(it is a symbolic link that leads to itself\); put the file/],
+    ['secret.key', 'large', /secret\.key \(it has 2000000 bytes; at most 4096 are expected\); put the file/],
+    [
+      'root.token',
+      'pipe',
+      /^the token of root cannot be read from .*root\.token \(it is a named pipe\); put the file back/,
+    ],
+    ['root.token', 'large', /root\.token \(it has 2000000 bytes; at most 1048576 are expected\); put the file back/],
+    ['config.json', 'directory', /^the configuration file .*config\.json \(it is a directory\); put a JSON file/],
+  ] as const
+).map(
+  ([file, kind, says]): Case => ({
+    name: `${kind} in the place of ${file}`,
+    code: file === 'config.json' ? 2 : 1,
+    prepare: (at) => put(join(at, file), kind),
+    says,
+  }),
+);
+
+const put = (path: string, kind: 'directory' | 'file' | 'pipe' | 'loop' | 'large') => {
+  rmSync(path, { force: true, recursive: true });
+  if (kind === 'directory') mkdirSync(path);
+  else if (kind === 'pipe') assert.equal(spawnSync('mkfifo', [path]).status, 0);
+  else if (kind === 'loop') symlinkSync(path, path);
+  else writeFileSync(path, Buffer.alloc(kind === 'large' ? 2_000_000 : 0));
+};
+
+/** Files that a setting names. */
+const named: readonly Case[] = [
+  {
+    name: 'a directory as --config',
+    flags: ['--config=/'],
+    code: 2,
+    says: /^the configuration file cannot be read from \/ \(it is a directory\); give another with --config$/m,
+  },
+  {
+    name: 'a directory as certificate',
+    flags: ['--tls-cert-file=/', '--tls-key-file=/'],
+    code: 2,
+    says: /cannot be read from \/ \(it is a directory\); check tlsCertFile and tlsKeyFile/,
+  },
+  {
+    name: 'a key file that does not exist',
+    flags: ['--secret-key-file=/nowhere/key'],
+    says: /\/nowhere\/key does not exist: .*restore it/,
+  },
+];
+
+for (const { name, flags = [], code = 1, prepare, mount, says, skip = false } of [...cases, ...replaced, ...named]) {
+  test(`${name}: a message and exit code ${code}`, { skip }, async () => {
     const dataDir = join(root, 'case');
     await rm(dataDir, { recursive: true, force: true });
     cpSync(join(root, 'base'), dataDir, { recursive: true });
     prepare?.(dataDir);
-    const command = [process.execPath, main, '--port=0', `--data-dir=${dataDir}`];
+    const command = [process.execPath, main, '--port=0', `--data-dir=${dataDir}`, ...flags];
     const script = `mount -t tmpfs -o ${mount?.options} tmpfs "$0" && { ${mount?.command ?? ''} exec "$@"; }`;
     const [program, ...args] = mount
       ? ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', script, dataDir, ...command]
       : command;
     const ended = spawnSync(program as string, args, { encoding: 'utf8', timeout: startMsMax });
-    assert.equal(ended.status, 1, ended.stderr);
+    assert.equal(ended.status, code, ended.stderr);
+    assert.ok(ended.stderr.trim().split('\n').length <= 2, ended.stderr);
     assert.match(ended.stderr, says);
     assert.doesNotMatch(ended.stderr, /^\s+at /m, 'a stack trace');
     assert.doesNotMatch(ended.stdout, /is ready/);

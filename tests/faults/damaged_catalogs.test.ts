@@ -2,7 +2,8 @@
 // its record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
 
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, rmSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -98,6 +99,22 @@ const cases: readonly Case[] = [
     },
     reason: /its file is missing/,
     stays: fileOf,
+  },
+  {
+    name: 'a directory in the place of the file',
+    damage: (d, id) => {
+      rmSync(fileOf(d, id));
+      mkdirSync(fileOf(d, id));
+    },
+    reason: /its file is a directory: move that away and put the file back, or restore the catalog from a backup/,
+  },
+  {
+    name: 'a named pipe in the place of the log',
+    damage: (d, id) => {
+      rmSync(logOf(d, id));
+      execFileSync('mkfifo', [logOf(d, id)]);
+    },
+    reason: /its write-ahead log is a named pipe: move that away and put the file back/,
   },
   {
     name: 'an empty file',

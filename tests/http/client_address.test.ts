@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, it } from 'node:test';
 import { clientAddressWith, networkOf, plainAddress, trustsOf } from '../../src/http/connection/client_address.ts';
-import { TransportError } from '../../src/http/connection/transport.ts';
+import { SettingsError } from '../../src/operator/operator_error.ts';
 
 function address(trusted: string, peer: string | undefined, forwarded?: string): string {
   const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded };
@@ -57,9 +57,9 @@ describe('trustedProxies', () => {
     '::1/129',
     '10.0.0.1 10.0.0.2',
   ])
-    it(`refuses ${wrong}`, () => assert.throws(() => trustsOf(`127.0.0.1, ${wrong}`), TransportError));
+    it(`refuses ${wrong}`, () => assert.throws(() => trustsOf(`127.0.0.1, ${wrong}`), SettingsError));
   it('refuses an IPv4 block in IPv6 notation', () =>
-    assert.throws(() => trustsOf('::ffff:10.0.0.0/104'), TransportError));
+    assert.throws(() => trustsOf('::ffff:10.0.0.0/104'), SettingsError));
   it('accepts spaces, and addresses in any form', () => {
     const trusts = trustsOf(' ::ffff:10.0.0.1 ,2001:DB8:0::0:1,');
     assert.deepEqual(['10.0.0.1', '2001:db8::1', '10.0.0.2', 'unknown'].map(trusts), [true, true, false, false]);

@@ -109,7 +109,10 @@ test('unusable files end the start before anything is created', async (t) => {
   );
   await refused({ dataDir, tlsKeyFile: one.tlsKeyFile }, /tlsCertFile is missing/);
   await refused({ dataDir, ...one, tlsKeyFile: other.tlsKeyFile }, /the key in .*other\.key does not match .*one\.crt/);
-  await refused({ dataDir, ...one, tlsCertFile: join(directory, 'nowhere') }, /nowhere cannot be read: ENOENT/);
+  await refused(
+    { dataDir, ...one, tlsCertFile: join(directory, 'nowhere') },
+    /cannot be read from .*nowhere \(it does not exist\); check tlsCertFile/,
+  );
   await refused({ dataDir, ...one, tlsCertFile: one.tlsKeyFile }, /one\.key does not contain a PEM certificate/);
   await refused(
     { dataDir, ...one, tlsKeyFile: one.tlsCertFile },

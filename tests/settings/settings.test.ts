@@ -183,7 +183,12 @@ describe('refusals', () => {
     ],
     ['a long value, cut', [`--port=${'9'.repeat(10_000)}`], {}, ['--port', '999...']],
     ['timeouts at odds', ['--headers-timeout-ms=9000', '--request-timeout-ms=8000'], {}, ['headersTimeoutMs (9000)']],
-    ['a configuration file that is not there', ['--config', 'nowhere.json'], {}, ['nowhere.json cannot be read']],
+    [
+      'a configuration file that is not there',
+      ['--config', 'nowhere.json'],
+      {},
+      ['the configuration file cannot be read from', 'nowhere.json (it does not exist)', '--config'],
+    ],
   ];
   for (const [title, argv, env, parts] of cases) it(title, () => refused(argv, env, ...parts));
 

@@ -11,14 +11,26 @@ const levels = [
   ['access', 'tasks', 'engines', 'files', 'outbound'],
   ['store', 'client'],
   ['api'],
-  ['standard', 'model', 'observe'],
+  ['standard', 'model', 'observe', 'operator'],
 ];
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));
 /** What stands beside the levels. `main` may import everything. */
 const beside: Readonly<Record<string, readonly string[]>> = {
-  cli: ['demo', 'backups', 'outbound', 'access', 'store', 'client', 'standard', 'model', 'observe', 'settings'],
+  cli: [
+    'demo',
+    'backups',
+    'outbound',
+    'access',
+    'store',
+    'client',
+    'standard',
+    'model',
+    'observe',
+    'operator',
+    'settings',
+  ],
   demo: ['client', 'standard', 'model'],
-  settings: [],
+  settings: ['operator'],
 };
 const httpPackages = [
   'node:http',

@@ -3,7 +3,7 @@
 
 import { closeSync, fdatasync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { OperatorError } from '../../model/operator_error.ts';
+import { OperatorError } from '../../operator/operator_error.ts';
 import type { Store } from '../../store/store.ts';
 
 export const journalFileName = 'audit.journal';
@@ -21,7 +21,7 @@ export interface JournalLine {
 
 /** The store lacks changes that were acknowledged. The message is for the operator who starts the server. */
 export class StoreBehind extends OperatorError {
-  override name = 'StoreBehind';
+  override readonly name: string = 'StoreBehind';
 }
 
 export class AuditJournal {

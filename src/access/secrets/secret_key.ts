@@ -2,9 +2,10 @@
 // decrypts, reads and writes the key file. See secrets.ts for the secrets, secret_rotation.ts for changing the key.
 
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
-import { link, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { link, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { OperatorError } from '../../model/operator_error.ts';
+import { OperatorError } from '../../operator/operator_error.ts';
+import { readOperatorFile } from '../../operator/operator_file.ts';
 import { syncPath } from '../../store/sync_path.ts';
 
 const keyBytes = 32;
@@ -17,7 +18,7 @@ const fileBytesMax = 4096;
 
 /** The key is missing, invalid, or not the right one. The message is for the operator who starts the server. */
 export class SecretKeyError extends OperatorError {
-  override name = 'SecretKeyError';
+  override readonly name: string = 'SecretKeyError';
 }
 
 export interface SecretKey {
@@ -63,19 +64,17 @@ export function readKey(text: string, where: string): SecretKey {
   return keyOf(bytes);
 }
 
-const isMissing = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ENOENT';
-
-/** Undefined if the file does not exist. */
-export async function readKeyFile(path: string): Promise<SecretKey | undefined> {
-  let text: string;
-  try {
-    const { size } = await stat(path);
-    text = size > fileBytesMax ? '' : await readFile(path, 'utf8');
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw new SecretKeyError(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
-  }
-  return readKey(text, path);
+/** Undefined if the file does not exist. Throws SecretKeyError. */
+export function readKeyFile(path: string): SecretKey | undefined {
+  const advice = `put the file back, or name another with --secret-key-file; it must hold a key: ${keyBytes} random bytes in base64 or hexadecimal`;
+  const bytes = readOperatorFile({
+    path,
+    what: 'the key of the secrets',
+    advice,
+    bytesMax: fileBytesMax,
+    errorClass: SecretKeyError,
+  });
+  return bytes === undefined ? undefined : readKey(bytes.toString(), path);
 }
 
 /** Creates a key and its file, mode 0600, atomically and durably. The file must not exist. */

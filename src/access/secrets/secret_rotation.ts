@@ -52,8 +52,8 @@ export async function rotateSecrets(options: RotationOptions): Promise<Rotation>
 async function readSuppliedKey({ newKeyFile, nextKey }: RotationOptions): Promise<SecretKey | undefined> {
   if (nextKey) return readKey(nextKey, 'TABULARIUM_SECRET_KEY_NEW');
   if (!newKeyFile) return undefined;
-  const key = await readKeyFile(newKeyFile);
-  if (!key) throw new SecretKeyError(`the key file ${newKeyFile} does not exist`);
+  const key = readKeyFile(newKeyFile);
+  if (!key) throw new SecretKeyError(`the key file ${newKeyFile} does not exist; give another with --new-key-file`);
   return key;
 }
 

@@ -126,7 +126,7 @@ export async function keyOfStore(store: Store, location: KeyLocation): Promise<S
   if (location.key) return { key: environmentKey(location, usedKeyIds), keyFile: undefined };
   const keyFile = location.keyFile || join(location.dataDirectory, secretKeyFileName);
   const next = nextKeyFile(keyFile);
-  const [key, nextKey] = [await readKeyFile(keyFile), await readKeyFile(next)];
+  const [key, nextKey] = [readKeyFile(keyFile), readKeyFile(next)];
   if (usedKeyIds.length > 0 && nextKey && isKeyOf(nextKey, usedKeyIds)) {
     await replaceKeyFile(keyFile, next);
     return { key: nextKey, keyFile };
@@ -138,7 +138,8 @@ export async function keyOfStore(store: Store, location: KeyLocation): Promise<S
   if (key) throw sealedWithAnother(keyFile);
   if (usedKeyIds.length > 0)
     throw new SecretKeyError(`${keyFile} does not exist: it holds the key of this store's secrets; restore it`);
-  if (location.keyFile) throw new SecretKeyError(`the key file ${keyFile} does not exist`);
+  if (location.keyFile)
+    throw new SecretKeyError(`the key file ${keyFile} does not exist; give another with --secret-key-file`);
   return { key: await createKeyFile(keyFile), keyFile };
 }
 

@@ -95,7 +95,7 @@ async function copySnapshot(
   const options = { ...run, pieceBytesMax, onCopied, existingPieces };
   const files = await copyAll(options, toCopy);
   await snapshot.requireUnchanged();
-  const keys = await sealer.serializeKeys(await loadServerKeys(dataDirectory, isKeyOutside));
+  const keys = await sealer.serializeKeys(loadServerKeys(dataDirectory, isKeyOutside));
   files.push(await new FileCopier(options).copyText(keysPath, keys));
   const manifest: ServerManifest = {
     formatVersion: serverFormatVersion,

@@ -2,11 +2,11 @@
 // passphrase, or in plain text without one.
 
 import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
-import { OperatorError } from '../../model/operator_error.ts';
+import { OperatorError } from '../../operator/operator_error.ts';
+import { requireOperatorFile } from '../../operator/operator_file.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { validation } from '../../standard/validation.ts';
 import { unusableBackup } from '../manifest.ts';
@@ -33,14 +33,17 @@ const isKeys = (value: unknown): value is ServerKeys => validation().Compile(Ser
 
 /** The passphrase is missing or wrong. The message is for the operator who runs the command. */
 export class PassphraseError extends OperatorError {
-  override name = 'PassphraseError';
+  override readonly name: string = 'PassphraseError';
 }
 
 /** `isKeyOutside`: the operator stores the key of the secrets elsewhere; it is not read. */
-export async function loadServerKeys(dataDirectory: string, isKeyOutside: boolean): Promise<ServerKeys> {
-  const read = async (name: string) => (await readFile(join(dataDirectory, name), 'utf8')).trim();
-  const rootToken = await read(rootTokenFileName);
-  return isKeyOutside ? { rootToken } : { rootToken, secretKey: await read(secretKeyFileName) };
+export function loadServerKeys(dataDirectory: string, isKeyOutside: boolean): ServerKeys {
+  const read = (name: string, what: string) =>
+    requireOperatorFile({ path: join(dataDirectory, name), what, advice: 'put the file back' })
+      .toString()
+      .trim();
+  const rootToken = read(rootTokenFileName, 'the token of root');
+  return isKeyOutside ? { rootToken } : { rootToken, secretKey: read(secretKeyFileName, 'the key of the secrets') };
 }
 
 /** Serializes the keys for a backup: encrypted, or in plain text if the passphrase is empty. */

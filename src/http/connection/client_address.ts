@@ -1,7 +1,7 @@
 // The client address of a request: the peer of its connection or, when the peer is a trusted proxy, the address that the proxy forwards.
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, SocketAddress } from 'node:net';
-import { TransportError } from './transport_error.ts';
+import { SettingsError } from '../../operator/operator_error.ts';
 
 /** Whether an address is a proxy whose X-Forwarded-For is trusted. */
 export type Trusts = (address: string) => boolean;
@@ -35,7 +35,7 @@ export function networkOf(address: string): string {
   return `${groups.slice(0, 4).join(':')}::/64`;
 }
 
-/** `setting`: addresses and CIDR blocks, separated by commas. Throws TransportError. */
+/** `setting`: addresses and CIDR blocks, separated by commas. Throws SettingsError. */
 export function trustsOf(setting: string): Trusts {
   const entries = setting
     .split(',')
@@ -59,7 +59,7 @@ function addTo(list: BlockList, entry: string): void {
   // The prefix length of an IPv4-mapped IPv6 block counts the bits of the IPv6 address.
   const isMappedBlock = prefix !== undefined && family === 4 && addressText.includes(':');
   if (address === undefined || more !== undefined || !(bits <= bitsMax) || isMappedBlock)
-    throw new TransportError(
+    throw new SettingsError(
       `trustedProxies must be addresses or CIDR blocks, separated by commas, such as 10.0.0.0/8; ${JSON.stringify(entry)} is neither`,
     );
   list.addSubnet(address, bits, family === 6 ? 'ipv6' : 'ipv4');

@@ -3,12 +3,13 @@
 
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { createSecureContext, type SecureVersion } from 'node:tls';
 import { dayMs } from '../../model/durations.ts';
 import type { Observe } from '../../observe/observations.ts';
-import { TransportError } from './transport_error.ts';
+import { SettingsError } from '../../operator/operator_error.ts';
+import { requireOperatorFile } from '../../operator/operator_file.ts';
 
 export interface TlsOptions {
   readonly certFile: string;
@@ -53,10 +54,10 @@ export class TlsFiles {
     this.#loaded = loaded;
   }
 
-  /** Throws TransportError when the files cannot be read or do not match. */
+  /** Throws SettingsError when the files cannot be read or do not match. */
   static async open(options: TlsOptions): Promise<TlsFiles> {
     const { certFile, keyFile } = options;
-    return new TlsFiles(options, pairOf(await readText(certFile), await readText(keyFile), options));
+    return new TlsFiles(options, pairOf(readTlsFile(certFile), readTlsFile(keyFile), options));
   }
 
   get pair(): TlsPair {
@@ -101,7 +102,7 @@ export class TlsFiles {
     let fingerprint = '';
     try {
       const { certFile, keyFile } = this.#options;
-      const [cert, key] = [await readText(certFile), await readText(keyFile)];
+      const [cert, key] = [readTlsFile(certFile), readTlsFile(keyFile)];
       fingerprint = fingerprintOf(cert, key);
       if (fingerprint !== this.#loaded.fingerprint && fingerprint !== this.#refused && this.#poll !== undefined) {
         const loaded = pairOf(cert, key, this.#options);
@@ -147,12 +148,9 @@ function summaryOf(certificate: X509Certificate) {
   return { subject, notAfter: validToDate.toISOString() };
 }
 
-async function readText(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new TransportError(`the TLS file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
-  }
+function readTlsFile(path: string): Buffer {
+  const advice = 'check tlsCertFile and tlsKeyFile, and the owner and the mode of the file';
+  return requireOperatorFile({ path, what: 'a certificate or key of TLS', advice, errorClass: SettingsError });
 }
 
 function fingerprintOf(cert: Buffer, key: Buffer): string {
@@ -165,13 +163,13 @@ function pairOf(cert: Buffer, key: Buffer, options: TlsOptions): Loaded {
     try {
       return make();
     } catch (error) {
-      throw new TransportError(`${what}: ${(error as Error).message}`);
+      throw new SettingsError(`${what}: ${(error as Error).message}`);
     }
   };
   const certificate = attempt(`${certFile} does not contain a PEM certificate`, () => new X509Certificate(cert));
   const privateKey = attempt(`${keyFile} does not contain an unencrypted PEM private key`, () => createPrivateKey(key));
   if (!certificate.checkPrivateKey(privateKey))
-    throw new TransportError(`the key in ${keyFile} does not match the certificate in ${certFile}`);
+    throw new SettingsError(`the key in ${keyFile} does not match the certificate in ${certFile}`);
   const pair: TlsPair = { cert, key, minVersion };
   attempt(`${certFile} and ${keyFile} cannot be used`, () => createSecureContext(pair));
   return { pair, certificate, fingerprint: fingerprintOf(cert, key) };

@@ -1,10 +1,8 @@
 // Prepares the transport from the settings before the server listens: TLS or an explicit exception from it, and the trusted proxies.
 import { isIP } from 'node:net';
+import { SettingsError } from '../../operator/operator_error.ts';
 import { type ClientAddressOf, clientAddressWith, plainAddress, type Trusts, trustsOf } from './client_address.ts';
 import { TlsFiles } from './tls.ts';
-import { TransportError } from './transport_error.ts';
-
-export { TransportError } from './transport_error.ts';
 
 export interface TransportSettings {
   readonly host: string;
@@ -22,15 +20,15 @@ export interface Transport {
   readonly clientAddressOf: ClientAddressOf;
 }
 
-/** Throws TransportError for unusable settings, and for settings that would send credentials unencrypted without `insecure`. */
+/** Throws SettingsError for unusable settings, and for settings that would send credentials unencrypted without `insecure`. */
 export async function openTransport(settings: TransportSettings): Promise<Transport> {
   const { host, insecure, tlsCertFile: certFile, tlsKeyFile: keyFile, tlsMinVersion: minVersion } = settings;
   if ((certFile === '') !== (keyFile === ''))
-    throw new TransportError(
+    throw new SettingsError(
       `tlsCertFile and tlsKeyFile must be set together; ${certFile === '' ? 'tlsCertFile' : 'tlsKeyFile'} is missing`,
     );
   if (certFile === '' && !insecure && !isLoopback(host))
-    throw new TransportError(
+    throw new SettingsError(
       `without TLS, the server does not listen on ${host}, which other machines can reach: ` +
         'set --tls-cert-file and --tls-key-file, or --insecure if a proxy in front of the server terminates TLS',
     );

@@ -3,13 +3,13 @@
 
 import { realpath } from 'node:fs/promises';
 import { delimiter, isAbsolute, sep } from 'node:path';
-import { OperatorError } from '../../model/operator_error.ts';
+import { OperatorError } from '../../operator/operator_error.ts';
 import { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { LoadFileOptions } from './load_sources.ts';
 
 /** Reported without a stack trace: the operator can correct the settings. */
 export class LoadSettingsError extends OperatorError {
-  override name = 'LoadSettingsError';
+  override readonly name: string = 'LoadSettingsError';
 }
 
 interface LoadSettings {

@@ -1,6 +1,7 @@
 // Compares the file of the store and its log with the checksum file before SQLite opens them: SQLite accepts changed bytes, and silently
 // drops everything after a damaged frame in its log.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { requireRegularFiles } from '../../operator/operator_file.ts';
 import { type ChecksumFile, checksumFileOf, checksumOf, readChecksumFile } from './checksum_file.ts';
 import { framesAfter, isSameLog, lastCommittedFrame, readLogHeader } from './wal_file.ts';
 
@@ -18,8 +19,9 @@ const headerBytes = 32;
 /** How often the clock is read. */
 const pagesPerClockRead = 64;
 
-/** `untilMs`: the deadline in terms of performance.now(). Changes nothing. */
+/** `untilMs`: the deadline in terms of performance.now(). Changes nothing. Throws OperatorError if one of the files is a directory. */
 export function checkStoreFile(storeFile: string, untilMs = Number.POSITIVE_INFINITY): StoreFaults {
+  requireRegularFiles([storeFile, `${storeFile}-wal`, checksumFileOf(storeFile)]);
   const known = readChecksumFile(checksumFileOf(storeFile));
   if (known === undefined) return { faults: [], isComplete: true };
   if (known === 'damaged')

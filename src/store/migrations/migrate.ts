@@ -2,7 +2,7 @@
 // schema builder, which works for every dialect; `ColumnTypes` has the differences between dialects.
 
 import { type Kysely, sql } from 'kysely';
-import { OperatorError } from '../../model/operator_error.ts';
+import { OperatorError } from '../../operator/operator_error.ts';
 import type { Schema } from '../schema.ts';
 import { accessMigration } from './access.ts';
 import { blockedObjectsMigration } from './blocked_objects.ts';
@@ -179,7 +179,7 @@ export const schemaVersion = migrations.length;
 
 /** Thrown if a later release wrote the store. */
 export class StoreTooNew extends OperatorError {
-  override name = 'StoreTooNew';
+  override readonly name: string = 'StoreTooNew';
 }
 
 interface Versions {

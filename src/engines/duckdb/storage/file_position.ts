@@ -1,8 +1,9 @@
 // Reads the position of a catalog's file without opening it in the engine: its checkpoint counter, and the extent of the committed
 // transactions in its write-ahead log. The layout is DuckDB's (storage/storage_info.hpp, storage/write_ahead_log.cpp).
-import { existsSync, statSync } from 'node:fs';
+import { constants, existsSync, statSync } from 'node:fs';
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { basename, relative, sep } from 'node:path';
+import { kindOf } from '../../../operator/operator_file.ts';
 import { type CatalogStorage, CheckpointRunning, DamagedFile } from '../../catalog_storage.ts';
 import { catalogFile, catalogFileExtension, catalogsDirectory } from './catalog_files.ts';
 
@@ -210,10 +211,19 @@ class LogReader {
 }
 
 async function openIfExists(path: string): Promise<FileHandle | undefined> {
+  let file: FileHandle;
   try {
-    return await open(path, 'r');
+    // To open a FIFO without O_NONBLOCK waits for a writer.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new DamagedFile(`its file cannot be opened (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
   }
+  const stats = await file.stat();
+  if (stats.isFile()) return file;
+  await file.close();
+  const part = path.endsWith('.wal') ? 'its write-ahead log' : 'its file';
+  throw new DamagedFile(
+    `${part} is ${kindOf(stats)}: move that away and put the file back, or restore the catalog from a backup`,
+  );
 }
