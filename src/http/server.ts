@@ -205,7 +205,7 @@ export class HttpServer<Context> {
   /** Of refusals only: the log counts them per caller. */
   #networkOf(incoming: IncomingMessage, status: number | undefined): string | undefined {
     const { transport } = this.#options;
-    return status === 503 && transport ? networkOf(transport.clientAddressOf(incoming)) : undefined;
+    return (status === 503 || status === 401) && transport ? networkOf(transport.clientAddressOf(incoming)) : undefined;
   }
 
   #countRequest(socket: Socket): number {

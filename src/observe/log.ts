@@ -1,5 +1,6 @@
 // The log: writes observations as lines of JSON (pino). Successful reads are logged at level debug, to save time on a busy server;
-// changes, refusals and errors are always logged. Refusals by a limit or for overload are counted, and logged for each caller.
+// changes, refusals and errors are always logged. Refusals by a limit, for overload or of credentials are counted, and logged
+// for each caller.
 import { type DestinationStream, type Level, pino } from 'pino';
 import type { Observation, Observe } from './observations.ts';
 
@@ -7,7 +8,6 @@ export type LogLevel = Level | 'silent';
 
 const levels: Record<Observation['kind'], Level> = {
   serverStarted: 'info',
-  serverStopping: 'info',
   serverStopped: 'info',
   requestEnded: 'info',
   requestsRefused: 'warn',
@@ -45,13 +45,14 @@ const levels: Record<Observation['kind'], Level> = {
 const summaryMs = 5000;
 /** How many callers have a line of their own in each summary. */
 const summarizedCallersMax = 100;
-/** Codes that a client which ignores Retry-After can be sent thousands of times in a second. */
+/** Codes that a client can be sent thousands of times in a second: one that ignores Retry-After, or tries credentials. */
 const summarizedCodes: ReadonlySet<string> = new Set([
   'WAREHOUSE_BUSY',
   'RATE_LIMITED',
   'SERVER_BUSY',
   'TOO_MANY_QUERIES',
   'TOO_MANY_TASKS',
+  'UNAUTHENTICATED',
 ]);
 
 function levelOf(observation: Observation): Level {
@@ -77,7 +78,7 @@ export function logReader(options: { readonly level: LogLevel; readonly destinat
   const refusals = new RefusalSummary(log);
   return (observation) => {
     if (observation.kind === 'requestEnded' && summarizedCodes.has(observation.code)) refusals.add(observation);
-    else if (observation.kind === 'serverStopping') refusals.flush();
+    else if (observation.kind === 'serverStopped') refusals.flush();
     log(observation);
   };
 }

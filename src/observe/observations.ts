@@ -2,7 +2,6 @@
 
 export type Observation =
   | { readonly kind: 'serverStarted'; readonly url: string; readonly dataDirectory: string; readonly ms: number }
-  | { readonly kind: 'serverStopping'; readonly signal: string }
   | { readonly kind: 'serverStopped'; readonly ms: number }
   | {
       readonly kind: 'requestEnded';
@@ -15,7 +14,7 @@ export type Observation =
       readonly status: number;
       readonly code: string;
       readonly principal: string | undefined;
-      /** Of the client; present with a 503. */
+      /** Of the client; present with a 401 or a 503. */
       readonly network: string | undefined;
       readonly ms: number;
     }

@@ -1,8 +1,9 @@
-// Requests refused for overload or by a limit are counted per caller; every other failure has a line.
+// Requests that are refused for overload, by a limit or for their credentials are counted for each caller; every other failure has a line.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logReader } from '../../src/observe/log.ts';
 import type { Observation } from '../../src/observe/observations.ts';
+import { startProcess } from '../server.ts';
 
 const ended = (code: string, principal?: string, network?: string): Observation => ({
   kind: 'requestEnded',
@@ -51,6 +52,18 @@ test('refusals for overload are one line per code and principal, or network, in 
   );
 });
 
+test('requests without valid credentials are one line for each address in 5 seconds', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { lines, observe } = logged('info');
+  for (let i = 0; i < 1000; i++) observe({ ...ended('UNAUTHENTICATED', undefined, '192.0.2.1'), status: 401 });
+  assert.deepEqual(lines, []);
+  t.mock.timers.tick(5000);
+  assert.deepEqual(
+    lines.map(({ level, msg, code, network, requests }) => [level, msg, code, network, requests]),
+    [[40, 'requestsRefused', 'UNAUTHENTICATED', '192.0.2.1', 1000]],
+  );
+});
+
 test('callers beyond the first hundred share a line for each code', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { lines, observe } = logged('info');
@@ -64,10 +77,10 @@ test('callers beyond the first hundred share a line for each code', (t) => {
 test('refusals just before a stop are logged before it', () => {
   const { lines, observe } = logged('info');
   observe(ended('WAREHOUSE_BUSY', 'ada'));
-  observe({ kind: 'serverStopping', signal: 'SIGTERM' });
+  observe({ kind: 'serverStopped', ms: 1 });
   assert.deepEqual(
     lines.map(({ msg }) => msg),
-    ['requestsRefused', 'serverStopping'],
+    ['requestsRefused', 'serverStopped'],
   );
 });
 
@@ -81,5 +94,25 @@ test('other failures have a line each, and refusals too at level debug', () => {
       ['requestEnded', 20, 'WAREHOUSE_BUSY'],
       ['requestEnded', 20, 'RATE_LIMITED'],
     ],
+  );
+});
+
+test('the log of a server has a line for all requests with wrong credentials, the audit trail one for each', async (t) => {
+  const server = await startProcess(['--log-level=info']);
+  t.after(() => server.close());
+  let text = '';
+  server.child.stderr?.on('data', (chunk) => {
+    text += chunk;
+  });
+  const headers = { authorization: 'Bearer tbl_wrong' };
+  for (let i = 0; i < 5; i++) (await server.request('GET', '/api/v2/catalogs', { headers })).is(401, 'UNAUTHENTICATED');
+  const events = await server.post('/api/v2/audit_events/search', { outcome: 'UNAUTHENTICATED' });
+  const requests = events.is(200).at<{ requests?: number }[]>('auditEvents');
+  assert.ok(requests.length > 0, events.text);
+  await server.close();
+  const lines = text.split('\n').filter((line) => line.includes('UNAUTHENTICATED'));
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line)).map(({ msg, network, requests: count }) => [msg, network, count]),
+    [['requestsRefused', '127.0.0.1', 5]],
   );
 });
