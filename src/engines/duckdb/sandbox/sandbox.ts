@@ -68,15 +68,23 @@ export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   };
 }
 
+/**
+ * Runs after the kernel was asked to kill this process when its parent ends: a parent that ended before is not reported. Without this
+ * check, an engine whose server was killed while it started could run forever: Node.js does not return from the creation of a compile
+ * cache in a directory that was removed, and so never finds that the server is gone.
+ */
+const parentCheck = '[ "$PPID" = "$1" ] || exit 1; shift; exec "$@"';
+
 /** Wraps the command in new namespaces. The process id does not change, so signals reach the command. */
 export function confinedCommand(directories: EngineDirectories, command: readonly string[]): Command {
   const { data, writable } = pathsOf(directories);
   const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--ipc', '--uts', '--propagation', 'private'];
   const read = topmost([...pathsOf(directories).readable, ...existing(statistics)]);
   const script = namespaceScript({ data, readable: read, writable });
+  const whileServerRuns = ['sh', '-c', parentCheck, 'engine', String(process.pid)];
   return {
     command: 'unshare',
-    args: [...namespaces, 'sh', '-c', script, 'engine', ...command],
+    args: [...namespaces, 'sh', '-c', script, 'engine', ...whileServerRuns, ...command],
   };
 }
 

@@ -155,8 +155,8 @@ export async function removeCatalog(
 ): Promise<void> {
   await detachCatalog(connection, dataDirectory, catalog);
   const file = catalogFile(dataDirectory, catalog);
-  await rm(file, { force: true });
-  await rm(`${file}.wal`, { force: true });
+  // Recursive: a directory may be in the place of a file.
+  for (const path of [file, `${file}.wal`]) await rm(path, { force: true, recursive: true });
   await syncPath(catalogsDirectory(dataDirectory));
 }
 
