@@ -15,7 +15,7 @@ export interface CallOptions {
   readonly idempotencyKey?: string | false | undefined;
   /** The `ETag` of the record that the change requires. */
   readonly ifMatch?: string | undefined;
-  /** In milliseconds, for one attempt; `waitSeconds` of the request comes on top. */
+  /** In milliseconds, for one attempt, in addition to the `waitSeconds` of the request. */
   readonly timeoutMs?: number | undefined;
 }
 

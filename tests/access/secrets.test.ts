@@ -174,7 +174,7 @@ describe('the key', () => {
     const keyFile = join(newDirectory(), 'key');
     writeFileSync(keyFile, newKey());
     const nothing = async () => {};
-    await assert.rejects(withSecrets(directory, { keyFile }, nothing), refused(/another key than .*key holds/));
+    await assert.rejects(withSecrets(directory, { keyFile }, nothing), refused(/another key than the one in .*key;/));
     await assert.rejects(withSecrets(directory, { key: newKey() }, nothing), refused(/than TABULARIUM_SECRET_KEY/));
     await requireWhole();
   });

@@ -241,6 +241,7 @@ export class ServerBackups {
     const { backupId, to, status } = object.spec;
     if (status === 'creating') {
       await tasks.cancel(backupId, { ...actor, guard: undefined });
+      actor.changed = true;
       const task = await tasks.wait(backupId, stopWaitMs);
       if (task && task.endedAt === null)
         throw new Failure('CHANGE_IN_PROGRESS', 'the backup is being made, and its task has not stopped yet');
@@ -249,6 +250,7 @@ export class ServerBackups {
       // The precondition of the request is checked with this change, which alters the state.
       const principal = { ...systemActor, action: deleteBegun, expectedVersion: actor.expectedVersion };
       await catalog.update(object, { spec: { ...object.spec, status: 'deleting' }, principal });
+      actor.changed = true;
       actor.expectedVersion = undefined;
       const target = await this.#open(backupId, to);
       try {
