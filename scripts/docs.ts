@@ -61,6 +61,10 @@ a function when its value is known, whether that is a constant, a parameter or a
 | limit | at most | of what | beyond it |
 |---|---|---|---|
 ${rows.join('\n')}
+
+Results of \`||\`, \`concat\`, \`string_agg\`, \`array_to_string\` and \`list_aggr\` have no limit of their own. A statement with which the
+process of the engine exceeds its memory limit is answered \`MEMORY_LIMIT_EXCEEDED\`; the process may be replaced, and reads of others
+that it was running are run again.
 `;
 }
 

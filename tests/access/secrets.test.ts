@@ -175,7 +175,10 @@ describe('the key', () => {
     writeFileSync(keyFile, newKey());
     const nothing = async () => {};
     await assert.rejects(withSecrets(directory, { keyFile }, nothing), refused(/another key than the one in .*key;/));
-    await assert.rejects(withSecrets(directory, { key: newKey() }, nothing), refused(/than TABULARIUM_SECRET_KEY/));
+    await assert.rejects(
+      withSecrets(directory, { key: newKey() }, nothing),
+      refused(/than the one in TABULARIUM_SECRET_KEY/),
+    );
     await requireWhole();
   });
 

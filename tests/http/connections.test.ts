@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { start, startProcess, type TestServer } from '../server.ts';
 import { head, Wire } from './wire.ts';
@@ -99,12 +98,27 @@ test('the statement of a client that disconnects is cancelled, even one that wai
 });
 
 test('a client that disconnects while it sends a body leaves nothing behind', async (t) => {
-  const server = await start();
+  const largeBytes = 700_000;
+  // Room for the 51 clients and the agent's own connection, and for one large body at a time.
+  const server = await start({ connectionsMax: 52, connectionsPerAddressMax: 1000, largeBodiesBytesMax: 1_000_000 });
   t.after(() => server.close());
-  const lines = ['Content-Type: application/json', 'Content-Length: 100'];
-  const wires = Array.from({ length: 50 }, () => new Wire(server.port));
-  for (const wire of wires) wire.write(`${head(server.token, 'PUT /api/v2/databases/half', ...lines)}{"comment":`);
-  await sleep(50);
+  const large = { comment: 'x', ignored: ' '.repeat(largeBytes) };
+  const wires = Array.from({ length: 51 }, () => new Wire(server.port));
+  for (const [i, wire] of wires.entries()) {
+    const [bytes, sent] = i === 0 ? [largeBytes, largeBytes - 1000] : [100, 0];
+    const lines = ['Content-Type: application/json', `Content-Length: ${bytes}`];
+    wire.write(`${head(server.token, 'PUT /api/v2/databases/half', ...lines)}{"comment":${' '.repeat(sent)}`);
+  }
+  const refusedLarge = async () => (await server.put('/api/v2/databases/half', large)).code === 'SERVER_BUSY';
+  await eventually('the memory of the large body is reserved', refusedLarge);
   for (const wire of wires) wire.close();
+  await eventually('the memory is released', async () => !(await refusedLarge()));
+  await eventually('the connections are released', async () => {
+    const again = Array.from({ length: 51 }, () => new Wire(server.port));
+    for (const wire of again) wire.write(head(server.token, 'GET /api/v2/catalogs'));
+    const answers = await Promise.all(again.map((wire) => wire.answer().catch(() => undefined)));
+    for (const wire of again) wire.close();
+    return answers.every((answer) => answer?.status === 200);
+  });
   (await server.get('/api/v2/databases/half')).is(404, 'OBJECT_NOT_FOUND');
 });

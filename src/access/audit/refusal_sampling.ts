@@ -17,7 +17,7 @@ export interface RefusalSample extends Refusal {
 
 const minuteMs = 60_000;
 /** For all unauthenticated callers together. */
-const anonymousLoggedPerMinuteMax = 60;
+export const anonymousLoggedPerMinuteMax = 60;
 const loggedPerUserPerMinuteMax = 1000;
 /** A full warehouse refuses many requests, whoever sends them. */
 const overloadCode = 'WAREHOUSE_BUSY';
