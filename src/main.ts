@@ -321,6 +321,7 @@ function engineOf({ settings, hooks }: Foundation): Engine {
   const engine = duckdbWith({
     confinement: new Confinement(settings.engineConfinement),
     spareEngine: settings.spareEngine,
+    analysisTimeoutMs: settings.analysisTimeoutMs,
   });
   return hooks.wrapEngine?.(engine) ?? engine;
 }

@@ -1,5 +1,5 @@
 // How long tests wait before they give up: a duration that is ample on a quiet machine, times the factor that scripts/test.ts
-// measured. Only for waits whose end fails the test, never for a setting of the product under test.
+// measured. Only for waits whose end fails the test, and `analysisTimeoutMs`; never for another setting of the product under test.
 import { setTimeout as pause } from 'node:timers/promises';
 
 const scale = Math.max(1, Number(process.env.TEST_TIME_SCALE) || 1);
@@ -10,6 +10,9 @@ const waitSecondsMax = 300;
 export function deadlineMs(quietMs: number): number {
   return Math.ceil(quietMs * scale);
 }
+
+/** The setting of this name in tests whose statements must not exceed it: ample on a slow machine, too. */
+export const analysisTimeoutMs = Math.min(600_000, deadlineMs(10_000));
 
 /** `waitSeconds` for a statement whose result a test needs: scaled, at most the maximum of the API; by default that maximum. */
 export function statementWaitSeconds(quietSeconds = 30): number {

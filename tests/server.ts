@@ -15,7 +15,7 @@ import type { Code } from '../src/standard/codes.ts';
 import type { Endpoint } from '../src/standard/endpoint.ts';
 import { codesOf } from '../src/standard/openapi/endpoint_codes.ts';
 import { Routes } from '../src/standard/paths.ts';
-import { deadlineMs, eventually, statementWaitSeconds } from './deadline.ts';
+import { analysisTimeoutMs, deadlineMs, eventually, statementWaitSeconds } from './deadline.ts';
 
 /** The statuses that anything under /api/ may have (rest-standard A4). */
 export const statuses: readonly number[] = [200, 201, 202, 400, 401, 403, 404, 405, 406, 415, 500, 503];
@@ -229,6 +229,7 @@ const small = {
   identityProviderHosts: '127.0.0.1,*.invalid,*.example.com',
   warehouseMemoryBytes: 512 * 1024 * 1024,
   spareEngine: false,
+  analysisTimeoutMs,
   loadDirectories: fileURLToPath(new URL('data', import.meta.url)),
 } as const satisfies Partial<Settings>;
 
@@ -278,7 +279,13 @@ export async function startProcess(
 ): Promise<ServerProcess> {
   const directory = dataDir ?? (await temporaryDirectory());
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
-  const own = ['--port=0', `--data-dir=${directory}`, '--log-level=error', '--warehouse-threads=2'];
+  const own = [
+    '--port=0',
+    `--data-dir=${directory}`,
+    '--log-level=error',
+    '--warehouse-threads=2',
+    `--analysis-timeout-ms=${analysisTimeoutMs}`,
+  ];
   const nameOf = (flag: string) => flag.slice(0, flag.indexOf('='));
   const usual = own.filter((flag) => !flags.some((given) => nameOf(given) === nameOf(flag)));
   const { preload } = options;

@@ -424,6 +424,14 @@ export const settings = define({
     default: 'auto',
     doc: 'Whether engine processes are confined by Linux namespaces (no network, access only to their program and data), Landlock and a system call filter. `auto`: by those that the platform supports; `required`: the same, and engines do not start without namespaces; `off`: not at all.',
   },
+  analysisTimeoutMs: {
+    section: 'Queries and tasks',
+    type: 'integer',
+    min: 1_000,
+    max: 600_000,
+    default: 10_000,
+    doc: 'The maximum time to analyze a statement before it runs, or the SQL of a definition. When it expires, the request is refused with 400 `STATEMENT_TIMEOUT`, and the process that analyzes it is killed, because an analysis cannot be interrupted.',
+  },
   spareEngine: {
     section: 'Queries and tasks',
     type: 'boolean',

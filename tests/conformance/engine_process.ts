@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
 import type {
   CatalogRef,
   Change,
+  Engine,
   EngineEvent,
   EngineWarehouse,
   ExecuteOptions,
@@ -20,6 +20,7 @@ import { Failure } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json/parse_json.ts';
 import { deadlineMs } from '../deadline.ts';
 import { turn } from '../turn.ts';
+import { testEngine } from './test_engine.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -61,12 +62,15 @@ export type RunOptions = Partial<ExecuteOptions> & {
   readonly database?: string | undefined;
 };
 
-export async function openWarehouse(changes: Partial<WarehouseSpec> = {}): Promise<TestWarehouse> {
+export async function openWarehouse(
+  changes: Partial<WarehouseSpec> = {},
+  engineOf: Engine = testEngine,
+): Promise<TestWarehouse> {
   const root = mkdtempSync(join(tmpdir(), 'tabularium-engine-'));
   mkdirSync(join(root, 'spool'));
   const catalog: CatalogRef = { id: randomUUID(), name: 'lake' };
   const events: EngineEvent[] = [];
-  const engine = duckdbEngine.open({
+  const engine = engineOf.open({
     name: 'test',
     spec: { ...spec, ...changes },
     dataDirectory: root,

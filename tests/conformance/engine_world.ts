@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
 import {
   type CatalogRef,
   type Change,
@@ -22,6 +21,7 @@ import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { turn } from '../turn.ts';
+import { testEngine } from './test_engine.ts';
 
 export const MiB = 1024 * 1024;
 
@@ -71,7 +71,7 @@ export interface EngineWorld {
 
 export async function openEngine(
   given: Partial<WarehouseSpec> = {},
-  engineOf: Engine = duckdbEngine,
+  engineOf: Engine = testEngine,
 ): Promise<EngineWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-éngine '));
   const spool = join(directory, "spool's 'ü");

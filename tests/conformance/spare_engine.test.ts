@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
 import { Confinement } from '../../src/engines/duckdb/sandbox/sandbox.ts';
-import { eventually } from '../deadline.ts';
+import { analysisTimeoutMs, eventually } from '../deadline.ts';
 import { startProcess } from '../server.ts';
 import { type EngineWorld, failureOf, MiB, openEngine, spec } from './engine_world.ts';
 
@@ -37,7 +37,10 @@ const spareOf = (world: EngineWorld, others: readonly number[] = []) =>
 describe('a spare engine', { skip: process.platform === 'win32' && 'sends signals' }, () => {
   let world: EngineWorld;
   before(async () => {
-    world = await openEngine({}, duckdbWith({ confinement: new Confinement('auto'), spareEngine: true }));
+    world = await openEngine(
+      {},
+      duckdbWith({ confinement: new Confinement('auto'), spareEngine: true, analysisTimeoutMs }),
+    );
     await world.table('t', { id: 'BIGINT' });
     await world.run('INSERT INTO t VALUES (1)');
   });

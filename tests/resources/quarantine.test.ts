@@ -159,3 +159,15 @@ test('a statement whose analysis process is killed from outside is analyzed agai
   (await twice).is(400, 'STATEMENT_QUARANTINED');
   assert.equal(await releasedStatements(), 1);
 });
+
+test('a statement whose analysis exceeds `analysisTimeoutMs` is refused, and then quarantined', async () => {
+  const strict = await start({ analysisTimeoutMs: 1_000, logLevel: 'silent' });
+  try {
+    const sql = `SELECT length(regexp_replace(repeat('ab', 90000000), 'b', 'c', 'g'))`;
+    const refused = (await strict.post('/api/v2/catalogs/default/query', { sql })).is(400, 'STATEMENT_TIMEOUT');
+    assert.match(refused.message, /longer than 1 s/);
+    (await strict.post('/api/v2/catalogs/default/query', { sql })).is(400, 'STATEMENT_QUARANTINED');
+  } finally {
+    await strict.close();
+  }
+});

@@ -29,7 +29,7 @@ import { systemCalls } from '../../src/engines/duckdb/sandbox/system_calls.ts';
 import type { ConfinementMeasure, EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { spec } from '../conformance/engine_world.ts';
-import { eventually } from '../deadline.ts';
+import { analysisTimeoutMs, eventually } from '../deadline.ts';
 import { startProcess } from '../server.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'sandbox 0é%d \\ '));
@@ -44,7 +44,7 @@ let events: EngineEvent[];
 
 function open(mode: ConfinementMode): { engine: EngineWarehouse; events: EngineEvent[] } {
   const seen: EngineEvent[] = [];
-  const made = duckdbWith({ confinement: new Confinement(mode) }).open({
+  const made = duckdbWith({ confinement: new Confinement(mode), analysisTimeoutMs }).open({
     name: 'w',
     spec,
     dataDirectory: data,

@@ -29,4 +29,4 @@ export const duckdbWith = (duckdbOptions: DuckdbOptions): Engine => ({
   open: (options) => withTableLocks(new DuckdbWarehouse(options, duckdbOptions)),
 });
 
-export const duckdbEngine: Engine = duckdbWith({ confinement: new Confinement('auto') });
+export const duckdbEngine: Engine = duckdbWith({ confinement: new Confinement('auto'), analysisTimeoutMs: 10_000 });

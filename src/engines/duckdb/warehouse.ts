@@ -36,8 +36,6 @@ import { scanTableNames } from './sql/table_name_scan.ts';
 import { catalogsDirectory } from './storage/catalog_files.ts';
 import { DiskUsage } from './storage/disk_usage.ts';
 
-/** The binder ignores interrupts: a statement that is not bound by then has its process killed. */
-const analysisTimeoutMs = 10_000;
 const shortTimeoutMs = 60_000;
 const changeTimeoutMs = 24 * 3600 * 1000;
 /** Memory limit of a process that binds and parses. */
@@ -52,11 +50,14 @@ export interface DuckdbOptions {
   readonly confinement: Confinement;
   /** Whether a spare process is prepared that takes over when the current one ends. */
   readonly spareEngine?: boolean;
+  /** The time limit for binding and parsing. They cannot be interrupted: when it expires, the process is killed. */
+  readonly analysisTimeoutMs: number;
 }
 
 export class DuckdbWarehouse implements EngineWarehouse {
   readonly #options: EngineWarehouseOptions;
   readonly #confinement: Confinement;
+  readonly #analysisTimeoutMs: number;
   #spec: WarehouseSpec;
   #process: EngineProcess | undefined;
   #starting: Promise<void> | undefined;
@@ -90,9 +91,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
   /** Undefined if spare processes are disabled. */
   readonly #spare: SpareProcess | undefined;
 
-  constructor(options: EngineWarehouseOptions, { confinement, spareEngine = false }: DuckdbOptions) {
+  constructor(options: EngineWarehouseOptions, { confinement, spareEngine = false, analysisTimeoutMs }: DuckdbOptions) {
     this.#options = options;
     this.#confinement = confinement;
+    this.#analysisTimeoutMs = analysisTimeoutMs;
     this.#spec = options.spec;
     this.#disk = new DiskUsage(options.dataDirectory, options.catalogs);
     const { name: warehouse, observe } = options;
@@ -183,11 +185,11 @@ export class DuckdbWarehouse implements EngineWarehouse {
   tableNamesIn = (sql: string) => scanTableNames(sql);
   parseCreateView = (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
-    this.#call('readView', { ...toWireStatement(statement), database: statement.database }, analysisTimeoutMs);
+    this.#call('readView', { ...toWireStatement(statement), database: statement.database }, this.#analysisTimeoutMs);
   analyze = async (statement: Statement, request: AdmissionRequest) => {
     const wireStatement = toWireStatement(statement);
     const objects = await this.#call('namedObjects', wireStatement, shortTimeoutMs);
-    const options = { request, timeoutMs: analysisTimeoutMs };
+    const options = { request, timeoutMs: this.#analysisTimeoutMs };
     try {
       return await this.#withoutEffects(this.#analysis.call('bind', { statement: wireStatement, objects }, options));
     } catch (error) {
@@ -201,8 +203,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
       );
     }
   };
-  describe = (statement: Statement) => this.#call('describe', toWireStatement(statement), analysisTimeoutMs);
-  explain = (statement: Statement) => this.#call('explain', toWireStatement(statement), analysisTimeoutMs);
+  describe = (statement: Statement) => this.#call('describe', toWireStatement(statement), this.#analysisTimeoutMs);
+  explain = (statement: Statement) => this.#call('explain', toWireStatement(statement), this.#analysisTimeoutMs);
 
   async apply(
     change: Operations['apply'][0]['change'],
@@ -361,7 +363,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
 
   #parse<K extends OperationName>(operation: K, argument: Operations[K][0]): Promise<Operations[K][1]> {
     const request = { principal: definitionsPrincipal, signal: new AbortController().signal };
-    return this.#withoutEffects(this.#analysis.call(operation, argument, { request, timeoutMs: analysisTimeoutMs }));
+    return this.#withoutEffects(
+      this.#analysis.call(operation, argument, { request, timeoutMs: this.#analysisTimeoutMs }),
+    );
   }
 
   /** Marks failures as not applied: a process without files cannot change anything. */
