@@ -1,7 +1,7 @@
 // The files in deploy/ for operators: the commands in them exist with these flags, and they stop the server as it expects.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, test } from 'node:test';
@@ -92,7 +92,8 @@ describe('the Dockerfile', () => {
     const given: readonly string[] = textOf('deploy/Dockerfile.dockerignore').match(/(?<=^!).*$/gm) ?? [];
     for (const name of given) assert.ok(existsSync(join(root, name)), `${name} is there`);
     const { files } = JSON.parse(textOf('package.json')) as { files: string[] };
-    for (const name of [...files, 'src', 'scripts', 'package-lock.json', 'tsconfig.json', 'README.md', 'LICENSE'])
+    const projects = globSync('tsconfig*.json', { cwd: root });
+    for (const name of [...files, 'src', 'scripts', 'package-lock.json', 'README.md', 'LICENSE', ...projects])
       assert.ok(given.includes(name) || name === 'dist', `${name} is given`);
   });
 });

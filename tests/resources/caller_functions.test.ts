@@ -95,7 +95,7 @@ test('a plan and a task show the caller', async () => {
 test('a view or a default cannot depend on its reader; a view can have a column of such a name', async () => {
   for (const sql of ['SELECT current_user AS u', 'SELECT id FROM t WHERE "by" = session_user()']) {
     const reply = await people[0]!.post(`${database}/views`, { name: 'v', sql });
-    assert.match(reply.is(400, 'SQL_FORBIDDEN_FUNCTION').message, /not offered in a view/);
+    assert.match(reply.is(400, 'SQL_FORBIDDEN_FUNCTION').message, /not allowed in a view/);
   }
   (
     await server.post(`${database}/views`, { name: 'v', sql: 'SELECT user AS u, version() AS v FROM t WHERE id = 1' })
