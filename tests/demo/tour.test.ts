@@ -13,7 +13,7 @@ interface Step {
 
 function tour(): Step[] {
   const readme = textOf('README.md');
-  const blocks = blocksOf(readme.slice(readme.indexOf('## A tour'), readme.indexOf('## Where to read on')));
+  const blocks = blocksOf(readme.slice(readme.indexOf('## A tour'), readme.indexOf('## Documentation')));
   const isCommands = (block: string) => /^(?:curl|export|printf|[A-Z]+=)/.test(block);
   return blocks.flatMap((block, i) => {
     if (!isCommands(block)) return [];
