@@ -1,5 +1,7 @@
 // A minimal REST client for the commands and the demo: sends a call, waits for its task, and explains failures. It depends only on the
 // REST standard, as any client does, and also runs in browsers.
+import { sleep } from './transport.ts';
+
 const requestTimeoutMs = 120_000;
 const taskWaitSecondsDefault = 30;
 const taskTimeoutMsDefault = 600_000;
@@ -71,22 +73,6 @@ export class RestFailure extends Error {
     this.result = result;
     this.advice = advice ?? adviceByStatus[status] ?? 'the response is not from a Tabularium server: check the URL';
   }
-}
-
-/** Rejects with the signal's reason when it aborts. */
-function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', abort);
-      resolve();
-    }, ms);
-    if (signal?.aborted) abort();
-    else signal?.addEventListener('abort', abort, { once: true });
-  });
 }
 
 const isObject = (value: unknown): value is RestResult =>

@@ -10,7 +10,7 @@ export type TaskRecord = RecordOf<typeof tasksApi>;
 export interface WaitOptions {
   /** Called with each record of the task that is read, including the last. */
   readonly onProgress?: ((task: TaskRecord) => void) | undefined;
-  /** Ends the wait; the task goes on, see `cancel`. */
+  /** Ends the wait, not the task; see `cancel`. */
   readonly signal?: AbortSignal | undefined;
 }
 
