@@ -1,6 +1,7 @@
 // The client: categories and endpoints as functions, made from the table of operations when they are first used. Typed by types.ts.
 import { List, type Page } from './list.ts';
-import { type Category, type Operation, topCategories } from './operations.ts';
+import type { Category, Operation } from './operation.ts';
+import { topCategories } from './operations.ts';
 import { Query, type QueryOptions, type Row } from './query.ts';
 import { Submitted, Task, type TaskRecord } from './task.ts';
 import { type Answer, type ClientOptions, type Outgoing, Transport } from './transport.ts';

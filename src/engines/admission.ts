@@ -38,9 +38,7 @@ interface Waiter {
   readonly refuse: (reason: unknown) => void;
 }
 
-/**
- * The statements of one sharer (the requests of a principal, or its tasks) in this warehouse; exists while it has any.
- */
+/** The statements of one sharer in this warehouse: of the requests of a principal, or of its tasks. Removed with its last statement. */
 interface Share {
   readonly sharer: string;
   readonly principalId: string;

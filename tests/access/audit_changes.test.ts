@@ -77,11 +77,11 @@ function ask(operation: Operation, path: string, body: object | undefined, autho
 
 /** One event for each changed object, usually one. */
 function requireOne(events: readonly Event[], wanted: Partial<Event>, what: string): void {
-  const told = events.filter((one) => !isBegun(one));
-  assert.ok(told.length > 0, `${what} leaves no line`);
-  const objects = told.map(({ objectId }) => objectId);
-  assert.equal(new Set(objects).size, objects.length, `${what} leaves more than one line: ${JSON.stringify(told)}`);
-  for (const event of told) assert.partialDeepStrictEqual(event, wanted, what);
+  const outcomes = events.filter((one) => !isBegun(one));
+  assert.ok(outcomes.length > 0, `${what} leaves no line`);
+  const objects = outcomes.map(({ objectId }) => objectId);
+  assert.equal(new Set(objects).size, objects.length, `${what} leaves more than one line: ${JSON.stringify(outcomes)}`);
+  for (const event of outcomes) assert.partialDeepStrictEqual(event, wanted, what);
 }
 
 describe('a change writes one event', () => {
@@ -139,11 +139,11 @@ describe('a refusal writes one event', () => {
         outcome: 'UNAUTHENTICATED',
         target,
       };
-      const told = await eventsOf(stranger.requestId);
+      const events = await eventsOf(stranger.requestId);
       // Those beyond a limit are counted instead.
-      if (unauthenticated++ < anonymousLoggedPerMinuteMax || told.length > 0)
+      if (unauthenticated++ < anonymousLoggedPerMinuteMax || events.length > 0)
         requireOne(
-          told,
+          events,
           { ...wanted, principal: null, principalId: null, address: '127.0.0.1' },
           'without credentials',
         );
