@@ -22,8 +22,13 @@ type Common = Omit<CommonDeclaration, 'task'> & Responding;
 type WithQuery = Common & Pick<Endpoint, 'query'>;
 type WithBody = Common & { readonly body: TObject };
 type Creating = WithBody & Pick<Endpoint, 'named' | 'nameOptional' | 'nameField' | 'textBodies' | 'bodyRequired'>;
-/** `action`: the last segment of the path, if it differs from the name of the operation. */
-type Acting = WithBody & Pick<Endpoint, 'action' | 'bodyRequired'>;
+/**
+ * `action`: the last segment of the path, if it differs from the name of the operation. With `task` and without `result` it always
+ * responds with a task (202).
+ */
+type Acting = WithBody &
+  Pick<Endpoint, 'action' | 'bodyRequired'> &
+  (Required<Pick<Endpoint, 'result'>> | Required<Responding>);
 
 const declared = <const R extends Reached, const E>(reached: R, endpoint: E): E & R => ({ ...endpoint, ...reached });
 

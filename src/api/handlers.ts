@@ -86,9 +86,11 @@ interface AnswerOf<E extends DeclaredEndpoint, R extends object> {
   action:
     | (Paged<E> extends true
         ? Listed<ItemOf<E, R>>
-        : E['creates'] extends true
-          ? Created<ResultOf<E, R>>
-          : Done<ResultOf<E, R>>)
+        : E['result'] extends TSchema
+          ? E['creates'] extends true
+            ? Created<AnsweredObject<E['result']>>
+            : Done<AnsweredObject<E['result']>>
+          : never)
     | IfAccepting<E>;
 }
 

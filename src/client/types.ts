@@ -32,9 +32,12 @@ type TopCategories = Exclude<Categories, { readonly parent: DeclaredCategory }>;
 /** A request as the caller may write it. */
 type Sent<T> = Immutable<T>;
 
+/** An action without a result always answers with a task. */
 type ResultOf<C extends DeclaredCategory, E extends DeclaredEndpoint> = E['result'] extends TSchema
   ? Immutable<Static<E['result']>>
-  : RecordOf<C>;
+  : E['verb'] extends 'action'
+    ? never
+    : RecordOf<C>;
 type ItemOf<C extends DeclaredCategory, E extends DeclaredEndpoint> = E['item'] extends TSchema
   ? Immutable<Static<E['item']>>
   : RecordOf<C>;
@@ -46,16 +49,8 @@ type IsPaged<E extends DeclaredEndpoint> = E['verb'] extends 'list'
     : false;
 
 type TaskResult<E extends DeclaredEndpoint> = E['task'] extends TaskType ? Immutable<TaskResultOf<E['task']>> : never;
-/** An endpoint whose own result has no fields always answers with a task. */
-type Immediate<E extends DeclaredEndpoint, T> = E['result'] extends TSchema
-  ? keyof Static<E['result']> extends never
-    ? never
-    : T
-  : T;
 /** What a call returns: its result, or a task with a result of its own where the endpoint may answer with one. */
-type Returned<E extends DeclaredEndpoint, T> = E['task'] extends string
-  ? Submitted<Immediate<E, T>, TaskResult<E>>
-  : Promise<T>;
+type Returned<E extends DeclaredEndpoint, T> = E['task'] extends string ? Submitted<T, TaskResult<E>> : Promise<T>;
 
 type Created<T> = T & { readonly created: boolean };
 type Conditional<E extends DeclaredEndpoint> = E['verb'] extends 'update'

@@ -137,7 +137,7 @@ export interface Endpoint<Context = unknown> {
    */
   readonly queued?: boolean;
   readonly query?: TObject;
-  /** The schema of the result, if it is not the category's record. */
+  /** The schema of the result, if it is not the category's record. An action without one always responds with a task (202). */
   readonly result?: TSchema;
   /** For lists and searches: the record of an item, if it is not the category's. */
   readonly item?: TObject;

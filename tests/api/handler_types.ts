@@ -63,8 +63,8 @@ export const bad: Books = {
   delete: async () => ({ outcome: 'accepted', task: { type: 'optimize_table' }, uri: '' }),
   // @ts-expect-error the record where a result is declared
   lend: async () => ({ outcome: 'done', result: book }),
-  // @ts-expect-error a result that is not the record
-  bind: async () => ({ outcome: 'done', result: { until: '' } }),
+  // @ts-expect-error an action without a result always answers with a task
+  bind: async () => ({ outcome: 'done', result: book }),
 };
 export const badPaths: Partial<Books> = {
   // @ts-expect-error the path of a collection ends with what holds it
@@ -78,5 +78,7 @@ export async function warehouseOf(catalog: Catalog, name: string): Promise<strin
 }
 // @ts-expect-error a property that endpoints do not have
 export const misspelled = list({ summary: '', permission, deprecatedSince: '2026-06-30' });
+// @ts-expect-error an action that has neither a result nor a task
+export const pointless = action('object', { summary: '', permission, body: noFields });
 // @ts-expect-error an operation without its handler
 export const incomplete: Books = { ...good, lend: undefined };

@@ -14,7 +14,8 @@ export async function good(): Promise<unknown[]> {
   const renamed = await client.databases('shop').rename({ newName: 'store' }).done();
   const uri: string = 'uri' in renamed ? renamed.uri : renamed.name;
   const { rowsLoaded }: { rowsLoaded: number } = await orders.load({ source: { path: '/a.csv' } }).done();
-  const { dataBytes }: { dataBytes: number } = await orders.optimize().done();
+  const optimizing: Task<{ dataBytes: number }> = await orders.optimize();
+  const { dataBytes } = await optimizing.done();
   for await (const database of client.catalogs('default').databases.list({ pageSize: 10 })) database.name.trim();
   for await (const task of client.tasks.search({ state: 'failed' })) task.taskId.trim();
   const { deleted } = await orders.delete();

@@ -96,7 +96,8 @@ function successSchema({ endpoint, category }: Operation, status: number): TSche
     case 'update':
       return closed(endpoint.result ?? category.record);
     case 'action':
-      return endpoint.creates ? closed(withCreated(endpoint.result as TObject)) : closed(endpoint.result as TSchema);
+      assert.ok(endpoint.result, `${category.name}.${endpoint.action} always answers with a task`);
+      return endpoint.creates ? closed(withCreated(endpoint.result as TObject)) : closed(endpoint.result);
   }
 }
 

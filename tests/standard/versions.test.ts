@@ -56,7 +56,12 @@ const sideNotesApi = category({
     create: create({ summary: 'Writes a note.', permission, body: text }),
     update: update({ summary: 'Changes a note.', permission, body: text }),
     delete: remove({ summary: 'Forgets a note.', permission }),
-    burn: action('object', { summary: 'Fails in a way that nobody foresaw.', permission, body: noFields }),
+    burn: action('object', {
+      summary: 'Fails in a way that nobody foresaw.',
+      permission,
+      body: noFields,
+      result: Type.Object({}),
+    }),
   },
 });
 

@@ -123,7 +123,6 @@ export const catalogsApi = category({
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', ...taskCodes],
       body: Type.Object(taskFields, { additionalProperties: false }),
-      result: Type.Object({}),
       task: 'check_catalog',
       cost: checkCost,
     }),

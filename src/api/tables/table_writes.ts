@@ -107,7 +107,6 @@ export const tableWritesApi = {
     permission: { privilege: 'alter', on: 'object' },
     codes: ['OBJECT_NOT_FOUND', ...taskCodes],
     body: Type.Object(taskFields, { additionalProperties: false }),
-    result: Type.Object({}),
     task: 'optimize_table',
   }),
 };

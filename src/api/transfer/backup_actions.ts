@@ -21,7 +21,6 @@ export const backupApi = (what: string) => ({
     codes,
     body: Type.Object({ to: To, ...taskFields }, { title: 'BackupRequest', additionalProperties: false }),
     bodyRequired: true,
-    result: Type.Object({}),
     task: 'backup',
     cost,
     example: { body: { to: directory } },
@@ -58,7 +57,6 @@ const restored = {
   permission: { privilege: 'create', on: 'parent' },
   codes: [...codes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
   bodyRequired: true,
-  result: Type.Object({}),
   task: 'restore',
   cost,
 } as const;

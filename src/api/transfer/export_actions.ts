@@ -110,7 +110,6 @@ const to = {
 const shared = {
   codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), ...taskCodes, 'FILE_QUOTA_EXCEEDED'],
   bodyRequired: true,
-  result: Type.Object({}),
   task: 'export',
   cost: queryCost,
 } as const;

@@ -46,7 +46,6 @@ export const loadTableApi = {
     codes: loadCodes,
     body: LoadBody,
     bodyRequired: true,
-    result: Type.Object({}),
     task: 'load_table',
     cost: 10,
     example: { body: { source: { path: '/data/incoming/orders.csv' }, mode: 'append', errorsMax: 10 } },

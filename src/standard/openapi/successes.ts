@@ -48,12 +48,13 @@ export class Successes {
   of(endpoint: Endpoint, category: Category, names: Names): Record<string, Json> {
     const success = this.#successOf(endpoint, category, names);
     return {
-      [success.status]: this.#response(success),
+      ...(success ? { [success.status]: this.#response(success) } : {}),
       ...(endpoint.task ? { 202: this.#accepted() } : {}),
     };
   }
 
-  #successOf(endpoint: Endpoint, category: Category, names: Names): Success {
+  /** Undefined if it always responds with a task. */
+  #successOf(endpoint: Endpoint, category: Category, names: Names): Success | undefined {
     switch (endpoint.verb) {
       case 'list':
         return this.#page(listKeyOf(category), category.record, names.object, category);
@@ -76,9 +77,7 @@ export class Successes {
           ? this.#resultOf(endpoint, endpoint.result, category, names)
           : this.#record(category, names);
       case 'action':
-        if (endpoint.result === undefined)
-          return { status: 200, name: 'NoResult', result: { type: 'object' }, example: {} };
-        return this.#resultOf(endpoint, endpoint.result, category, names);
+        return endpoint.result && this.#resultOf(endpoint, endpoint.result, category, names);
     }
   }
 
