@@ -1,9 +1,10 @@
-// `npm run bench`: every benchmark, or those named; `--quick` is a small sample that shows that they run. Results are kept in
-// bench/results/ (not those of --quick). Judges nothing: a missed
-// target is shown as one; only a benchmark that does not run fails.
+// `npm run bench`: every benchmark, or those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small
+// sample that shows that they run. Results are written to bench/results/, except those of --quick. A missed target is shown and is no
+// failure; only a benchmark that does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bench as access } from './access.ts';
+import { benchAgainst } from './against.ts';
 import { bench as createTable } from './create_table.ts';
 import { bench as exportFiles } from './export.ts';
 import { bench as getTable } from './get_table.ts';
@@ -51,23 +52,41 @@ async function runOne(bench: Bench, quick: boolean): Promise<BenchResult> {
   try {
     const { measures, notes } = await bench.run({ quick, workDirectory, say });
     say(`  ${((performance.now() - began) / 1000).toFixed(0)} s`);
-    return { name: bench.name, claim: bench.claim, machine: machineFacts(), measures, notes };
+    return {
+      name: bench.name,
+      arguments: bench.arguments ?? bench.name,
+      claim: bench.claim,
+      machine: machineFacts(),
+      measures,
+      notes,
+    };
   } finally {
     killAll();
     await rm(workDirectory, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
-async function main(args: readonly string[]): Promise<void> {
-  const quick = args.includes('--quick');
-  const names = args.filter((arg) => arg !== '--quick');
+/** The benchmarks that the arguments name; all if they name none. */
+function chosen(names: readonly string[]): readonly Bench[] {
+  const [first, directory] = names;
+  if (first === '--against') {
+    if (directory === undefined)
+      throw new Error('--against takes the directory of another checkout, in which `npm ci` was run');
+    return [benchAgainst(directory)];
+  }
   const unknown = names.filter((name) => !benches.some((bench) => bench.name === name));
   if (unknown.length > 0) {
     const known = benches.map((bench) => bench.name).join(', ');
-    throw new Error(`there is no benchmark ${unknown.join(', ')}; there are ${known}; and the flag --quick`);
+    throw new Error(
+      `there is no benchmark ${unknown.join(', ')}; there are ${known}; and the flags --quick and --against DIRECTORY`,
+    );
   }
-  for (const bench of benches) {
-    if (names.length > 0 && !names.includes(bench.name)) continue;
+  return names.length === 0 ? benches : benches.filter(({ name }) => names.includes(name));
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const quick = args.includes('--quick');
+  for (const bench of chosen(args.filter((arg) => arg !== '--quick'))) {
     try {
       const result = await runOne(bench, quick);
       process.stdout.write(`\n${page(result)}\n`);

@@ -31,6 +31,8 @@ export interface BenchOptions {
 
 export interface Bench {
   readonly name: string;
+  /** Arguments of `npm run bench` that run it; its name if there are none. */
+  readonly arguments?: string;
   /** What is claimed, in one sentence. */
   readonly claim: string;
   run(options: BenchOptions): Promise<{ readonly measures: readonly Measure[]; readonly notes: readonly string[] }>;
@@ -38,6 +40,7 @@ export interface Bench {
 
 export interface BenchResult {
   readonly name: string;
+  readonly arguments?: string;
   readonly claim: string;
   readonly machine: MachineFacts;
   readonly measures: readonly Measure[];
@@ -162,7 +165,7 @@ export function page(result: BenchResult): string {
     '',
     ...notes.map((note) => `- ${note}`),
     '',
-    `Measured ${date} by \`npm run bench -- ${name}\`: ${cores} cores, ${memoryGiB} GiB, ${platform}, Node.js ${node}, DuckDB ${duckdb}.`,
+    `Measured ${date} by \`npm run bench -- ${result.arguments ?? name}\`: ${cores} cores, ${memoryGiB} GiB, ${platform}, Node.js ${node}, DuckDB ${duckdb}.`,
     '',
   ].join('\n');
 }
