@@ -11,7 +11,7 @@ import type { Command } from './command.ts';
 
 export const backupVerifyCommand: Command = {
   name: 'backup verify',
-  argument: 'place',
+  argument: 'target',
   doc: 'Verifies the backups in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: every file exists and is unchanged. Exits with 1 otherwise.',
   run: async (settings, print, where) => {
     const place = await openBackupTarget(where ?? '', settings);

@@ -14,7 +14,7 @@ import type { Command } from './command.ts';
 export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'checkCatalog'>): Command {
   return {
     name: 'restore server',
-    argument: 'place',
+    argument: 'target',
     doc: 'Restores a whole server from a backup in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: fills the data directory, which must be new or empty, verifies the digest of every file, and reads every catalog. TABULARIUM_BACKUP_PASSPHRASE decrypts the keys.',
     run: async (settings, print, where) => {
       const { dataDir } = settings;

@@ -37,7 +37,7 @@ export const backupCommandSettings = {
     command: 'check',
     type: 'string',
     default: '',
-    doc: 'For `check --repair=backup`: the directory, or `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, that contains backups of the server or of the catalog; by default all places recorded in the metadata store.',
+    doc: 'For `check --repair=backup`: the directory, or `s3://bucket/prefix` with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, that contains backups of the server or of the catalog; by default all targets recorded in the metadata store.',
   },
   sweep: {
     ...verifyFlag,
@@ -64,12 +64,12 @@ export const backupCommandSettings = {
     ...targetFlag,
     type: 'string',
     default: '',
-    doc: 'For a place `s3://bucket/prefix`: the server, such as `https://s3.example.com`; by default that of AWS.',
+    doc: 'For a target `s3://bucket/prefix`: the server, such as `https://s3.example.com`; by default that of AWS.',
   },
   storeRegion: {
     ...targetFlag,
     type: 'string',
     default: 'us-east-1',
-    doc: 'For a place `s3://bucket/prefix`: the region.',
+    doc: 'For a target `s3://bucket/prefix`: the region.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;

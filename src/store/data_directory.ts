@@ -50,7 +50,7 @@ async function requireStore(directory: string): Promise<void> {
   throw new DataDirectoryError(
     `${directory} contains ${what} but no metadata store (${storeFileName}), and a new one is not created in its place.\n` +
       `Put ${storeFileName}, ${storeFileName}-wal and ${storeFileName}-sums back. If they are lost, start a server with another, empty --data-dir and restore ` +
-      'each catalog from its newest backup: `tabularium backup verify <place>` lists them, POST /api/v2/catalogs/restore restores one.',
+      'each catalog from its newest backup: `tabularium backup verify <target>` lists them, POST /api/v2/catalogs/restore restores one.',
   );
 }
 

@@ -122,7 +122,7 @@ for (const directory of ['', 'tests/clients/'])
       it(`${name} has a page in docs/decisions`, () =>
         assert.ok(
           headings.some((heading) => heading.includes(`\`${name}\``)),
-          `write docs/decisions/<name>.md with \`${name}\` in its first lines: what for, why not fifty lines of ours, what would make us drop it`,
+          `write docs/decisions/<name>.md with \`${name}\` in its first lines: its purpose, why our own code would not do, and when to drop it`,
         ));
 
     it('are at exact versions', () => {

@@ -46,7 +46,9 @@ export async function restoreFromBackup(
         await found.older.close();
       }
     }
-    say(`  no backup with the catalog ${JSON.stringify(catalog.name)} can be used; --backup-place names another place`);
+    say(
+      `  no backup with the catalog ${JSON.stringify(catalog.name)} can be used; use --backup-place to name another target`,
+    );
     return undefined;
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -37,9 +37,7 @@ export async function repaired(
   const loss = repair === 'none' ? undefined : losses[repair];
   if (repair === 'none' || loss === undefined) {
     if (repair === 'backup')
-      say(
-        '  no place with a backup of the server or of this catalog is recorded; --backup-place names a place of backups',
-      );
+      say('  no target with a backup of the server or of this catalog is recorded; use --backup-place to name one');
     else if (repair !== 'none') say(`  --repair=${repair} does not help here`);
     for (const [name, text] of Object.entries(losses)) if (text !== undefined) say(`  --repair=${name} ${text}`);
     say(
