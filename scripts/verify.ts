@@ -24,7 +24,7 @@ const checks: readonly Step[] = [
   { name: 'configuration page', command: ['node', 'scripts/docs.ts', '--check'], mend: 'npm run generate' },
   { name: 'OpenAPI documents', command: ['node', 'scripts/openapi.ts', '--check'], mend: 'npm run generate' },
   { name: 'SBOM and notices', command: ['node', 'scripts/sbom.ts', '--check'], mend: 'npm run generate' },
-  { name: 'operations of the client', command: ['node', 'scripts/client.ts', '--check'], mend: 'npm run generate' },
+  { name: 'generated sources', command: ['node', 'scripts/declarations.ts', '--check'], mend: 'npm run generate' },
   {
     name: 'OpenAPI lint',
     command: ['redocly', 'lint', 'openapi.json', 'openapi.client.json'],

@@ -158,6 +158,8 @@ export interface Endpoint<Context = unknown> {
   readonly freesSpace?: boolean;
   /** An action that creates an object and responds with 201. */
   readonly creates?: boolean;
+  /** An action on an object that schedules may request: with `waitSeconds` 0, or without that field, it always responds with a task. */
+  readonly schedulable?: boolean;
   handle(input: Input<unknown, unknown>, context: Context): Promise<Outcome>;
 }
 
@@ -224,6 +226,8 @@ export interface Category<Context = unknown> {
   readonly parent?: string;
   /** The parent object that is implied when the path omits the parent's segments (rest-standard A1). */
   readonly parentDefault?: string;
+  /** Privileges can be granted on its objects. */
+  readonly securable?: boolean;
   readonly record: TObject;
   /** The stored form of its objects, if they are in a database and have no part in an engine: backups contain it. */
   readonly spec?: TObject;
@@ -247,6 +251,7 @@ export type CommonDeclaration = Pick<Endpoint, 'summary' | 'permission'> &
       | 'task'
       | 'freesSpace'
       | 'creates'
+      | 'schedulable'
       | 'bodyBytesMax'
       | 'rowsIn'
       | 'queued'

@@ -10,6 +10,17 @@ import { deadlineMs } from '../deadline.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
+test('an action that schedules may request is on an object, and always submits a task unless it waits for the result', () => {
+  const schedulable = categoriesWith({ rowsBodyBytesMax: 1 }).flatMap(({ endpoints }) =>
+    endpoints.filter((endpoint) => endpoint.schedulable),
+  );
+  assert.ok(schedulable.length > 0);
+  for (const { verb, on, task, action, result, body } of schedulable) {
+    assert.deepEqual({ verb, on }, { verb: 'action', on: 'object' }, `${action}`);
+    assert.ok(task !== undefined && (result === undefined || body?.properties.waitSeconds), `${action}`);
+  }
+});
+
 test('the declarations load without the modules and globals of Node.js', () => {
   const modules = globSync('src/api/**/*.ts', { cwd: root }).map((path) => pathToFileURL(join(root, path)).href);
   const probe = join(import.meta.dirname, 'browser_probe.ts');

@@ -40,6 +40,7 @@ export const backendsApi = category({
   parameter: 'backendId',
   idField: 'backendId',
   parent: warehousesApi,
+  securable: true,
   record: BackendRecord,
   example: {
     backendId: 'embedded',

@@ -110,6 +110,7 @@ export const warehousesApi = category({
   title: 'Warehouses',
   doc: 'Engines that run SQL, with limits on memory, disk, time and concurrency.',
   parameter: 'warehouseName',
+  securable: true,
   record: WarehouseRecord,
   example: {
     name: 'default',

@@ -90,6 +90,7 @@ export const identityProvidersApi = category({
   title: 'Identity providers',
   doc: 'Issuers of OpenID Connect tokens that are accepted as `Authorization: Bearer`.',
   parameter: 'identityProvider',
+  securable: true,
   record: ProviderRecord,
   example: {
     name: 'company',

@@ -42,6 +42,7 @@ export const rolesApi = category({
   title: 'Roles',
   doc: 'Groups of users that share grants.',
   parameter: 'role',
+  securable: true,
   record: RoleRecord,
   example: {
     name: 'analysts',

@@ -34,6 +34,7 @@ export const usersApi = category({
   title: 'Users',
   doc: 'Users, who authenticate by a password, by tokens, or by an identity provider.',
   parameter: 'user',
+  securable: true,
   record: UserRecord,
   example,
   endpoints: {

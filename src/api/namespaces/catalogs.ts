@@ -48,6 +48,7 @@ export const catalogsApi = category({
   title: 'Catalogs',
   doc: 'The top of the namespace: a catalog contains databases, and its data is stored in one warehouse.',
   parameter: 'catalog',
+  securable: true,
   record: CatalogRecord,
   example: {
     name: 'default',
@@ -124,6 +125,7 @@ export const catalogsApi = category({
       codes: ['OBJECT_NOT_FOUND', ...taskCodes],
       body: Type.Object(taskFields, { additionalProperties: false }),
       task: 'check_catalog',
+      schedulable: true,
       cost: checkCost,
     }),
     ...restoreCatalogApi,

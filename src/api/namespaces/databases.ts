@@ -42,6 +42,7 @@ export const databasesApi = category({
   parameter: 'database',
   parent: catalogsApi,
   parentDefault: defaultCatalogName,
+  securable: true,
   record: DatabaseRecord,
   example: {
     name: 'ssb',

@@ -60,6 +60,7 @@ export const viewsApi = category({
   doc: 'Queries with a name: SQL reads a view like a table. Reading one requires `read` on it and on all of its sources.',
   parameter: 'view',
   parent: databasesApi,
+  securable: true,
   record: ViewRecord,
   example: {
     name: 'big_orders',

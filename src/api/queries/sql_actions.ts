@@ -127,6 +127,7 @@ export const sqlActionsApi = (what: string) => ({
     bodyRequired: true,
     result: QueryResult,
     task: 'run_query',
+    schedulable: true,
     cost: queryCost,
     example,
   }),

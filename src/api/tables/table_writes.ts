@@ -68,6 +68,7 @@ const shared = {
   bodyRequired: true,
   result: Changed,
   task: 'run_query',
+  schedulable: true,
   cost: queryCost,
 } as const;
 const past = 'After `waitSeconds` it continues as a task (202).';
@@ -108,5 +109,6 @@ export const tableWritesApi = {
     codes: ['OBJECT_NOT_FOUND', ...taskCodes],
     body: Type.Object(taskFields, { additionalProperties: false }),
     task: 'optimize_table',
+    schedulable: true,
   }),
 };

@@ -68,6 +68,7 @@ export const tablesApi = category({
   doc: 'Tables: typed columns, keys, and how the rows are distributed and ordered.',
   parameter: 'table',
   parent: databasesApi,
+  securable: true,
   record: TableRecord,
   example: {
     name: 'orders',

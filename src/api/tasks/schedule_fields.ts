@@ -14,6 +14,7 @@ import {
 import { sqlCharactersMax } from '../queries/statement_fields.ts';
 import { enabledState } from '../states.ts';
 import { PriorityField, taskFields } from '../task_fields.ts';
+import { scheduledActions } from './scheduled_actions.ts';
 
 export const missedRunsMax = 100;
 
@@ -40,19 +41,6 @@ export const QueryField = Type.Object(
   },
   { title: 'ScheduledStatement', additionalProperties: false, description: 'What it does: a statement.' },
 );
-
-/** All declared actions whose work a task does. */
-export const scheduledActions = [
-  'query',
-  'load',
-  'export',
-  'insert_select',
-  'update',
-  'delete_rows',
-  'optimize',
-  'backup',
-  'check',
-] as const;
 
 export const ScheduledRequest = Type.Object(
   {

@@ -13,6 +13,7 @@ export const schedulesApi = category({
   title: 'Schedules',
   doc: 'Work that runs at set times, as tasks of its owner, with the privileges of the owner at that time: SQL, or actions of the API.',
   parameter: 'schedule',
+  securable: true,
   record: ScheduleRecord,
   example,
   endpoints: {

@@ -22,6 +22,7 @@ export const backupApi = (what: string) => ({
     body: Type.Object({ to: To, ...taskFields }, { title: 'BackupRequest', additionalProperties: false }),
     bodyRequired: true,
     task: 'backup',
+    schedulable: true,
     cost,
     example: { body: { to: directory } },
   }),

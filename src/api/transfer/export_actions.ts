@@ -111,6 +111,7 @@ const shared = {
   codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), ...taskCodes, 'FILE_QUOTA_EXCEEDED'],
   bodyRequired: true,
   task: 'export',
+  schedulable: true,
   cost: queryCost,
 } as const;
 const description =

@@ -83,6 +83,7 @@ export const loadDatabaseApi = {
     bodyRequired: true,
     result: InferredTable,
     task: 'load_database',
+    schedulable: true,
     cost: queryCost,
     example: {
       body: { table: 'orders', source: { path: '/data/incoming/orders.csv' }, primaryKey: ['id'], inferOnly: true },

@@ -47,6 +47,7 @@ export const loadTableApi = {
     body: LoadBody,
     bodyRequired: true,
     task: 'load_table',
+    schedulable: true,
     cost: 10,
     example: { body: { source: { path: '/data/incoming/orders.csv' }, mode: 'append', errorsMax: 10 } },
   }),

@@ -49,6 +49,7 @@ export const serverBackupsApi = category({
   title: 'Server backups',
   doc: 'Copies of the whole server at one instant: users, grants, secrets, schedules, tasks, the audit trail and all catalogs. `tabularium restore server` creates a server from one.',
   parameter: 'serverBackup',
+  securable: true,
   record: ServerBackupRecord,
   example: {
     name: exampleName,

@@ -11,6 +11,8 @@ import {
   objectIdsOf,
 } from '../../access/authorization/grant_scopes.ts';
 import { grantIdOf, versionOfGrant } from '../../access/authorization/grants.ts';
+import { categoriesApi } from '../../api/categories.ts';
+import type { DeclaredCategory } from '../../api/declare.ts';
 import type { BodyOf } from '../../api/handlers.ts';
 import { roleGrantsApi, userGrantsApi } from '../../api/identity/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
@@ -22,33 +24,11 @@ import { type Context, implement } from '../records/handler_context.ts';
 import { created, deleted, done, found } from '../records/outcomes.ts';
 import { type Page, pageOf, searchWith } from '../records/search.ts';
 
-/** What a grant can apply to: objects, and the top-level collections. */
-const topCategories = [
-  'catalogs',
-  'warehouses',
-  'users',
-  'roles',
-  'identity_providers',
-  'schedules',
-  'server_backups',
-  'tasks',
-  'queries',
-  'uploads',
-  'audit_events',
-];
-const objectCategories = [
-  'catalogs',
-  'databases',
-  'tables',
-  'views',
-  'warehouses',
-  'backends',
-  'users',
-  'roles',
-  'identity_providers',
-  'schedules',
-  'server_backups',
-];
+const categories: readonly DeclaredCategory[] = categoriesApi;
+const namesOf = (declared: readonly DeclaredCategory[]) => declared.map(({ name }) => name);
+const topCategories = namesOf(categories.filter(({ parent }) => parent === undefined));
+const securableCategories = namesOf(categories.filter(({ securable }) => securable));
+
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
 
 /** The URI of the object or collection at a path of ids. */
@@ -88,7 +68,7 @@ function targetOf(on: string, pointer: string): Target {
   const [root, ...within] = readSegments(on, fault);
   if (!root) throw fault('names no object');
   const path = first === 'databases' ? [segment('catalogs', 'default'), root, ...within] : [root, ...within];
-  const unknown = path.find(({ category }) => !objectCategories.includes(category));
+  const unknown = path.find(({ category }) => !securableCategories.includes(category));
   if (unknown) throw fault(`has no grants on ${unknown.category}; grant on what holds them`);
   return { category: first === 'databases' ? 'catalogs' : root.category, path };
 }

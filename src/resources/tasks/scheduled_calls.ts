@@ -90,7 +90,7 @@ export class ScheduledCalls {
     } catch (error) {
       throw error instanceof Failure ? fault() : error;
     }
-    if (route.endpoint.action !== action || route.endpoint.on !== 'object') throw fault();
+    if (route.endpoint.action !== action || !route.endpoint.schedulable) throw fault();
     return route;
   }
 

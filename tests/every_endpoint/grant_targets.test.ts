@@ -1,0 +1,31 @@
+// What a grant can be on (src/api, `securable`): the objects of the categories that say so, and every collection at the top.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { start, type TestServer } from '../server.ts';
+import { fixtureOf } from './fixtures.ts';
+import { categories, operations, pathOf } from './operation_call.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await start();
+  (await server.put('/api/v2/roles/readers')).is(201);
+});
+after(() => server.close());
+
+const grantOn = (on: string) => server.put('/api/v2/roles/readers/grants', { privilege: 'read', on });
+
+for (const { category, path } of operations.filter(({ endpoint, aliasOf }) => endpoint.verb === 'get' && !aliasOf))
+  test(`${category.securable ? 'a grant' : 'no grant'} can be on an object of ${path}`, async () => {
+    const on = pathOf(path, await fixtureOf(category).make(server));
+    const reply = await grantOn(on);
+    if (category.securable) reply.is(201, '0', { on });
+    else assert.match(reply.is(400, 'INVALID_PARAMETER').message, /has no grants on/);
+  });
+
+test('a grant can be on every collection at the top, and on no other', async () => {
+  for (const { name, parent } of categories) {
+    const reply = await grantOn(`/api/v2/${name}`);
+    if (parent === undefined) reply.is(201);
+    else assert.match(reply.is(400, 'INVALID_PARAMETER').message, /not a collection at the top/, name);
+  }
+});
