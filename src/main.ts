@@ -274,18 +274,12 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     authorizer: access.access.authorizer,
     keys: access.idempotencyKeys,
   };
-  const queries = assembleQueries(parts);
   const files = assembleFiles({
     ...parts,
     mayReadResult: (taskId) => mayReadResult(tasks, queries.resultAccess, taskId),
   });
-  const exports = new Exports({
-    ...parts,
-    ...queries,
-    files,
-    access: queries.resultAccess,
-    hosts: foundation.exportHosts,
-  });
+  const queries = assembleQueries({ ...parts, files });
+  const exports = new Exports({ ...parts, ...queries, hosts: foundation.exportHosts });
   const loads = assembleLoads({ ...parts, files, definitions: newTableDefinitions });
   const backups = assembleBackups({ ...parts, release });
   tasks.register(taskKinds({ ...parts, ...queries, ...loads, ...backups, exports }));

@@ -1,6 +1,6 @@
 // Export of the rows of a query to files: the options and the result.
 
-import type { parquetCompressions, textCompressions } from '../model/export_formats.ts';
+import type { arrowCompressions, parquetCompressions, textCompressions } from '../model/export_formats.ts';
 
 export type ExportFormat =
   | { readonly kind: 'parquet'; readonly compression: (typeof parquetCompressions)[number] }
@@ -15,7 +15,12 @@ export type ExportFormat =
     }
   | { readonly kind: 'ndjson'; readonly compression: (typeof textCompressions)[number] }
   /** `file`: with a footer, for random access; `stream`: for sequential reading. */
-  | { readonly kind: 'arrow'; readonly layout: 'file' | 'stream' };
+  | {
+      readonly kind: 'arrow';
+      readonly layout: 'file' | 'stream';
+      /** Of each buffer of a record batch. Absent in requests of earlier releases: none. */
+      readonly compression?: (typeof arrowCompressions)[number];
+    };
 
 export interface ExportInto {
   readonly format: ExportFormat;
@@ -35,6 +40,7 @@ export interface ExportedFile {
 
 /** Files in a directory that the caller removes. */
 export interface ExportedFiles {
+  readonly format: ExportFormat['kind'];
   readonly directory: string;
   readonly entries: readonly ExportedFile[];
 }

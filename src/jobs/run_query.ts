@@ -1,7 +1,7 @@
 // A SQL statement as a task: it runs to its end whether or not a caller waits, and its rows are stored as pages. A writing statement is
 // applied once, however often a crash restarts the task: its step is the id of the task.
 import type { Directory } from '../access/authorization/directory.ts';
-import type { Queries, QueryRun } from '../query/statements/queries.ts';
+import type { QueryRun } from '../query/statements/queries.ts';
 import {
   profileQueryTask,
   profileResult,
@@ -12,7 +12,6 @@ import { Failure } from '../standard/failure.ts';
 import { RetryableError, type TaskContext, type TaskKind, type TaskRecord } from '../tasks/task.ts';
 
 interface Parts {
-  readonly queries: Queries;
   readonly submitter: QuerySubmitter;
   readonly directory: Directory;
 }
@@ -23,7 +22,10 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
     {
       ...common,
       type: runQueryTask,
-      run: (task, context) => runStatement(parts, task, context, (run) => parts.submitter.saveRows(task, run)),
+      run: async (task, context) => {
+        if (context.isAgain) await parts.submitter.deleteResult(task);
+        return runStatement(parts, task, context, (run) => parts.submitter.saveResult(task, run));
+      },
       // A result may have been stored although a later step failed.
       ended: async (task) => {
         if (task.state !== 'succeeded') await parts.submitter.deleteResult(task);
@@ -41,7 +43,7 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
 const common = { attemptsMax: 3, actsAsPrincipal: true } as const;
 
 async function runStatement<R>(
-  { queries, directory }: Parts,
+  { submitter, directory }: Parts,
   { taskId, principal, target, request }: TaskRecord<'run_query' | 'profile_query'>,
   { signal, progress }: TaskContext,
   toResult: (run: QueryRun) => Promise<R>,
@@ -51,7 +53,7 @@ async function runStatement<R>(
   const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
   try {
     const { step = taskId } = request;
-    return await toResult(await queries.run(request, { principal, actor, signal, progress, step, taskId }));
+    return await toResult(await submitter.run(request, { principal, actor, signal, progress, step, taskId }));
   } catch (error) {
     if (error instanceof Failure) throw error;
     // The write may have been applied: the next attempt finds out.

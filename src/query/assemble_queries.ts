@@ -6,10 +6,12 @@ import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
 import type { Quotas } from '../access/limits/quotas.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
+import type { FileStore } from '../files/file_store.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { ResultAccess } from './results/result_access.ts';
+import { ResultFiles } from './results/result_files.ts';
 import type { ResultStore } from './results/result_store.ts';
 import { TableRows } from './rows/table_rows.ts';
 import { QueryHistory } from './statements/history.ts';
@@ -28,14 +30,20 @@ export interface AssembleQueriesOptions {
   readonly caps: Quotas;
   readonly tasks: Tasks;
   readonly results: ResultStore;
+  readonly files: FileStore;
   readonly observe: Observe;
   readonly spoolDirectory: string;
-  readonly settings: { readonly pageBytesMax: number; readonly queryHistoryMax: number };
+  readonly settings: {
+    readonly pageBytesMax: number;
+    readonly queryHistoryMax: number;
+    readonly taskRetentionDays: number;
+  };
 }
 
 export function assembleQueries(parts: AssembleQueriesOptions) {
   const { store, catalog, authorizer, tasks, results, caps, observe, settings } = parts;
   const resultAccess = new ResultAccess({ store, catalog, authorizer });
+  const resultFiles = new ResultFiles(parts);
   const names = new NameVisibility(parts);
   const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
   const queries = new Queries({ ...parts, names, history, pageBytesMax: settings.pageBytesMax });
@@ -43,7 +51,8 @@ export function assembleQueries(parts: AssembleQueriesOptions) {
     queries,
     history,
     resultAccess,
-    submitter: new QuerySubmitter({ queries, tasks, results, caps, access: resultAccess }),
+    resultFiles,
+    submitter: new QuerySubmitter({ queries, tasks, results, caps, files: resultFiles, access: resultAccess }),
     rows: new TableRows({ ...parts, queries }),
   };
 }

@@ -45,7 +45,13 @@ const rowsOf = (select: string): string =>
 async function written(sql: string, names: readonly string[]): Promise<Table> {
   const prepared = await duck.prepare(sql);
   const own = mkdtempSync(join(directory, 'files-'));
-  const target = { directory: own, layout: 'file', fileBytesMax: undefined, requireCurrent: () => undefined } as const;
+  const target = {
+    directory: own,
+    layout: 'file',
+    compression: 'none',
+    fileBytesMax: undefined,
+    requireCurrent: () => undefined,
+  } as const;
   const [file] = await writeArrow(prepared, names, target);
   return tableFromIPC(readFileSync(file?.path as string));
 }

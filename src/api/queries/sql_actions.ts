@@ -1,9 +1,12 @@
 // The actions `query`, `profile` and `explain`: SQL with the object of the path as its default namespace. One set for each category
 // in which such a path can end.
+
+import { exportFormats } from '../../model/export_formats.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
-import { nullable } from '../fields.ts';
+import { nullable, oneOf } from '../fields.ts';
 import { taskCodes, taskFields } from '../task_fields.ts';
+import { CompressionOfFiles } from '../transfer/file_formats.ts';
 import {
   ColumnOfResult,
   codes,
@@ -11,6 +14,7 @@ import {
   Parameters,
   Plan,
   queryCost,
+  ResultFiles,
   Sql,
   Statistics,
   WaitSeconds,
@@ -35,6 +39,14 @@ const QueryBody = Type.Object(
           '`string`: 64-bit and wider integers and decimals as JSON strings, for clients whose numbers are doubles.',
       }),
     ),
+    format: Type.Optional(
+      oneOf(['json', ...exportFormats], {
+        default: 'json',
+        description:
+          '`json`: rows in the answer. Otherwise, for a SELECT, links to files with the rows, which count towards `principalFileBytesMax` and are deleted with the task of the result. `arrow`: Arrow IPC. Integers of 128 bits are DECIMAL(38,0) in Parquet and Arrow.',
+      }),
+    ),
+    compression: Type.Optional(CompressionOfFiles),
     warehouse: Type.Optional(
       Type.String({ description: 'The warehouse to run in; by default the one of the catalog.' }),
     ),
@@ -48,16 +60,20 @@ export type QueryBody = Static<typeof QueryBody>;
 const QueryResult = Type.Object(
   {
     columns: Type.Array(ColumnOfResult),
-    rows: nullable(
-      Type.Array(Type.Array(Type.Unknown()), {
-        description:
-          'The rows, or those of the first page; null where a statement that writes is repeated with its idempotency key.',
-      }),
+    rows: Type.Optional(
+      nullable(
+        Type.Array(Type.Array(Type.Unknown()), {
+          description:
+            'The rows, or those of the first page; null where a statement that writes is repeated with its idempotency key; absent where `files` has them.',
+        }),
+      ),
     ),
+    files: Type.Optional(ResultFiles),
+    task: Type.Optional(Type.String({ description: 'URI of the task that the files belong to.' })),
     rowCount: Type.Integer({ description: 'Rows of the whole result; for DML the rows changed.' }),
     truncated: Type.Boolean({ description: 'Whether the result was truncated by `rowsMax`.' }),
     nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
-    pageCount: Type.Integer(),
+    pageCount: Type.Integer({ description: '0 where `files` has the rows.' }),
     statistics: Statistics,
     queryId: Type.String(),
   },
@@ -120,9 +136,9 @@ export const sqlActionsApi = (what: string) => ({
   query: action('object', {
     summary: `Runs one SQL statement with the ${what} as its default namespace.`,
     description:
-      'Responds with 200 and the rows, or with 202 and a task after `waitSeconds`. A result larger than one page (8 MiB) is fetched page by page from `nextPage`.',
+      'Responds with 200 and the rows, or with 202 and a task after `waitSeconds`. A result larger than one page (8 MiB) is fetched page by page from `nextPage`. With a `format` other than `json`, the rows are in `files`, which are complete when the answer is sent.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
-    codes: [...codes, ...taskCodes],
+    codes: [...codes, ...taskCodes, 'FILE_QUOTA_EXCEEDED'],
     body: QueryBody,
     bodyRequired: true,
     result: QueryResult,

@@ -1,6 +1,7 @@
 // Common parts of all endpoints that run SQL: fields of the body and of the result, and codes.
+import { exportFormats } from '../../model/export_formats.ts';
 import { Type } from '../../standard/type.ts';
-import { noNul } from '../fields.ts';
+import { noNul, oneOf } from '../fields.ts';
 import { waitSecondsDefault } from '../task_fields.ts';
 
 /** The rate limit cost of a statement; a GET costs 1. */
@@ -43,6 +44,25 @@ export const WaitSeconds = Type.Number({
 });
 
 export const ColumnOfResult = Type.Object({ name: Type.String(), type: Type.String() }, { title: 'ResultColumn' });
+
+/** Files with the rows of a query. */
+export const ResultFiles = Type.Array(
+  Type.Object(
+    {
+      uri: Type.Optional(
+        Type.String({
+          description: 'A signed link, valid for an hour; lists have none. Each GET of the task has fresh ones.',
+        }),
+      ),
+      fileId: Type.String(),
+      format: oneOf(exportFormats),
+      bytes: Type.Integer(),
+      rowCount: Type.Integer(),
+    },
+    { title: 'ResultFile' },
+  ),
+  { description: 'With a `format` other than `json`: the files with the rows.' },
+);
 
 export const Statistics = Type.Object(
   {

@@ -2,7 +2,7 @@
 // respond with, and the `result` of a task in the API.
 import { type Sendable, type Static, Type } from '../../standard/type.ts';
 import { nullable } from '../fields.ts';
-import { ColumnOfResult, Statistics } from '../queries/statement_fields.ts';
+import { ColumnOfResult, ResultFiles, Statistics } from '../queries/statement_fields.ts';
 import { CatalogsLeftOut } from '../transfer/backup_places.ts';
 import { InferredTable } from '../transfer/inferred_table.ts';
 
@@ -14,10 +14,12 @@ const QueryTaskResult = Type.Object(
     columns: Type.Array(ColumnOfResult),
     rowCount: Type.Integer({ description: 'Rows of the result; for DML the rows changed.' }),
     truncated: Type.Boolean({ description: 'Whether the result was truncated by `rowsMax`.' }),
-    pageCount: Type.Integer(),
+    pageCount: Type.Integer({ description: '0 where the rows are in files.' }),
+    files: Type.Optional(ResultFiles),
+    expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the files expire.' })),
     statistics: Statistics,
   },
-  { title: 'QueryTaskResult', description: 'Of a statement; its rows are in the pages of the task.' },
+  { title: 'QueryTaskResult', description: 'Of a statement; its rows are in the pages of the task, or in files.' },
 );
 
 const ProfileTaskResult = Type.Object(

@@ -1,5 +1,5 @@
 // The action `export`: writes the rows of a query or a table to files, for download or in an object store.
-import { exportFormats, parquetCompressions, textCompressions } from '../../model/export_formats.ts';
+import { exportFormats } from '../../model/export_formats.ts';
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { oneOf } from '../fields.ts';
@@ -7,6 +7,7 @@ import { storeFolder } from '../object_store_fields.ts';
 import { codes, Parameters, Query, queryCost } from '../queries/statement_fields.ts';
 import { columnsMax } from '../tables/table_fields.ts';
 import { taskCodes, taskFields } from '../task_fields.ts';
+import { CompressionOfFiles } from './file_formats.ts';
 
 const fileBytesMin = 1024 * 1024;
 const fileBytesMost = 1024 ** 4;
@@ -56,10 +57,7 @@ const common = {
   format: oneOf(exportFormats, {
     description: '`arrow`: Arrow IPC. Integers of 128 bits are DECIMAL(38,0) in Parquet and Arrow.',
   }),
-  compression: one(
-    [...new Set([...parquetCompressions, ...textCompressions])],
-    'By default `snappy` for `parquet`, which also takes `zstd`, `gzip`, `lz4` and `none`; `none` for `csv` and `ndjson`, which also take `gzip` and `zstd`.',
-  ),
+  compression: Type.Optional(CompressionOfFiles),
   csv: Type.Optional(Csv),
   arrowLayout: one(['file', 'stream'], 'For `arrow`; by default `file`.'),
   fileBytesMax: Type.Optional(

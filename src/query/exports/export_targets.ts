@@ -5,9 +5,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ResultColumn } from '../../engines/engine.ts';
 import type { ExportedFile } from '../../engines/export.ts';
-import type { FileStore } from '../../files/file_store.ts';
 import type { ObjectStore, ObjectStoreLocation } from '../../outbound/object_store.ts';
 import type { TaskRecord } from '../../tasks/task.ts';
+import type { ResultFiles } from '../results/result_files.ts';
 import type { QueryStatistics } from '../statements/queries.ts';
 
 export const manifestName = 'manifest.json';
@@ -82,36 +82,24 @@ export class ObjectStoreFolder implements ExportDestination {
 
 /** The file store: files belong to the submitter and count towards its quota. */
 export class Downloads implements ExportDestination {
-  readonly #files: FileStore;
+  readonly #files: ResultFiles;
   readonly #task: TaskRecord;
-  readonly #lifetimeMs: number;
   readonly #fileIds = new Map<string, string>();
   #expiresAt = Number.POSITIVE_INFINITY;
 
-  constructor(files: FileStore, task: TaskRecord, lifetimeMs: number) {
+  constructor(files: ResultFiles, task: TaskRecord) {
     this.#files = files;
     this.#task = task;
-    this.#lifetimeMs = lifetimeMs;
   }
 
-  roomBytes = () => this.#files.remainingBytes(this.#task.principal.id);
+  roomBytes = () => this.#files.remainingBytes(this.#task);
 
-  clear = () => this.#files.removeForTask(this.#task.taskId);
+  clear = () => this.#files.remove(this.#task.taskId);
 
-  async store(path: string, { name, sha256 }: Pick<ExportedFile, 'name' | 'sha256'>): Promise<void> {
-    const { taskId, principal } = this.#task;
-    const file = await this.#files.adopt(path, {
-      kind: 'export',
-      owner: principal.id,
-      createdBy: principal.name,
-      scopes: principal.scopes,
-      name,
-      sha256,
-      expiresInMs: this.#lifetimeMs,
-      taskId,
-    });
-    this.#fileIds.set(name, file.fileId);
-    this.#expiresAt = Math.min(this.#expiresAt, file.expiresAt);
+  async store(path: string, file: Pick<ExportedFile, 'name' | 'sha256'>): Promise<void> {
+    const { fileId, expiresAt } = await this.#files.store(path, file, this.#task);
+    this.#fileIds.set(file.name, fileId);
+    this.#expiresAt = Math.min(this.#expiresAt, expiresAt);
   }
 
   async finish(manifest: Manifest, directory: string): Promise<DownloadManifest> {

@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import type { Directory } from '../../access/authorization/directory.ts';
 import type { Secrets } from '../../access/secrets/secrets.ts';
 import type { ExportedFile, ExportInto } from '../../engines/export.ts';
-import type { FileStore } from '../../files/file_store.ts';
 import { dayMs } from '../../model/durations.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, openObjectStore } from '../../outbound/object_store.ts';
@@ -15,6 +14,7 @@ import type { Store } from '../../store/store.ts';
 import { HandedBack, type TaskContext, type TaskRecord, type TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { ResultAccess } from '../results/result_access.ts';
+import type { ResultFiles } from '../results/result_files.ts';
 import type { Queries, QueryRequest } from '../statements/queries.ts';
 import {
   Downloads,
@@ -49,10 +49,8 @@ export interface ExportsOptions {
   readonly directory: Directory;
   /** Hosts that exports may be sent to. */
   readonly hosts: HostAllowlist;
-  readonly files: FileStore;
-  readonly access: ResultAccess;
-  /** Exported files are retained as long as their task. */
-  readonly settings: { readonly taskRetentionDays: number };
+  readonly resultFiles: ResultFiles;
+  readonly resultAccess: ResultAccess;
 }
 
 type Submitted = Omit<TaskRequest<typeof exportTask>, 'type'>;
@@ -75,11 +73,11 @@ export class Exports {
     described: Submitted,
     credentials: ObjectStoreCredentials | undefined,
   ): Promise<TaskRecord<typeof exportTask>> {
-    const { store, secrets, tasks, files, hosts } = this.#options;
+    const { store, secrets, tasks, resultFiles, hosts } = this.#options;
     const { to } = described.request;
     if (to.kind === 'download') {
       // Reported now: without any room the task could only fail.
-      await files.remainingBytes(described.principal.id);
+      await resultFiles.remainingBytes(described);
       return tasks.submit({ ...described, type: exportTask });
     }
     // Throws if the server may not connect to this host.
@@ -112,7 +110,7 @@ export class Exports {
       );
       const { files, columns, rowCount } = run.result;
       if (!files) throw new Error('the engine wrote no files');
-      if (isDownload(task)) await this.#options.access.record(taskId, run.sources);
+      if (isDownload(task)) await this.#options.resultAccess.record(taskId, run.sources);
       try {
         const bytes = files.entries.reduce((sum, file) => sum + file.bytes, 0);
         if (!isDownload(task)) progress({ done: 0, total: bytes, unit: 'bytes' });
@@ -149,7 +147,7 @@ export class Exports {
   /** Called when a task has ended: removes its files unless it succeeded, and deletes its credentials. Idempotent. */
   async settle(task: TaskRecord<'export'>): Promise<void> {
     if (isDownload(task)) {
-      if (task.state !== 'succeeded') await this.#options.files.removeForTask(task.taskId);
+      if (task.state !== 'succeeded') await this.#options.resultFiles.remove(task.taskId);
       return;
     }
     const { secrets } = this.#options;
@@ -170,16 +168,16 @@ export class Exports {
 
   /** Called before a task is removed: removes its files and records. Idempotent. */
   async deleteFiles(task: TaskRecord<'export'>): Promise<void> {
-    const { files, access } = this.#options;
+    const { resultFiles, resultAccess } = this.#options;
     if (!isDownload(task)) return this.settle(task);
-    await files.removeForTask(task.taskId);
-    await access.remove(task.taskId);
+    await resultFiles.remove(task.taskId);
+    await resultAccess.remove(task.taskId);
   }
 
   /** Settles the tasks that a crash left unsettled. */
   async sweep(): Promise<void> {
     const { store, secrets, tasks } = this.#options;
-    await this.#sweepFiles();
+    await this.#options.resultFiles.sweep();
     const rows = await store.db
       .selectFrom('secrets')
       .select('name')
@@ -193,20 +191,6 @@ export class Exports {
     }
   }
 
-  /** Removes files of tasks that failed or no longer exist. */
-  async #sweepFiles(): Promise<void> {
-    const { store, files } = this.#options;
-    const rows = await store.db
-      .selectFrom('files')
-      .leftJoin('tasks', 'tasks.task_id', 'files.task_id')
-      .select('files.task_id')
-      .distinct()
-      .where('files.task_id', 'is not', null)
-      .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['failed', 'cancelled'])]))
-      .execute();
-    for (const { task_id } of rows) await files.removeForTask(task_id as string);
-  }
-
   async #clear(task: TaskRecord<'export'>): Promise<void> {
     const destination = await this.#open(task);
     try {
@@ -218,8 +202,8 @@ export class Exports {
 
   async #open(task: TaskRecord<'export'>): Promise<ExportDestination> {
     const { to } = task.request;
-    const { files, settings, secrets, hosts } = this.#options;
-    if (to.kind === 'download') return new Downloads(files, task, settings.taskRetentionDays * dayMs);
+    const { resultFiles, secrets, hosts } = this.#options;
+    if (to.kind === 'download') return new Downloads(resultFiles, task);
     const sealed = await secrets.get(secretName(task.taskId));
     if (sealed === undefined) throw new Failure('REMOTE_REFUSED', 'the credentials of the export were deleted');
     const credentials = JSON.parse(sealed) as ObjectStoreCredentials;

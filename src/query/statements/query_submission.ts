@@ -1,18 +1,22 @@
 // Statement submission as seen by a caller: an answer within the wait time, or a task to poll. A result of more than one page always
 // belongs to a task, because its pages are fetched there.
 import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { keyedStep } from '../../access/idempotency_keys.ts';
 import type { Quotas } from '../../access/limits/quotas.ts';
 import type { TaskResultOf } from '../../api/tasks/task_types.ts';
+import type { ExportedFiles } from '../../engines/export.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
 import { withOutcome } from '../../standard/failure.ts';
 import type { ResultOf, StoredRequests, TaskContext, TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { ResultAccess } from '../results/result_access.ts';
+import type { ResultFiles, ResultOwner } from '../results/result_files.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from '../results/result_store.ts';
 import { TaskStep } from '../task_step.ts';
 import type { Caller, Queries, QueryRequest, QueryRun } from './queries.ts';
+import type { RunCaller } from './query_request.ts';
 
 export const runQueryTask = 'run_query';
 export const profileQueryTask = 'profile_query';
@@ -25,6 +29,7 @@ declare module '../../tasks/task.ts' {
 }
 
 type QueryTaskResult = TaskResultOf<typeof runQueryTask>;
+type FilesResult = QueryTaskResult & { readonly [K in 'files' | 'expiresAt']: NonNullable<QueryTaskResult[K]> };
 type ProfileTaskResult = TaskResultOf<typeof profileQueryTask>;
 
 /** `T`: the type of the task. */
@@ -37,7 +42,8 @@ export type QueryAnswer<T extends string = typeof runQueryTask> =
       readonly rows: string | Uint8Array;
       /** The task that has the remaining pages. */
       readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
-    };
+    }
+  | { readonly kind: 'files'; readonly run: QueryRun; readonly taskId: string; readonly result: FilesResult };
 
 /** `signal` is aborted when the caller disconnects; a statement that the caller still waits for is cancelled then. */
 export interface Submission<R extends QueryRequest = QueryRequest>
@@ -55,6 +61,13 @@ interface QueryTask<T extends string> {
   readonly save: (task: Pick<TaskRecord, 'taskId' | 'principal'>, run: QueryRun) => Promise<ResultOf<T>>;
 }
 
+interface EndedStatement {
+  readonly principal: Principal;
+  readonly target: string;
+  readonly request: QueryRequest;
+  readonly startedAt: number;
+}
+
 /** Additional wait for a statement that is committing at the moment it would become a task. */
 const commitMsMax = 10_000;
 
@@ -65,6 +78,7 @@ export class QuerySubmitter {
   readonly #tasks: Tasks;
   readonly #results: ResultStore;
   readonly #quotas: SubmissionQuotas;
+  readonly #files: ResultFiles;
   readonly #access: ResultAccess;
   /** Ids of tasks whose result is being saved before the task exists. */
   readonly #savingTaskIds = new Set<string>();
@@ -74,18 +88,27 @@ export class QuerySubmitter {
     readonly tasks: Tasks;
     readonly results: ResultStore;
     readonly caps: SubmissionQuotas;
+    readonly files: ResultFiles;
     readonly access: ResultAccess;
   }) {
     this.#queries = parts.queries;
     this.#tasks = parts.tasks;
     this.#results = parts.results;
     this.#quotas = parts.caps;
+    this.#files = parts.files;
     this.#access = parts.access;
+  }
+
+  /** Runs a statement. Its files may take what is left of the quota of the principal. */
+  async run({ into, ...request }: QueryRequest, caller: RunCaller): Promise<QueryRun> {
+    if (!into) return this.#queries.run(request, caller);
+    const bytesMax = await this.#files.remainingBytes(caller);
+    return this.#queries.run({ ...request, into: { ...into, bytesMax } }, caller);
   }
 
   /** The rows of a statement, or a task that stores them. */
   submit(submission: Submission): Promise<QueryAnswer> {
-    return this.#submit({ type: runQueryTask, save: (task, run) => this.saveRows(task, run) }, submission);
+    return this.#submit({ type: runQueryTask, save: (task, run) => this.saveResult(task, run) }, submission);
   }
 
   /** The profile of a statement (`run.result.profile`), or a task that returns it. */
@@ -103,7 +126,8 @@ export class QuerySubmitter {
     const submitted = { type, principal, target, request, priority, after, notify };
     if (waitSeconds === 0) {
       // The result of a task is stored: a quota that is already exhausted is reported now.
-      if (!request.profile) await this.#quotas.requireResultQuota(principal.id);
+      if (request.into) await this.#files.remainingBytes({ principal });
+      else if (!request.profile) await this.#quotas.requireResultQuota(principal.id);
       actor.writing = true;
       return { kind: 'task', task: await this.#tasks.submit({ ...submitted, guard: actor.guard }) };
     }
@@ -118,7 +142,7 @@ export class QuerySubmitter {
       reported.task?.progress(fraction);
     };
     const taskStep = new TaskStep();
-    const work = this.#queries.run(request, {
+    const work = this.run(request, {
       principal,
       actor,
       signal: controller.signal,
@@ -135,7 +159,7 @@ export class QuerySubmitter {
         step = guard ? keyedStep(guard) : (await taskStep.assign(taskId)) ? taskId : null;
         if (step === null) run = await withTimeout(work, commitMsMax);
       }
-      if (run) return await this.#answerWithRows(run, { ...submitted, startedAt });
+      if (run) return await this.#answerWithResult(run, { ...submitted, startedAt });
       // From here on the statement belongs to a task: the caller may disconnect.
       signal.removeEventListener('abort', abort);
       const continueAsTask = (task: Pick<TaskContext, 'progress' | 'signal'>) => {
@@ -162,11 +186,37 @@ export class QuerySubmitter {
     }
   }
 
-  /** Saves the rows of a result as pages under its task. */
-  async saveRows(
-    { taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>,
+  /** Saves the rows of a result under its task: as files if they were asked for, otherwise as pages. */
+  saveResult(owner: ResultOwner, run: QueryRun): Promise<QueryTaskResult> {
+    return run.result.files
+      ? this.#saveFiles(owner, run, run.result.files)
+      : this.#saveRows(owner, run, { durable: true });
+  }
+
+  async #saveFiles(
+    owner: ResultOwner,
     run: QueryRun,
-    options: { readonly durable: boolean } = { durable: true },
+    { directory, entries, format }: ExportedFiles,
+  ): Promise<FilesResult> {
+    await this.#access.record(owner.taskId, run.sources);
+    let expiresAt = Number.POSITIVE_INFINITY;
+    const files: FilesResult['files'][number][] = [];
+    try {
+      for (const file of entries) {
+        const stored = await this.#files.store(join(directory, file.name), file, owner);
+        expiresAt = Math.min(expiresAt, stored.expiresAt);
+        files.push({ fileId: stored.fileId, format, bytes: file.bytes, rowCount: file.rows });
+      }
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+    return { ...taskResult(run, 0), files, expiresAt: new Date(expiresAt).toISOString() };
+  }
+
+  async #saveRows(
+    { taskId, principal }: ResultOwner,
+    run: QueryRun,
+    options: { readonly durable: boolean },
   ): Promise<QueryTaskResult> {
     const { rows } = run.result;
     try {
@@ -182,8 +232,9 @@ export class QuerySubmitter {
   }
 
   /** Deletes the stored result of a task. Idempotent. */
-  async deleteResult({ taskId, principal }: Pick<TaskRecord, 'taskId' | 'principal'>): Promise<void> {
+  async deleteResult({ taskId, principal }: ResultOwner): Promise<void> {
     await this.#results.remove(taskId);
+    await this.#files.remove(taskId);
     await this.#access.remove(taskId);
     await this.#quotas.resultRemoved(principal.id, taskId);
   }
@@ -201,16 +252,18 @@ export class QuerySubmitter {
   }
 
   /** Throws FORBIDDEN if the task's principal may no longer read the sources of the result, RESULT_EXPIRED, OBJECT_NOT_FOUND. */
-  async page(task: Pick<TaskRecord, 'taskId' | 'principal'>, page: number): Promise<ResultPage> {
+  async page(task: ResultOwner, page: number): Promise<ResultPage> {
     await this.#access.require(task);
     return this.#results.page(task.taskId, page);
   }
 
-  async #answerWithRows(
-    run: QueryRun,
-    submitted: { principal: Principal; target: string; request: QueryRequest; startedAt: number },
-  ): Promise<Extract<QueryAnswer, { kind: 'rows' }>> {
-    const { rows } = run.result;
+  async #answerWithResult(run: QueryRun, submitted: EndedStatement): Promise<Exclude<QueryAnswer, { kind: 'task' }>> {
+    const { rows, files } = run.result;
+    const taskId = newId();
+    if (files) {
+      const save = () => this.#saveFiles({ taskId, principal: submitted.principal }, run, files);
+      return { kind: 'files', run, taskId, result: await this.#record(taskId, submitted, save) };
+    }
     if (rows.kind === 'text') return { kind: 'rows', run, rows: rows.text, pages: undefined };
     const pageCount = rows.offsets.length - 1;
     if (pageCount <= 1) {
@@ -218,27 +271,32 @@ export class QuerySubmitter {
       await rm(rows.path, { force: true });
       return { kind: 'rows', run, rows: withoutSeparator(bytes), pages: undefined };
     }
-    const taskId = newId();
-    const { principal } = submitted;
+    const save = () => this.#saveRows({ taskId, principal: submitted.principal }, run, { durable: false });
+    await this.#record(taskId, submitted, save);
+    const first = await this.#results.page(taskId, 0);
+    return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };
+  }
+
+  /** Saves the result of a statement that has ended, and records its task. */
+  async #record<R extends QueryTaskResult>(
+    taskId: string,
+    submitted: EndedStatement,
+    save: () => Promise<R>,
+  ): Promise<R> {
     this.#savingTaskIds.add(taskId);
     try {
-      const result = await this.saveRows({ taskId, principal }, run, { durable: false });
-      await this.#tasks.record({
-        ...submitted,
-        type: runQueryTask,
-        taskId,
-        state: 'succeeded',
-        endedAt: Date.now(),
-        result,
+      return await this.#files.whileUnrecorded(taskId, async () => {
+        const result = await save();
+        const ended = { state: 'succeeded', endedAt: Date.now() } as const;
+        await this.#tasks.record({ ...submitted, type: runQueryTask, taskId, ...ended, result });
+        return result;
       });
     } catch (error) {
-      await this.deleteResult({ taskId, principal });
+      await this.deleteResult({ taskId, principal: submitted.principal });
       throw error;
     } finally {
       this.#savingTaskIds.delete(taskId);
     }
-    const first = await this.#results.page(taskId, 0);
-    return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };
   }
 }
 

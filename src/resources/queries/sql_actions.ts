@@ -1,24 +1,37 @@
 // The handlers of `query`, `profile` and `explain`.
 
 import type { SharedHandlers } from '../../api/handlers.ts';
-import type { QueryResult, sqlActionsApi } from '../../api/queries/sql_actions.ts';
+import type { QueryBody, QueryResult, sqlActionsApi } from '../../api/queries/sql_actions.ts';
 import type { QueryRequest, QueryRun } from '../../query/statements/queries.ts';
-import { confirmedRun, profileResult, type Submission } from '../../query/statements/query_submission.ts';
+import {
+  confirmedRun,
+  profileResult,
+  type QueryAnswer,
+  type Submission,
+} from '../../query/statements/query_submission.ts';
 import { JsonText } from '../../standard/envelope.ts';
-import { type Segment, uriOf } from '../../standard/paths.ts';
+import { type Segment, segment, uriOf } from '../../standard/paths.ts';
+import { fileFormatOf, requireFormat } from '../records/file_format.ts';
 import type { Context } from '../records/handler_context.ts';
 import { done } from '../records/outcomes.ts';
 import { requireQueueCapacity, type TaskBody, taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 import { accepted } from '../records/task_record.ts';
+import { linkedFiles } from '../tasks/result_links.ts';
 
 type Asked = Pick<QueryRequest, 'sql' | 'parameters' | 'rowsMax' | 'warehouse'> &
-  Partial<Pick<QueryRequest, 'numbers'>>;
+  Partial<Pick<QueryRequest, 'numbers'>> & {
+    readonly format?: QueryBody['format'];
+    readonly compression?: QueryBody['compression'];
+  };
 
 function requestOf(
-  { sql, parameters, rowsMax, numbers = 'number', warehouse }: Asked,
+  { sql, parameters, rowsMax, numbers = 'number', warehouse, format = 'json', compression }: Asked,
   [root, database]: readonly [Segment, ...Segment[]],
 ): QueryRequest {
-  return { sql, parameters, rowsMax, numbers, catalog: root.name, database: database?.name, warehouse };
+  const request = { sql, parameters, rowsMax, numbers, catalog: root.name, database: database?.name, warehouse };
+  if (format !== 'json') return { ...request, into: { format: fileFormatOf({ format, compression }) } };
+  requireFormat(compression === undefined, '/compression', format);
+  return request;
 }
 
 export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Context> = {
@@ -28,6 +41,7 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
     const answer = await context.submitter.submit(await submission(body, segments, context));
     if (answer.kind === 'task') return accepted(answer.task, context);
     const { run } = answer;
+    if (answer.kind === 'files') return done(filesResult(answer, context), null);
     const result = rowsText(run, answer.rows, answer.pages, context);
     if (run.kind === 'select') return done(result, null);
     const { columns, rowCount } = run.result;
@@ -68,6 +82,13 @@ async function submission(
 
 /** The result of a statement that an earlier attempt applied. Rows that it returned are not stored. */
 const countsOnly = { columns: [], rows: null, truncated: false, pageCount: 1 };
+
+/** The result of a query whose rows are in files. */
+function filesResult({ taskId, result }: Extract<QueryAnswer, { kind: 'files' }>, context: Context) {
+  const { expiresAt, files, ...rest } = result;
+  const task = uriOf(context.call.version, [segment('tasks', taskId)]);
+  return { ...rest, files: linkedFiles(files, expiresAt, context), task };
+}
 
 /** The result as JSON text: the rows are the engine's bytes, unchanged. */
 function rowsText(

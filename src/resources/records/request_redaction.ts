@@ -39,8 +39,8 @@ export function redactedRequest<T extends TaskType>({ type, request }: Pick<Task
 }
 
 function queryShown(request: QueryRequest): object {
-  const { into: _into, profile: _profile, only: _only, step: _step, asked, parameters, ...query } = request;
-  return asked ? { ...asked, parameters } : { ...query, parameters };
+  const { into, profile: _profile, only: _only, step: _step, asked, parameters, ...query } = request;
+  return asked ? { ...asked, parameters } : { ...query, parameters, ...(into ? formatShown(into.format) : {}) };
 }
 
 function exportShown(request: ExportRequest): object {
@@ -61,7 +61,7 @@ function formatShown(format: ExportFormat): object {
       return { format: kind, compression, csv };
     }
     case 'arrow':
-      return { format: format.kind, arrowLayout: format.layout };
+      return { format: format.kind, arrowLayout: format.layout, compression: format.compression };
     default:
       return { format: format.kind, compression: format.compression };
   }

@@ -44,7 +44,7 @@ export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, file
     typeof result === 'object' && result !== null && 'rejectsFileId' in result ? result.rejectsFileId : undefined;
   const rejects =
     typeof fileId === 'string' && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
-  const paged = typeof result === 'object' && result !== null && 'pageCount' in result;
+  const paged = typeof result === 'object' && result !== null && 'pageCount' in result && result.pageCount !== 0;
   return {
     ...shown,
     request,

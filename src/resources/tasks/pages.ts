@@ -25,7 +25,7 @@ export const pages = implement(pagesApi, {
     await permitTask('read', taskId, context);
     const task = await context.tasks.get(taskId);
     if (!task || task.type !== runQueryTask) throw taskMissing(taskId);
-    if (task.state !== 'succeeded' || !/^(?:0|[1-9]\d{0,8})$/.test(text)) {
+    if (task.state !== 'succeeded' || task.result?.files || !/^(?:0|[1-9]\d{0,8})$/.test(text)) {
       throw new Failure(
         'OBJECT_NOT_FOUND',
         `the task has no page ${JSON.stringify(text)}; its state is ${task.state}`,

@@ -1,13 +1,12 @@
 // The handlers of `export`. The files are always written by a task, whose result is the manifest.
 import type { BodyOf, SharedHandlers } from '../../api/handlers.ts';
 import type { exportQueryApi, exportTableApi } from '../../api/transfer/export_actions.ts';
-import type { ExportFormat } from '../../engines/export.ts';
-import { parquetCompressions, textCompressions } from '../../model/export_formats.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { ExportTarget } from '../../query/exports/export_targets.ts';
 import type { ExportRequest } from '../../query/exports/exports.ts';
 import { invalidParameter } from '../../standard/failure.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
+import { fileFormatOf, requireFormat } from '../records/file_format.ts';
 import type { Context } from '../records/handler_context.ts';
 import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
@@ -53,6 +52,7 @@ async function submitted(
   context: Context,
 ) {
   const { numbers = 'number', fileBytesMax } = body;
+  requireFormat(body.numbers === undefined || body.format === 'ndjson', '/numbers', body.format);
   const [{ spec }] = await context.catalog.require([root]);
   await requirePrivilege('use', [segment('warehouses', spec.warehouse)], context);
   const { to, credentials } = targetOf(body.to);
@@ -61,7 +61,7 @@ async function submitted(
     numbers,
     catalog: root.name,
     database: database?.name,
-    format: formatOf(body),
+    format: fileFormatOf(body),
     fileBytesMax,
     to,
   };
@@ -84,30 +84,4 @@ function targetOf({ s3 }: NonNullable<Body['to']> = {}): {
   if (!s3) return { to: { kind: 'download' } };
   const { place, credentials } = storeFolderOf(s3);
   return { to: { kind: 's3', ...place }, credentials };
-}
-
-/** Throws INVALID_PARAMETER for an option of another format. */
-function formatOf({ format: kind, compression, csv, arrowLayout, numbers }: Body): ExportFormat {
-  const wrongFormat = (pointer: string) => invalidParameter(pointer, 'format', `is not for the format ${kind}`);
-  if (csv !== undefined && kind !== 'csv') throw wrongFormat('/csv');
-  if (arrowLayout !== undefined && kind !== 'arrow') throw wrongFormat('/arrowLayout');
-  if (compression !== undefined && kind === 'arrow') throw wrongFormat('/compression');
-  if (numbers !== undefined && kind !== 'ndjson') throw wrongFormat('/numbers');
-  const compressionOf = <C extends string>(offered: readonly C[], byDefault: C): C => {
-    const found = offered.find((name) => name === (compression ?? byDefault));
-    if (found === undefined) throw wrongFormat('/compression');
-    return found;
-  };
-  switch (kind) {
-    case 'parquet':
-      return { kind, compression: compressionOf(parquetCompressions, 'snappy') };
-    case 'csv': {
-      const { delimiter = ',', header = true, nullText = '' } = csv ?? {};
-      return { kind, compression: compressionOf(textCompressions, 'none'), delimiter, header, nullText };
-    }
-    case 'ndjson':
-      return { kind, compression: compressionOf(textCompressions, 'none') };
-    case 'arrow':
-      return { kind, layout: arrowLayout ?? 'file' };
-  }
 }

@@ -1,6 +1,7 @@
 // Writes the rows of a prepared query to Arrow IPC files, one batch at a time, so that memory use does not depend on the number of rows.
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { constants, zstdCompressSync } from 'node:zlib';
 import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBType } from '@duckdb/node-api';
 import duckdb from '@duckdb/node-bindings';
 import * as arrow from 'apache-arrow';
@@ -13,9 +14,15 @@ const batchBytes = 8 * 1024 * 1024;
 const firstBatchRows = 2048;
 const batchRowsMax = 122_880;
 
+// Each buffer of a batch is compressed by itself.
+arrow.compressionRegistry.set(arrow.CompressionType.ZSTD, {
+  encode: (buffer) => zstdCompressSync(buffer, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+});
+
 export interface ArrowTarget {
   readonly directory: string;
   readonly layout: 'file' | 'stream';
+  readonly compression: 'none' | 'zstd';
   readonly fileBytesMax: number | undefined;
   /** Throws if the export must not continue. */
   readonly requireCurrent: () => void;
@@ -115,6 +122,35 @@ class OutputBuffer extends arrow.AsyncByteQueue {
   }
 }
 
+/**
+ * Before each compressed buffer, apache-arrow 21.2 writes the compressed length, where the format requires the uncompressed one and other
+ * readers fail. A negative length marks a buffer that compression would enlarge.
+ */
+function withUncompressedLengths<C extends { readonly buffers: ArrayBufferView[] }>(
+  compressed: C,
+  buffers: readonly ArrayBufferView[],
+): C {
+  for (const [i, { byteLength }] of buffers.entries()) {
+    const prefix = compressed.buffers[i * 2];
+    if (prefix === undefined || prefix.byteLength === 0) continue;
+    const length = new DataView(prefix.buffer, prefix.byteOffset);
+    if (length.getBigInt64(0, true) >= 0n) length.setBigInt64(0, BigInt(byteLength), true);
+  }
+  return compressed;
+}
+
+class FileWriter extends arrow.RecordBatchFileWriter {
+  protected override _compressBodyBuffers(buffers: ArrayBufferView[]) {
+    return withUncompressedLengths(super._compressBodyBuffers(buffers), buffers);
+  }
+}
+
+class StreamWriter extends arrow.RecordBatchStreamWriter {
+  protected override _compressBodyBuffers(buffers: ArrayBufferView[]) {
+    return withUncompressedLengths(super._compressBodyBuffers(buffers), buffers);
+  }
+}
+
 class ArrowFile {
   readonly #handle: FileHandle;
   readonly #path: string;
@@ -132,9 +168,14 @@ class ArrowFile {
     this.#output = output;
   }
 
-  static async create({ directory, layout }: ArrowTarget, number: number, schema: arrow.Schema): Promise<ArrowFile> {
+  static async create(
+    { directory, layout, compression }: ArrowTarget,
+    number: number,
+    schema: arrow.Schema,
+  ): Promise<ArrowFile> {
     const path = join(directory, `batches_${number}`);
-    const writer = layout === 'file' ? new arrow.RecordBatchFileWriter() : new arrow.RecordBatchStreamWriter();
+    const options = { compressionType: compression === 'zstd' ? arrow.CompressionType.ZSTD : null };
+    const writer = new (layout === 'file' ? FileWriter : StreamWriter)(options);
     const output = new OutputBuffer();
     writer.reset(output, schema);
     return new ArrowFile(await open(path, 'wx'), path, writer, output);

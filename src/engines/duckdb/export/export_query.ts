@@ -82,8 +82,8 @@ export async function exportQuery(
       columns: columns.map(({ name, type }) => ({ name, type: resultTypeText(type) })),
       rowCount,
       rows: { kind: 'text', text: '' },
-      truncated: false,
-      files: { directory: final, entries },
+      truncated: await isTruncated(session, statement, rowCount, options),
+      files: { format: format.kind, directory: final, entries },
     };
   } catch (error) {
     for (const path of [directory, final]) await rm(path, { recursive: true, force: true });
@@ -91,6 +91,21 @@ export async function exportQuery(
   } finally {
     files.close();
   }
+}
+
+/** Whether the statement has more rows than `rowsMax`: it is run again, without its columns, if it has that many. */
+async function isTruncated(
+  session: Session,
+  statement: WireStatement,
+  rowCount: number,
+  { rowsMax }: WireOptions,
+): Promise<boolean> {
+  if (rowsMax === undefined || rowCount < rowsMax) return false;
+  const text = `SELECT count(*) FROM (SELECT 1 FROM (\n${withoutSemicolon(statement.sql)}\n) AS q LIMIT ${rowsMax + 1})`;
+  return preparedOnce(session.connection, text, statement, async (prepared) => {
+    const [row] = (await prepared.runAndReadAll()).getRows();
+    return Number(row?.[0]) > rowsMax;
+  });
 }
 
 async function describe(session: Session, statement: WireStatement): Promise<Described[]> {
@@ -177,9 +192,14 @@ const storable = (type: string): string =>
 const cast = (from: string, to: string, column: string): string => (to === from ? column : `${column}::${to}`);
 
 /** Selects from the query, with its columns renamed to c0, c1, and so on. Adds one line above the caller's text. */
-function selectFromQuery(statement: WireStatement, select: string, columns: number): string {
+function selectFromQuery(
+  statement: WireStatement,
+  select: string,
+  columns: number,
+  rowsMax: number | undefined,
+): string {
   const names = Array.from({ length: columns }, (_, i) => `c${i}`).join(', ');
-  return `SELECT ${select} FROM (\n${withoutSemicolon(statement.sql)}\n) AS q(${names})`;
+  return `SELECT ${select} FROM (\n${withoutSemicolon(statement.sql)}\n) AS q(${names})${rowsMax === undefined ? '' : ` LIMIT ${rowsMax}`}`;
 }
 
 async function exportByCopy(
@@ -187,7 +207,7 @@ async function exportByCopy(
   statement: WireStatement,
   copy: CopyStatement,
   directory: string,
-  { into }: WireOptions,
+  { into, rowsMax }: WireOptions,
 ): Promise<{ rowCount: number; written: WrittenFile[] }> {
   const split = into?.fileBytesMax;
   const path = join(directory, 'copy');
@@ -197,14 +217,14 @@ async function exportByCopy(
   if (split !== undefined && (await isOrdered(connection, statement.sql))) {
     const written = await orderedCopy(connection, path, split, {
       createTable: (table) => {
-        const text = `CREATE TEMP TABLE ${table} AS ${selectFromQuery(statement, '*', columns)}`;
+        const text = `CREATE TEMP TABLE ${table} AS ${selectFromQuery(statement, '*', columns, rowsMax)}`;
         return inTransaction(connection, () => withPrepared(connection, text, statement, (prepared) => prepared.run()));
       },
       copyText: (rows, path) => `COPY (SELECT ${copy.select} FROM ${rows}) TO ${path} (${copy.options.join(', ')})`,
     });
     return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
   }
-  const text = `COPY (${selectFromQuery(statement, copy.select, columns)}) TO ${quoteLiteral(path)} (${options.join(', ')})`;
+  const text = `COPY (${selectFromQuery(statement, copy.select, columns, rowsMax)}) TO ${quoteLiteral(path)} (${options.join(', ')})`;
   const rows = await preparedOnce(session.connection, text, statement, async (prepared) =>
     (await prepared.runAndReadAll()).getRows(),
   );
@@ -226,16 +246,16 @@ async function exportArrow(
   statement: WireStatement,
   columns: readonly Described[],
   directory: string,
-  { into }: WireOptions,
+  { into, rowsMax }: WireOptions,
   { requireCurrent }: ExportContext,
 ): Promise<{ rowCount: number; written: WrittenFile[] }> {
   if (into?.format.kind !== 'arrow') throw new Error('the format is not Arrow');
   // Arrow's library is loaded only for these exports.
   const [{ arrowable }, { writeArrow }] = await Promise.all([import('./arrow_types.ts'), import('./arrow_files.ts')]);
   const select = columns.map(({ type }, i) => cast(type, arrowable(type), `c${i}`)).join(', ');
-  const rows = selectFromQuery(statement, select, columns.length);
-  const { layout } = into.format;
-  const target = { directory, layout, fileBytesMax: into.fileBytesMax, requireCurrent };
+  const rows = selectFromQuery(statement, select, columns.length, rowsMax);
+  const { layout, compression = 'none' } = into.format;
+  const target = { directory, layout, compression, fileBytesMax: into.fileBytesMax, requireCurrent };
   const names = columns.map(({ name }) => name);
   const { connection } = session;
   let isComplete = false;

@@ -1,0 +1,43 @@
+// The format of files with rows, as a body asks for it: with defaults, and without options that belong to another format.
+import type { ExportFormat } from '../../engines/export.ts';
+import {
+  arrowCompressions,
+  type exportFormats,
+  parquetCompressions,
+  textCompressions,
+} from '../../model/export_formats.ts';
+import { invalidParameter } from '../../standard/failure.ts';
+
+export interface FormatFields {
+  readonly format: (typeof exportFormats)[number];
+  readonly compression?: string | undefined;
+  readonly csv?: { readonly delimiter?: string; readonly header?: boolean; readonly nullText?: string } | undefined;
+  readonly arrowLayout?: 'file' | 'stream' | undefined;
+}
+
+export const requireFormat = (isRight: boolean, pointer: string, format: string): void => {
+  if (!isRight) throw invalidParameter(pointer, 'format', `is not for the format ${format}`);
+};
+
+/** Throws INVALID_PARAMETER for an option of another format. */
+export function fileFormatOf({ format: kind, compression, csv, arrowLayout }: FormatFields): ExportFormat {
+  requireFormat(csv === undefined || kind === 'csv', '/csv', kind);
+  requireFormat(arrowLayout === undefined || kind === 'arrow', '/arrowLayout', kind);
+  const compressionOf = <C extends string>(offered: readonly C[], byDefault: C): C => {
+    const found = offered.find((name) => name === (compression ?? byDefault));
+    requireFormat(found !== undefined, '/compression', kind);
+    return found as C;
+  };
+  switch (kind) {
+    case 'parquet':
+      return { kind, compression: compressionOf(parquetCompressions, 'snappy') };
+    case 'csv': {
+      const { delimiter = ',', header = true, nullText = '' } = csv ?? {};
+      return { kind, compression: compressionOf(textCompressions, 'none'), delimiter, header, nullText };
+    }
+    case 'ndjson':
+      return { kind, compression: compressionOf(textCompressions, 'none') };
+    case 'arrow':
+      return { kind, layout: arrowLayout ?? 'file', compression: compressionOf(arrowCompressions, 'none') };
+  }
+}
