@@ -15,9 +15,13 @@ export interface FormatFields {
   readonly arrowLayout?: 'file' | 'stream' | undefined;
 }
 
-export const requireFormat = (isRight: boolean, pointer: string, format: string): void => {
-  if (!isRight) throw invalidParameter(pointer, 'format', `is not for the format ${format}`);
-};
+const wrongFormat = (pointer: string, format: string) =>
+  invalidParameter(pointer, 'format', `is not for the format ${format}`);
+
+/** Throws INVALID_PARAMETER unless an option belongs to the format. */
+export function requireFormat(isRight: boolean, pointer: string, format: string): void {
+  if (!isRight) throw wrongFormat(pointer, format);
+}
 
 /** Throws INVALID_PARAMETER for an option of another format. */
 export function fileFormatOf({ format: kind, compression, csv, arrowLayout }: FormatFields): ExportFormat {
@@ -25,8 +29,8 @@ export function fileFormatOf({ format: kind, compression, csv, arrowLayout }: Fo
   requireFormat(arrowLayout === undefined || kind === 'arrow', '/arrowLayout', kind);
   const compressionOf = <C extends string>(offered: readonly C[], byDefault: C): C => {
     const found = offered.find((name) => name === (compression ?? byDefault));
-    requireFormat(found !== undefined, '/compression', kind);
-    return found as C;
+    if (found === undefined) throw wrongFormat('/compression', kind);
+    return found;
   };
   switch (kind) {
     case 'parquet':
