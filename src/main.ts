@@ -11,6 +11,7 @@ import { openSecrets } from './access/secrets/secrets.ts';
 import { assembleWarehouses } from './catalog/assemble_warehouses.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { CatalogReader, objectSource } from './catalog/catalog_reader.ts';
+import { ObjectVersions } from './catalog/object_versions.ts';
 import { measureOpenIntents } from './catalog/open_intents.ts';
 import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
@@ -294,6 +295,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     audit,
     auditReader,
     catalog,
+    objectVersions: new ObjectVersions(store),
     records,
     tasks,
     webhooks,
@@ -305,6 +307,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     exports,
     files,
     warehouseDefaults: warehouseDefaults(settings),
+    draftLimits: settings,
     undropSeconds: settings.undropSeconds,
   };
   const statistics = new StatisticsRefresher({ catalog, warehouses, observe });

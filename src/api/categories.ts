@@ -11,6 +11,9 @@ import { catalogsApi } from './namespaces/catalogs.ts';
 import { databasesApi } from './namespaces/databases.ts';
 import { viewsApi } from './namespaces/views.ts';
 import { queriesApi } from './queries/queries.ts';
+import { draftsApi } from './saved_queries/drafts.ts';
+import { savedQueriesApi } from './saved_queries/saved_queries.ts';
+import { draftVersionsApi, savedQueryVersionsApi } from './saved_queries/versions.ts';
 import { columnsApi } from './tables/columns.ts';
 import { replicasApi } from './tables/replicas.ts';
 import { rowsApi } from './tables/rows.ts';
@@ -36,6 +39,10 @@ export const categoriesApi = [
   databasesApi,
   viewsApi,
   queriesApi,
+  draftsApi,
+  savedQueriesApi,
+  draftVersionsApi,
+  savedQueryVersionsApi,
   columnsApi,
   replicasApi,
   rowsApi,

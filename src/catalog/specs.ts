@@ -3,6 +3,7 @@ import type { ProviderSpec } from '../access/authentication/identity_providers.t
 import type { RoleSpec, UserSpec } from '../access/authorization/directory_types.ts';
 import type { ServerBackupSpec } from '../backups/server/server_backup_spec.ts';
 import type { BackendSpec, CatalogSpec, DatabaseSpec, TableSpec, ViewSpec, WarehouseSpec } from '../model/records.ts';
+import type { DraftSpec, SavedQuerySpec } from '../model/saved_queries.ts';
 import type { ScheduleSpec } from '../tasks/schedule.ts';
 
 /** A category whose spec nothing else needs adds it where its handlers are (`declare module`). */
@@ -17,6 +18,8 @@ export interface Specs {
   readonly roles: RoleSpec;
   readonly identity_providers: ProviderSpec;
   readonly schedules: ScheduleSpec;
+  readonly drafts: DraftSpec;
+  readonly saved_queries: SavedQuerySpec;
   readonly server_backups: ServerBackupSpec;
 }
 

@@ -279,6 +279,45 @@ export const topCategories: Readonly<Record<string, Category>> = {
     },
     children: {},
   },
+  drafts: {
+    segment: 'drafts',
+    items: 'drafts',
+    collection: { list: { method: 'GET', isRead: true, paged: true }, create: { method: 'POST' } },
+    object: { get: { method: 'GET', isRead: true }, update: { method: 'PATCH' }, delete: { method: 'DELETE' } },
+    children: {
+      versions: {
+        segment: 'versions',
+        items: 'versions',
+        collection: { list: { method: 'GET', isRead: true, paged: true } },
+        object: { get: { method: 'GET', isRead: true } },
+        children: {},
+      },
+    },
+  },
+  savedQueries: {
+    segment: 'saved_queries',
+    items: 'savedQueries',
+    collection: {
+      list: { method: 'GET', isRead: true, paged: true },
+      create: { method: 'POST' },
+      search: { method: 'POST', action: 'search', isRead: true, paged: true },
+    },
+    object: {
+      get: { method: 'GET', isRead: true },
+      update: { method: 'PATCH' },
+      delete: { method: 'DELETE' },
+      rename: { method: 'POST', action: 'rename' },
+    },
+    children: {
+      versions: {
+        segment: 'versions',
+        items: 'versions',
+        collection: { list: { method: 'GET', isRead: true, paged: true } },
+        object: { get: { method: 'GET', isRead: true } },
+        children: {},
+      },
+    },
+  },
   schedules: {
     segment: 'schedules',
     items: 'schedules',

@@ -19,6 +19,7 @@ import {
   nameFieldOf,
   needsDiskSpace,
   type Outcome,
+  type Permission,
 } from '../standard/endpoint.ts';
 import { type ApiResponse, failureResponse, successResponse, withDeprecation } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
@@ -311,8 +312,9 @@ export class RequestPipeline<Context> {
     } finally {
       this.#running.remove(call);
     }
-    // An existing object is returned only to callers who may read it. A handler with permission on `target` has authorized this itself.
-    if (outcome.outcome === 'created' && !outcome.created && endpoint.permission.on !== 'target') {
+    // An existing object is returned only to callers who may read it. Those of permissions on a `target` or the
+    // `caller` need no further check.
+    if (outcome.outcome === 'created' && !outcome.created && isOnPath(endpoint.permission)) {
       const path = segmentsOfUri(outcome.uri);
       const target = { category: path[0]?.category ?? category.name, path };
       await access.authorizer.authorize(call.principal, readPermission, target);
@@ -431,6 +433,7 @@ interface RequestProgress<Context> {
   session?: Session;
 }
 
+const isOnPath = ({ on }: Permission): boolean => on === 'object' || on === 'parent';
 const readPermission = { privilege: 'read', on: 'object', orSelf: true } as const;
 /** Rate limit cost of a request to a system endpoint. */
 export const systemEndpointCost = 5;

@@ -14,6 +14,9 @@ import { databases } from './namespaces/databases.ts';
 import { views } from './namespaces/views.ts';
 import { queries } from './queries/queries.ts';
 import type { Context } from './records/handler_context.ts';
+import { drafts } from './saved_queries/drafts.ts';
+import { savedQueries } from './saved_queries/saved_queries.ts';
+import { draftVersions, savedQueryVersions } from './saved_queries/versions.ts';
 import { columns } from './tables/columns.ts';
 import { replicas } from './tables/replicas.ts';
 import { rowsCategory } from './tables/rows.ts';
@@ -42,6 +45,10 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     tasks,
     pages,
     schedules,
+    drafts,
+    draftVersions,
+    savedQueries,
+    savedQueryVersions,
     uploads,
     users,
     tokens,

@@ -1,6 +1,6 @@
 // The settings that limit one caller; part of the table in server_settings.ts. See rate_limits.ts, failed_logins.ts and quotas.ts in
 // access/ for their effect.
-import { GiB, type Setting, TiB } from './setting_type.ts';
+import { GiB, MiB, type Setting, TiB } from './setting_type.ts';
 
 const section = 'Limits of callers';
 const costPerSecondDefault = 200_000;
@@ -139,6 +139,22 @@ export const callerLimitSettings = {
     max: 1024 * TiB,
     default: 50 * GiB,
     doc: 'The maximum size of one upload; a larger one is refused with 400 `BODY_TOO_LARGE`.',
+  },
+  principalDraftsMax: {
+    section,
+    type: 'integer',
+    min: 1,
+    max: 1_000_000,
+    default: 1000,
+    doc: 'The maximum number of drafts of one user; further ones are refused with 400 `DRAFT_QUOTA_EXCEEDED`.',
+  },
+  principalDraftBytesMax: {
+    section,
+    type: 'bytes',
+    min: 1,
+    max: 1024 * GiB,
+    default: 64 * MiB,
+    doc: 'The maximum total size of the drafts of one user with their versions. Where it is exceeded, the oldest versions are deleted; a draft that is too large without any is refused with 400 `DRAFT_QUOTA_EXCEEDED`.',
   },
   principalSpillBytesMax: {
     section,

@@ -284,6 +284,11 @@ export const codes = define({
     meaning: 'The files of the caller have reached their limit in size or number.',
     client: 'Delete uploads that are no longer needed; `result` has the limit.',
   },
+  DRAFT_QUOTA_EXCEEDED: {
+    status: 400,
+    meaning: 'The drafts of the caller have reached their limit in size or number.',
+    client: 'Delete drafts that are no longer needed; `result` has the limits.',
+  },
   RESULT_EXPIRED: {
     status: 400,
     meaning: 'The pages of this result have been deleted.',

@@ -10,9 +10,10 @@ export interface Permission {
   readonly privilege: Privilege;
   /**
    * What the privilege applies to: the object in the path, or the parent of the collection. `target`: an object that the handler
-   * determines and authorizes itself; a handler that does not is a defect.
+   * determines and authorizes itself; a handler that does not is a defect. `caller`: what belongs to the caller, which no privilege makes
+   * accessible to anybody else; the handler finds nothing else.
    */
-  readonly on: 'object' | 'parent' | 'target';
+  readonly on: 'object' | 'parent' | 'target' | 'caller';
   /** The privilege on a descendant is sufficient: the handler then shows only such descendants. */
   readonly orWithin?: true;
   /** Being the user in the path, or the owner of the object, is sufficient. */

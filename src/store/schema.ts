@@ -166,6 +166,18 @@ export interface ScheduleTimesTable {
   error: string | null;
 }
 
+/** The contents that an object had. See catalog/object_versions.ts. */
+export interface ObjectVersionsTable {
+  object_id: string;
+  /** The version of the object that had these contents first. */
+  version: number;
+  saved_at: number;
+  saved_by: string;
+  bytes: number;
+  /** JSON */
+  content: string;
+}
+
 export interface QueriesTable {
   query_id: string;
   kind: string;
@@ -360,6 +372,7 @@ export interface Schema {
   task_waits: TaskWaitsTable;
   task_ends: TaskEndsTable;
   schedule_times: ScheduleTimesTable;
+  object_versions: ObjectVersionsTable;
   queries: QueriesTable;
   table_statistics: TableStatisticsTable;
   catalog_files: CatalogFilesTable;

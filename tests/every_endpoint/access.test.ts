@@ -27,6 +27,7 @@ import {
   type World,
   wasAllowed,
 } from './access_world.ts';
+import { freshName } from './fixtures.ts';
 import { nameOf, operations, type Params, titleOf } from './operation_call.ts';
 
 let world: World;
@@ -38,7 +39,7 @@ const who = (what: string) => people.get(what) as Somebody;
 before(async () => {
   world = await startWorld();
   server = world.server;
-  for (const what of ['nothing', 'beside', 'exactly', 'above', 'role', 'owner'])
+  for (const what of ['nothing', 'beside', 'exactly', 'above', 'role', 'owner', 'private'])
     people.set(what, await somebody(server));
   (await server.put('/api/v2/roles/readers', { members: [who('role').name] })).is(201);
   for (const lacking of privileges) {
@@ -155,6 +156,27 @@ async function beingItIsEnough(operation: Operation): Promise<void> {
   });
 }
 
+/** What belongs to the caller: neither every privilege nor being the first user gives access to that of somebody else. */
+async function onlyItsUserHasAccess(operation: Operation): Promise<void> {
+  const owner = who('private');
+  const toMake: Given[] = [['create', '/saved_queries']];
+  const params = await owner.with(toMake, () => fresh(owner, operation));
+  const before = JSON.stringify((await owner.get('/api/v2/drafts')).is(200).result);
+  const others = { root: server, 'all but read': who('all but read'), 'all but write': who('all but write') };
+  for (const [what, other] of Object.entries(others)) {
+    const reply = await attempt(other, operation, params);
+    if (operation.path.includes('{') && operation.endpoint.verb !== 'delete' && !operation.nameInPath)
+      reply.is(404, 'OBJECT_NOT_FOUND');
+    else allowed(operation, reply, what);
+    for (const id of before.matchAll(/"draftId":"([^"]+)"/g))
+      assert.ok(!reply.text.includes(id[1] as string) || reply.status === 404, `${what} sees ${id[1]}: ${reply.text}`);
+  }
+  assert.equal(JSON.stringify((await owner.get('/api/v2/drafts')).is(200).result), before, 'unchanged by others');
+  const confined = await owner.tokenFor(freshName(), [['read', '/catalogs/default']]);
+  refused(await attempt(confined, operation, params), 'a token with scopes');
+  allowed(operation, await attempt(owner, operation, params), 'its user');
+}
+
 test('the tables of access_needs.ts name existing endpoints', () => {
   const names = new Set(operations.map(nameOf));
   for (const name of Object.keys({ ...also, ...openToAll })) assert.ok(names.has(name), `there is no ${name}`);
@@ -165,6 +187,7 @@ const budget = new Budget(12, operations.filter(isFirst).length);
 
 for (const [i, operation] of operations.entries()) {
   test(`${nameOf(operation)}: ${titleOf(operation)}`, async (t) => {
+    if (operation.endpoint.permission.on === 'caller') return onlyItsUserHasAccess(operation);
     const params = await fresh(server, operation);
     await nothingIsGranted(operation, params);
     const first = isFirst(operation);

@@ -131,6 +131,8 @@ export const openToAll: Readonly<Record<string, string>> = {
   'roles.search': listsOwn,
   'identity_providers.list': listsOwn,
   'identity_providers.search': listsOwn,
+  'saved_queries.list': listsOwn,
+  'saved_queries.search': listsOwn,
   'schedules.list': listsOwn,
   'schedules.search': listsOwn,
   'server_backups.list': listsOwn,
@@ -149,5 +151,6 @@ export const grantable: readonly string[] = [
   'roles',
   'identity_providers',
   'schedules',
+  'saved_queries',
   'server_backups',
 ];

@@ -130,6 +130,16 @@ async function catalog(server: TestServer): Promise<Params> {
   return { catalog: name };
 }
 
+async function draft(server: TestServer): Promise<Params> {
+  return { draftId: (await server.post('/api/v2/drafts', { sql: 'SELECT 1' })).is(201).at('draftId') };
+}
+
+async function savedQuery(server: TestServer): Promise<Params> {
+  const name = freshName();
+  (await server.put(uri`/saved_queries/${name}`, { sql: 'SELECT 1' })).is(201);
+  return { savedQuery: name };
+}
+
 async function serverBackup(server: TestServer): Promise<Params> {
   const name = freshName();
   const task = await server.ended(await server.put(uri`/server_backups/${name}`, { to: wholeServer }));
@@ -332,6 +342,25 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       return { schedule };
     },
     bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }), rename: renamed, search: none },
+  },
+  drafts: {
+    make: draft,
+    bodies: { create: () => ({ name: 'new', sql: 'SELECT 1' }), update: () => ({ sql: 'SELECT 2' }) },
+    nameOfNew: randomUUID,
+  },
+  saved_queries: {
+    make: savedQuery,
+    bodies: {
+      create: () => ({ ...described(), sql: 'SELECT 1' }),
+      update: () => ({ ...described(), folder: 'a/b', chart: { kind: 'line' } }),
+      rename: renamed,
+      search: none,
+    },
+  },
+  /** In drafts and in saved queries. */
+  versions: {
+    make: async (server) => ({ ...(await draft(server)), ...(await savedQuery(server)), version: '1' }),
+    bodies: {},
   },
   uploads: {
     make: async (server) => ({ uploadId: (await server.post('/api/v2/uploads')).is(201).at('uploadId') }),

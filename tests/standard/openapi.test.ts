@@ -228,8 +228,12 @@ test('codes: declared ones exist, none is repeated, and each status of the close
     const failures = new Set(codesOf(endpoint).map((code) => String(codes[code].status)));
     // A method that is not allowed is a failure of the path, and of no operation.
     failures.delete('405');
-    for (const status of failures) assert.ok(status in responses, `${what}: ${status}`);
-    const successes = Object.keys(responses).filter((status) => Number(status) < 300);
+    const { default: general, ...others } = responses as Readonly<Record<string, object>>;
+    assert.deepEqual(general, { $ref: '#/components/responses/GeneralFailure' }, what);
+    const description = JSON.stringify(document.components.responses?.GeneralFailure);
+    for (const status of failures)
+      assert.ok(status in others || description.includes(`${status}: `), `${what}: ${status} is not described`);
+    const successes = Object.keys(others).filter((status) => Number(status) < 300);
     const alwaysSubmits = endpoint.verb === 'action' && endpoint.result === undefined;
     const first = endpoint.verb === 'create' || endpoint.creates ? '201' : '200';
     assert.deepEqual(

@@ -126,6 +126,11 @@ export class Authorizer {
   ): GrantReach | Promise<GrantReach> {
     const { privilege } = permission;
     const { category, path, resolved } = target;
+    if (permission.on === 'caller') {
+      this.#requireWholeUser(principal);
+      this.#recordDecision(principal, { privilege, category, self: true }, emptyPath);
+      return 'all';
+    }
     if (permission.orSelf && this.isSelf(principal, path)) {
       this.#recordDecision(principal, { privilege, category, self: true }, emptyPath);
       return 'all';
@@ -165,6 +170,12 @@ export class Authorizer {
   /** As `isAllowedOn`, for decisions on how much is shown: not recorded as a privilege that the request needs. */
   isVisible(principal: Principal, privilege: Privilege, category: string, steps: readonly PathObject[]): boolean {
     return this.#isCoveredByPath(principal, privilege, category, steps);
+  }
+
+  /** What is private to a user is closed to its tokens with scopes. */
+  #requireWholeUser(principal: Principal): void {
+    if (principal.scopes === undefined && this.#directory.isActive(principal)) return;
+    throw new Failure('FORBIDDEN', 'a token with scopes has no access to what is private to its user');
   }
 
   /** Never true for a token with scopes: it could create a token without them. */

@@ -26,7 +26,10 @@ import { type Page, pageOf, searchWith } from '../records/search.ts';
 
 const categories: readonly DeclaredCategory[] = categoriesApi;
 const namesOf = (declared: readonly DeclaredCategory[]) => declared.map(({ name }) => name);
-const topCategories = namesOf(categories.filter(({ parent }) => parent === undefined));
+/** No grant applies to what only its user has access to. */
+const isPrivate = ({ endpoints }: DeclaredCategory) =>
+  Object.values(endpoints).every(({ permission }) => permission.on === 'caller');
+const topCategories = namesOf(categories.filter((one) => one.parent === undefined && !isPrivate(one)));
 const securableCategories = namesOf(categories.filter(({ securable }) => securable));
 
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });

@@ -4,6 +4,7 @@ import type { DeclaredCategory } from '../../api/declare.ts';
 import type { Handlers } from '../../api/handlers.ts';
 import { implementWith } from '../../api/implement.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
+import type { ObjectVersions } from '../../catalog/object_versions.ts';
 import type { RecordCache } from '../../catalog/record_cache.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
@@ -32,8 +33,15 @@ export interface WarehouseDefaults {
   readonly statementTimeoutSeconds: number;
 }
 
+/** For all drafts of one user together. */
+export interface DraftLimits {
+  readonly principalDraftsMax: number;
+  readonly principalDraftBytesMax: number;
+}
+
 export interface Services extends AssembledAccess, AssembledAudit, AssembledQueries, AssembledLoads, AssembledBackups {
   readonly catalog: Catalog;
+  readonly objectVersions: ObjectVersions;
   readonly records: RecordCache;
   readonly tasks: Tasks;
   readonly schedules: Schedules;
@@ -45,6 +53,7 @@ export interface Services extends AssembledAccess, AssembledAudit, AssembledQuer
   readonly exports: Exports;
   readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
+  readonly draftLimits: DraftLimits;
   /** How long what was dropped can come back; 0: not at all. */
   readonly undropSeconds: number;
 }

@@ -127,7 +127,7 @@ class Descriptions {
     if (known) return known;
     const responses = {
       ...this.#successes.of(endpoint, category, names),
-      ...failuresOf(endpoint, this.#components),
+      ...failuresOf(endpoint, this.#components, this.#forClients),
     };
     this.#responses.set(endpoint, responses);
     return responses;
@@ -158,7 +158,13 @@ class Descriptions {
   #descriptionOf({ endpoint, category, aliasOf, ensures }: Operation): string {
     if (aliasOf !== undefined) return `The same as \`${aliasOf}\`.`;
     if (ensures !== undefined) return `The same as \`${ensures}\`, but an object that exists is returned unchanged.`;
+    const permission = this.#permissionOf({ endpoint, category });
+    return endpoint.description === undefined ? permission : `${endpoint.description} ${permission}`;
+  }
+
+  #permissionOf({ endpoint, category }: Pick<Operation, 'endpoint' | 'category'>): string {
     const { privilege, on, orWithin, orSelf } = endpoint.permission;
+    if (on === 'caller') return 'Callers have access to their own only.';
     const parent = this.#categories.find(({ name }) => name === category.parent);
     const object = {
       object: `the ${category.singular}`,
@@ -167,7 +173,6 @@ class Descriptions {
     }[on].replaceAll('_', ' ');
     const within = orWithin ? ' or on something in it' : '';
     const self = orSelf ? ', unless it is the caller’s own' : '';
-    const permission = `Requires the privilege \`${privilege}\` on ${object}${within}${self}.`;
-    return endpoint.description === undefined ? permission : `${endpoint.description} ${permission}`;
+    return `Requires the privilege \`${privilege}\` on ${object}${within}${self}.`;
   }
 }

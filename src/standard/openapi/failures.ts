@@ -104,9 +104,23 @@ const meanings: Readonly<Record<OperationStatus, Meaning>> = {
 };
 
 /** The failure responses of an endpoint, by status. A method that is not allowed (405) is a failure of the path, and of no operation. */
-export function failuresOf(endpoint: Endpoint, components: Components): Record<string, Json> {
+export function failuresOf(endpoint: Endpoint, components: Components, forClients: boolean): Record<string, Json> {
   const statuses = [...new Set(codesOf(endpoint).map((code) => codes[code].status))].filter((status) => status !== 405);
-  return Object.fromEntries(statuses.sort().map((status) => [status, failure(status, components)]));
+  const own = forClients ? statuses : statuses.filter((status) => !generalStatuses.includes(status));
+  const failures = Object.fromEntries(own.sort().map((status) => [status, failure(status, components)]));
+  return forClients ? failures : { ...failures, default: generalFailure(components) };
+}
+
+/** Statuses with the same meaning for all operations: each would repeat them. Generators of clients handle listed statuses better. */
+const generalStatuses: readonly FailureStatus[] = [401, 406, 415, 500];
+
+function generalFailure(components: Components): Json {
+  const all = generalStatuses.map((status) => `${status}: ${meanings[status as OperationStatus].description}`);
+  return components.add('responses', 'GeneralFailure', {
+    description: `A failure that every operation can have. ${all.join(' ')}`,
+    headers: { 'x-service-request-id': { $ref: '#/components/headers/RequestId' } },
+    content: { 'application/json': { schema: components.add('schemas', 'Failure', schemas.Failure) } },
+  });
 }
 
 function failure(status: OperationStatus, components: Components): Json {

@@ -14,6 +14,7 @@ import { keyAttemptsMigration } from './key_attempts.ts';
 import { keyTagsMigration } from './key_tags.ts';
 import { loadLabelsMigration } from './load_labels.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
+import { objectVersionsMigration } from './object_versions.ts';
 import { resultSourcesMigration } from './result_sources.ts';
 import { schedulesMigration } from './schedules.ts';
 import { taskFilesMigration } from './task_files.ts';
@@ -174,6 +175,7 @@ const migrations: readonly Migration[] = [
   keyAttemptsMigration,
   blockedObjectsMigration,
   keyTagsMigration,
+  objectVersionsMigration,
 ];
 export const schemaVersion = migrations.length;
 

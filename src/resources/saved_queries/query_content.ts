@@ -1,0 +1,42 @@
+// The text of a query and where it runs, as drafts and saved queries have it: how a body changes it, how it is shown, and its versions.
+import type { Transaction } from 'kysely';
+import { queryChange } from '../../api/saved_queries/query_fields.ts';
+import { versionsMax } from '../../api/saved_queries/versions.ts';
+import { addVersion } from '../../catalog/object_versions.ts';
+import type { QueryContent } from '../../model/saved_queries.ts';
+import type { Static } from '../../standard/type.ts';
+import { Type } from '../../standard/type.ts';
+import type { Schema } from '../../store/schema.ts';
+import { defined, patched } from '../records/fields.ts';
+import type { Context } from '../records/handler_context.ts';
+
+const Change = Type.Object(queryChange);
+type Fields = Static<typeof Change>;
+export type QueryChange = { readonly [K in keyof Fields]?: Fields[K] | undefined };
+
+export function changedQuery(before: QueryContent, { sql, parameters, catalog, database }: QueryChange) {
+  return {
+    sql: sql ?? before.sql,
+    ...defined({
+      parameters: patched(before.parameters, parameters),
+      catalog: patched(before.catalog, catalog),
+      database: patched(before.database, database),
+    }),
+  };
+}
+
+export const shownQuery = ({ sql, parameters, catalog, database }: QueryContent) => ({
+  sql,
+  parameters: parameters ?? null,
+  catalog: catalog ?? null,
+  database: database ?? null,
+});
+
+/** Stores the contents of an object as its version. */
+export const saveVersion = (
+  tx: Transaction<Schema>,
+  { id, version }: { readonly id: string; readonly version: number },
+  content: object,
+  { call }: Context,
+): Promise<void> =>
+  addVersion(tx, { objectId: id, version, content, savedAt: Date.now(), savedBy: call.actor.name, versionsMax });

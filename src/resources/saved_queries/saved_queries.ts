@@ -1,0 +1,126 @@
+// The handlers of `saved_queries`: queries with a name, shared by grants.
+import { isDeepStrictEqual } from 'node:util';
+import type { BodyOf } from '../../api/handlers.ts';
+import { chartBytesMax, savedQueriesApi } from '../../api/saved_queries/saved_queries.ts';
+import { ready } from '../../api/states.ts';
+import type { ObjectOf } from '../../catalog/object.ts';
+import type { SavedQuerySpec } from '../../model/saved_queries.ts';
+import { invalidParameter } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
+import { defined, describe, patched, shownDescription } from '../records/fields.ts';
+import { type Context, implement } from '../records/handler_context.ts';
+import { commonFields, listing, type RenderOf, render } from '../records/object_records.ts';
+import { deleted, updated } from '../records/outcomes.ts';
+import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
+import { type Page, pageOf, searchWith } from '../records/search.ts';
+import { handlersAtTop } from '../records/top_level_category.ts';
+import { changedQuery, saveVersion, shownQuery } from './query_content.ts';
+
+type Body = BodyOf<(typeof savedQueriesApi)['endpoints']['update']>;
+type Change = { readonly [K in keyof Omit<Body, 'owner'>]?: Body[K] | undefined };
+
+const toRecord: RenderOf<typeof savedQueriesApi> = async ([object], uri, context) => ({
+  name: object.name,
+  ...shownDescription(object.spec),
+  folder: object.spec.folder ?? null,
+  ...shownQuery(object.spec),
+  chart: object.spec.chart ?? null,
+  ...ready,
+  owner: ownerName(object, context),
+  ...commonFields(object, uri),
+});
+
+const commonHandlers = handlersAtTop('saved_queries', toRecord);
+
+/** Throws INVALID_PARAMETER. */
+function changed(before: SavedQuerySpec, change: Change): SavedQuerySpec {
+  const { comment, properties, folder, chart, ...query } = change;
+  if (chart && Buffer.byteLength(JSON.stringify(chart)) > chartBytesMax)
+    throw invalidParameter('/chart', 'bytes', `is larger than ${chartBytesMax} bytes`);
+  const { comment: shownComment, properties: shownProperties } = describe(before, defined({ comment, properties }));
+  return {
+    ...defined({
+      comment: shownComment,
+      properties: shownProperties,
+      folder: patched(before.folder, folder),
+      chart: patched(before.chart, chart),
+    }),
+    ...changedQuery(before, query),
+  };
+}
+
+/** What a version has of a saved query: not how it is filed. */
+const contentOf = ({ comment: _comment, properties: _properties, folder: _folder, ...content }: SavedQuerySpec) =>
+  content;
+
+/** The number of objects that a search reads at a time. */
+const searchedMax = 500;
+
+interface Sought {
+  readonly namePattern?: string;
+  readonly comment?: string;
+  readonly folder?: string;
+  readonly sql?: string;
+}
+
+async function search({ folder, sql, ...by }: Sought, { page }: { readonly page: Page }, context: Context) {
+  const text = sql?.toLowerCase();
+  const isSought = ({ spec }: ObjectOf<'saved_queries'>) =>
+    (folder === undefined || spec.folder === folder || spec.folder?.startsWith(`${folder}/`) === true) &&
+    (text === undefined || spec.sql.toLowerCase().includes(text));
+  const restrictTo = listing('saved_queries', [], context);
+  const found: ObjectOf<'saved_queries'>[] = [];
+  for (let { after } = page; found.length <= page.limit; ) {
+    const read = await context.catalog.list(null, 'saved_queries', { ...by, after, limit: searchedMax, restrictTo });
+    found.push(...read.filter(isSought));
+    after = read.at(-1)?.name;
+    if (read.length < searchedMax) break;
+  }
+  return pageOf(
+    found,
+    page,
+    ({ name }) => name,
+    (object) => render([segment('saved_queries', object.name)], [object], context, toRecord),
+  );
+}
+
+export const savedQueries = implement(savedQueriesApi, {
+  list: commonHandlers.list,
+  get: commonHandlers.get,
+  create: async ({ body, ifExists }, context) => {
+    const { name, owner, ...change } = body;
+    const spec = changed({ sql: '' }, change);
+    const { object, created: isNew } = await context.catalog.create({
+      parent: null,
+      category: 'saved_queries',
+      name,
+      spec,
+      owner: ownerId(owner, context),
+      principal: context.call.actor,
+      ifExists,
+      inTransaction: (tx, id) => saveVersion(tx, { id, version: 1 }, contentOf(spec), context),
+    });
+    return commonHandlers.createdAs(object, isNew, context);
+  },
+  update: async ({ segments, body }, context) => {
+    const [object] = await context.catalog.require(segments);
+    const { owner, ...change } = body;
+    const spec = changed(object.spec, change);
+    const isSame = isDeepStrictEqual(contentOf(spec), contentOf(object.spec));
+    const next = { id: object.id, version: object.version + 1 };
+    const outcome = await context.catalog.update(object, {
+      spec,
+      owner: await newOwner(owner, segments, context),
+      principal: context.call.actor,
+      inTransaction: isSame ? undefined : (tx) => saveVersion(tx, next, contentOf(spec), context),
+    });
+    return updated(await render(segments, [outcome.object ?? object], context, toRecord));
+  },
+  delete: async ({ segments }, context) => {
+    const [object] = (await context.catalog.find(segments)) ?? [];
+    if (!object) return deleted(false);
+    return deleted(await context.catalog.drop(object, { principal: context.call.actor, cascade: true }));
+  },
+  rename: commonHandlers.rename,
+  search: searchWith(search),
+});
