@@ -20,6 +20,11 @@ const checks: readonly Step[] = [
     mend: 'npm run format',
   },
   { name: 'types', command: ['tsc', '--noEmit', '-p', 'tsconfig.json'], mend: 'what the compiler names' },
+  {
+    name: 'types of the console',
+    command: ['tsc', '--noEmit', '-p', 'console/tsconfig.json'],
+    mend: 'what the compiler names',
+  },
   { name: 'house rules', command: ['node', 'scripts/test.ts', 'tests/style'], mend: 'what the test names' },
   { name: 'configuration page', command: ['node', 'scripts/docs.ts', '--check'], mend: 'npm run generate' },
   { name: 'OpenAPI documents', command: ['node', 'scripts/openapi.ts', '--check'], mend: 'npm run generate' },

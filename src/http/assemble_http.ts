@@ -14,6 +14,7 @@ import { BodyBudget } from './bodies/body_budget.ts';
 import { BodyThreads } from './bodies/body_threads.ts';
 import { networkOf } from './connection/client_address.ts';
 import type { Transport } from './connection/transport.ts';
+import { ConsolePages } from './console/console_pages.ts';
 import { Document } from './document.ts';
 import { FileRequests } from './files.ts';
 import { RequestPipeline, type RequestPipelineOptions } from './request_pipeline.ts';
@@ -81,6 +82,8 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     documentNeedsCredentials: settings.openApiNeedsCredentials,
   });
   const files = new FileRequests({ files: parts.files, addressOf: transport.clientAddressOf, limits, audit });
-  const http = new HttpServer({ api, operations, files, limits: settings, observe, transport });
+  const console = new ConsolePages();
+  const operation = (path: string) => (Object.hasOwn(operations, path) ? operations[path] : console.find(path));
+  const http = new HttpServer({ api, operation, files, limits: settings, observe, transport });
   return { api, http, bodyThreads };
 }

@@ -61,13 +61,15 @@ export function compressor(coding: Coding): Duplex {
 }
 
 export interface Preference {
+  /** All codings that are accepted, in the client's order and then the server's. */
+  readonly acceptable: readonly Coding[];
   /** Undefined: the content is sent uncompressed. */
   readonly coding: Coding | undefined;
   /** The content may not be sent uncompressed, however small it is. */
   readonly mustCode: boolean;
 }
 
-const plain: Preference = { coding: undefined, mustCode: false };
+const plain: Preference = { acceptable: [], coding: undefined, mustCode: false };
 /** Cache; clients send few different headers. */
 const cache = new Map<string, Preference>();
 const cachedMax = 64;
@@ -96,13 +98,10 @@ function parsePreference(header: string): Preference {
   }
   const others = qualities.get('*');
   const identity = qualities.get('identity') ?? (others === 0 ? 0 : undefined);
-  let coding: Coding | undefined;
-  let best = 0;
-  for (const candidate of codings) {
-    const quality = qualities.get(candidate) ?? others ?? 0;
-    if (quality > best) [coding, best] = [candidate, quality];
-  }
+  const qualityOf = (coding: Coding): number => qualities.get(coding) ?? others ?? 0;
+  const acceptable = codings.filter((coding) => qualityOf(coding) > 0).sort((a, b) => qualityOf(b) - qualityOf(a));
+  const [coding] = acceptable;
   // Identity is acceptable when it is not mentioned, but every requested coding is preferred to it.
-  if (coding === undefined || (identity !== undefined && identity > best)) return plain;
-  return { coding, mustCode: identity === 0 };
+  if (coding === undefined || (identity !== undefined && identity > qualityOf(coding))) return plain;
+  return { acceptable, coding, mustCode: identity === 0 };
 }

@@ -1,11 +1,11 @@
 // Writes responses: head and body in one write, the common headers, and responses on connections that node:http would close because
 // the request was not read completely.
 import { randomUUID } from 'node:crypto';
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { ApiResponse } from '../standard/envelope.ts';
+import { type ApiResponse, bearerChallenge } from '../standard/envelope.ts';
 import { hasBody } from './bodies/body.ts';
 import { type Coding, compressed, compressedBytesMin, compressor, preferenceOf } from './content_coding.ts';
 import { requestIdHeader } from './request_headers.ts';
@@ -27,6 +27,7 @@ export class ResponseWriter {
     const { req: incoming } = outgoing;
     const headers: Headers = { ...response.headers, 'Cache-Control': 'no-store' };
     if (response.body.length > 0) headers['Content-Type'] = 'application/json';
+    if (response.status === 401 && isOfPage(incoming)) headers['WWW-Authenticate'] = bearerChallenge;
     headers[requestIdHeader] = requestId ?? randomUUID();
     // A request without a body may not be marked as complete yet when it is answered immediately.
     if (hasBody(incoming) && !incoming.complete && currentResponse(incoming.socket) === outgoing) {
@@ -87,6 +88,10 @@ export class ResponseWriter {
     sendLast(socket, response.status, headers, [body]);
   }
 }
+
+/** Whether a script of a page sent it (Fetch Metadata); a person who enters an address may sign in by the browser's dialog. */
+const isOfPage = ({ headers }: IncomingMessage): boolean =>
+  headers['sec-fetch-mode'] !== undefined && headers['sec-fetch-mode'] !== 'navigate';
 
 type Headers = Record<string, string | number>;
 

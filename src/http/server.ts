@@ -1,5 +1,5 @@
 // The HTTP server: sockets, their limits, and errors that occur before a request exists. Paths under /api/ go to request_pipeline.ts;
-// the system endpoints (rest-standard B9) are passed in as `operations`. The only user of node:http and node:https as a server.
+// the system endpoints (rest-standard B9) and the console are passed in as `operation`. The only user of node:http and node:https as a server.
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -45,7 +45,8 @@ export interface SystemEndpoint {
 
 export interface HttpOptions<Context> {
   readonly api: RequestPipeline<Context>;
-  readonly operations: Readonly<Record<string, SystemEndpoint>>;
+  /** The system endpoint at a path. */
+  readonly operation: (path: string) => SystemEndpoint | undefined;
   /** Without it, file transfers are not served. */
   readonly files?: FileRequests;
   readonly limits: HttpLimits;
@@ -219,7 +220,7 @@ export class HttpServer<Context> {
     try {
       const fault = invalidHead(incoming, this.#options.limits.headersCountMax);
       if (fault) throw new Failure(...fault);
-      const operation = Object.hasOwn(this.#options.operations, path) ? this.#options.operations[path] : undefined;
+      const operation = this.#options.operation(path);
       if (this.#stopping && !operation) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
       if (this.#options.files && FileRequests.has(path)) {
         await this.#transfer(this.#options.files, incoming, outgoing);
@@ -286,8 +287,7 @@ export class HttpServer<Context> {
   #refusalOfMethod({ method, target }: RequestLine): Failure {
     const path = pathOf(pathOfTarget(target));
     if (path.startsWith('/api/')) return this.#options.api.refusalOfMethod(method, path);
-    const isServed = Object.hasOwn(this.#options.operations, path);
-    if (!isServed)
+    if (!this.#options.operation(path))
       return new Failure('API_NOT_FOUND', 'the URI is not a registered REST API; all APIs are under /api/v2/');
     return new Failure('METHOD_NOT_ALLOWED', 'this URI supports only GET and HEAD', { allow: ['GET', 'HEAD'] });
   }

@@ -85,14 +85,16 @@ export function withDeprecation(response: ApiResponse, { since, sunset }: Deprec
   return { ...response, headers: { ...response.headers, Deprecation, Sunset } };
 }
 
+/** The challenge to requests of pages: to one of `Basic`, browsers respond with a dialog of their own. */
+export const bearerChallenge = 'Bearer realm="tabularium"';
+
 /** A METHOD_NOT_ALLOWED failure must have `allow` in its result. */
 export function failureResponse(failure: Failure): ApiResponse {
   const { status, retryAfterSeconds } = codes[failure.code];
   const headers: Record<string, string> = {};
   const retryAfter = failure.retryAfterSeconds ?? retryAfterSeconds;
   if (retryAfter !== undefined) headers['Retry-After'] = String(Math.ceil(retryAfter));
-  if (status === 401)
-    headers['WWW-Authenticate'] = 'Bearer realm="tabularium", Basic realm="tabularium", charset="UTF-8"';
+  if (status === 401) headers['WWW-Authenticate'] = `${bearerChallenge}, Basic realm="tabularium", charset="UTF-8"`;
   if (failure.code === 'METHOD_NOT_ALLOWED') headers.Allow = (failure.result.allow as string[]).join(', ');
   const outcome = outcomeOf(failure);
   const result = outcome === undefined ? failure.result : { ...failure.result, outcome };

@@ -135,7 +135,7 @@ const api = new RequestPipeline<Shelf>({
 });
 const server = new HttpServer<Shelf>({
   api,
-  operations: {},
+  operation: () => undefined,
   limits: {
     connectionsMax: 100,
     headersBytesMax: 8192,

@@ -15,10 +15,11 @@ const longFiles: Readonly<Record<string, number>> = {};
 const longFunctions: Readonly<Record<string, number>> = {};
 
 const bannedNames = /(^|_)(utils?|helpers?|common|managers?|services?|base|misc|shared|stuff)(_|\.|$)/;
-const snakeCase = /^[a-z][a-z0-9_]*(\.test)?\.ts$/;
+const snakeCase = /^[a-z][a-z0-9_]*(\.test)?\.tsx?$/;
 
 const sources = readSources();
 const programs = [...sources.map(({ path }) => path), ...filesUnder('bin/*.js')];
+const styleSheets = filesUnder('console/**/*.css');
 const texts = filesUnder(
   '{src,tests,bench,scripts,bin,docs,demo,console,.ci}/**/*.{ts,tsx,js,mjs,json,md,sql,html,css,yaml,yml}',
   '.ci/*',
@@ -49,9 +50,14 @@ describe('files', () => {
   });
 
   it('are named after the noun that they own, in snake_case', () => {
-    const places = sources
-      .map(({ path }) => path)
-      .filter((path) => bannedNames.test(basename(path)) || !snakeCase.test(basename(path)));
+    const sheetCase = /^[a-z][a-z0-9_]*(\.module)?\.css$/;
+    const names = [
+      ...sources.map(({ path }) => ({ path, form: snakeCase })),
+      ...styleSheets.map((path) => ({ path, form: sheetCase })),
+    ];
+    const places = names
+      .filter(({ path, form }) => bannedNames.test(basename(path)) || !form.test(basename(path)))
+      .map(({ path }) => path);
     none(places, 'name what it owns:');
   });
 

@@ -114,6 +114,42 @@ describe('rooms', () => {
   it('have no import cycles', () => none(circles(ours), 'move what both need to a file of its own:'));
 });
 
+describe('the console', () => {
+  const files = sources.filter(({ path }) => path.startsWith('console/src/'));
+  /** What it may import of the server: the client, and declarations that load in a browser. */
+  const fromServer = /^src\/(client|api|standard|model)\//;
+  const consoleRoomOf = (path: string): string => path.split('/')[2] ?? '';
+
+  it('imports of src only what loads in a browser', () => {
+    const places = files.flatMap((source) =>
+      source.imports
+        .filter(({ target }) => target.startsWith('node:') || (target.startsWith('src/') && !fromServer.test(target)))
+        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+    );
+    none(places, 'speak to the server through src/client:');
+  });
+
+  it('has primitives that know no room', () => {
+    const places = files
+      .filter(({ path }) => consoleRoomOf(path) === 'ui')
+      .flatMap((source) =>
+        source.imports
+          .filter(({ target }) => target.startsWith('console/src/') && consoleRoomOf(target) !== 'ui')
+          .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+      );
+    none(places, 'hand it over as a property:');
+  });
+
+  it('makes no HTML of text', () => {
+    const places = files.flatMap((source) =>
+      source.words
+        .filter(({ text }) => /^(dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML)$/.test(text))
+        .map(({ text, line }) => `${place(source, line)} has ${text}`),
+    );
+    none(places, 'names and values of the server are text:');
+  });
+});
+
 describe('HTTP', () => {
   it('is used in src/http only', () => {
     const places = ours.flatMap((source) =>

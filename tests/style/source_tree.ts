@@ -136,15 +136,22 @@ function take(path: string, file: SourceFile): Source {
   return { path, text, imports, functions, words, typeEscapes };
 }
 
+const projects = [
+  { config: 'tsconfig.json', files: '{src,tests,bench,scripts}/**/*.ts' },
+  { config: 'console/tsconfig.json', files: 'console/**/*.{ts,tsx}' },
+];
+
 /** Every TypeScript file of the project, parsed; types are not needed, so it works while they are wrong. */
 export function readSources(): Source[] {
   const api = new API({ cwd: root });
   try {
-    const [project] = api.updateSnapshot({ openProject: join(root, 'tsconfig.json') }).getProjects();
-    return filesUnder('{src,tests,bench,scripts}/**/*.ts').flatMap((path) => {
-      const file = project?.program.getSourceFile(join(root, path));
-      if (!file) throw new Error(`tsconfig.json leaves out ${path}`);
-      return [take(path, file)];
+    return projects.flatMap(({ config, files }) => {
+      const [project] = api.updateSnapshot({ openProject: join(root, config) }).getProjects();
+      return filesUnder(files).map((path) => {
+        const file = project?.program.getSourceFile(join(root, path));
+        if (!file) throw new Error(`${config} leaves out ${path}`);
+        return take(path, file);
+      });
     });
   } finally {
     api.close();

@@ -1,0 +1,82 @@
+// The frame of every page: the rail of rooms, which is a bar at the bottom of a phone, and the menu of the user.
+import { Link, Outlet, useRouterState } from '@tanstack/react-router';
+import { CircleUser, LogOut, Monitor, Moon, Sun } from 'lucide-react';
+import { Suspense } from 'react';
+import { SignIn } from '../sign_in/sign_in.tsx';
+import { Loading } from '../ui/feedback.tsx';
+import { Menu } from '../ui/menu.tsx';
+import styles from './layout.module.css';
+import { Logo } from './logo.tsx';
+import { rooms } from './rooms.ts';
+import { signOut, useSessionState } from './session.ts';
+import { chooseTheme, type ThemeChoice, themeChoices, useThemeChoice } from './theme.ts';
+
+export function Layout() {
+  const state = useSessionState();
+  const path = useRouterState({ select: ({ location }) => location.pathname });
+  if (!state.session) return <SignIn reason={state.reason} />;
+  return (
+    <div className={styles.layout}>
+      <a href="#main" className={styles.skip}>
+        Skip to the content
+      </a>
+      <nav className={styles.rail} aria-label="Rooms">
+        <div className={styles.brand} aria-hidden>
+          <Logo />
+        </div>
+        <ul className={styles.rooms}>
+          {rooms.map(({ path, label, icon: Icon }) => (
+            <li key={path}>
+              <Link to={`/${path}`} className={styles.room} activeProps={{ 'aria-current': 'page' }}>
+                <Icon aria-hidden />
+                <span>{label}</span>
+              </Link>
+            </li>
+          ))}
+        </ul>
+        <UserMenu user={state.session.user} />
+      </nav>
+      <main id="main" className={styles.main} tabIndex={-1}>
+        {/* Rooms begin with level two. */}
+        <h1 className="visually-hidden">{roomAt(path)?.label ?? 'Tabularium'}</h1>
+        <Suspense fallback={<Loading />}>
+          <Outlet />
+        </Suspense>
+      </main>
+    </div>
+  );
+}
+
+const roomAt = (path: string) => rooms.find((room) => room.path === path.split('/')[1]);
+
+const themeLabels: Readonly<Record<ThemeChoice, string>> = { system: 'As the system', light: 'Light', dark: 'Dark' };
+const themeIcons = { system: Monitor, light: Sun, dark: Moon } as const;
+
+function UserMenu({ user }: { readonly user: string }) {
+  const theme = useThemeChoice();
+  return (
+    <Menu
+      side="right"
+      align="end"
+      trigger={
+        <button type="button" className={styles.user} aria-label={`Signed in as ${user}`}>
+          <CircleUser aria-hidden />
+          <span>{user}</span>
+        </button>
+      }
+      items={[
+        ...themeChoices.map((choice) => {
+          const Icon = themeIcons[choice];
+          return {
+            label: themeLabels[choice],
+            icon: <Icon aria-hidden />,
+            isChecked: theme === choice,
+            onSelect: () => chooseTheme(choice),
+          };
+        }),
+        'separator',
+        { label: 'Sign out', icon: <LogOut aria-hidden />, onSelect: () => void signOut() },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,40 @@
+// The entry: the providers around the router, and what happens when somebody else signs in.
+import { CSPProvider } from '@base-ui/react/csp-provider';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import '../ui/theme.css';
+import { Toasts } from '../ui/toasts.tsx';
+import { TooltipProvider } from '../ui/tooltip.tsx';
+import { cspNonce } from './csp_nonce.ts';
+import { queryClient } from './queries.ts';
+import { router } from './router.tsx';
+import { onSessionChange } from './session.ts';
+import { startTheme } from './theme.ts';
+
+startTheme();
+
+let user: string | undefined;
+onSessionChange((next) => {
+  if (next === undefined) return;
+  // What one user has read is not for the next; failures from before the sign-in are tried again.
+  if (user !== undefined && user !== next) queryClient.clear();
+  else void queryClient.invalidateQueries();
+  user = next;
+});
+
+const container = document.getElementById('root');
+if (container === null) throw new Error('index.html has no element for the console');
+createRoot(container).render(
+  <StrictMode>
+    <CSPProvider nonce={cspNonce}>
+      <QueryClientProvider client={queryClient}>
+        <TooltipProvider delay={500}>
+          <RouterProvider router={router} />
+          <Toasts />
+        </TooltipProvider>
+      </QueryClientProvider>
+    </CSPProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,20 @@
+// The rooms of the console, in the order of the rail: a room is a path, a label, an icon and the module whose `Room` it renders.
+// A new room is one line here; its module is loaded when it is first opened.
+import { type LucideIcon, SquareTerminal } from 'lucide-react';
+import type { ComponentType } from 'react';
+
+export interface RoomModule {
+  readonly Room: ComponentType;
+}
+
+export interface RoomEntry {
+  /** One segment below /console/; the room gets the rest of the path from `useRoomPath`. */
+  readonly path: string;
+  readonly label: string;
+  readonly icon: LucideIcon;
+  readonly load: () => Promise<RoomModule>;
+}
+
+export const rooms: readonly RoomEntry[] = [
+  { path: 'sql', label: 'SQL', icon: SquareTerminal, load: () => import('../editor/editor_room.tsx') },
+];

@@ -1,0 +1,119 @@
+// Who is signed in. The token is in memory and in the session storage of this tab, never in local storage; signing in with a password
+// makes a token that expires within hours, which signing out revokes. A 401 ends the session and nothing else: the page keeps its
+// address and its state, and shows them again after the next sign-in.
+import { useSyncExternalStore } from 'react';
+import { type Client, createClient, errors } from '../../../src/client/index.ts';
+
+export interface Session {
+  readonly token: string;
+  readonly user: string;
+  readonly roles: readonly string[];
+  /** Of the token; null: never. */
+  readonly expiresAt: string | null;
+  /** The name of the token, if signing in made it. */
+  readonly tokenName: string | null;
+}
+
+/** Why nobody is signed in. */
+export type SignedOut = 'notYet' | 'byUser' | 'expired';
+
+type State = { readonly session: Session } | { readonly session: undefined; readonly reason: SignedOut };
+
+const storageKey = 'tabularium.session';
+const tokenHours = 12;
+
+let state: State = restored();
+const listeners = new Set<() => void>();
+
+function restored(): State {
+  try {
+    const text = sessionStorage.getItem(storageKey);
+    if (text !== null) return { session: JSON.parse(text) as Session };
+  } catch {
+    // Storage is forbidden or holds something else: signing in again costs little.
+  }
+  return { session: undefined, reason: 'notYet' };
+}
+
+function change(next: State): void {
+  state = next;
+  try {
+    if (next.session) sessionStorage.setItem(storageKey, JSON.stringify(next.session));
+    else sessionStorage.removeItem(storageKey);
+  } catch {
+    // As above: the session lives in memory.
+  }
+  for (const listener of listeners) listener();
+}
+
+/** Fetches without the browser's own credentials, so that a 401 opens no dialog of the browser. */
+const plainFetch: typeof fetch = (input, init) => fetch(input, { ...init, credentials: 'omit' });
+
+/** A 401 to a request with a token that is still in use ends the session. */
+const watchedFetch: typeof fetch = async (input, init) => {
+  const { session } = state;
+  const response = await plainFetch(input, init);
+  if (response.status === 401 && session && state.session === session) expireSession();
+  return response;
+};
+
+const url = location.origin;
+/** A page shows a lost connection soon, instead of repeating requests for a minute. */
+const retryForMs = 8000;
+
+/** The client of the whole console; it has the token of the session. */
+export const client: Client = createClient({
+  url,
+  retryForMs,
+  token: () => state.session?.token ?? '',
+  fetch: watchedFetch,
+});
+
+export const sessionToken = (): string => state.session?.token ?? '';
+
+export function expireSession(): void {
+  change({ session: undefined, reason: 'expired' });
+}
+
+const clientWith = (token: string): Client => createClient({ url, retryForMs: 0, token, fetch: plainFetch });
+
+/** Rejects with UNAUTHENTICATED if the token is not valid. `tokenName`: as in `Session`. */
+export async function signInWithToken(token: string, tokenName: string | null = null): Promise<void> {
+  const { name, roles, expiresAt } = await clientWith(token).users.identify();
+  change({ session: { token, user: name, roles, expiresAt, tokenName } });
+}
+
+export async function signInWithPassword(user: string, password: string): Promise<void> {
+  const bytes = new TextEncoder().encode(`${user}:${password}`);
+  const authorization = `Basic ${btoa(String.fromCharCode(...bytes))}`;
+  const byPassword = createClient({ url, retryForMs: 0, headers: { authorization }, fetch: plainFetch });
+  const name = `console-${crypto.randomUUID()}`;
+  const expiresAt = new Date(Date.now() + tokenHours * 3_600_000).toISOString();
+  const { secret } = await byPassword.users(user).tokens.create({ name, expiresAt }, { idempotencyKey: false });
+  if (secret === undefined) throw new errors.UNAUTHENTICATED({ status: 401, message: 'the server sent no token' });
+  await signInWithToken(secret, name);
+}
+
+/** Revokes the token if signing in made it. */
+export async function signOut(): Promise<void> {
+  const { session } = state;
+  change({ session: undefined, reason: 'byUser' });
+  if (!session?.tokenName) return;
+  // Without a connection the token lives until it expires.
+  await clientWith(session.token)
+    .users(session.user)
+    .tokens(session.tokenName)
+    .delete()
+    .catch(() => undefined);
+}
+
+const subscribe = (listener: () => void) => {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+};
+
+export const useSessionState = (): State => useSyncExternalStore(subscribe, () => state);
+
+/** Called when the session changes, with the user's name or undefined. */
+export const onSessionChange = (listener: (user: string | undefined) => void) =>
+  subscribe(() => listener(state.session?.user));

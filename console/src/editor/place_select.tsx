@@ -1,0 +1,58 @@
+// The database that names without one are looked up in.
+import { useQuery } from '@tanstack/react-query';
+import { client } from '../app/session.ts';
+import type { Place } from '../results/messages.ts';
+import { type Choice, Select } from '../ui/select.tsx';
+
+interface PlaceSelectProps {
+  readonly place: Place;
+  readonly onChange: (place: Place) => void;
+}
+
+const separator = '\u0000';
+const encode = ({ catalog, database }: Place): string =>
+  [catalog, ...(database === undefined ? [] : [database])].join(separator);
+
+function placeOf(value: string): Place {
+  const [catalog = 'default', database] = value.split(separator);
+  return { catalog, database };
+}
+
+/** All catalogs and their databases; few servers have more than a hundred. */
+async function readPlaces(signal: AbortSignal): Promise<readonly Place[]> {
+  const catalogs = await client.catalogs.list({}, { signal }).all();
+  const places = await Promise.all(
+    catalogs.map(async ({ name: catalog }) => {
+      const databases = await client.catalogs(catalog).databases.list({ pageSize: 500 }, { signal }).all();
+      return [{ catalog }, ...databases.map(({ name: database }) => ({ catalog, database }))];
+    }),
+  );
+  return places.flat();
+}
+
+export function PlaceSelect({ place, onChange }: PlaceSelectProps) {
+  const { data = [] } = useQuery({ queryKey: ['databases', 'places'], queryFn: ({ signal }) => readPlaces(signal) });
+  const known = data.some((candidate) => encode(candidate) === encode(place)) ? data : [place, ...data];
+  const hasOneCatalog = new Set(known.map(({ catalog }) => catalog)).size < 2;
+  const choices = known.map((candidate): Choice<string> => {
+    const { catalog, database } = candidate;
+    const label =
+      database === undefined
+        ? hasOneCatalog
+          ? 'No database'
+          : catalog
+        : hasOneCatalog
+          ? database
+          : `${catalog}.${database}`;
+    return { value: encode(candidate), label };
+  });
+  return (
+    <Select
+      isQuiet
+      label="Database"
+      value={encode(place)}
+      choices={choices}
+      onChange={(value) => onChange(placeOf(value))}
+    />
+  );
+}

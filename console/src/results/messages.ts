@@ -1,0 +1,89 @@
+// What the page and the worker of results say to each other. A run is one statement; its rows stay in the worker, and the page asks
+// for those in view.
+import type { Column, TaskRecord, Value } from '../../../src/client/index.ts';
+
+/** Where a statement runs. */
+export interface Place {
+  readonly catalog: string;
+  readonly database?: string | undefined;
+}
+
+export interface Statement {
+  readonly sql: string;
+  readonly place: Place;
+  readonly parameters?: readonly unknown[] | Readonly<Record<string, unknown>> | undefined;
+  readonly warehouse?: string | undefined;
+}
+
+export interface Summary {
+  readonly columns: readonly Column[];
+  /** Of the whole result; of DML, the rows changed. */
+  readonly rowCount: number;
+  readonly truncated: boolean;
+  readonly queryId: string;
+  readonly statistics: { readonly elapsedMs: number; readonly queuedMs: number; readonly resultBytes: number };
+}
+
+export interface Sort {
+  readonly column: number;
+  readonly isDescending: boolean;
+}
+
+export interface Filter {
+  readonly column: number;
+  /** Part of the text of the value; case does not count. `null`: only nulls. */
+  readonly text: string | null;
+}
+
+/** Which rows are shown, in which order. */
+export interface View {
+  readonly sort?: Sort | undefined;
+  readonly filters: readonly Filter[];
+}
+
+export interface SentError {
+  readonly code: string;
+  readonly status: number;
+  readonly message: string;
+  readonly result: Readonly<Record<string, unknown>>;
+  readonly requestId: string | undefined;
+}
+
+interface Credentials {
+  readonly origin: string;
+  readonly token: string;
+}
+
+export type ToWorker = { readonly run: number } & (
+  | ({ readonly kind: 'start'; readonly statement: Statement } & Credentials)
+  | { readonly kind: 'cancel' }
+  | { readonly kind: 'token'; readonly token: string }
+  | { readonly kind: 'close' }
+  /** `request` comes back with the answer. */
+  | { readonly kind: 'ask'; readonly request: number; readonly question: Question }
+);
+
+export type Question =
+  | { readonly kind: 'rows'; readonly view: View; readonly from: number; readonly to: number }
+  | { readonly kind: 'viewSize'; readonly view: View }
+  | { readonly kind: 'export'; readonly view: View; readonly format: CopyFormat; readonly rowsMax: number };
+
+export type CopyFormat = 'csv' | 'tsv' | 'markdown' | 'json' | 'insert';
+
+export interface Answers {
+  readonly rows: readonly (readonly Value[])[];
+  readonly viewSize: number;
+  readonly export: string;
+}
+
+export type FromWorker = { readonly run: number } & (
+  | {
+      readonly kind: 'progress';
+      readonly task: Pick<TaskRecord, 'taskId' | 'state' | 'progress' | 'progressText' | 'expectedEndAt'>;
+    }
+  | { readonly kind: 'succeeded'; readonly summary: Summary }
+  | { readonly kind: 'failed'; readonly error: SentError }
+  | { readonly kind: 'fetched'; readonly rows: number }
+  | { readonly kind: 'answer'; readonly request: number; readonly answer: Answers[keyof Answers] }
+  | { readonly kind: 'noAnswer'; readonly request: number; readonly error: SentError }
+);

@@ -1,0 +1,135 @@
+// The sign-in page: by user and password, or by a token. It stands in the place of any page while nobody is signed in.
+import { type FormEvent, useState } from 'react';
+import { errors } from '../../../src/client/index.ts';
+import { Logo } from '../app/logo.tsx';
+import { type SignedOut, signInWithPassword, signInWithToken } from '../app/session.ts';
+import { Button } from '../ui/button.tsx';
+import { ErrorPanel } from '../ui/error_panel.tsx';
+import { Spinner } from '../ui/feedback.tsx';
+import { Field, TextInput } from '../ui/field.tsx';
+import { Tabs } from '../ui/tabs.tsx';
+import styles from './sign_in.module.css';
+
+const notices: Readonly<Record<SignedOut, string | undefined>> = {
+  notYet: undefined,
+  byUser: 'You are signed out.',
+  expired: 'Your sign-in has expired. Sign in again to continue where you were; your text is still here.',
+};
+
+type Way = 'password' | 'token';
+
+export function SignIn({ reason }: { readonly reason: SignedOut }) {
+  const [way, setWay] = useState<Way>('token');
+  const notice = notices[reason];
+  return (
+    <main className={styles.page}>
+      <div className={styles.card}>
+        <header className={styles.header}>
+          <Logo />
+          <h1>Sign in to Tabularium</h1>
+          <p>
+            <code>{location.host}</code>
+          </p>
+        </header>
+        {notice !== undefined && (
+          <p role="status" className={styles.notice}>
+            {notice}
+          </p>
+        )}
+        <Tabs
+          label="Ways to sign in"
+          value={way}
+          onChange={setWay}
+          tabs={[
+            { value: 'token', label: 'Token', content: <TokenForm /> },
+            { value: 'password', label: 'User and password', content: <PasswordForm /> },
+          ]}
+        />
+      </div>
+    </main>
+  );
+}
+
+/** Runs a sign-in: what is being waited for, and why it failed. */
+function useSignIn(signIn: () => Promise<void>) {
+  const [isBusy, setIsBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setIsBusy(true);
+    setError(undefined);
+    try {
+      await signIn();
+    } catch (failure) {
+      setError(failure);
+      setIsBusy(false);
+    }
+  };
+  return { isBusy, error, submit: (event: FormEvent) => void submit(event) };
+}
+
+function TokenForm() {
+  const [token, setToken] = useState('');
+  const { isBusy, error, submit } = useSignIn(() => signInWithToken(token.trim()));
+  return (
+    <form className={styles.form} onSubmit={submit}>
+      <Field
+        label="Access token"
+        description={
+          <>
+            The token of the user <code>root</code> is in the file <code>root.token</code> of the data directory.
+          </>
+        }
+      >
+        <TextInput type="password" name="token" value={token} onChange={setToken} isMonospace required autoFocus />
+      </Field>
+      <Failure error={error} invalid="This token is not valid. It may have expired or been revoked." />
+      <Submit isBusy={isBusy} isReady={token.trim() !== ''} />
+    </form>
+  );
+}
+
+function PasswordForm() {
+  const [user, setUser] = useState('');
+  const [password, setPassword] = useState('');
+  const { isBusy, error, submit } = useSignIn(() => signInWithPassword(user.trim(), password));
+  return (
+    <form className={styles.form} onSubmit={submit}>
+      <Field label="User">
+        <TextInput name="username" autoComplete="username" value={user} onChange={setUser} required autoFocus />
+      </Field>
+      <Field label="Password">
+        <TextInput
+          type="password"
+          name="password"
+          autoComplete="current-password"
+          value={password}
+          onChange={setPassword}
+          required
+        />
+      </Field>
+      <Failure error={error} invalid="The user or the password is wrong." />
+      <Submit isBusy={isBusy} isReady={user.trim() !== '' && password !== ''} />
+    </form>
+  );
+}
+
+/** `invalid`: what to say instead of the message where the credentials are wrong, which is no fault of the server. */
+function Failure({ error, invalid }: { readonly error: unknown; readonly invalid: string }) {
+  if (error === undefined) return null;
+  if (!(error instanceof errors.UNAUTHENTICATED)) return <ErrorPanel error={error} />;
+  return (
+    <p role="alert" className={styles.invalid}>
+      {invalid}
+    </p>
+  );
+}
+
+function Submit({ isBusy, isReady }: { readonly isBusy: boolean; readonly isReady: boolean }) {
+  return (
+    <Button type="submit" look="primary" size="large" disabled={isBusy || !isReady}>
+      {isBusy && <Spinner label="Signing in" />}
+      Sign in
+    </Button>
+  );
+}

@@ -1,0 +1,65 @@
+// A failure: what happened, its code, and what to do, which the table of codes says.
+import { CircleAlert } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { TabulariumError } from '../../../src/client/index.ts';
+import { codes } from '../../../src/standard/codes.ts';
+import { Button } from './button.tsx';
+import styles from './error_panel.module.css';
+
+/** Codes that the client gives itself; see src/client/errors.ts. */
+const clientAdvice: Readonly<Record<string, string>> = {
+  NO_ANSWER: 'Check that the server runs and that this computer is connected, then try again.',
+  NO_ENVELOPE: 'Something between this page and the server answered in its place. Check the proxy.',
+  TASK_CANCELLED: 'It was cancelled; run it again if that was not intended.',
+};
+
+/** What to do, in the words of docs/codes.md; undefined for an error that is not the service's. */
+export function adviceOf(error: unknown): string | undefined {
+  if (!(error instanceof TabulariumError)) return undefined;
+  const known: Readonly<Record<string, { readonly client: string }>> = codes;
+  return clientAdvice[error.code] ?? known[error.code]?.client;
+}
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+interface ErrorPanelProps {
+  readonly error: unknown;
+  /** What failed, as in `The tables could not be listed`. */
+  readonly title?: string;
+  readonly onRetry?: (() => unknown) | undefined;
+  readonly children?: ReactNode;
+}
+
+export function ErrorPanel({ error, title, onRetry, children }: ErrorPanelProps) {
+  const advice = adviceOf(error);
+  const isOurs = error instanceof TabulariumError;
+  return (
+    <div role="alert" className={styles.panel}>
+      <CircleAlert aria-hidden />
+      <div className={styles.text}>
+        {title !== undefined && <strong>{title}</strong>}
+        <p className={styles.message}>{messageOf(error)}</p>
+        {advice !== undefined && <p className={styles.advice}>{advice}</p>}
+        {isOurs && (
+          <p className={styles.details}>
+            <code>{error.code}</code>
+            {error.requestId !== undefined && (
+              <>
+                {' · request '}
+                <code>{error.requestId}</code>
+              </>
+            )}
+          </p>
+        )}
+        {children}
+        {onRetry && (
+          <div>
+            <Button size="small" onClick={() => onRetry()}>
+              Try again
+            </Button>
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}

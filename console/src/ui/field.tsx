@@ -1,0 +1,63 @@
+// A labelled input with its description and its error, and the inputs themselves.
+import { Field as Base } from '@base-ui/react/field';
+import type { ComponentProps, ReactNode } from 'react';
+import { classNames } from './class_names.ts';
+import styles from './field.module.css';
+
+interface FieldProps {
+  readonly label: string;
+  readonly description?: ReactNode;
+  readonly error?: string | undefined;
+  /** A `TextInput`, `TextArea` or `Select`. */
+  readonly children: ReactNode;
+}
+
+export function Field({ label, description, error, children }: FieldProps) {
+  return (
+    <Base.Root className={styles.field} invalid={error !== undefined}>
+      <Base.Label className={styles.label}>{label}</Base.Label>
+      {children}
+      {description !== undefined && <Base.Description className={styles.description}>{description}</Base.Description>}
+      {error !== undefined && (
+        <Base.Error match className={styles.error}>
+          {error}
+        </Base.Error>
+      )}
+    </Base.Root>
+  );
+}
+
+interface TextInputProps extends Omit<ComponentProps<'input'>, 'className' | 'onChange' | 'value' | 'defaultValue'> {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly isMonospace?: boolean;
+}
+
+export function TextInput({ value, onChange, isMonospace = false, ...rest }: TextInputProps) {
+  return (
+    <Base.Control
+      {...rest}
+      value={value}
+      onValueChange={onChange}
+      autoComplete={rest.autoComplete ?? 'off'}
+      spellCheck={rest.spellCheck ?? false}
+      className={classNames(styles.input, isMonospace && styles.monospace)}
+    />
+  );
+}
+
+interface TextAreaProps extends Omit<TextInputProps, 'type'> {
+  readonly rows?: number;
+}
+
+export function TextArea({ value, onChange, isMonospace = false, rows = 4, ...rest }: TextAreaProps) {
+  return (
+    <Base.Control
+      {...rest}
+      value={value}
+      onValueChange={onChange}
+      render={<textarea rows={rows} spellCheck={false} />}
+      className={classNames(styles.input, styles.area, isMonospace && styles.monospace)}
+    />
+  );
+}

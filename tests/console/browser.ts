@@ -1,0 +1,122 @@
+// Pages of the console in Debian's Chromium, on the test's own server: signed in, watched for errors of scripts and of the content
+// security policy, checked with axe, and photographed. Screenshots go to tests/output/console/, to be looked at.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { deadlineMs } from '../deadline.ts';
+import type { TestServer } from '../server.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const executable = '/usr/bin/chromium';
+const outDirectory = join(root, 'tests/output/console');
+const args = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** The reason why suites of the console are skipped; false if they run, as always under CI. */
+export const noBrowser: string | false = existsSync(executable) || process.env.CI ? false : `there is no ${executable}`;
+
+/** Builds the console unless it is built; the first file of a run does. */
+export function buildConsole(): void {
+  execFileSync(process.execPath, [join(root, 'scripts/build_console.ts')], { stdio: ['ignore', 2, 2] });
+}
+
+export async function launchBrowser(): Promise<Browser> {
+  buildConsole();
+  return chromium.launch({ executablePath: executable, args });
+}
+
+export const desktop: BrowserContextOptions = { viewport: { width: 1280, height: 800 } };
+export const phone: BrowserContextOptions = {
+  viewport: { width: 390, height: 844 },
+  hasTouch: true,
+  isMobile: true,
+  deviceScaleFactor: 2,
+};
+
+interface OpenOptions extends BrowserContextOptions {
+  /** Below /console/. */
+  readonly path?: string;
+  /** By default that of the server's own user; null: not signed in. */
+  readonly token?: string | null;
+}
+
+/** A page of a browser of its own, and what went wrong in it. */
+export class ConsolePage {
+  readonly page: Page;
+  readonly problems: string[] = [];
+
+  constructor(page: Page, origin: string) {
+    this.page = page;
+    page.setDefaultTimeout(deadlineMs(10_000));
+    page.on('pageerror', (error) => this.problems.push(`script: ${error.message}`));
+    page.on('console', (message) => {
+      if (message.type() === 'error') this.problems.push(`console: ${message.text()}`);
+    });
+    page.on('request', (request) => {
+      const url = request.url();
+      if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) this.problems.push(`request to another host: ${url}`);
+    });
+  }
+
+  static async open(browser: Browser, server: TestServer, options: OpenOptions = {}): Promise<ConsolePage> {
+    const { path = '', token = server.token, ...context } = options;
+    const browsing = await browser.newContext({ ...desktop, reducedMotion: 'reduce', ...context });
+    await browsing.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
+    const opened = new ConsolePage(await browsing.newPage(), server.url);
+    await opened.page.goto(`${server.url}/console/${path}`);
+    await opened.page.getByRole('main').waitFor();
+    if (token !== null) await opened.signIn(token);
+    return opened;
+  }
+
+  async signIn(token: string): Promise<void> {
+    await this.page.getByLabel('Access token').fill(token);
+    await this.page.getByRole('button', { name: 'Sign in' }).click();
+    await this.page.getByRole('navigation', { name: 'Rooms' }).waitFor();
+  }
+
+  /** `name`: of the file, without its extension. */
+  async photograph(name: string): Promise<void> {
+    mkdirSync(outDirectory, { recursive: true });
+    await this.page.screenshot({ path: join(outDirectory, `${name}.png`) });
+  }
+
+  /** Asserts that axe finds no violation of WCAG 2.2 AA and of its own best practices. */
+  async checkAccessibility(): Promise<void> {
+    // Not as a script element: the content security policy would refuse it.
+    await this.page.evaluate(axe);
+    const found = await this.page.evaluate(async () => {
+      const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: readonly AxeViolation[] }> } }).axe;
+      const { violations } = await run.run();
+      return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
+    });
+    assert.deepEqual(found, []);
+  }
+
+  /** `expected`: problems that the test caused, such as the message of the browser for a 401. */
+  async close(expected: readonly RegExp[] = []): Promise<void> {
+    await this.page.context().close();
+    assert.deepEqual(
+      this.problems.filter((problem) => !expected.some((pattern) => pattern.test(problem))),
+      [],
+    );
+  }
+}
+
+interface AxeViolation {
+  readonly id: string;
+  readonly help: string;
+  readonly nodes: readonly { readonly html: string }[];
+}

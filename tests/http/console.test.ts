@@ -1,0 +1,84 @@
+// How the console is served: its index page and policy, its assets and their coding, and what is not a file of it.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { brotliDecompressSync } from 'node:zlib';
+import { buildConsole } from '../console/browser.ts';
+import { start, type TestServer } from '../server.ts';
+
+/** What the first page may load, compressed. */
+const firstLoadBytesMax = 350_000;
+
+describe('the console', () => {
+  let server: TestServer;
+  before(async () => {
+    buildConsole();
+    server = await start();
+  });
+  after(() => server.close());
+
+  const fetched = (path: string, headers: Readonly<Record<string, string>> = {}) =>
+    fetch(server.url + path, { headers, redirect: 'manual' });
+
+  it('is where / leads to', async () => {
+    for (const path of ['/', '/console', '/?x']) {
+      const { status, headers } = await fetched(path);
+      assert.deepEqual([status, headers.get('location')], [302, '/console/'], path);
+    }
+  });
+
+  it('answers each address of the application with its index page and a nonce of its own', async () => {
+    const nonces = await Promise.all(
+      ['', 'sql', 'catalog/default/a%20b'].map(async (path) => {
+        const response = await fetched(`/console/${path}`);
+        assert.equal(response.status, 200);
+        assert.equal(response.headers.get('cache-control'), 'no-cache');
+        const policy = response.headers.get('content-security-policy') ?? '';
+        const nonce = /style-src 'self' 'nonce-([^']+)'/.exec(policy)?.[1] ?? '';
+        assert.match(policy, /^default-src 'none'; script-src 'self';/);
+        assert.doesNotMatch(policy, /unsafe|\*|https?:/);
+        assert.ok((await response.text()).includes(`content="${nonce}"`));
+        return nonce;
+      }),
+    );
+    assert.equal(new Set(nonces).size, nonces.length);
+  });
+
+  it('serves its assets compressed and as immutable, and within the size of the first load', async () => {
+    const page = await (await fetched('/console/')).text();
+    const paths = [...page.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(([, path]) => path as string);
+    assert.ok(paths.length >= 2, page);
+    let bytes = 0;
+    for (const path of paths) {
+      const { status, headers, bytes: body } = await rawBytes(path, 'zstd, br, gzip');
+      assert.equal(status, 200, path);
+      assert.match(String(headers['cache-control']), /immutable/);
+      assert.equal(headers['content-encoding'], 'br', path);
+      assert.ok(brotliDecompressSync(body).length > body.length);
+      bytes += body.length;
+      const { status: known } = await rawBytes(path, 'br', { 'if-none-match': String(headers.etag) });
+      assert.equal(known, 304);
+      const { headers: plain } = await rawBytes(path, 'identity');
+      assert.equal(plain['content-encoding'], undefined);
+    }
+    assert.ok(bytes <= firstLoadBytesMax, `${bytes} bytes`);
+  });
+
+  const rawBytes = (path: string, coding: string, headers: Readonly<Record<string, string>> = {}) =>
+    server.send('GET', path, { headers: { 'accept-encoding': coding, ...headers } });
+
+  it('has no other files', async () => {
+    for (const path of ['nothing.js', '.stamp', 'assets/..%2fmain.js', '%2e%2e/package.json', 'assets/nothing.css']) {
+      const { status, text } = await server.send('GET', `/console/${path}`);
+      assert.notEqual(status, 500, path);
+      assert.ok(status === 404 || text.startsWith('<!doctype html>'), `${path}: ${status}`);
+    }
+  });
+
+  it('is told that it is unauthenticated without the dialog of the browser', async () => {
+    const challengeTo = async (headers: Readonly<Record<string, string>>) =>
+      (await fetched('/api/v2/catalogs', headers)).headers.get('www-authenticate') ?? '';
+    assert.match(await challengeTo({}), /Basic/);
+    assert.match(await challengeTo({ 'sec-fetch-mode': 'navigate' }), /Basic/);
+    assert.doesNotMatch(await challengeTo({ 'sec-fetch-mode': 'cors', 'sec-fetch-site': 'same-origin' }), /Basic/);
+  });
+});
