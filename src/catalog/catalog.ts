@@ -8,7 +8,7 @@ import type { Observe } from '../observe/observations.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
 import type { Store } from '../store/store.ts';
 import { CatalogReader, objectSource } from './catalog_reader.ts';
-import { type CatalogContext, type CatalogEngine, findSibling, isVisible, retryMs } from './changes/change_context.ts';
+import { type CatalogContext, type CatalogEngine, retryMs } from './changes/change_context.ts';
 import { runCreation } from './changes/create_by_task.ts';
 import { createObject } from './changes/create_object.ts';
 import { dropObject } from './changes/drop_object.ts';
@@ -22,6 +22,7 @@ import {
 } from './changes/intent_recovery.ts';
 import { notifyChanged } from './changes/intents.ts';
 import { NameLocks } from './changes/name_locks.ts';
+import { findSibling } from './changes/object_names.ts';
 import { countRetained } from './changes/soft_delete.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './changes/undrop_object.ts';
 import { intentOfTask, runIntent, updateObject } from './changes/update_object.ts';
@@ -38,6 +39,7 @@ import type {
   UpdateOutcome,
   UpdateRequest,
 } from './object.ts';
+import { isVisible } from './object_rows.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
 import type { SpecOf } from './specs.ts';
 

@@ -7,10 +7,10 @@ import type { TableStatistics } from '../model/records.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
 import { visible } from '../store/migrations/migrate.ts';
 import type { Store } from '../store/store.ts';
-import { findSibling, isVisible, notFound } from './changes/change_context.ts';
+import { findSibling, notFound } from './changes/object_names.ts';
 import { sourcesOf } from './changes/view_dependencies.ts';
 import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath } from './object.ts';
-import { objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
+import { isVisible, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import {
   type CatalogStatements,
   catalogStatements,

@@ -104,3 +104,7 @@ export const versionOfRow = ({ id: objectId, category, name, version }: ObjectRo
   name,
   version,
 });
+
+export function isVisible(row: { readonly state: string }): boolean {
+  return row.state === 'ready' || row.state === 'altering' || row.state === 'blocked';
+}

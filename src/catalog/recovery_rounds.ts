@@ -4,7 +4,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
-import { type CatalogContext, changePath } from './changes/change_context.ts';
+import type { CatalogContext } from './changes/change_context.ts';
+import { changePath } from './changes/change_path.ts';
 import { type OpenIntent, openIntents, recoverWarehouse } from './changes/intent_recovery.ts';
 import { changeOf, type IntentRow, nextOf } from './changes/intents.ts';
 

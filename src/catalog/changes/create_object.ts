@@ -6,21 +6,9 @@ import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { ObjectsTable } from '../../store/schema.ts';
 import type { CatalogObject, CreateRequest } from '../object.ts';
-import { foldedComment, type ObjectRow } from '../object_rows.ts';
-import {
-  alreadyExists,
-  Blocked,
-  type CatalogContext,
-  type CatalogEngine,
-  checkChangePath,
-  checkName,
-  checkSharedNames,
-  findSibling,
-  isVisible,
-  nameKeys,
-  namesOf,
-  requireReadyChain,
-} from './change_context.ts';
+import { foldedComment, isVisible, type ObjectRow } from '../object_rows.ts';
+import { Blocked, type CatalogContext, type CatalogEngine } from './change_context.ts';
+import { checkChangePath, namesOf, requireReadyChain } from './change_path.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
 import {
@@ -31,6 +19,8 @@ import {
   recordFailedAttempt,
   removeObject,
 } from './intents.ts';
+import { nameKeys } from './name_locks.ts';
+import { alreadyExists, checkName, checkSharedNames, findSibling } from './object_names.ts';
 import { addTask } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
 

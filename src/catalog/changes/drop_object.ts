@@ -6,20 +6,13 @@ import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_v
 import { Failure } from '../../standard/failure.ts';
 import { visible } from '../../store/migrations/migrate.ts';
 import type { CatalogObject, DropRequest } from '../object.ts';
-import { type ObjectRow, versionOfRow } from '../object_rows.ts';
-import {
-  Blocked,
-  type CatalogContext,
-  type CatalogEngine,
-  checkChangePath,
-  isVisible,
-  nameKey,
-  namesOf,
-  type Tx,
-} from './change_context.ts';
+import { isVisible, type ObjectRow, versionOfRow } from '../object_rows.ts';
+import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './change_context.ts';
+import { checkChangePath, namesOf } from './change_path.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
 import { type IntentRow, insertIntent, notifyRemoved, revert, revertInTransaction } from './intents.ts';
+import { nameKey } from './name_locks.ts';
 import { childrenOf, commitDrop } from './soft_delete.ts';
 import { requireUnused } from './view_dependencies.ts';
 

@@ -4,16 +4,8 @@ import type { Change } from '../../engines/engine.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
 import { isTerminal } from '../../tasks/task_rows.ts';
-import { type ObjectRow, objectColumns } from '../object_rows.ts';
-import {
-  Blocked,
-  blockedWaitMs,
-  type CatalogContext,
-  changeInProgress,
-  isVisible,
-  lockWaitMs,
-  nameKey,
-} from './change_context.ts';
+import { isVisible, type ObjectRow, objectColumns } from '../object_rows.ts';
+import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, lockWaitMs } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
 import {
   changeOf,
@@ -24,6 +16,7 @@ import {
   recordFailedAttempt,
   removeObject,
 } from './intents.ts';
+import { nameKey } from './name_locks.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
 
 /** How many times a change recovers blocking intents before it fails. */

@@ -11,7 +11,8 @@ import type { Code } from '../../standard/codes.ts';
 import type { IntentsTable, IntentVerb } from '../../store/schema.ts';
 import type { CatalogObject, ChangeEvent, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
-import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
+import type { CatalogContext, Tx } from './change_context.ts';
+import { changeCatalog } from './change_path.ts';
 import { insertChildren } from './insert_children.ts';
 import { replaceSources, type SourceRow } from './view_dependencies.ts';
 

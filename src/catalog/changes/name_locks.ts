@@ -1,9 +1,25 @@
 // Locks within this process: changes of the same name run one after another, in the order of their arrival. Transactions of the store
 // guarantee correctness; the locks only prevent changes of one server from failing because of each other.
+import { foldName } from '../../model/names.ts';
 import { Failure } from '../../standard/failure.ts';
+import type { Category } from '../object.ts';
 
 interface Waiter {
   readonly begin: () => void;
+}
+
+export function nameKey(parentId: string | null, category: Category, name: string): string {
+  return `${parentId ?? ''}/${category}/${foldName(name)}`;
+}
+
+/** The lock keys to hold while an object gains or loses a name. */
+export function nameKeys(
+  parentId: string | null,
+  category: Category,
+  names: readonly string[],
+  sharesNames: readonly Category[] = [],
+): string[] {
+  return names.flatMap((name) => [category, ...sharesNames].map((shared) => nameKey(parentId, shared, name)));
 }
 
 export class NameLocks {

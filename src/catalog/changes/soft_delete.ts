@@ -11,8 +11,8 @@ import type { Store } from '../../store/store.ts';
 import type { CatalogObject, Category, DroppedChildren } from '../object.ts';
 import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
 import { idsPerQueryMax } from '../statements.ts';
-import { type CatalogContext, changeCatalog, findSibling, type Tx } from './change_context.ts';
-import { droppedName } from './dropped_name.ts';
+import type { CatalogContext, Tx } from './change_context.ts';
+import { changeCatalog } from './change_path.ts';
 import { applyStep } from './engine_step.ts';
 import {
   actorOf,
@@ -26,6 +26,7 @@ import {
   revert,
   updateRow,
 } from './intents.ts';
+import { droppedName, findSibling } from './object_names.ts';
 import { commitRestoredViews } from './view_updates.ts';
 
 /** The visible children of an object, and the tables dropped earlier that the engine still stores. */

@@ -14,23 +14,13 @@ import type {
   UndropRequest,
   UpdateOutcome,
 } from '../object.ts';
-import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
-import {
-  alreadyExists,
-  Blocked,
-  type CatalogContext,
-  checkName,
-  checkSharedNames,
-  findSibling,
-  isVisible,
-  nameKey,
-  nameKeys,
-  notFound,
-  type Tx,
-} from './change_context.ts';
+import { isVisible, type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
+import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
 import { type IntentRow, insertIntent, recordFailedAttempt } from './intents.ts';
+import { nameKey, nameKeys } from './name_locks.ts';
+import { alreadyExists, checkName, checkSharedNames, findSibling, notFound } from './object_names.ts';
 import { commitChange, purgeNow, retainedChildren, revertChange } from './soft_delete.ts';
 import { addTask, hasPrerequisites } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';

@@ -11,23 +11,9 @@ import { Failure } from '../../standard/failure.ts';
 import { visible } from '../../store/migrations/migrate.ts';
 import { HandedBack, RetryableError } from '../../tasks/task.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from '../object.ts';
-import { type ObjectRow, objectColumns, versionOfRow } from '../object_rows.ts';
-import {
-  alreadyExists,
-  Blocked,
-  type CatalogContext,
-  type CatalogEngine,
-  checkChangePath,
-  checkName,
-  checkSharedNames,
-  findSibling,
-  isVisible,
-  nameKeys,
-  namesOf,
-  notFound,
-  requireReadyChain,
-  type Tx,
-} from './change_context.ts';
+import { isVisible, type ObjectRow, objectColumns, versionOfRow } from '../object_rows.ts';
+import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './change_context.ts';
+import { checkChangePath, namesOf, requireReadyChain } from './change_path.ts';
 import { applyFirstAttempt, applyStep } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
 import {
@@ -41,6 +27,8 @@ import {
   revert,
   updateRow,
 } from './intents.ts';
+import { nameKeys } from './name_locks.ts';
+import { alreadyExists, checkName, checkSharedNames, findSibling, notFound } from './object_names.ts';
 import { commitChange, revertChange } from './soft_delete.ts';
 import { addTask, hasPrerequisites } from './submit_change_task.ts';
 import {

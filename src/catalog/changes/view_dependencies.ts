@@ -8,9 +8,11 @@ import type { ViewSourcesTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { ViewSourceName } from '../object.ts';
 import type { ObjectRow } from '../object_rows.ts';
+import { isVisible } from '../object_rows.ts';
 import type { AncestorRow } from '../statements.ts';
 import { idsPerQueryMax } from '../statements.ts';
-import { Blocked, type CatalogContext, findSibling, isVisible, type Tx } from './change_context.ts';
+import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
+import { findSibling } from './object_names.ts';
 
 /** Maximum depth of views on views. */
 export const viewLevelsMax = 16;

@@ -2,9 +2,10 @@
 // could not be restored together with their database or catalog.
 import type { Change } from '../../engines/engine.ts';
 import type { Applied, DependentView } from '../../engines/views.ts';
-import { type CatalogContext, changeCatalog, type Tx } from './change_context.ts';
-import { droppedName } from './dropped_name.ts';
+import type { CatalogContext, Tx } from './change_context.ts';
+import { changeCatalog } from './change_path.ts';
 import { changeOf, type IntentRow, updateViewColumns } from './intents.ts';
+import { droppedName } from './object_names.ts';
 import { dependentViewChains, recordSourcesByName } from './view_dependencies.ts';
 
 /** Adds the dependent views to a change that may invalidate them. */

@@ -2,7 +2,7 @@
 
 import type { BodyOf, SharedHandlers } from '../../api/handlers.ts';
 import type { loadDatabaseApi } from '../../api/transfer/load_database.ts';
-import { alreadyExists, checkName } from '../../catalog/changes/change_context.ts';
+import { alreadyExists, checkName } from '../../catalog/changes/object_names.ts';
 import { loadDatabaseTask } from '../../jobs/load_database.ts';
 import { parseType, TypeSyntaxError } from '../../model/types.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
