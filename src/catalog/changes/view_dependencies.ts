@@ -7,10 +7,8 @@ import { Failure } from '../../standard/failure.ts';
 import type { ViewSourcesTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { ViewSourceName } from '../object.ts';
-import type { ObjectRow } from '../object_rows.ts';
-import { isVisible } from '../object_rows.ts';
-import type { AncestorRow } from '../statements.ts';
-import { idsPerQueryMax } from '../statements.ts';
+import { isVisible, type ObjectRow } from '../object_rows.ts';
+import { type AncestorRow, idsPerQueryMax } from '../statements.ts';
 import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { findSibling } from './object_names.ts';
 

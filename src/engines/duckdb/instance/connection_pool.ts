@@ -6,11 +6,15 @@ import type { CatalogRef } from '../../engine.ts';
 import { defineCallerFunctions, guardFunctions } from '../sql/guarded_functions.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { countProgress } from './progress.ts';
+import { failureOf } from './sql_errors.ts';
 
 export const sessionsMax = 32;
 const preparedPerSessionMax = 64;
 const exclusiveWaitMs = 10_000;
 const exclusivePollMs = 10;
+
+/** Called with the connection that an interrupt should reach, and with undefined when there is none. */
+export type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 export interface Namespace {
   readonly catalog: CatalogRef;
@@ -40,16 +44,17 @@ export class Session {
     return this.#prepared.has(key);
   }
 
-  /** Sets the default namespace. Without a database, it is an empty schema. */
-  async use({ catalog, database, caller }: Namespace): Promise<void> {
-    await this.#setCaller(caller);
-    const namespace = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(database ?? 'main')}`;
-    if (namespace === this.#namespace) return;
-    this.forget();
-    this.#namespace = '';
-    await this.connection.run(`USE ${namespace}`);
-    this.#namespace = namespace;
-    this.catalog = catalog.name;
+  /** Sets the default namespace: an empty schema if no database is named. Throws CHANGE_IN_PROGRESS if it does not exist (any more). */
+  async use(namespace: Namespace): Promise<void> {
+    try {
+      await this.#use(namespace);
+    } catch (error) {
+      // Everything else, such as a database that a fatal error has invalidated, has nothing to do with the name.
+      const isMissing = error instanceof Error && /^(?:Catalog|Binder) Error/.test(error.message);
+      if (!isMissing) throw failureOf(error, { sql: '', linesAbove: 0 });
+      const name = namespace.database ?? namespace.catalog.name;
+      throw new Failure('CHANGE_IN_PROGRESS', `${JSON.stringify(name)} is being changed`, {}, { cause: error });
+    }
   }
 
   async leave(): Promise<void> {
@@ -58,6 +63,17 @@ export class Session {
     this.#namespace = '';
     await this.connection.run('USE memory.main');
     this.catalog = undefined;
+  }
+
+  async #use({ catalog, database, caller }: Namespace): Promise<void> {
+    await this.#setCaller(caller);
+    const namespace = `${quoteIdentifier(catalog.name)}.${quoteIdentifier(database ?? 'main')}`;
+    if (namespace === this.#namespace) return;
+    this.forget();
+    this.#namespace = '';
+    await this.connection.run(`USE ${namespace}`);
+    this.#namespace = namespace;
+    this.catalog = catalog.name;
   }
 
   /** Prepared statements stay bound to their caller, which is part of their key. */
@@ -111,13 +127,10 @@ export class Sessions {
     return this.#busy.size;
   }
 
-  /**
-   * `key`: prefers a session that has prepared this statement. `interruptible` is called with the connection that an interrupt
-   * should reach, and with undefined when there is none.
-   */
+  /** `key`: prefers a session that has prepared this statement. */
   async with<T>(
     key: string | undefined,
-    interruptible: (connection: DuckDBConnection | undefined) => void,
+    interruptible: Interruptible,
     work: (session: Session) => Promise<T>,
   ): Promise<T> {
     const session = await this.#take(key);
@@ -132,6 +145,29 @@ export class Sessions {
     } finally {
       interruptible(undefined);
       this.#put(session);
+    }
+  }
+
+  /** Runs the work in a session whose default is the namespace. Throws like `use`. */
+  async withNamespace<T>(
+    namespace: Namespace,
+    key: string | undefined,
+    interruptible: Interruptible,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> {
+    const { name } = namespace.catalog;
+    for (;;) {
+      if (this.isClosed(name)) await this.opened(name);
+      const done = await this.with(key, interruptible, async (session) => {
+        // The catalog may have been closed while this waited for a session.
+        if (this.isClosed(name)) {
+          if (session.catalog === name) await session.leave();
+          return undefined;
+        }
+        await session.use(namespace);
+        return { value: await work(session) };
+      });
+      if (done) return done.value;
     }
   }
 

@@ -7,7 +7,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { DataFile } from '../../load.ts';
 import type { WriteVersions } from '../analysis/data_versions.ts';
 import { rowsOfStep } from '../instance/applied_steps.ts';
-import type { Sessions } from '../instance/connection_pool.ts';
+import type { Interruptible, Sessions } from '../instance/connection_pool.ts';
 import type { Operations } from '../process/protocol.ts';
 import { locateErrors } from '../process/wire_errors.ts';
 import { executeLoad, type LoadEnvironment } from './execute_load.ts';
@@ -17,8 +17,6 @@ import { planLoad } from './load_plan.ts';
 
 type LoadOperation = 'inferTable' | 'planLoad' | 'load' | 'rowsLoadedByStep';
 export type LoadOperations = { [K in LoadOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
-
-type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 interface LoadsParts {
   readonly sessions: Sessions;

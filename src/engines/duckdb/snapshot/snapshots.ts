@@ -9,15 +9,12 @@ import type { CatalogRef } from '../../engine.ts';
 import type { SnapshotTable, TablePart } from '../../snapshot.ts';
 import { trackInsert, type WriteVersions } from '../analysis/data_versions.ts';
 import { ownSchema, rowsOf } from '../instance/applied_steps.ts';
-import type { Sessions } from '../instance/connection_pool.ts';
+import type { Interruptible, Sessions } from '../instance/connection_pool.ts';
 import type { Operations } from '../process/protocol.ts';
 import { locateErrors } from '../process/wire_errors.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 import { restorePart } from './restore_part.ts';
 import { partOf, partsText, writePartText } from './table_parts.ts';
-
-/** Called with the connection that an interrupt must reach. */
-type Interruptible = (connection: DuckDBConnection | undefined) => void;
 
 type SnapshotOperation = 'beginSnapshot' | 'snapshotParts' | 'writeSnapshotPart' | 'endSnapshot' | 'restorePart';
 type SnapshotOperations = { [K in SnapshotOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
