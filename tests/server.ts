@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { heartbeatMs } from '../src/engines/duckdb/process/protocol.ts';
-import { startServer } from '../src/main.ts';
+import { type ServerHooks, startServer } from '../src/main.ts';
 import { categoriesWith } from '../src/resources/index.ts';
 import { readSettings, type Settings } from '../src/settings/read_settings.ts';
 import type { Code } from '../src/standard/codes.ts';
@@ -238,10 +238,10 @@ async function temporaryDirectory(): Promise<string> {
 }
 
 /** A server in this process. `dataDir`: one that is kept, for tests that start a server on it again. */
-export async function start(overrides: Partial<Settings> = {}): Promise<TestServer> {
+export async function start(overrides: Partial<Settings> = {}, hooks: ServerHooks = {}): Promise<TestServer> {
   const dataDir = overrides.dataDir ?? (await temporaryDirectory());
   const settings = { ...readSettings(['--data-dir', dataDir], {}), ...small, ...overrides, dataDir };
-  const running = await startServer(settings);
+  const running = await startServer(settings, hooks);
   return new TestServer(running, async () => {
     await running.close();
     if (overrides.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });

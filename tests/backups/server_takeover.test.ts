@@ -5,11 +5,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
-import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { deadlineMs } from '../deadline.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
-import { start, TestServer } from '../server.ts';
+import { start } from '../server.ts';
 import { rowsIn } from './backing_up.ts';
 import { holdPuts } from './held_puts.ts';
 import { restoredTo } from './whole_server.ts';
@@ -29,16 +27,8 @@ it('succeeds although the engine is killed while its files are copied', { timeou
     return opened.promise;
   });
   let pid = 0;
-  const dataDir = join(root, 'data');
-  const flags = [
-    `--data-dir=${dataDir}`,
-    '--port=0',
-    '--export-hosts=127.0.0.1',
-    '--log-level=silent',
-    '--spare-engine=false',
-  ];
-  const settings = { ...readSettings(flags, {}), backupPassphrase: passphrase };
-  const running = await startServer(settings, {
+  const settings = { dataDir: join(root, 'data'), logLevel: 'silent', backupPassphrase: passphrase } as const;
+  const server = await start(settings, {
     wrapEngine: (engine) => ({
       ...engine,
       open: (options) =>
@@ -51,7 +41,6 @@ it('succeeds although the engine is killed while its files are copied', { timeou
         }),
     }),
   });
-  const server = new TestServer(running, () => running.close());
   t.after(async () => {
     opened.resolve();
     await server.close();

@@ -1,32 +1,12 @@
 // A server, users with no, some or nearly all privileges, and their calls of an endpoint.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { startServer } from '../../src/main.ts';
 import type { Privilege } from '../../src/model/privileges.ts';
-import { readSettings, type Settings } from '../../src/settings/read_settings.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { type Given, newToken } from '../access/people.ts';
-import { type Reply, TestServer, uri } from '../server.ts';
+import { type Reply, start, TestServer, uri } from '../server.ts';
 import { grantable, targets } from './access_needs.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { call, categories, exampleBody, limits, type Params, pathOf, patient } from './operation_call.ts';
-
-const settings: Partial<Settings> = {
-  port: 0,
-  logLevel: 'error',
-  warehouseThreads: 2,
-  spareEngine: false,
-  backupPassphrase: 'correct horse battery staple',
-  exportHosts: '127.0.0.1',
-  loadHosts: '127.0.0.1',
-  warehouseMemoryBytes: 512 * 1024 * 1024,
-  loadDirectories: fileURLToPath(new URL('../data', import.meta.url)),
-  ...limits,
-  ...patient,
-};
 
 export interface World {
   /** As root. */
@@ -36,17 +16,8 @@ export interface World {
 }
 
 export async function startWorld(): Promise<World> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-access-'));
   let statements = 0;
-  const injectStore = () => void statements++;
-  const running = await startServer(
-    { ...readSettings(['--data-dir', dataDir], {}), ...settings, dataDir },
-    { injectStore },
-  );
-  const server = new TestServer(running, async () => {
-    await running.close();
-    await rm(dataDir, { recursive: true, force: true });
-  });
+  const server = await start({ ...limits, ...patient }, { injectStore: () => void statements++ });
   return {
     server,
     statementsOf: async (work) => {

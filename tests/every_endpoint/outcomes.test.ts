@@ -8,9 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { quoteIdentifier } from '../../src/engines/duckdb/sql/identifiers.ts';
-import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { type Category, isReadOnly } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
@@ -18,7 +16,7 @@ import { Budget } from '../budget.ts';
 import { type Fault, FaultPlan } from '../faults/fault_plan.ts';
 import { faultyEngine } from '../faults/faulty_engine.ts';
 import { Random, seedFrom } from '../faults/random.ts';
-import { type RawReply, statementRuns, TestServer, uri } from '../server.ts';
+import { type RawReply, start, statementRuns, type TestServer, uri } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
 
@@ -36,16 +34,8 @@ let services: Services;
 const engines: number[] = [];
 
 before(async () => {
-  const dataDir = join(directory, 'data');
-  const flags = ['--port', '0', '--data-dir', dataDir, '--log-level', 'silent', '--warehouse-threads', '2'];
-  const reaching = {
-    backupPassphrase: 'correct horse battery staple',
-    exportHosts: '127.0.0.1',
-    loadHosts: '127.0.0.1',
-    loadDirectories: join(import.meta.dirname, '../data'),
-  };
-  const running = await startServer(
-    { ...readSettings(flags, {}), ...reaching, ...patient },
+  server = await start(
+    { dataDir: join(directory, 'data'), logLevel: 'silent', ...patient },
     {
       injectStore: ({ sql }) => {
         hasWritten ||= writes.test(sql);
@@ -57,7 +47,6 @@ before(async () => {
       },
     },
   );
-  server = new TestServer(running, () => running.close());
 });
 after(async () => {
   await server.close();

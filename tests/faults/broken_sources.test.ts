@@ -2,17 +2,14 @@
 // applied once, completely; otherwise it fails with the reason, and the table is unchanged. And callers that disconnect while they
 // send or fetch a file.
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { createServer, request, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { eventually } from '../deadline.ts';
-import { TestServer } from '../server.ts';
-import { leaveSurroundings, reaching, sourceKey, surroundings } from './surroundings.ts';
+import { start, type TestServer } from '../server.ts';
+import { leaveSurroundings, sourceKey, surroundings } from './surroundings.ts';
 
 const good = 'id,v\n1,one\n2,two\n';
 const table = '/api/v2/databases/d/tables/t';
@@ -22,7 +19,6 @@ let asked = 0;
 let web: Server;
 let url: string;
 let server: TestServer;
-let dataDir: string;
 
 before(async () => {
   web = createServer((_request, response) => {
@@ -32,22 +28,12 @@ before(async () => {
   });
   await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/people.csv`;
-  dataDir = await mkdtemp(join(tmpdir(), 'tabularium-sources-'));
-  const flags = [
-    '--data-dir',
-    dataDir,
-    '--port',
-    '0',
-    '--log-level',
-    'silent',
-    '--warehouse-threads',
-    '2',
-    '--spare-engine=false',
-  ];
-  const running = await startServer(readSettings([...flags, ...reaching, '--load-fetch-seconds', '1'], {}), {
-    taskRetryPauseMs: 2,
-  });
-  server = new TestServer(running, () => running.close());
+  server = await start(
+    { logLevel: 'silent', webhookHosts: '127.0.0.1', loadFetchSeconds: 1 },
+    {
+      taskRetryPauseMs: 2,
+    },
+  );
   (await server.put('/api/v2/databases/d')).is(201);
   const columns = [
     { name: 'id', type: 'BIGINT' },
@@ -60,7 +46,6 @@ after(async () => {
   await leaveSurroundings();
   web.closeAllConnections();
   await new Promise((resolve) => web.close(resolve));
-  await rm(dataDir, { recursive: true, force: true });
 });
 
 const whole = (response: ServerResponse) => void response.end(good);
@@ -80,7 +65,7 @@ const other = (response: ServerResponse) => {
 const stalled = (response: ServerResponse) => void response.write('id,v\n');
 
 const rows = () => server.rows('d', 'SELECT id, v FROM t ORDER BY id');
-const spooled = async () => (await readdir(join(dataDir, 'spool', 'loads')).catch(() => [])).length;
+const spooled = async () => (await readdir(join(server.dataDirectory, 'spool', 'loads')).catch(() => [])).length;
 
 async function load(source: object, next: typeof answers, more: object = {}) {
   await server.post(`${table}/truncate`);

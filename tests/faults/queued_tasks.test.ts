@@ -1,15 +1,10 @@
 // Very many tasks in the queue of a real server (600; or QUEUED_TASKS): concurrent submissions share a commit, no principal or
 // priority starves, tasks can be cancelled in each state, and memory does not grow with them.
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { newPerson } from '../access/people.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
-import { endOfTask, type Reply, TestServer } from '../server.ts';
+import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
 
 const many = Number(process.env.QUEUED_TASKS ?? 600);
 const atOnce = 16;
@@ -22,36 +17,19 @@ const given = [
 ] as const;
 const drainMsMax = deadlineMs(30_000 + many * 20);
 
-let dataDir: string;
 let server: TestServer;
 let commits = 0;
 
 before(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'tabularium-queued-'));
-  const flags = [
-    '--data-dir',
-    dataDir,
-    '--port',
-    '0',
-    '--log-level',
-    'silent',
-    '--warehouse-threads',
-    '1',
-    '--spare-engine=false',
-  ];
-  const more = ['--task-runners-max', '1', '--principal-tasks-max', '0', '--load-hosts', '127.0.0.1'];
-  const running = await startServer(readSettings([...flags, ...more], {}), {
+  const settings = { logLevel: 'silent', warehouseThreads: 1, taskRunnersMax: 1, principalTasksMax: 0 } as const;
+  server = await start(settings, {
     injectStore: ({ sql }) => {
       if (sql === 'commit') commits++;
     },
     taskRetryPauseMs: 60_000,
   });
-  server = new TestServer(running, () => running.close());
 });
-after(async () => {
-  await server.close();
-  await rm(dataDir, { recursive: true, force: true });
-});
+after(() => server.close());
 
 type Caller = Pick<TestServer, 'post'>;
 

@@ -6,12 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Change, Engine, EngineWarehouse } from '../../src/engines/engine.ts';
-import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { eventually, statementWaitSeconds } from '../deadline.ts';
-import { TestServer, uri } from '../server.ts';
+import { start, type TestServer, uri } from '../server.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-recovery-'));
 let server: TestServer;
@@ -59,13 +57,10 @@ const wrapEngine = (engine: Engine): Engine => ({
 });
 
 async function open(): Promise<void> {
-  const flags = ['--port', '0', '--data-dir', dataDir, '--log-level', 'silent', '--warehouse-threads', '2'];
-  const settings = { ...readSettings(flags, {}), undropSeconds: 1 };
   const assembled = (all: Services) => {
     services = all;
   };
-  const running = await startServer(settings, { wrapEngine, assembled });
-  server = new TestServer(running, () => running.close());
+  server = await start({ dataDir, logLevel: 'silent', undropSeconds: 1 }, { wrapEngine, assembled });
 }
 before(open);
 after(async () => {

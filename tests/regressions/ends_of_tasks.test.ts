@@ -7,11 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { EngineWarehouse } from '../../src/engines/engine.ts';
-import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { eventually } from '../deadline.ts';
-import { TestServer } from '../server.ts';
+import { start, type TestServer } from '../server.ts';
 
 let directory: string;
 let sources: string;
@@ -26,17 +24,8 @@ before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tabularium-ends-'));
   sources = join(directory, 'sources');
   await mkdir(sources);
-  const flags = ['--data-dir', join(directory, 'data'), '--port', '0', '--log-level', 'silent'];
-  const more = [
-    '--warehouse-threads',
-    '2',
-    '--spare-engine=false',
-    '--page-bytes-max',
-    '65536',
-    '--load-directories',
-    sources,
-  ];
-  const running = await startServer(readSettings([...flags, ...more], {}), {
+  const settings = { logLevel: 'silent', pageBytesMax: 65_536, loadDirectories: sources } as const;
+  server = await start(settings, {
     injectStore: ({ sql }) => struck?.(sql),
     wrapEngine: (engine) => ({
       name: engine.name,
@@ -49,7 +38,6 @@ before(async () => {
     }),
     taskRetryPauseMs: 2,
   });
-  server = new TestServer(running, () => running.close());
   (await server.put('/api/v2/databases/d')).is(201);
   const columns = [{ name: 'id', type: 'BIGINT' }];
   (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);

@@ -10,12 +10,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { tableFromIPC } from 'apache-arrow';
-import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { storeFileName } from '../../src/store/store.ts';
 import { newPerson } from '../access/people.ts';
-import { endOfTask, type Reply, startProcess, TestServer } from '../server.ts';
+import { endOfTask, type Reply, start, startProcess, type TestServer } from '../server.ts';
 
 interface Shown {
   readonly name: string;
@@ -36,21 +34,10 @@ const many = `SELECT range AS n, md5(range::VARCHAR) AS t FROM range(${rows})`;
 
 before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tabularium-download-'));
-  const dataDir = join(directory, 'data');
-  const settings = {
-    ...readSettings(['--data-dir', dataDir], {}),
-    port: 0,
-    logLevel: 'error' as const,
-    warehouseThreads: 2,
-    spareEngine: false,
-    principalFileBytesMax: 16 * mebibyte,
+  const assembled = (made: Services) => {
+    services = made;
   };
-  const running = await startServer(settings, {
-    assembled: (made) => {
-      services = made;
-    },
-  });
-  server = new TestServer(running, () => running.close());
+  server = await start({ principalFileBytesMax: 16 * mebibyte }, { assembled });
   (await server.put(database)).is(201);
   (await server.post(`${database}/tables`, { sql: 'CREATE TABLE facts (n BIGINT, t TEXT)' })).is(201);
   (await server.query('shop', `INSERT INTO facts ${many}`)).is(200);

@@ -1,19 +1,17 @@
 // A request whose object changes between its look-up and its change is tried again in one place: as often as that happens and no oftener.
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Catalog } from '../../src/catalog/catalog.ts';
-import { startServer } from '../../src/main.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { ObjectChanged } from '../../src/standard/expected_version.ts';
-import { TestServer, uri } from '../server.ts';
+import { start, type TestServer, uri } from '../server.ts';
 
 type Change = 'create' | 'update' | 'drop';
 
-let root: string;
+let backups: string;
 let server: TestServer;
 let failuresLeft = 0;
 let attempts = 0;
@@ -39,16 +37,13 @@ function observe(catalog: Catalog): void {
 }
 
 before(async () => {
-  root = await mkdtemp(join(tmpdir(), 'tabularium-retries-'));
-  await mkdir(join(root, 'backups'));
-  const flags = ['--port=0', `--data-dir=${join(root, 'data')}`, '--log-level=silent', '--warehouse-threads=1'];
-  const settings = { ...readSettings(flags, {}), backupDirectories: join(root, 'backups') };
-  const running = await startServer(settings, { assembled: ({ catalog }) => observe(catalog) });
-  server = new TestServer(running, () => running.close());
+  backups = await mkdtemp(join(tmpdir(), 'tabularium-retries-'));
+  const settings = { logLevel: 'silent', warehouseThreads: 1, backupDirectories: backups } as const;
+  server = await start(settings, { assembled: ({ catalog }) => observe(catalog) });
 });
 after(async () => {
   await server.close();
-  await rm(root, { recursive: true, force: true });
+  await rm(backups, { recursive: true, force: true });
 });
 
 const columns = [{ name: 'id', type: 'BIGINT' }];
@@ -81,7 +76,7 @@ for (const [what, call] of calls) {
 }
 
 test('a backup of the server is deleted without a retry within the retry of its request', async () => {
-  const to = { path: join(root, 'backups', 'all') };
+  const to = { path: join(backups, 'all') };
   const task = await server.post('/api/v2/server_backups', { name: 'all', to });
   (await server.ended(task)).is(200, '0', { state: 'succeeded' });
   [failuresLeft, attempts, deepest] = [1, 0, 0];

@@ -20,14 +20,7 @@ interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
 }
 
-const w = new ScheduleWorld('2026-04-01T00:30:00Z', [
-  '--webhook-hosts',
-  '127.0.0.1',
-  '--export-hosts',
-  '127.0.0.1',
-  '--load-hosts',
-  '127.0.0.1',
-]);
+const w = new ScheduleWorld('2026-04-01T00:30:00Z', { webhookHosts: '127.0.0.1' });
 const table = '/api/v2/databases/shop/tables/ran';
 const secret = 'a secret of the receiver';
 let receiver: Receiver;

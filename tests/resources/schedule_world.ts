@@ -3,12 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startServer } from '../../src/main.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
+import type { Settings } from '../../src/settings/read_settings.ts';
 import { deadlineMs } from '../deadline.ts';
-import type { Reply } from '../server.ts';
-import { TestServer, uri } from '../server.ts';
+import { type Reply, start, type TestServer, uri } from '../server.ts';
 
 export const minute = 60_000;
 export const hour = 60 * minute;
@@ -25,13 +23,13 @@ export class ScheduleWorld {
   server!: TestServer;
   services!: Services;
   dataDir = '';
-  readonly #flags: readonly string[];
+  readonly #settings: Partial<Settings>;
   /** Tasks up to this one have ended. */
   readonly #ended = new Set<string>();
 
-  constructor(now: string, flags: readonly string[] = []) {
+  constructor(now: string, settings: Partial<Settings> = {}) {
     this.now = Date.parse(now);
-    this.#flags = flags;
+    this.#settings = settings;
   }
 
   async open(): Promise<void> {
@@ -42,18 +40,8 @@ export class ScheduleWorld {
   }
 
   async startAgain(): Promise<void> {
-    const flags = [
-      '--data-dir',
-      this.dataDir,
-      '--port',
-      '0',
-      '--log-level',
-      'fatal',
-      '--warehouse-threads',
-      '2',
-      '--spare-engine=false',
-    ];
-    const running = await startServer(readSettings([...flags, ...this.#flags], {}), {
+    const settings = { dataDir: this.dataDir, logLevel: 'fatal', ...this.#settings } as const;
+    this.server = await start(settings, {
       assembled: (all) => {
         this.services = all;
       },
@@ -61,7 +49,6 @@ export class ScheduleWorld {
       injectStore: () => this.struck?.(),
       taskRetryPauseMs: 10,
     });
-    this.server = new TestServer(running, () => running.close());
   }
 
   async close(): Promise<void> {

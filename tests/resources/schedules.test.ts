@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
 import { day, hour, minute, noting, path, ScheduleWorld } from './schedule_world.ts';
 
-const w = new ScheduleWorld('2026-01-31T10:00:30Z', ['--principal-tasks-max', '50']);
+const w = new ScheduleWorld('2026-01-31T10:00:30Z', { principalTasksMax: 50 });
 before(() => w.open());
 after(() => w.close());
 

@@ -6,43 +6,27 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startServer } from '../../src/main.ts';
 import { HostPatternError } from '../../src/outbound/host_allowlist.ts';
-import { readSettings } from '../../src/settings/read_settings.ts';
 import { eventually } from '../deadline.ts';
-import { startProcess, TestServer } from '../server.ts';
+import { start, startProcess, type TestServer } from '../server.ts';
 import { Receiver } from './receiver.ts';
 
 const secret = 'a secret of the receiver';
-let dataDir: string;
 let server: TestServer;
 let receiver: Receiver;
 let struck: ((sql: string) => void) | undefined;
 
 before(async () => {
   receiver = await new Receiver().listen();
-  dataDir = await mkdtemp(join(tmpdir(), 'tabularium-notices-'));
-  const flags = [
-    '--data-dir',
-    dataDir,
-    '--port',
-    '0',
-    '--log-level',
-    'silent',
-    '--warehouse-threads',
-    '1',
-    '--spare-engine=false',
-  ];
-  const running = await startServer(readSettings([...flags, '--webhook-hosts', '127.0.0.1, *.example.com'], {}), {
+  const settings = { logLevel: 'silent', warehouseThreads: 1, webhookHosts: '127.0.0.1, *.example.com' } as const;
+  server = await start(settings, {
     injectStore: ({ sql }) => struck?.(sql),
     taskRetryPauseMs: 10,
   });
-  server = new TestServer(running, () => running.close());
 });
 after(async () => {
   await server.close();
   receiver.close();
-  await rm(dataDir, { recursive: true, force: true });
 });
 
 const query = (sql: string, more: object = {}) =>
@@ -130,8 +114,8 @@ test('only to listed hosts, and to no address that only resembles one', async ()
 });
 
 test('an invalid pattern prevents the start', async () => {
-  const settings = readSettings(['--data-dir', join(dataDir, 'never'), '--webhook-hosts', 'a*b'], {});
-  await assert.rejects(startServer(settings), HostPatternError);
+  const dataDir = join(server.dataDirectory, 'never');
+  await assert.rejects(start({ dataDir, webhookHosts: 'a*b' }), HostPatternError);
 });
 
 test('secret and URL are in no response and in no file in plain text, and are deleted after the delivery', async () => {
@@ -139,7 +123,7 @@ test('secret and URL are in no response and in no file in plain text, and are de
   const taskId = await submit('SELECT 5');
   const texts = [(await server.get(`/api/v2/tasks/${taskId}`)).text, (await server.get('/api/v2/tasks')).text];
   await sent(taskId);
-  for (const entry of await readdir(dataDir, { recursive: true, withFileTypes: true }))
+  for (const entry of await readdir(server.dataDirectory, { recursive: true, withFileTypes: true }))
     if (entry.isFile()) texts.push((await readFile(join(entry.parentPath, entry.name))).toString('latin1'));
   for (const text of texts) assert(!text.includes(secret) && !text.includes('in+the+address'));
 });
