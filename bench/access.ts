@@ -8,7 +8,7 @@ import { filledDatabase, fillStore, tableName, tablesPath } from './harness/fill
 import { Generator } from './harness/load.ts';
 import { computedMicroseconds, residentBytes } from './harness/processes.ts';
 import { type Bench, type BenchOptions, type Measure, median, type Target } from './harness/report.ts';
-import { TabulariumServer } from './harness/server.ts';
+import { TabulariumServer, timed } from './harness/server.ts';
 import { besides, type Contender, inTurns, type Turn } from './harness/turns.ts';
 
 const connections = 32;
@@ -85,13 +85,9 @@ async function fill({ quick, workDirectory }: BenchOptions) {
 
 /** The one user whose hash only the server can make. */
 async function addPasswordUser(server: TabulariumServer): Promise<void> {
-  await server.put(`/api/v2/users/${passwordUser}`, { password });
-  const body = { privilege: 'read', on: `/api/v2/catalogs/default/databases/${filledDatabase}` };
-  await post(server, `/api/v2/users/${passwordUser}/grants`, body);
-}
-
-async function post(server: TabulariumServer, path: string, body: object): Promise<void> {
-  await server.send({ method: 'POST', path, mediaType: 'application/json', body: JSON.stringify(body) });
+  await server.client.users.create({ name: passwordUser, password }, { ifExists: 'return' });
+  const on = `/api/v2/catalogs/default/databases/${filledDatabase}`;
+  await server.client.users(passwordUser).grants.create({ privilege: 'read', on });
 }
 
 interface Load {
@@ -184,11 +180,9 @@ async function gets(servers: Servers, options: BenchOptions): Promise<Measure[]>
 /** Grants and revokes by turns, one after the other; the median of each in milliseconds. */
 async function changeMs(server: TabulariumServer, user: string, times: number): Promise<number> {
   const ms: number[] = [];
-  const grants = `/api/v2/users/${user}/grants`;
   for (let i = 0; i < times; i++) {
-    const body = JSON.stringify({ privilege: 'write', on: `${tablesPath}/${tableName(i)}` });
-    const { wallMs } = await server.send({ method: 'POST', path: grants, mediaType: 'application/json', body });
-    ms.push(wallMs);
+    const grant = { privilege: 'write', on: `${tablesPath}/${tableName(i)}` } as const;
+    ms.push((await timed(() => server.client.users(user).grants.create(grant))).ms);
   }
   return median(ms);
 }
@@ -204,8 +198,8 @@ async function whileGranting(servers: Servers, { quick, say }: BenchOptions): Pr
     let on = true;
     const changes = (async () => {
       for (; on; made++) {
-        const body = { privilege: 'write', on: `${tablesPath}/${tableName(made)}` };
-        await post(servers.many, `/api/v2/roles/many_role_${made % 10}/grants`, body);
+        const grant = { privilege: 'write', on: `${tablesPath}/${tableName(made)}` } as const;
+        await servers.many.client.roles(`many_role_${made % 10}`).grants.create(grant);
         await sleep(100);
       }
     })();

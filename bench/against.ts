@@ -66,7 +66,7 @@ const workloads: readonly Workload[] = [
       count: 1_000_000,
       status: 201,
     }),
-    before: (server, round) => server.put(`/api/v2/databases/created_${round}`),
+    before: (server, round) => server.createDatabase(`created_${round}`),
   },
   {
     name: 'insert of 1,000 rows',
@@ -77,7 +77,7 @@ const workloads: readonly Workload[] = [
       count: insertedBodies.length,
       status: 201,
     }),
-    before: (server, round) => server.put(`${tables}/inserted_${round}`, { columns: mixedColumns }),
+    before: (server, round) => server.createTable(database, `inserted_${round}`, { columns: mixedColumns }),
   },
   {
     name: 'point query',
@@ -100,10 +100,10 @@ const workloads: readonly Workload[] = [
 async function start(checkout: string, dataDirectory: string, sizes: Sizes): Promise<TabulariumServer> {
   const script = join(checkout, 'src', 'main.ts');
   const server = await TabulariumServer.start({ dataDirectory, pinned: false, script });
-  await server.put(`/api/v2/databases/${database}`);
+  await server.createDatabase(database);
   for (let n = 0; n < sizes.tables; n++)
-    await server.put(`${tables}/table_${String(n).padStart(6, '0')}`, { columns: mixedColumns });
-  await server.put(`${tables}/queried`, { columns: mixedColumns, primaryKey: ['id'] });
+    await server.createTable(database, `table_${String(n).padStart(6, '0')}`, { columns: mixedColumns });
+  await server.createTable(database, 'queried', { columns: mixedColumns, primaryKey: ['id'] });
   await server.query(database, `INSERT INTO queried ${mixedRowsSql(sizes.rows)}`);
   return server;
 }

@@ -13,7 +13,7 @@ const path = `/api/v2/databases/${database}/tables/create`;
 async function start(options: BenchOptions, name: string, script?: string): Promise<TabulariumServer> {
   const dataDirectory = join(options.workDirectory, name);
   const server = await TabulariumServer.start({ dataDirectory, pinned: false, ...(script ? { script } : {}) });
-  await server.put(`/api/v2/databases/${database}`);
+  await server.createDatabase(database);
   return server;
 }
 

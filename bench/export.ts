@@ -8,7 +8,7 @@ import { copyCatalogFile, DirectDuckdb } from './harness/duckdb.ts';
 import { mixedColumns, mixedRowsSql } from './harness/mixed_table.ts';
 import { watchMemory } from './harness/processes.ts';
 import { type Bench, compare, interleaved, type Measure, median } from './harness/report.ts';
-import { TabulariumServer } from './harness/server.ts';
+import { TabulariumServer, timed } from './harness/server.ts';
 
 const ratioMin = 0.9;
 const growthMegabytesMax = 100;
@@ -36,32 +36,35 @@ interface Exported {
 async function build(dataDirectory: string, rows: number): Promise<void> {
   const server = await TabulariumServer.start({ dataDirectory, pinned: false });
   try {
-    await server.put(`/api/v2/databases/${database}`);
-    await server.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns });
+    await server.createDatabase(database);
+    await server.createTable(database, table, { columns: mixedColumns });
     await server.query(database, `INSERT INTO ${table} ${mixedRowsSql(rows)}`);
   } finally {
     await server.stop();
   }
 }
 
+type Format = (typeof formats)[number]['format'];
+
 /** From the request until its task is seen to have succeeded; fetched and removed after that. */
-async function exported(server: TabulariumServer, format: string, rows: number): Promise<Exported> {
-  const { result, wallMs: ms } = await server.send({
-    method: 'POST',
-    path: `/api/v2/databases/${database}/tables/${table}/export`,
-    mediaType: 'application/json',
-    body: JSON.stringify({ format, to: { download: true } }),
-  });
+async function exported(server: TabulariumServer, format: Format, rows: number): Promise<Exported> {
+  const { client, url } = server;
+  const { tables } = client.databases(database);
+  const { ms, result } = await timed(() =>
+    tables(table)
+      .export({ format, to: { download: true } })
+      .done(),
+  );
   if (result.rowCount !== rows) throw new Error(`${result.rowCount} rows of ${rows} were exported`);
   const began = performance.now();
   let bytes = 0;
-  for (const { link } of result.files as { link: string }[]) bytes += await fetched(new URL(link, server.url));
+  for (const { link = '' } of result.files ?? []) bytes += await fetched(new URL(link, url));
   const fetchMs = performance.now() - began;
   if (bytes !== result.bytes) throw new Error(`${bytes} bytes of ${result.bytes} were fetched`);
-  const query = await server.send({ method: 'GET', path: `/api/v2/queries/${result.queryId}` });
-  const task = new URL(String(query.result.task), server.url);
-  const { status } = await fetch(task, { method: 'DELETE', headers: server.authorization });
-  if (status !== 200) throw new Error(`the task was not deleted: ${status}`);
+  const query = await client.queries(result.queryId).get();
+  const taskId = query.task?.split('/').at(-1);
+  if (taskId === undefined) throw new Error('the export has no task');
+  await client.tasks(taskId).delete();
   return { ms, bytes, fetchMs };
 }
 

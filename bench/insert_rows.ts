@@ -26,10 +26,10 @@ export const bench: Bench = {
     const rates = new Map<number, number[]>(connectionCounts.map((count) => [count, []]));
     const p50 = new Map<number, number[]>(connectionCounts.map((count) => [count, []]));
     try {
-      await server.put(`/api/v2/databases/${database}`);
+      await server.createDatabase(database);
       let sent = 0;
       for (let round = 0; round < (quick ? 2 : 6); round++) {
-        await server.put(`${tables}/mixed_${round}`, { columns: mixedColumns });
+        await server.createTable(database, `mixed_${round}`, { columns: mixedColumns });
         sent = 0;
         for (const connections of connectionCounts) {
           const result = await generator.load({
@@ -77,7 +77,7 @@ export const bench: Bench = {
 };
 
 async function requireCount(server: TabulariumServer, table: string, rows: number): Promise<void> {
-  const { result } = await server.query(database, `SELECT count(*) FROM ${table}`);
-  const counted = (result.rows as number[][])[0]?.[0];
+  const [row] = await server.query(database, `SELECT count(*) FROM ${table}`);
+  const counted = row?.[0];
   if (counted !== rows) throw new Error(`${rows} rows were acknowledged, ${counted} are in the table`);
 }

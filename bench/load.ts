@@ -2,7 +2,6 @@
 // kind; and how much the server's memory grows meanwhile.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, rm, stat } from 'node:fs/promises';
-import { request } from 'node:http';
 import { availableParallelism, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -10,7 +9,7 @@ import { DirectDuckdb } from './harness/duckdb.ts';
 import { mixedColumns, mixedRowsSql } from './harness/mixed_table.ts';
 import { type MemoryWatch, watchMemory } from './harness/processes.ts';
 import { type Bench, type Compared, compare, interleaved, type Measure } from './harness/report.ts';
-import { TabulariumServer } from './harness/server.ts';
+import { TabulariumServer, timed } from './harness/server.ts';
 
 const pathRatioMin = 0.9;
 const uploadRatioMin = 0.75;
@@ -57,29 +56,22 @@ async function copied(direct: DirectDuckdb, { path, options }: MadeFile): Promis
 }
 
 /** From the request until its task has ended. */
-async function loaded(server: TabulariumServer, { rows, format }: MadeFile, source: object): Promise<number> {
-  const path = `/api/v2/databases/${database}/tables/${table}/load`;
-  const body = JSON.stringify({ source, format, mode: 'replace' });
-  const { wallMs, result } = await server.send({ method: 'POST', path, mediaType: 'application/json', body });
+async function loaded(
+  { client }: TabulariumServer,
+  { rows, format }: MadeFile,
+  source: { readonly path: string } | { readonly upload: string },
+): Promise<number> {
+  const loading = client.databases(database).tables(table);
+  const { ms, result } = await timed(() => loading.load({ source, format, mode: 'replace' }).done());
   if (result.rowsLoaded !== rows) throw new Error(`${result.rowsLoaded} rows were loaded, not ${rows}`);
-  return wallMs;
+  return ms;
 }
 
 async function uploaded(server: TabulariumServer, file: MadeFile): Promise<number> {
   const began = performance.now();
-  const body = JSON.stringify({ name: basename(file.path), bytes: file.bytes });
-  const call = { method: 'POST', path: '/api/v2/uploads', mediaType: 'application/json', body } as const;
-  const { result } = await server.send(call);
-  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
-  const options = { method: 'PUT', headers: { 'content-length': file.bytes } };
-  const sending = request(new URL(String(result.link), server.url), options, (response) => {
-    response.resume().on('end', () => resolve(response.statusCode));
-  });
-  sending.on('error', reject);
-  await pipeline(createReadStream(file.path, { highWaterMark: 1024 * 1024 }), sending);
-  const status = await promise;
-  if (status !== 200) throw new Error(`the upload was answered with ${status}`);
-  await loaded(server, file, { upload: result.uploadId });
+  const { link, uploadId } = await server.client.uploads.create({ name: basename(file.path), bytes: file.bytes });
+  await server.sendFile(link, file.bytes, createReadStream(file.path, { highWaterMark: 1024 * 1024 }));
+  await loaded(server, file, { upload: uploadId });
   return performance.now() - began;
 }
 
@@ -100,8 +92,8 @@ async function flushed(file: MadeFile): Promise<number> {
 }
 
 async function requireCount(server: TabulariumServer, rows: number): Promise<void> {
-  const { result } = await server.query(database, `SELECT count(*) FROM ${table}`);
-  const counted = (result.rows as number[][])[0]?.[0];
+  const [row] = await server.query(database, `SELECT count(*) FROM ${table}`);
+  const counted = row?.[0];
   if (counted !== rows) throw new Error(`${rows} rows were loaded, ${counted} are in the table`);
 }
 
@@ -197,8 +189,8 @@ export const bench: Bench = {
     const direct = await DirectDuckdb.open(join(workDirectory, 'direct.duckdb'), database);
     const measures: Measure[] = [];
     try {
-      await server.put(`/api/v2/databases/${database}`);
-      await server.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns });
+      await server.createDatabase(database);
+      await server.createTable(database, table, { columns: mixedColumns });
       await direct.statements([`CREATE TABLE ${table} AS ${mixedRowsSql(0)}`]);
       for (const kind of kinds) {
         const file = await make(direct, kind, quick ? quickPart : 1, files);

@@ -62,20 +62,14 @@ function works(rows: number): Work[] {
 }
 
 /** Users that may read and write the database, and the credentials of each. */
-async function users(server: TabulariumServer, count: number): Promise<string[]> {
-  const post = async (path: string, body: object): Promise<Record<string, unknown>> => {
-    const mediaType = 'application/json';
-    const { status, result } = await server.send({ method: 'POST', path, mediaType, body: JSON.stringify(body) });
-    if (status !== 201) throw new Error(`${path} was answered with ${status}: ${JSON.stringify(result)}`);
-    return result;
-  };
+async function users({ client }: TabulariumServer, count: number): Promise<string[]> {
   const authorizations: string[] = [];
   for (let n = 0; n < count; n++) {
     const name = `client_${n}`;
-    await post('/api/v2/users/create', { name });
-    for (const [privilege, on] of grants) await post(`/api/v2/users/${name}/grants/create`, { privilege, on });
-    const { secret } = await post(`/api/v2/users/${name}/tokens/create`, { name: 'bench' });
-    authorizations.push(`Bearer ${secret as string}`);
+    await client.users.create({ name });
+    for (const [privilege, on] of grants) await client.users(name).grants.create({ privilege, on });
+    const { secret } = await client.users(name).tokens.create({ name: 'bench' });
+    authorizations.push(`Bearer ${secret}`);
   }
   return authorizations;
 }
@@ -165,10 +159,9 @@ export const bench: Bench = {
     const generator = new Generator({ pinned: false });
     const measures: Measure[] = [];
     try {
-      await server.put(`/api/v2/databases/${database}`);
-      const tables = `/api/v2/databases/${database}/tables`;
-      await server.put(`${tables}/points`, { columns: mixedColumns, primaryKey: ['id'] });
-      await server.put(`${tables}/inserted`, { columns: mixedColumns });
+      await server.createDatabase(database);
+      await server.createTable(database, 'points', { columns: mixedColumns, primaryKey: ['id'] });
+      await server.createTable(database, 'inserted', { columns: mixedColumns });
       await server.query(database, `INSERT INTO points ${mixedRowsSql(rows)}`);
       const one = [`Bearer ${server.token}`];
       const many = await users(server, quick ? 20 : 100);
@@ -226,8 +219,8 @@ function shown(result: Measured): string {
 }
 
 async function requireCount(server: TabulariumServer, acknowledged: number, cut: number): Promise<void> {
-  const { result } = await server.query(database, 'SELECT count(*) FROM inserted');
-  const counted = (result.rows as number[][])[0]?.[0] as number;
+  const [row] = await server.query(database, 'SELECT count(*) FROM inserted');
+  const counted = Number(row?.[0]);
   if (counted < acknowledged || counted > acknowledged + cut)
     throw new Error(`${acknowledged} rows were acknowledged, ${counted} are in the table`);
 }

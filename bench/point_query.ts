@@ -27,9 +27,9 @@ function latency(ms: readonly number[]): Latency {
 async function build(dataDirectory: string, rows: number): Promise<void> {
   const server = await TabulariumServer.start({ dataDirectory, pinned: false });
   try {
-    await server.put(`/api/v2/databases/${database}`);
+    await server.createDatabase(database);
     for (const { table, primaryKey } of shapes) {
-      await server.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns, primaryKey });
+      await server.createTable(database, table, { columns: mixedColumns, primaryKey });
       await server.query(database, `INSERT INTO ${table} ${mixedRowsSql(rows)}`);
     }
   } finally {

@@ -16,8 +16,8 @@ const table = 'mixed';
 async function build(dataDirectory: string, rows: number): Promise<void> {
   const server = await TabulariumServer.start({ dataDirectory, pinned: false });
   try {
-    await server.put(`/api/v2/databases/${database}`);
-    await server.put(`/api/v2/databases/${database}/tables/${table}`, { columns: mixedColumns });
+    await server.createDatabase(database);
+    await server.createTable(database, table, { columns: mixedColumns });
     await server.query(database, `INSERT INTO ${table} ${mixedRowsSql(rows)}`);
   } finally {
     await server.stop();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { loadSsb, ssbQueries } from '../src/demo/ssb_load.ts';
 import { copyCatalogFile, DirectDuckdb } from './harness/duckdb.ts';
 import { type Bench, compare, interleaved, type Measure } from './harness/report.ts';
-import { TabulariumServer } from './harness/server.ts';
+import { TabulariumServer, timed } from './harness/server.ts';
 
 const ratioMax = 1.05;
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -35,7 +35,7 @@ export const bench: Bench = {
     const texts = queries.map((query) => query.sql);
     const ours = async (): Promise<readonly number[]> => {
       const ms: number[] = [];
-      for (const text of texts) ms.push((await server.query('ssb', text)).wallMs);
+      for (const text of texts) ms.push((await timed(() => server.query('ssb', text))).ms);
       return ms;
     };
     try {

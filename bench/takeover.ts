@@ -60,8 +60,8 @@ class Watched {
     const from = statSync(`${dataDirectory}.log`, { throwIfNoEntry: false })?.size ?? 0;
     const server = await TabulariumServer.start({ dataDirectory, pinned: false, flags });
     if (fill) {
-      await server.put(`/api/v2/databases/${database}`);
-      await server.put(`/api/v2/databases/${database}/tables/t`, { columns });
+      await server.createDatabase(database);
+      await server.createTable(database, 't', { columns });
       await fill(server);
     }
     return new Watched(server, dataDirectory, hasSpare, from);
@@ -120,11 +120,13 @@ function settings(quick: boolean): Setting[] {
   const one = async (server: TabulariumServer) => void (await insert(server, 10));
   const many = async (server: TabulariumServer) => {
     for (let n = 1; n < 20; n++) {
-      await server.put(`/api/v2/catalogs/c${n}`);
-      await server.put(`/api/v2/catalogs/c${n}/databases/d`);
-      for (let t = 0; t < 5; t++) {
-        await server.put(`/api/v2/catalogs/c${n}/databases/d/tables/t${t}`, { columns });
-      }
+      await server.client.catalogs.create({ name: `c${n}` });
+      const { databases } = server.client.catalogs(`c${n}`);
+      await databases.create({ name: 'd' });
+      for (let t = 0; t < 5; t++)
+        await databases('d')
+          .tables.create({ name: `t${t}`, columns })
+          .done();
     }
   };
   const grown = async (server: TabulariumServer, dataDirectory: string) => {

@@ -1,6 +1,7 @@
 // Tasks submitted through REST while the runner is busy, each durable when it is answered: how many a second, what those that wait
 // cost the server in memory, and how fast they are worked off then.
 import { join } from 'node:path';
+import { Task } from '../src/client/index.ts';
 import { Generator } from './harness/load.ts';
 import { residentBytes } from './harness/processes.ts';
 import type { Bench, Measure } from './harness/report.ts';
@@ -43,8 +44,8 @@ export const bench: Bench = {
       say(`  ${perSecond.toFixed(0)} submitted a second, ${first.perSecond.toFixed(0)} before`);
       const last = await submit(server, 'SELECT 2');
       const began = performance.now();
-      await server.send({ method: 'POST', path: `${blocker}/cancel`, mediaType: 'application/json', body: '{}' });
-      await ended(server, last);
+      await blocker.cancel();
+      await last.done();
       const drained = (count / (performance.now() - began)) * 1000;
       say(`  ${drained.toFixed(0)} run a second by one runner`);
       return { measures: measuresOf({ perSecond, p99Ms, grown, drained, count }), notes: [] };
@@ -75,21 +76,8 @@ function measuresOf({ perSecond, p99Ms, grown, drained, count }: Measured): Meas
   ];
 }
 
-/** The path of the task. */
-async function submit(server: TabulariumServer, sql: string): Promise<string> {
-  // Not by the server's own `send`, which waits for the end of a task.
-  const headers = { ...server.authorization, 'Content-Type': 'application/json' };
-  const body = JSON.stringify({ sql, waitSeconds: 0 });
-  const response = await fetch(new URL(path, server.url), { method: 'POST', headers, body });
-  const { result } = (await response.json()) as { result: { uri: string } };
-  return result.uri;
-}
-
-async function ended(server: TabulariumServer, task: string): Promise<void> {
-  for (;;) {
-    const response = await fetch(new URL(`${task}?waitSeconds=60`, server.url), { headers: server.authorization });
-    const { result } = (await response.json()) as { result: { state: string } };
-    if (result.state === 'succeeded') return;
-    if (result.state === 'failed' || result.state === 'cancelled') throw new Error(`the last task ${result.state}`);
-  }
+async function submit({ client }: TabulariumServer, sql: string): Promise<Task> {
+  const task = await client.catalogs('default').query({ sql, waitSeconds: 0 });
+  if (!(task instanceof Task)) throw new Error(`a statement did not become a task: ${sql}`);
+  return task;
 }

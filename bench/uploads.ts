@@ -3,7 +3,6 @@
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { request } from 'node:http';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -26,26 +25,12 @@ function* pieces(bytes: number): Generator<Uint8Array> {
 /** Milliseconds until it was answered. */
 async function upload(server: TabulariumServer, bytes: number, signal?: AbortSignal): Promise<number> {
   const began = performance.now();
-  const body = JSON.stringify({ name: 'x.bin', bytes });
-  const made = await server.send({ method: 'POST', path: '/api/v2/uploads', mediaType: 'application/json', body });
-  const { link, uri } = made.result as { link: string; uri: string };
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const put = request(`${server.url}${link}`, {
-    method: 'PUT',
-    headers: { 'content-length': bytes },
-    ...(signal ? { signal } : {}),
-  });
-  put.on('response', (response) => {
-    response.resume();
-    if (response.statusCode === 200) response.once('end', resolve);
-    else reject(new Error(`an upload was answered with ${response.statusCode}`));
-  });
-  put.on('error', reject);
+  const { link, uploadId } = await server.client.uploads.create({ name: 'x.bin', bytes });
   try {
-    await Promise.all([promise, pipeline(Readable.from(pieces(bytes)), put)]);
+    await server.sendFile(link, bytes, Readable.from(pieces(bytes)), signal);
     return performance.now() - began;
   } finally {
-    await fetch(new URL(uri, server.url), { method: 'DELETE', headers: server.authorization });
+    await server.client.uploads(uploadId).delete();
   }
 }
 

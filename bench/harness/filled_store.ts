@@ -36,8 +36,8 @@ export async function fillStore(
 ): Promise<void> {
   const server = await TabulariumServer.start({ dataDirectory, pinned: false });
   try {
-    await server.put(`/api/v2/databases/${filledDatabase}`);
-    await server.put(`${tablesPath}/${tableName(0)}`, { columns: lineorderColumns });
+    await server.createDatabase(filledDatabase);
+    await server.createTable(filledDatabase, tableName(0), { columns: lineorderColumns });
   } finally {
     await server.stop();
   }

@@ -1,14 +1,20 @@
-// A Tabularium server as a process of its own, started as a user starts it, and calls to it.
+// A Tabularium server as a process of its own, started as a user starts it, and a client of it. Loads come from the generator (load.ts):
+// they measure raw requests, and a client would need more processor time than the server.
 import type { ChildProcess } from 'node:child_process';
 import { openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { request } from 'node:http';
 import { join } from 'node:path';
-import { type RestAnswer, type RestCall, sendRest } from '../../src/client/rest_call.ts';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type Client, createClient, Task } from '../../src/client/index.ts';
 import type { CapturedAnswer } from './load.ts';
 import { childrenOf, startNode, stopProcess } from './processes.ts';
 
 const mainScript = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const readyMs = 60_000;
+const answerMs = 120_000;
+const statementWaitSeconds = 300;
 
 export interface ServerOptions {
   readonly dataDirectory: string;
@@ -20,10 +26,20 @@ export interface ServerOptions {
   readonly script?: string;
 }
 
+type Definition = Omit<Parameters<ReturnType<Client['databases']>['tables']['create']>[0], 'name'>;
+
+/** How long something takes, in milliseconds, and its result. */
+export async function timed<T>(work: () => Promise<T>): Promise<{ readonly ms: number; readonly result: T }> {
+  const began = performance.now();
+  const result = await work();
+  return { ms: performance.now() - began, result };
+}
+
 export class TabulariumServer {
   readonly process: ChildProcess;
   readonly url: string;
   readonly token: string;
+  readonly client: Client;
   /** From the start of the process until it said that it is ready. */
   readonly readyMs: number;
 
@@ -31,6 +47,7 @@ export class TabulariumServer {
     this.process = process;
     this.url = url;
     this.token = token;
+    this.client = createClient({ url, token, timeoutMs: answerMs });
     this.readyMs = readyMs;
   }
 
@@ -79,22 +96,39 @@ export class TabulariumServer {
     return { Authorization: `Bearer ${this.token}` };
   }
 
-  send(call: RestCall): Promise<RestAnswer> {
-    return sendRest({ url: this.url, token: this.token }, call);
+  async createDatabase(name: string): Promise<void> {
+    await this.client.databases.create({ name }, { ifExists: 'return' });
   }
 
-  async put(path: string, body: object = {}): Promise<RestAnswer> {
-    return this.send({ method: 'PUT', path, mediaType: 'application/json', body: JSON.stringify(body) });
+  async createTable(database: string, name: string, definition: Definition): Promise<void> {
+    await this.client
+      .databases(database)
+      .tables.create({ name, ...definition })
+      .done();
   }
 
-  async query(database: string, sql: string): Promise<RestAnswer> {
-    const path = `/api/v2/databases/${database}/query`;
-    return this.send({
-      method: 'POST',
-      path,
-      mediaType: 'application/json',
-      body: JSON.stringify({ sql, waitSeconds: 300 }),
+  /** The first page of rows of a statement. */
+  async query(database: string, sql: string): Promise<readonly (readonly unknown[])[]> {
+    const result = await this.client.databases(database).query({ sql, waitSeconds: statementWaitSeconds });
+    if (result instanceof Task) throw new Error(`a statement did not end in ${statementWaitSeconds} s: ${sql}`);
+    return result.rows ?? [];
+  }
+
+  /** Sends the bytes of an upload as a stream, which `fetch` would copy more often than Node's own client. */
+  async sendFile(link: string | undefined, bytes: number, content: Readable, signal?: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const put = request(new URL(link ?? '', this.url), {
+      method: 'PUT',
+      headers: { 'content-length': bytes },
+      ...(signal ? { signal } : {}),
     });
+    put.on('response', (response) => {
+      response.resume();
+      if (response.statusCode === 200) response.once('end', resolve);
+      else reject(new Error(`an upload was answered with ${response.statusCode}`));
+    });
+    put.on('error', reject);
+    await Promise.all([promise, pipeline(content, put)]);
   }
 
   /** An answer with its headers, for the bare server to repeat. Those that Node writes itself are left out. */

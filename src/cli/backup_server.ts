@@ -1,12 +1,12 @@
 // The command `backup server`: requests a backup from a running server and waits for its task. Only the server itself can take a
 // consistent snapshot of its store and its engines; the request is one that any client can send.
 
-import { randomUUID } from 'node:crypto';
+import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readRootToken, rootTokenFileName } from '../access/authentication/root_token.ts';
-import type { ServerManifest } from '../backups/server/server_manifest.ts';
-import { RestFailure, type RestResult, type RestServer, sendRest } from '../client/rest_call.ts';
+import { adviceFor } from '../client/advice.ts';
+import { createClient, TabulariumError, Task, type TaskRecord, type TaskResultOf } from '../client/index.ts';
 import { OperatorError } from '../operator/operator_error.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { isStoreInUse } from '../store/sqlite.ts';
@@ -14,8 +14,8 @@ import { storeFileName } from '../store/store.ts';
 import { type BackupLocation, parseBackupLocation } from './backup_location.ts';
 import type { Command } from './command.ts';
 
-/** The interval between updates of the progress. */
-const pollSeconds = 5;
+/** How long a lost connection and a busy server are tolerated. */
+const retryForMs = 3_000;
 /** The backup was taken without damaged catalogs. */
 const incompleteExitCode = 3;
 const anyAddress = new Set(['0.0.0.0', '::']);
@@ -31,26 +31,18 @@ export const backupServerCommand: Command = {
   doc: 'Requests a backup of the whole running server and waits for it: in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Exits with 1 if the backup fails, with 3 if it was taken without damaged catalogs.',
   run: async (settings, print, where) => {
     const to = parseBackupLocation(where ?? '', settings);
-    const server = { url: urlOf(settings), token: settings.token || tokenOfRunning(settings) };
+    const url = urlOf(settings);
+    const client = createClient({ url, token: settings.token || tokenOfRunning(settings), retryForMs });
     const progress = progressLines();
     try {
-      const { result } = await sendRest(
-        server,
-        {
-          method: 'POST',
-          path: '/api/v2/server_backups/create',
-          mediaType: 'application/json',
-          body: JSON.stringify({ to }),
-          idempotencyKey: randomUUID(),
-        },
-        { timeoutMs: Number.POSITIVE_INFINITY, pollSeconds, onRecord: progress.show },
-      );
-      const backup = result as unknown as BackupResult;
+      const task = await client.serverBackups.create({ to });
+      assert.ok(task instanceof Task, 'a new backup is a task');
+      const backup = await task.done({ onProgress: progress.show });
       for (const line of outcome(backup, to)) print(line);
       if (backup.catalogsLeftOut.length > 0) process.exitCode = incompleteExitCode;
     } catch (error) {
-      if (!(error instanceof RestFailure)) throw error;
-      for (const line of failureLines(error, server, progress.task())) printError(line);
+      if (!(error instanceof TabulariumError)) throw error;
+      for (const line of failureLines(error, url, progress.task())) printError(line);
       process.exitCode = 1;
     }
   },
@@ -93,7 +85,7 @@ function progressLines() {
   let [uri, shown] = ['', ''];
   return {
     task: () => uri,
-    show: ({ uri: taskUri, state, progress, progressText }: RestResult) => {
+    show: ({ uri: taskUri, state, progress, progressText }: TaskRecord) => {
       if (uri === '') printError(`task ${taskUri}`);
       uri = String(taskUri);
       const percent = typeof progress === 'number' ? ` ${Math.floor(progress * 100)} %` : '';
@@ -104,11 +96,7 @@ function progressLines() {
   };
 }
 
-type BackupResult = Pick<ServerManifest, 'backupId' | 'takenAt' | 'catalogsLeftOut' | 'secretKey'> & {
-  readonly catalogs: number;
-  readonly files: number;
-  readonly bytes: number;
-};
+type BackupResult = TaskResultOf<'server_backup'>;
 
 const placeText = (to: BackupLocation) => ('s3' in to ? `s3://${to.s3.bucket}/${to.s3.prefix ?? ''}` : to.path);
 
@@ -126,7 +114,7 @@ function outcome(result: BackupResult, to: BackupLocation): string[] {
 export const catalogCount = (count: number) => `${count} ${count === 1 ? 'catalog' : 'catalogs'}`;
 
 /** What the backup does not contain. */
-export function notInBackup({ catalogsLeftOut, secretKey }: Pick<ServerManifest, 'catalogsLeftOut' | 'secretKey'>) {
+export function notInBackup({ catalogsLeftOut, secretKey }: Pick<BackupResult, 'catalogsLeftOut' | 'secretKey'>) {
   const key = 'its secrets require the key that the server had in TABULARIUM_SECRET_KEY or --secret-key-file';
   return [
     ...catalogsLeftOut.map(({ name, reason }) => `NOT in the backup: catalog ${JSON.stringify(name)} (${reason})`),
@@ -135,7 +123,8 @@ export function notInBackup({ catalogsLeftOut, secretKey }: Pick<ServerManifest,
 }
 
 /** `task`: the URI of the task; empty if none was submitted. */
-function failureLines({ status, code, message, advice }: RestFailure, { url }: RestServer, task: string): string[] {
+function failureLines(error: TabulariumError, url: string, task: string): string[] {
+  const { status, code, message } = error;
   if (status === 0)
     return [
       `FAULT: no response from ${url} (${message})`,
@@ -143,5 +132,5 @@ function failureLines({ status, code, message, advice }: RestFailure, { url }: R
         ? 'Set the URL of the server with --url; by default it is derived from the settings host, port and tlsCertFile.'
         : `The task ${task} was submitted: the server continues it, also after a restart.`,
     ];
-  return [`FAULT: the backup failed: ${message} (${code})`, `What to do: ${advice}`];
+  return [`FAULT: the backup failed: ${message} (${code})`, `What to do: ${adviceFor(error)}`];
 }

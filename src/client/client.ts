@@ -1,7 +1,7 @@
 // The client: categories and endpoints as functions, made from the table of operations when they are first used. Typed by types.ts.
 import { List, type Page } from './list.ts';
 import type { Category, Operation } from './operation.ts';
-import { topCategories } from './operations.ts';
+import { topCategories, waitSecondsDefault } from './operations.ts';
 import { Query, type QueryOptions, type Row } from './query.ts';
 import { Submitted, Task, type TaskRecord } from './task.ts';
 import { type Answer, type ClientOptions, type Outgoing, Transport } from './transport.ts';
@@ -15,7 +15,6 @@ export interface Client extends CategoryClients {
 }
 
 const version = 'v2';
-const waitMsOf = ({ waitSeconds }: Fields) => (typeof waitSeconds === 'number' ? waitSeconds * 1000 : 0);
 
 type Fields = Readonly<Record<string, unknown>>;
 type Options = CallOptions & CreateOptions;
@@ -84,7 +83,7 @@ function callOf(transport: Transport, category: Category, operation: Operation, 
 }
 
 function requestOf(operation: Operation, path: string, given: Fields, options: Options): Outgoing {
-  const { method, isRead = false, action } = operation;
+  const { method, isRead = false, action, accepts } = operation;
   const hasBody = method === 'POST' || method === 'PATCH';
   const isCreate = method === 'POST' && action === undefined;
   const { idempotencyKey = isRead ? false : crypto.randomUUID() } = options;
@@ -96,9 +95,14 @@ function requestOf(operation: Operation, path: string, given: Fields, options: O
     idempotencyKey: idempotencyKey === false ? undefined : idempotencyKey,
     ifMatch: options.ifMatch,
     signal: options.signal,
-    timeoutMs: options.timeoutMs === undefined ? undefined : options.timeoutMs + waitMsOf(given),
+    timeoutMs: options.timeoutMs,
+    waitMs: waitMsOf(given, accepts),
   };
 }
+
+/** Where a call may become a task, the server waits for its end first, by default too. */
+const waitMsOf = ({ waitSeconds }: Fields, accepts = false): number =>
+  Number(waitSeconds ?? (accepts ? waitSecondsDefault : 0)) * 1000;
 
 function queryOf(fields: Fields): string {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);

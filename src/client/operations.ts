@@ -2,6 +2,9 @@
 
 import type { Category } from './operation.ts';
 
+/** How long the server waits for the end of a task before it answers with the task. */
+export const waitSecondsDefault = 30;
+
 export const topCategories: Readonly<Record<string, Category>> = {
   warehouses: {
     segment: 'warehouses',

@@ -2,6 +2,7 @@
 
 import type { QueryBody, QueryResult } from '../api/queries/sql_actions.ts';
 import type { Immutable } from '../standard/type.ts';
+import { waitSecondsDefault } from './operations.ts';
 import { Submitted, Task, type WaitOptions } from './task.ts';
 import type { Transport } from './transport.ts';
 import { decoderOf, type Value } from './values.ts';
@@ -31,9 +32,6 @@ type Result = Immutable<Omit<QueryResult, 'rows'>> & Page;
 
 /** For rows by column name. */
 export type Row = Readonly<Record<string, Value>>;
-
-const answerMs = 60_000;
-const waitSecondsDefault = 30;
 
 export class Query<R = Row> implements AsyncIterable<R> {
   readonly #transport: Transport;
@@ -89,7 +87,7 @@ export class Query<R = Row> implements AsyncIterable<R> {
       isRead: false,
       idempotencyKey,
       signal,
-      timeoutMs: answerMs + (fields.waitSeconds ?? waitSecondsDefault) * 1000,
+      waitMs: (fields.waitSeconds ?? waitSecondsDefault) * 1000,
     });
     const first = await new Submitted<Result>(this.#transport, answer);
     return first instanceof Task ? this.#resultOf(first) : first;

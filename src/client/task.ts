@@ -16,7 +16,6 @@ export interface WaitOptions {
 
 /** What the server waits for before it shows a task that has not ended. */
 const waitSeconds = 20;
-const waitTimeoutMs = 60_000;
 
 /** A task; `R` is its result. */
 export class Task<R = unknown> {
@@ -50,7 +49,7 @@ export class Task<R = unknown> {
       if (state === 'failed') throw errorOf(error?.code ?? 'INTERNAL_ERROR', this.#failure(error?.message ?? state));
       const seconds = onProgress ? 1 : waitSeconds;
       const path = `${this.uri}?waitSeconds=${seconds}`;
-      await this.#read({ method: 'GET', path, isRead: true, signal, timeoutMs: waitTimeoutMs });
+      await this.#read({ method: 'GET', path, isRead: true, signal, waitMs: seconds * 1000 });
     }
   }
 

@@ -11,7 +11,7 @@ export interface ClientOptions {
   /** Sent with each request. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly fetch?: typeof globalThis.fetch;
-  /** For one attempt, in milliseconds; the default is 60,000. */
+  /** For one attempt, in milliseconds, in addition to the `waitSeconds` of the request; the default is 60,000. */
   readonly timeoutMs?: number;
   /** For how long a call is retried, in milliseconds; the default is 60,000; 0: it is not. */
   readonly retryForMs?: number;
@@ -28,6 +28,8 @@ export interface Outgoing {
   readonly ifMatch?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
+  /** How long the server may wait before it answers, in addition to `timeoutMs`. */
+  readonly waitMs?: number | undefined;
 }
 
 export interface Answer {
@@ -66,8 +68,9 @@ export class Transport {
   }
 
   async #attempt(outgoing: Outgoing): Promise<Answer> {
-    const { method, path, body, signal } = outgoing;
-    const deadline = AbortSignal.timeout(outgoing.timeoutMs ?? this.#options.timeoutMs ?? timeoutMsDefault);
+    const { method, path, body, signal, waitMs = 0 } = outgoing;
+    const timeoutMs = outgoing.timeoutMs ?? this.#options.timeoutMs ?? timeoutMsDefault;
+    const deadline = AbortSignal.timeout(timeoutMs + waitMs);
     let response: Response;
     let text: string;
     try {

@@ -1,16 +1,11 @@
 // The demo: creates, loads and queries the Star Schema Benchmark through the REST API, and prints each call as a `curl` line that can be
 // pasted. See ssb_load.ts for the load.
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import {
-  curlLine,
-  type RestAnswer,
-  type RestCall,
-  RestFailure,
-  type RestServer,
-  sendRest,
-} from '../client/rest_call.ts';
-import { databasePath, type LoadEvent, loadSsb, type SsbQuery, ssbQueries } from './ssb_load.ts';
+import { adviceFor } from '../client/advice.ts';
+import { TabulariumError } from '../client/index.ts';
+import { database, type LoadEvent, loadSsb, type SsbQuery, ssbQueries } from './ssb_load.ts';
+import { curlLine, type DemoServer, type ReceivedAnswer, tracedClient } from './traced_client.ts';
 
 const rowsShownMax = 5;
 const progressStepPercent = 10;
@@ -38,7 +33,7 @@ export interface DemoQueryTime {
 }
 
 interface Demo {
-  readonly server: RestServer;
+  readonly server: DemoServer;
   readonly scale: number;
   readonly filesDir: string;
   readonly tokenFile: string;
@@ -65,7 +60,7 @@ function alignedTable(headings: readonly string[], rows: readonly (readonly unkn
   return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...cells.map(line)];
 }
 
-function answerLine({ status, result, wallMs }: RestAnswer): string {
+function answerLine({ status, result, wallMs }: ReceivedAnswer): string {
   const facts: string[] = [];
   if (typeof result.uri === 'string') facts.push(result.uri);
   if (result.created === false) facts.push('existed already');
@@ -114,7 +109,7 @@ function eventPrinter(demo: Demo): (event: LoadEvent) => void {
       out('');
       out(`# Table ${table}: ${grouped(rowsTotal)} rows`);
     },
-    call: ({ call }) => out(curlLine(demo.server, demo.tokenFile, call)),
+    request: ({ request }) => out(curlLine(request, demo.tokenFile)),
     answer: ({ answer }) => out(answerLine(answer)),
     note: ({ text }) => out(`  ${text}`),
     progress: ({ rows, rowsTotal }) => progress.show(rows, rowsTotal),
@@ -130,24 +125,19 @@ function eventPrinter(demo: Demo): (event: LoadEvent) => void {
 
 async function runQuery(demo: Demo, query: SsbQuery): Promise<DemoQueryTime> {
   const { out } = demo;
-  const body = JSON.stringify({ sql: query.sql });
-  const bodyFile = join(demo.filesDir, `${query.name}.json`);
-  await writeFile(bodyFile, body);
-  const call: RestCall = {
-    method: 'POST',
-    path: `${databasePath}/query`,
-    mediaType: 'application/json',
-    body,
-    bodyFile,
-  };
+  const startedAt = performance.now();
+  const client = tracedClient(demo.server, {
+    sent: (request) => out(curlLine(request, demo.tokenFile)),
+    received: () => {},
+    bodyFile: join(demo.filesDir, `${query.name}.json`),
+  });
   out('');
   out(`# ${query.name.toUpperCase()}`);
-  out(curlLine(demo.server, demo.tokenFile, call));
-  const { result, wallMs } = await sendRest(demo.server, call);
-  const columns = (result.columns ?? []) as { name: string }[];
-  const rows = (result.rows ?? []) as unknown[][];
-  const rowCount = Number(result.rowCount ?? rows.length);
-  const elapsedMs = Number((result.statistics as { elapsedMs?: number } | undefined)?.elapsedMs ?? Number.NaN);
+  const result = client.query(query.sql, { database, signal: demo.server.signal });
+  const rows = await Array.fromAsync(result.arrays());
+  const wallMs = performance.now() - startedAt;
+  const { columns, rowCount, statistics } = await result.summary();
+  const { elapsedMs } = statistics;
   const names = columns.map((column) => column.name);
   for (const line of alignedTable(names, rows.slice(0, rowsShownMax))) out(`  ${line}`);
   if (rowCount > rowsShownMax) out(`  ... ${grouped(rowCount - rowsShownMax)} more`);
@@ -177,19 +167,19 @@ function printSummary(demo: Demo, times: readonly DemoQueryTime[]): void {
   for (const line of alignedTable(['query', 'rows', 'client ms', 'server ms'], [...rows, total])) demo.out(`  ${line}`);
 }
 
-function printFailure(out: (line: string) => void, failure: RestFailure): void {
+function printFailure(out: (line: string) => void, failure: TabulariumError): void {
   out('');
-  out(`The demo failed: ${failure.call.method} ${failure.call.path}`);
+  out('The demo failed');
   out(`  code:       ${failure.code}${failure.status > 0 ? ` (status ${failure.status})` : ''}`);
   out(`  message:    ${failure.message}`);
   const detail = JSON.stringify(failure.result);
   if (detail !== '{}') out(`  details:    ${detail.slice(0, failureDetailCharsMax)}`);
-  out(`  what to do: ${failure.advice}`);
+  out(`  what to do: ${adviceFor(failure)}`);
 }
 
 /**
  * Runs the demo. Can be repeated: existing tables are kept.
- * @throws RestFailure, already printed, for the first call that fails; the reason of the signal when it is aborted.
+ * @throws TabulariumError, already printed, for the first call that fails; the reason of the signal when it is aborted.
  */
 export async function runDemo(options: DemoOptions): Promise<DemoQueryTime[]> {
   const dataDir = resolve(options.dataDir);
@@ -206,14 +196,14 @@ export async function runDemo(options: DemoOptions): Promise<DemoQueryTime[]> {
     out(
       `# Star Schema Benchmark at scale ${scale}, through the REST API; every line that starts with curl can be pasted`,
     );
-    out('# (A repeated POST fails with OBJECT_ALREADY_EXISTS; with -X PUT the same line can be repeated.)');
+    out('# (A line with an idempotency key that is repeated gets the same answer, and changes nothing again.)');
     await loadSsb({ ...server, scale, filesDir, onEvent: eventPrinter(demo) });
     const times: DemoQueryTime[] = [];
     for (const query of await ssbQueries()) times.push(await runQuery(demo, query));
     printSummary(demo, times);
     return times;
   } catch (error) {
-    if (error instanceof RestFailure) printFailure(out, error);
+    if (error instanceof TabulariumError) printFailure(out, error);
     throw error;
   }
 }

@@ -2,28 +2,27 @@
 // events, which demo.ts prints and benchmarks ignore. See ssb_data.ts for the rows.
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { type RestAnswer, type RestCall, RestFailure, type RestServer, sendRest } from '../client/rest_call.ts';
+import { type Client, errors } from '../client/index.ts';
 import { type SsbTable, ssbTables } from './ssb_data.ts';
+import { clientOf, type DemoServer, type ReceivedAnswer, type SentRequest, tracedClient } from './traced_client.ts';
 
 /** Rows in one request: about 1 MB of JSON. */
 const batchRowsDefault = 10_000;
 const requestsInFlight = 4;
-/** Beyond this total, bodies are not written to files, so that a large scale does not occupy the disk twice. */
-const bodyFilesBytesMax = 256 * 1024 * 1024;
 
-export const databasePath = '/api/v2/catalogs/default/databases/ssb';
+export const database = 'ssb';
 
 export type LoadEvent =
   | { readonly kind: 'table'; readonly table: string; readonly rowsTotal: number }
-  | { readonly kind: 'call'; readonly call: RestCall }
-  | { readonly kind: 'answer'; readonly answer: RestAnswer }
+  | { readonly kind: 'request'; readonly request: SentRequest }
+  | { readonly kind: 'answer'; readonly answer: ReceivedAnswer }
   | { readonly kind: 'note'; readonly text: string }
   | { readonly kind: 'progress'; readonly table: string; readonly rows: number; readonly rowsTotal: number }
   | { readonly kind: 'loaded'; readonly table: string; readonly rows: number; readonly elapsedMs: number };
 
-export interface LoadSsbOptions extends RestServer {
+export interface LoadSsbOptions extends DemoServer {
   readonly scale: number;
   readonly batchRows?: number;
   /** A directory for request bodies that `curl` lines can send; without it no files are written. */
@@ -40,7 +39,7 @@ export interface LoadedTable {
 }
 
 interface Loading {
-  readonly server: RestServer;
+  readonly server: DemoServer;
   readonly scale: number;
   readonly batchRows: number;
   readonly filesDir: string | undefined;
@@ -77,39 +76,40 @@ export async function ssbQueries(): Promise<SsbQuery[]> {
   );
 }
 
-async function sendAndReport(loading: Loading, call: RestCall): Promise<RestAnswer> {
-  loading.emit({ kind: 'call', call });
-  const answer = await sendRest(loading.server, call);
-  loading.emit({ kind: 'answer', answer });
-  return answer;
+/** A client whose requests are reported. `file`: the name of a file for the body of a request. */
+function reportedClient({ server, filesDir, emit }: Loading, file?: string): Client {
+  return tracedClient(server, {
+    sent: (request) => emit({ kind: 'request', request }),
+    received: (answer) => emit({ kind: 'answer', answer }),
+    bodyFile: filesDir === undefined || file === undefined ? undefined : join(filesDir, file),
+  });
 }
+
+const ssbOf = (client: Client) => client.catalogs('default').databases(database);
+type SsbDatabase = ReturnType<typeof ssbOf>;
+
+const reportedDatabase = (loading: Loading, file?: string): SsbDatabase => ssbOf(reportedClient(loading, file));
 
 /** @returns whether the table existed already. */
 async function createTable(loading: Loading, table: SsbTable): Promise<boolean> {
-  const bodyFile = ssbTableFile(table.name);
-  const body = await readFile(bodyFile, 'utf8');
-  const path = `${databasePath}/tables/create`;
-  const call = { path, mediaType: 'application/sql', body, bodyFile } as const;
+  const { signal } = loading.server;
+  const sql = await readFile(ssbTableFile(table.name), 'utf8');
+  const { tables } = reportedDatabase(loading, `${table.name}.json`);
   try {
-    await sendAndReport(loading, { method: 'POST', ...call });
+    await tables.create({ sql }, { signal });
     return false;
   } catch (error) {
-    if (!(error instanceof RestFailure && error.code === 'OBJECT_ALREADY_EXISTS')) throw error;
-    loading.emit({
-      kind: 'note',
-      text: `${error.status} ${error.code}: POST fails for an existing object, PUT does not`,
-    });
-    await sendAndReport(loading, { method: 'PUT', ...call });
+    if (!(error instanceof errors.OBJECT_ALREADY_EXISTS)) throw error;
+    loading.emit({ kind: 'note', text: 'POST fails for an existing object, PUT does not' });
+    await tables.create({ sql }, { ifExists: 'return', signal });
     return true;
   }
 }
 
 async function countRows(loading: Loading, table: SsbTable): Promise<number> {
-  const body = JSON.stringify({ sql: `SELECT count(*) AS row_count FROM ${table.name}` });
-  const call: RestCall = { method: 'POST', path: `${databasePath}/query`, mediaType: 'application/json', body };
-  const { result } = await sendAndReport(loading, call);
-  const rows = result.rows as unknown[][] | undefined;
-  return Number(rows?.[0]?.[0] ?? Number.NaN);
+  const sql = `SELECT count(*) AS row_count FROM ${table.name}`;
+  const [row] = await reportedClient(loading).query(sql, { database, signal: loading.server.signal }).all();
+  return Number(row?.row_count);
 }
 
 /** @returns whether the table has all its rows. A table with another number of rows is truncated. */
@@ -118,69 +118,36 @@ async function hasAllRows(loading: Loading, table: SsbTable, rowsTotal: number):
   if (rows === rowsTotal) return true;
   if (rows !== 0) {
     loading.emit({ kind: 'note', text: `${rows} rows, not ${rowsTotal}: from another scale or an interrupted load` });
-    const path = `${databasePath}/tables/${table.name}/truncate`;
-    await sendAndReport(loading, { method: 'POST', path, mediaType: 'application/json', body: '{}' });
+    await reportedDatabase(loading).tables(table.name).truncate({}, { signal: loading.server.signal });
   }
   return false;
 }
 
-const bodyFileName = (table: SsbTable, batch: number): string =>
-  `${table.name}-${String(batch + 1).padStart(5, '0')}.json`;
-
-/** A run at a larger scale leaves more files than this one overwrites. */
-async function removeBodyFiles(dir: string, table: SsbTable): Promise<void> {
-  const files = (await readdir(dir)).filter((file) => /^(.*)-\d+\.json$/.exec(file)?.[1] === table.name);
-  await Promise.all(files.map((file) => rm(join(dir, file), { force: true })));
-}
-
 /** Sends all rows of one table: the first batch alone and reported, the others concurrently. */
 async function loadRows(loading: Loading, table: SsbTable, rowsTotal: number): Promise<void> {
-  const { scale, batchRows, filesDir, emit } = loading;
+  const { scale, batchRows, emit, server } = loading;
   const batches = Math.ceil(rowsTotal / batchRows);
-  let fileBytes = 0;
   let rowsDone = 0;
-  if (filesDir !== undefined) await removeBodyFiles(filesDir, table);
-
-  const request = async (batch: number): Promise<RestCall> => {
-    const body = JSON.stringify({ rows: table.batch(scale, batch * batchRows, batchRows) });
-    let bodyFile: string | undefined;
-    if (filesDir !== undefined && fileBytes + body.length <= bodyFilesBytesMax) {
-      fileBytes += body.length;
-      bodyFile = join(filesDir, bodyFileName(table, batch));
-      await writeFile(bodyFile, body);
-    }
+  const insert = async ({ tables }: SsbDatabase, batch: number, signal: AbortSignal | undefined): Promise<void> => {
+    const rows = table.batch(scale, batch * batchRows, batchRows);
     const idempotencyKey = `ssb-${loading.loadId}-${table.name}-${batch + 1}`;
-    const path = `${databasePath}/tables/${table.name}/rows`;
-    return { method: 'POST', path, mediaType: 'application/json', body, bodyFile, idempotencyKey };
-  };
-  const settle = (call: RestCall, batch: number, { result }: RestAnswer): void => {
-    const expected = Math.min(batchRows, rowsTotal - batch * batchRows);
-    if (result.rowCount !== expected) {
-      const message = `${expected} rows sent, ${String(result.rowCount)} acknowledged`;
-      throw new RestFailure(call, 201, 'ROWS_MISSING', message, result, 'check the log of the server');
-    }
-    rowsDone += expected;
+    const { rowCount } = await tables(table.name).rows.create({ rows }, { idempotencyKey, signal });
+    if (rowCount !== rows.length) throw new Error(`${rows.length} rows sent, ${rowCount} acknowledged`);
+    rowsDone += rows.length;
     emit({ kind: 'progress', table: table.name, rows: rowsDone, rowsTotal });
   };
 
-  const first = await request(0);
-  settle(first, 0, await sendAndReport(loading, first));
+  await insert(reportedDatabase(loading, `${table.name}-rows.json`), 0, server.signal);
   if (batches === 1) return;
-  const last = batches - 1;
-  const requests = last === 1 ? '1 more request' : `${last} more requests`;
-  const files = filesDir === undefined ? '' : `, up to body ${bodyFileName(table, last)}`;
-  emit({ kind: 'note', text: `${requests} of the same form, ${requestsInFlight} at a time${files}` });
+  const requests = batches === 2 ? '1 more request' : `${batches - 1} more requests`;
+  emit({ kind: 'note', text: `${requests} of the same form, ${requestsInFlight} at a time` });
 
   const failed = new AbortController();
-  const signals = loading.server.signal === undefined ? [failed.signal] : [loading.server.signal, failed.signal];
-  const server = { ...loading.server, signal: AbortSignal.any(signals) };
+  const signal = server.signal === undefined ? failed.signal : AbortSignal.any([failed.signal, server.signal]);
+  const ssb = ssbOf(clientOf(server));
   let next = 1;
   const worker = async (): Promise<void> => {
-    while (next < batches && !server.signal.aborted) {
-      const batch = next++;
-      const call = await request(batch);
-      settle(call, batch, await sendRest(server, call));
-    }
+    while (next < batches && !signal.aborted) await insert(ssb, next++, signal);
   };
   // The first failure aborts the others and is the reason of the signal, so that all reject with the same error.
   const guarded = (): Promise<void> =>
@@ -189,7 +156,7 @@ async function loadRows(loading: Loading, table: SsbTable, rowsTotal: number): P
       throw error;
     });
   await Promise.all(Array.from({ length: requestsInFlight }, guarded));
-  server.signal.throwIfAborted();
+  signal.throwIfAborted();
 }
 
 async function loadTable(loading: Loading, table: SsbTable): Promise<LoadedTable> {
@@ -210,7 +177,7 @@ async function loadTable(loading: Loading, table: SsbTable): Promise<LoadedTable
 /**
  * Creates the database `ssb` with its five tables and loads them. Can be repeated: a table with the right number of rows is kept, one with
  * another number is truncated and loaded again.
- * @throws RestFailure if the server refuses a request; the reason of the signal when it is aborted.
+ * @throws TabulariumError if the server refuses a request; the reason of the signal when it is aborted.
  */
 export async function loadSsb(options: LoadSsbOptions): Promise<LoadedTable[]> {
   const { url, token, signal, scale, batchRows = batchRowsDefault, filesDir, onEvent = () => {} } = options;
@@ -226,7 +193,9 @@ export async function loadSsb(options: LoadSsbOptions): Promise<LoadedTable[]> {
     loadId: randomUUID().slice(0, 8),
   };
   if (loading.filesDir !== undefined) await mkdir(loading.filesDir, { recursive: true });
-  await sendAndReport(loading, { method: 'PUT', path: databasePath, mediaType: 'application/json', body: '{}' });
+  await reportedClient(loading)
+    .catalogs('default')
+    .databases.create({ name: database }, { ifExists: 'return', signal });
   const loaded: LoadedTable[] = [];
   for (const table of ssbTables) loaded.push(await loadTable(loading, table));
   return loaded;

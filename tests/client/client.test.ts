@@ -175,6 +175,27 @@ describe('failures', () => {
     assert.ok(broken instanceof errors.NO_ANSWER && broken.outcome === 'unknown');
   });
 
+  it('are not reported before the time has passed for which a request lets the server wait', async () => {
+    const slow = createServer((request, response) => {
+      const waits = /query$/.test(String(request.url));
+      const answer = JSON.stringify({ code: '0', message: 'OK', result: { columns: [], rows: [], rowCount: 0 } });
+      setTimeout(() => response.end(answer), waits ? 300 : 60_000).unref();
+    });
+    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
+    const client = createClient({ url, timeoutMs: 100, retryForMs: 0 });
+    try {
+      await client.catalogs('a').query({ sql: 'SELECT 1', waitSeconds: 60 });
+      await client.catalogs('a').query({ sql: 'SELECT 1' });
+      await client.query('SELECT 1').summary();
+      await assert.rejects(client.catalogs('a').query({ sql: 'SELECT 1', waitSeconds: 0 }).done(), errors.NO_ANSWER);
+      await assert.rejects(client.catalogs('a').get(), errors.NO_ANSWER);
+    } finally {
+      slow.closeAllConnections();
+      slow.close();
+    }
+  });
+
   it('are retried only where that cannot do anything twice', async () => {
     const seen: { method: string; key: string | undefined }[] = [];
     let failures: { status: number; outcome: string }[] = [];

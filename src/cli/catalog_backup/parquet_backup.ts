@@ -4,7 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Manifest } from '../../backups/manifest.ts';
 import { loadManifest } from '../../backups/targets/backup_target.ts';
-import { RestFailure, sendRest } from '../../client/rest_call.ts';
+import { createClient, TabulariumError, type TaskResultOf } from '../../client/index.ts';
 import type { Settings } from '../../settings/read_settings.ts';
 import { adoptObjects, type RebuiltObject } from '../../store/rebuilt_catalog.ts';
 import { openStore, type Store, storeFileName } from '../../store/store.ts';
@@ -37,24 +37,18 @@ export async function fromParquetBackup(
   }
 }
 
-interface RestoreResult {
-  readonly viewsLeft?: readonly string[];
-}
-
 /** Afterwards the scratch directory contains the data of a stopped server. */
 async function restoredIn(
   scratch: string,
   { settings, checks }: CatalogsToCheck,
   { backupId, of }: Manifest,
   from: BackupLocation,
-): Promise<RestoreResult> {
+): Promise<TaskResultOf<'restore'>> {
   const server = await checks.startScratchServer(scratchSettings(settings, scratch, from));
   try {
-    const body = JSON.stringify({ name: of.name, from, backupId });
-    const call = { method: 'POST', path: '/api/v2/catalogs/restore', mediaType: 'application/json', body } as const;
-    return (await sendRest(server, call, { timeoutMs: Number.POSITIVE_INFINITY })).result;
+    return await createClient(server).catalogs.restore({ name: of.name, from, backupId }).done();
   } catch (error) {
-    if (error instanceof RestFailure) throw unusable(error.message);
+    if (error instanceof TabulariumError) throw unusable(error.message);
     throw error;
   } finally {
     await server.close();
