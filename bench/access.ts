@@ -256,26 +256,26 @@ async function starts(directories: Readonly<Record<'few' | 'many', string>>, qui
   } finally {
     await generator.stop();
   }
-  const pair = (of: (one: Start) => number) => [median(measured.few.map(of)), median(measured.many.map(of))] as const;
+  const pair = (of: (start: Start) => number) => [median(measured.few.map(of)), median(measured.many.map(of))] as const;
   const measure = (what: string, unit: string, [value, more]: readonly [number, number]): Measure => ({
     what: `${what}, very many grants`,
     value: more,
     unit,
     baseline: { what: 'few grants', value },
   });
-  const ms = pair((one) => one.ms);
+  const ms = pair((start) => start.ms);
   const target = { text: `≤ ${startMsMax} more`, met: ms[1] - ms[0] <= startMsMax };
   return [
     { ...measure('ready', 'ms', ms), target },
     measure(
       'resident memory after the start',
       'MB',
-      pair((one) => one.megabytes),
+      pair((start) => start.megabytes),
     ),
     measure(
       'resident memory after requests of every user',
       'MB',
-      pair((one) => one.usedMegabytes),
+      pair((start) => start.usedMegabytes),
     ),
   ];
 }

@@ -43,16 +43,16 @@ async function breakdown(options: BenchOptions, generator: Generator): Promise<M
     });
     const { ms } = await timesOf(server);
     const each = (total: number | undefined) => (total ?? 0) / timed.requests;
-    const whole = timed.elapsedMs / timed.requests;
+    const totalMs = timed.elapsedMs / timed.requests;
     const parts: [string, number][] = [
       ['engine: CREATE TABLE and its commit, with the way to its process and back', each(ms.engine)],
       ['store: two commits with fsync', each(ms.commit)],
       ['store: the other statements', each(ms.statement)],
     ];
-    const rest = whole - parts.reduce((sum, [, value]) => sum + value, 0);
+    const rest = totalMs - parts.reduce((sum, [, value]) => sum + value, 0);
     parts.push(['HTTP, validation, the rest of the server, and the way to the client and back', rest]);
     return [
-      { what: 'one create, 1 connection, in all', value: whole, unit: 'ms' },
+      { what: 'one create, 1 connection, in all', value: totalMs, unit: 'ms' },
       ...parts.map(([what, value]) => ({ what: `- ${what}`, value, unit: 'ms' })),
     ];
   } finally {

@@ -53,8 +53,8 @@ async function measureStore(tables: number, options: BenchOptions, generator: Ge
       const measure = compare(compared, {
         what: `GET ${what}, ${name}`,
         unit: 'requests/s',
-        of: (one) => one.perSecond,
-        ofBaseline: (one) => one.perSecond,
+        of: (result) => result.perSecond,
+        ofBaseline: (result) => result.perSecond,
         baseline,
         ...(order === 'cycle' ? { target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin } } : {}),
       });
@@ -62,8 +62,8 @@ async function measureStore(tables: number, options: BenchOptions, generator: Ge
       const computing = compare(compared, {
         what: '- processor time of one',
         unit: 'µs',
-        of: (one) => one.microseconds,
-        ofBaseline: (one) => one.microseconds,
+        of: (result) => result.microseconds,
+        ofBaseline: (result) => result.microseconds,
         baseline,
       });
       measures.push(measure, computing);

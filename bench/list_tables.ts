@@ -42,8 +42,8 @@ export const bench: Bench = {
       const measure = compare(compared, {
         what: `list of ${tables} tables, ${(answer.body.length / 1e6).toFixed(1)} MB a page`,
         unit: 'MB/s',
-        of: (one) => one.megabytesPerSecond,
-        ofBaseline: (one) => one.megabytesPerSecond,
+        of: (result) => result.megabytesPerSecond,
+        ofBaseline: (result) => result.megabytesPerSecond,
         baseline: 'bare node:http, the same bytes',
         target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
       });

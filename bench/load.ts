@@ -47,7 +47,7 @@ async function make(direct: DirectDuckdb, kind: FileKind, part: number, director
   return { ...kind, path, rows, bytes: await write(rows) };
 }
 
-const milliseconds = (ms: readonly number[]): number => ms.reduce((sum, one) => sum + one, 0);
+const milliseconds = (ms: readonly number[]): number => ms.reduce((sum, duration) => sum + duration, 0);
 
 /** In one transaction, as a load is: what was in the table goes, what is in the file comes. */
 async function copied(direct: DirectDuckdb, { path, options }: MadeFile): Promise<number> {

@@ -99,49 +99,55 @@ async function measured(
 
 function measuresOf(what: string, rounds: ReadonlyMap<number, readonly Measured[]>): Measure[] {
   const of = (connections: number, key: keyof Measured) =>
-    median((rounds.get(connections) as readonly Measured[]).map((one) => one[key]));
+    median((rounds.get(connections) as readonly Measured[]).map((round) => round[key]));
   return connectionCounts.flatMap((connections): Measure[] => {
-    const at = `${what}, ${connections} connections`;
+    const setting = `${what}, ${connections} connections`;
     const throughput = of(connections, 'perSecond') / of(few, 'perSecond');
     const p99 = of(connections, 'p99Ms') / of(few, 'p99Ms');
     const isTarget = connections === connectionCounts.at(-1);
-    const refusedMs = Math.max(...(rounds.get(connections) as readonly Measured[]).map((one) => one.refusedForMsMax));
-    const never = Math.max(...(rounds.get(connections) as readonly Measured[]).map((one) => one.neverServed));
+    const refusedMs = Math.max(
+      ...(rounds.get(connections) as readonly Measured[]).map((round) => round.refusedForMsMax),
+    );
+    const never = Math.max(...(rounds.get(connections) as readonly Measured[]).map((round) => round.neverServed));
     const target = (text: string, met: boolean) => (isTarget ? { target: { text, met } } : {});
     return [
       {
-        what: `${at}: served`,
+        what: `${setting}: served`,
         value: of(connections, 'perSecond'),
         unit: '/s',
         ...(connections === few ? {} : { ratio: throughput }),
         ...target(`≥ ${throughputMin}`, throughput >= throughputMin),
       },
       {
-        what: `${at}: p99 of the attempt that was served`,
+        what: `${setting}: p99 of the attempt that was served`,
         value: of(connections, 'p99Ms'),
         unit: 'ms',
         ...(connections === few ? {} : { ratio: p99 }),
         ...target(`≤ ${p99Max}`, p99 <= p99Max),
       },
       {
-        what: `${at}: served for each second of the server's processor time`,
+        what: `${setting}: served for each second of the server's processor time`,
         value: 1_000_000 / of(connections, 'serverMicroseconds'),
         unit: '',
         ...(connections === few
           ? {}
           : { ratio: of(few, 'serverMicroseconds') / of(connections, 'serverMicroseconds') }),
       },
-      { what: `${at}: p99 from the first attempt`, value: of(connections, 'firstP99Ms'), unit: 'ms' },
-      { what: `${at}: until each connection had an answer`, value: of(connections, 'firstAnswersMs'), unit: 'ms' },
-      { what: `${at}: refused`, value: of(connections, 'refused'), unit: '' },
+      { what: `${setting}: p99 from the first attempt`, value: of(connections, 'firstP99Ms'), unit: 'ms' },
+      { what: `${setting}: until each connection had an answer`, value: of(connections, 'firstAnswersMs'), unit: 'ms' },
+      { what: `${setting}: refused`, value: of(connections, 'refused'), unit: '' },
       {
-        what: `${at}: longest time refused`,
+        what: `${setting}: longest time refused`,
         value: refusedMs / 1000,
         unit: 's',
         ...target('≤ 30', refusedMs <= refusedMsMax),
       },
-      { what: `${at}: clients never served`, value: never, unit: '', ...target('0', never === 0) },
-      { what: `${at}: processor time of the client`, value: of(connections, 'clientShare') * 100, unit: '% of a core' },
+      { what: `${setting}: clients never served`, value: never, unit: '', ...target('0', never === 0) },
+      {
+        what: `${setting}: processor time of the client`,
+        value: of(connections, 'clientShare') * 100,
+        unit: '% of a core',
+      },
     ];
   });
 }
@@ -163,13 +169,13 @@ export const bench: Bench = {
       await server.createTable(database, 'points', { columns: mixedColumns, primaryKey: ['id'] });
       await server.createTable(database, 'inserted', { columns: mixedColumns });
       await server.query(database, `INSERT INTO points ${mixedRowsSql(rows)}`);
-      const one = [`Bearer ${server.token}`];
+      const singlePrincipal = [`Bearer ${server.token}`];
       const many = await users(server, quick ? 20 : 100);
       for (const work of works(rows)) {
         let acknowledged = 0;
         let cut = 0;
         for (const [by, authorizations] of [
-          ['one principal', one],
+          ['one principal', singlePrincipal],
           [`${many.length} principals`, many],
         ] as const) {
           const what = `${work.what}, ${by}`;

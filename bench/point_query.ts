@@ -87,8 +87,8 @@ export const bench: Bench = {
           const measure = compare(compared, {
             what: `${what}, ${key}`,
             unit: 'ms',
-            of: (one) => one[key],
-            ofBaseline: (one) => one[key],
+            of: (result) => result[key],
+            ofBaseline: (result) => result[key],
             baseline: 'DuckDB in process, prepared',
             ...(key === 'p50' ? { target: { text: `≤ ${ratioMax}`, met: (ratio) => ratio <= ratioMax } } : {}),
           });

@@ -50,8 +50,8 @@ export const bench: Bench = {
       const megabytes = compare(compared, {
         what: `${(bytes / 1e6).toFixed(0)} MB in ${pages} pages`,
         unit: 'MB/s',
-        of: (one) => one.bytes / one.elapsedMs / 1000,
-        ofBaseline: (one) => one.bytes / one.ms / 1000,
+        of: (result) => result.bytes / result.elapsedMs / 1000,
+        ofBaseline: (result) => result.bytes / result.ms / 1000,
         baseline: 'COPY ... (FORMAT json) in process',
         target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
       });
@@ -61,15 +61,15 @@ export const bench: Bench = {
         compare(compared, {
           what: 'the same in rows',
           unit: 'rows/s',
-          of: (one) => (rows / one.elapsedMs) * 1000,
-          ofBaseline: (one) => (rows / one.ms) * 1000,
+          of: (result) => (rows / result.elapsedMs) * 1000,
+          ofBaseline: (result) => (rows / result.ms) * 1000,
           baseline: 'COPY ... (FORMAT json) in process',
         }),
         compare(compared, {
           what: 'time to the first page',
           unit: 'ms',
-          of: (one) => one.firstPageMs,
-          ofBaseline: (one) => one.ms,
+          of: (result) => result.firstPageMs,
+          ofBaseline: (result) => result.ms,
           baseline: 'the whole COPY',
         }),
       ];

@@ -13,7 +13,7 @@ async function load(dataDirectory: string, scale: number): Promise<{ rows: numbe
   const server = await TabulariumServer.start({ dataDirectory, pinned: false });
   try {
     const loaded = await loadSsb({ url: server.url, token: server.token, scale });
-    return { rows: sum(loaded.map((one) => one.rows)), ms: sum(loaded.map((one) => one.elapsedMs)) };
+    return { rows: sum(loaded.map((table) => table.rows)), ms: sum(loaded.map((table) => table.elapsedMs)) };
   } finally {
     await server.stop();
   }

@@ -101,7 +101,7 @@ class Watched {
   /** Of the last such line. */
   #pidOf(event: string): number | undefined {
     const lines = readFileSync(this.#log, 'utf8').slice(this.#from).split('\n');
-    const line = lines.findLast((one) => one.includes(`"msg":"${event}"`));
+    const line = lines.findLast((candidate) => candidate.includes(`"msg":"${event}"`));
     return line === undefined ? undefined : (JSON.parse(line) as { pid: number }).pid;
   }
 }

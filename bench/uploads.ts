@@ -88,22 +88,22 @@ export const bench: Bench = {
         () => gets(server, generator, durationMs / 2, 0),
       );
       const [busy, resting] = [beside.ours, beside.baseline];
-      const within = (all: readonly LoadResult[], of: (one: LoadResult) => number) => median(all.map(of));
+      const within = (all: readonly LoadResult[], of: (result: LoadResult) => number) => median(all.map(of));
       return {
         measures: [
           rate,
           {
             what: 'GET of a table at rest, half of them within',
-            value: within(resting, (one) => one.p50Ms),
+            value: within(resting, (result) => result.p50Ms),
             unit: 'ms',
           },
-          { what: '- 99 of 100 within', value: within(resting, (one) => one.p99Ms), unit: 'ms' },
+          { what: '- 99 of 100 within', value: within(resting, (result) => result.p99Ms), unit: 'ms' },
           {
             what: 'GET of a table while uploads come, half of them within',
-            value: within(busy, (one) => one.p50Ms),
+            value: within(busy, (result) => result.p50Ms),
             unit: 'ms',
           },
-          { what: '- 99 of 100 within', value: within(busy, (one) => one.p99Ms), unit: 'ms' },
+          { what: '- 99 of 100 within', value: within(busy, (result) => result.p99Ms), unit: 'ms' },
         ],
         notes: [
           'An upload: from before it is made until it is answered, with its digest; the client is in a process of its own on the same cores.',

@@ -34,8 +34,8 @@ async function measureOne(): Promise<{ startMs: number; computeMs: number }> {
 /** Takes about a tenth of a second on a quiet machine. The slowest of the processes counts. */
 export async function measureMachine(processes: number): Promise<MachineSpeed> {
   const all = await Promise.all(Array.from({ length: processes }, measureOne));
-  const startMs = Math.max(...all.map((one) => one.startMs));
-  const computeMs = Math.max(...all.map((one) => one.computeMs));
+  const startMs = Math.max(...all.map((result) => result.startMs));
+  const computeMs = Math.max(...all.map((result) => result.computeMs));
   const slowness = Math.max(startMs / referenceStartMs, computeMs / referenceComputeMs);
   return { startMs, computeMs, scale: Math.min(scaleMax, Math.max(1, slowness)) };
 }

@@ -29,9 +29,9 @@ export class Budget {
     isEnough: (taken: number) => boolean = (taken) => taken > 0,
   ): Generator<T> {
     const hasTime = this.part();
-    for (const [taken, one] of (runsAll ? cases : random.shuffled(cases)).entries()) {
+    for (const [taken, sampled] of (runsAll ? cases : random.shuffled(cases)).entries()) {
       if (isEnough(taken) && !hasTime()) return;
-      yield one;
+      yield sampled;
     }
   }
 
@@ -54,9 +54,9 @@ export function* sampled<T>(
   const random = new Random(seedFrom('TEST_SEED'));
   let taken = 0;
   try {
-    for (const one of new Budget(seconds).sample(cases, random, isEnough)) {
+    for (const sampled of new Budget(seconds).sample(cases, random, isEnough)) {
       taken++;
-      yield one;
+      yield sampled;
     }
   } finally {
     t.diagnostic(`TEST_SEED=${random.seed}: ${taken} of ${cases.length} cases`);

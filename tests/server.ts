@@ -109,12 +109,12 @@ export function uri(texts: TemplateStringsArray, ...names: readonly string[]): s
 
 /** The record of a task once it has ended; of one that does not end in time, as it is then. */
 export async function endOfTask(
-  asked: { readonly get: (path: string) => Promise<Reply> },
+  client: { readonly get: (path: string) => Promise<Reply> },
   uri: string,
 ): Promise<Reply> {
   const deadline = performance.now() + taskMs;
   for (;;) {
-    const task = await asked.get(`${uri}?waitSeconds=30`);
+    const task = await client.get(`${uri}?waitSeconds=30`);
     if (!['pending', 'running'].includes(task.at('state')) || performance.now() > deadline) return task;
   }
 }
@@ -151,13 +151,14 @@ export class TestServer {
     const { body, signal } = options;
     const bytes =
       body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
-    const given: Record<string, string | readonly string[] | undefined> = {
+    const candidates: Record<string, string | readonly string[] | undefined> = {
       authorization: `Bearer ${this.token}`,
       ...(bytes === undefined ? {} : { 'content-type': 'application/json' }),
       ...options.headers,
     };
-    if (bytes !== undefined && !('content-length' in given)) given['content-length'] = String(Buffer.byteLength(bytes));
-    const headers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+    if (bytes !== undefined && !('content-length' in candidates))
+      candidates['content-length'] = String(Buffer.byteLength(bytes));
+    const headers = Object.fromEntries(Object.entries(candidates).filter(([, value]) => value !== undefined));
     const { promise, resolve, reject } = Promise.withResolvers<RawReply>();
     const request = httpRequest(
       {
@@ -287,7 +288,7 @@ export async function startProcess(
     `--analysis-timeout-ms=${analysisTimeoutMs}`,
   ];
   const nameOf = (flag: string) => flag.slice(0, flag.indexOf('='));
-  const usual = own.filter((flag) => !flags.some((given) => nameOf(given) === nameOf(flag)));
+  const usual = own.filter((flag) => !flags.some((passed) => nameOf(passed) === nameOf(flag)));
   const { preload } = options;
   // A preloaded module talks to the test by messages.
   const child = preload
@@ -309,12 +310,12 @@ export async function startProcess(
 
 function readyUrl(child: ChildProcess): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  let said = '';
+  let output = '';
   child.stdout?.on('data', (chunk: Buffer) => {
-    said += chunk;
-    const url = /URL +(http:\S+)\n/.exec(said)?.[1];
+    output += chunk;
+    const url = /URL +(http:\S+)\n/.exec(output)?.[1];
     if (url !== undefined) resolve(url);
   });
-  child.once('exit', () => reject(new Error(`the server ended before it was ready: ${said}`)));
+  child.once('exit', () => reject(new Error(`the server ended before it was ready: ${output}`)));
   return promise;
 }

@@ -57,8 +57,8 @@ class Course {
     this.until = this.from + durationMs;
   }
 
-  isMeasured(at: number): boolean {
-    return at >= this.from && at < this.until;
+  isMeasured(time: number): boolean {
+    return time >= this.from && time < this.until;
   }
 }
 

@@ -83,11 +83,11 @@ async function fillCrowd(store: Store, crowd: Crowd, tables: readonly string[][]
   );
   await store.transaction(async (tx) => {
     const root = await tx.selectFrom('objects').selectAll().where('id', '=', 'root').executeTakeFirstOrThrow();
-    const objects = [...users, ...roles].map((one, n) => ({
+    const objects = [...users, ...roles].map((principal, n) => ({
       ...root,
-      ...one,
+      ...principal,
       category: n < users.length ? 'users' : 'roles',
-      folded_name: foldName(one.name),
+      folded_name: foldName(principal.name),
     }));
     for (const rows of parts(objects)) await tx.insertInto('objects').values(rows).execute();
     for (const rows of parts(members)) await tx.insertInto('role_members').values(rows).execute();
@@ -98,7 +98,7 @@ async function fillCrowd(store: Store, crowd: Crowd, tables: readonly string[][]
 }
 
 function* parts<T>(rows: readonly T[]): Generator<readonly T[]> {
-  for (let at = 0; at < rows.length; at += rowsPerInsert) yield rows.slice(at, at + rowsPerInsert);
+  for (let start = 0; start < rows.length; start += rowsPerInsert) yield rows.slice(start, start + rowsPerInsert);
 }
 
 function grantRow(granteeId: string, path: readonly string[]) {

@@ -88,7 +88,7 @@ class Tally {
   result(next: number): LoadResult {
     const elapsedMs = this.#last - this.#from;
     const sorted = this.#samples.subarray(0, Math.min(this.#requests, this.#samples.length)).sort();
-    const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+    const quantile = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
     return {
       requests: this.#requests,
       answered: this.#answered,
@@ -96,8 +96,8 @@ class Tally {
       elapsedMs,
       perSecond: (this.#requests / elapsedMs) * 1000,
       megabytesPerSecond: this.#bytes / elapsedMs / 1000,
-      p50Ms: at(0.5),
-      p99Ms: at(0.99),
+      p50Ms: quantile(0.5),
+      p99Ms: quantile(0.99),
       next,
     };
   }

@@ -25,7 +25,7 @@ export type Begun =
   /** No change is known to have been made. `isRetry`: the outcome of an earlier attempt is unknown. */
   | { readonly kind: 'new'; readonly guard: Guard; readonly isRetry: boolean }
   | { readonly kind: 'answered'; readonly response: StoredResponse; readonly granted: readonly Granted[] }
-  | { readonly kind: 'done'; readonly guard: Guard; readonly made: CompletedChange };
+  | { readonly kind: 'done'; readonly guard: Guard; readonly completed: CompletedChange };
 
 /** Work of an attempt that was passed to an engine, which identifies it by `step`. */
 export interface RetainedStep {
@@ -71,7 +71,7 @@ export class IdempotencyKeys {
           };
         const guard = { owner, key, keyId: known.key_id, attempt };
         if (known.state !== 'begun')
-          return { kind: 'done', guard, made: { objectId: known.object_id ?? undefined, granted } };
+          return { kind: 'done', guard, completed: { objectId: known.object_id ?? undefined, granted } };
         const takeover = tx.updateTable('idempotency_keys').set({ attempt });
         await takeover.where((e) => e.and(rowOf(guard))).execute();
         return { kind: 'new', guard, isRetry: true };
@@ -132,7 +132,7 @@ export class IdempotencyKeys {
    */
   async retainStep(
     step: string,
-    at: { readonly warehouse: string; readonly catalogId: string; readonly taskId?: string | undefined },
+    location: { readonly warehouse: string; readonly catalogId: string; readonly taskId?: string | undefined },
     by?: { readonly guard: Guard; readonly queryId?: string },
   ): Promise<void> {
     await this.#store.transaction(async (tx) => {
@@ -147,11 +147,11 @@ export class IdempotencyKeys {
         .insertInto('spent_steps')
         .values({
           step,
-          warehouse: at.warehouse,
-          catalog_id: at.catalogId,
+          warehouse: location.warehouse,
+          catalog_id: location.catalogId,
           // No object is changed by it.
           object_id: '',
-          task_id: at.taskId ?? null,
+          task_id: location.taskId ?? null,
           not_before: this.#clock() + unknownRetentionMs,
         })
         .onConflict((c) => c.doNothing())

@@ -92,8 +92,8 @@ export class Backups {
     actor: Actor,
     credentials: ObjectStoreCredentials | undefined,
   ): Promise<TaskRecord<typeof backupTask>> {
-    const { store, tasks, secrets: notes, targets: places, trail } = this.#parts;
-    await places.check(metadataOf.request.to, 'to');
+    const { store, tasks, secrets: notes, targets, trail } = this.#parts;
+    await targets.check(metadataOf.request.to, 'to');
     const { objectId } = metadataOf.request;
     const task = await store.transaction(async (tx) => {
       const submitted = await tasks.submit({ ...metadataOf, type: backupTask }, tx);

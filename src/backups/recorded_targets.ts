@@ -24,21 +24,21 @@ export interface RecordedTarget {
  * retained. The credentials of an object store are deleted once a backup of a catalog has ended.
  */
 export async function listRecordedTargets(store: Store, catalogId: string): Promise<RecordedTarget[]> {
-  const places = new Map<string, RecordedTarget>();
-  for (const to of await catalogBackupPlaces(store, catalogId))
-    if (to.kind === 'directory') places.set(JSON.stringify(to), { to });
-  for (const place of await serverBackupPlaces(store)) places.set(JSON.stringify(place.to), place);
-  return [...places.values()];
+  const targets = new Map<string, RecordedTarget>();
+  for (const to of await catalogBackupTargets(store, catalogId))
+    if (to.kind === 'directory') targets.set(JSON.stringify(to), { to });
+  for (const target of await serverBackupTargets(store)) targets.set(JSON.stringify(target.to), target);
+  return [...targets.values()];
 }
 
 /** The newest backup comes last. */
-async function serverBackupPlaces({ db }: Store): Promise<RecordedTarget[]> {
+async function serverBackupTargets({ db }: Store): Promise<RecordedTarget[]> {
   const rows = await db.selectFrom('objects').select('spec').where('category', '=', serverBackupsCategory).execute();
   const ready = rows.map(({ spec }) => JSON.parse(spec) as ServerBackupSpec).filter(({ status }) => status === 'ready');
   return ready.sort((a, b) => (a.backupId < b.backupId ? -1 : 1)).map(({ to, backupId }) => ({ to, backupId }));
 }
 
-async function catalogBackupPlaces({ db }: Store, catalogId: string): Promise<TargetRequest[]> {
+async function catalogBackupTargets({ db }: Store, catalogId: string): Promise<TargetRequest[]> {
   const rows = await db
     .selectFrom('tasks')
     .select('request')

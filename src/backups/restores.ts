@@ -112,7 +112,7 @@ export class Restores {
     return this.#parts.secrets;
   }
 
-  get places(): BackupTargets {
+  get targets(): BackupTargets {
     return this.#parts.targets;
   }
 
@@ -131,12 +131,12 @@ export class Restores {
   }
 
   async #fill(task: TaskRecord<'restore'>, objectId: string, run: Run): Promise<Restored> {
-    const { secrets: notes, targets: places, warehouses, spoolDirectory } = this.#parts;
+    const { secrets: notes, targets, warehouses, spoolDirectory } = this.#parts;
     const request = task.request;
     await this.#authorise(request, task.principal);
     const note = await notes.get(task.taskId);
     if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the restore were deleted');
-    const target = await places.open(request.from, note.credentials, 'from');
+    const target = await targets.open(request.from, note.credentials, 'from');
     const staging = join(spoolDirectory, 'backups', newId());
     try {
       await mkdir(staging, { recursive: true, mode: 0o700 });

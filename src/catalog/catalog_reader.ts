@@ -108,7 +108,7 @@ export class CatalogReader {
   /** The visible objects with these ids, in the order of the ids; ids that no longer exist are omitted. */
   async findByIds(ids: readonly string[]): Promise<CatalogObject[]> {
     const found = await Promise.all(ids.map((id) => this.byId(id)));
-    return found.filter((one) => one !== undefined);
+    return found.filter((object) => object !== undefined);
   }
 
   /** Like `findByIds`, including dropped objects that can be restored: grants still refer to them. */

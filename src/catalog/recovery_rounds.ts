@@ -103,7 +103,7 @@ export class RecoveryRounds {
 
   #isUnsettled(warehouse: string): boolean {
     if (this.#loop === undefined) return false;
-    return !this.#isComplete || this.#open.some((one) => one.warehouse === warehouse && one.reason === null);
+    return !this.#isComplete || this.#open.some((intent) => intent.warehouse === warehouse && intent.reason === null);
   }
 
   async #wait(warehouse: string): Promise<void> {
@@ -150,12 +150,12 @@ function isAffected(intent: IntentRow, names: readonly Names[], isPart: boolean)
   const path = changePath(changeOf(intent)).map(foldName);
   const { name } = nextOf(intent);
   const paths = name === undefined ? [path] : [path, [...path.slice(0, -1), foldName(name)]];
-  const meets = (one: Names) => paths.some((each) => (isPart ? overlaps(each, one) : beginsWith(one, each)));
-  return names.some((one) => meets(one.map(foldName)));
+  const meets = (names: Names) => paths.some((each) => (isPart ? overlaps(each, names) : beginsWith(names, each)));
+  return names.some((path) => meets(path.map(foldName)));
 }
 
 function inProgress(intent: IntentRow, why: string): Failure {
-  const path = changePath(changeOf(intent)).map((one) => JSON.stringify(one));
+  const path = changePath(changeOf(intent)).map((name) => JSON.stringify(name));
   return new Failure('CHANGE_IN_PROGRESS', `${path.join('.')}: ${why}`);
 }
 

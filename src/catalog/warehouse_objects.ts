@@ -40,5 +40,5 @@ export async function catalogsOf(catalog: CatalogReader, warehouse: string): Pro
 /** The names of the dropped catalogs of a warehouse that can be restored. */
 export async function droppedCatalogsOf(catalog: Catalog, warehouse: string): Promise<string[]> {
   const dropped = await catalog.listDropped(null, 'catalogs', { limit: pageSize, keep: () => true });
-  return dropped.filter((one) => one.warehouse === warehouse).map(({ object }) => object.name);
+  return dropped.filter((entry) => entry.warehouse === warehouse).map(({ object }) => object.name);
 }

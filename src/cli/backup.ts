@@ -14,31 +14,31 @@ export const backupVerifyCommand: Command = {
   argument: 'target',
   doc: 'Verifies the backups in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: every file exists and is unchanged. Exits with 1 otherwise.',
   run: async (settings, print, where) => {
-    const place = await openBackupTarget(where ?? '', settings);
+    const target = await openBackupTarget(where ?? '', settings);
     try {
-      const { found, servers } = await verdicts(place, settings.backupId || undefined);
+      const { found, servers } = await verdicts(target, settings.backupId || undefined);
       printVerdicts(found, servers, print);
-      if (settings.sweep) await sweep(place, print);
+      if (settings.sweep) await sweep(target, print);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       print(`FAULT: ${error.message}`);
       process.exitCode = 1;
     } finally {
-      place.close();
+      target.close();
     }
   },
 };
 
 /** Verifies backups of both kinds; `backupId` is the id of either kind. */
 async function verdicts(
-  place: BackupTarget,
+  target: BackupTarget,
   backupId: string | undefined,
 ): Promise<{ found: Verdict; servers: ServerVerdict }> {
   const none = { backups: [], faults: [] };
-  const isOfServer = backupId !== undefined && (await listServerBackups(place)).whole.includes(backupId);
+  const isOfServer = backupId !== undefined && (await listServerBackups(target)).whole.includes(backupId);
   return {
-    found: isOfServer ? { ...none, unnamed: undefined } : await verifyBackups(place, backupId),
-    servers: backupId === undefined || isOfServer ? await verifyServerBackups(place, backupId) : none,
+    found: isOfServer ? { ...none, unnamed: undefined } : await verifyBackups(target, backupId),
+    servers: backupId === undefined || isOfServer ? await verifyServerBackups(target, backupId) : none,
   };
 }
 
@@ -74,8 +74,8 @@ function printVerdicts(
   if (count + faults.length === 0) process.exitCode = 1;
 }
 
-async function sweep(place: BackupTarget, print: (line: string) => void): Promise<void> {
-  const [swept, ofServers] = [await sweepUnnamed(place, Date.now()), await sweepServerBackups(place, Date.now())];
+async function sweep(target: BackupTarget, print: (line: string) => void): Promise<void> {
+  const [swept, ofServers] = [await sweepUnnamed(target, Date.now()), await sweepServerBackups(target, Date.now())];
   const [files, bytes] = [(swept?.files ?? 0) + ofServers.files, (swept?.bytes ?? 0) + ofServers.bytes];
   if (swept) return print(`Deleted ${files} files (${bytes} bytes).`);
   print('Nothing was deleted: a manifest cannot be read, so the files that it refers to are unknown.');

@@ -24,13 +24,15 @@ export function commandOf(
   const words = argv.slice(0, firstFlag < 0 ? argv.length : firstFlag);
   const flags = argv.slice(words.length);
   const name = words.join(' ') || defaultCommand;
-  const command = commands.find((one) => one.name === name && one.argument === undefined);
+  const command = commands.find((candidate) => candidate.name === name && candidate.argument === undefined);
   if (command) return { command, flags };
-  const withArgument = commands.find((one) => one.argument !== undefined && one.name === words.slice(0, -1).join(' '));
+  const withArgument = commands.find(
+    (candidate) => candidate.argument !== undefined && candidate.name === words.slice(0, -1).join(' '),
+  );
   if (withArgument) return { command: withArgument, argument: words.at(-1) as string, flags };
-  const incomplete = commands.find((one) => one.name === name);
+  const incomplete = commands.find((candidate) => candidate.name === name);
   if (incomplete)
     throw new SettingsError(`${incomplete.name} requires a ${incomplete.argument} before the flags (see --help)`);
-  const names = commands.map((one) => one.name).join(', ');
+  const names = commands.map((candidate) => candidate.name).join(', ');
   throw new SettingsError(`${JSON.stringify(name)} is not a command; commands are: ${names} (see --help)`);
 }

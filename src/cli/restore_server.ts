@@ -37,12 +37,12 @@ export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'chec
 
 async function restore(where: string, settings: Settings): Promise<ServerManifest> {
   const { dataDir: dataDirectory, backupId, backupPassphrase: passphrase } = settings;
-  const place = await openBackupTarget(where, settings);
+  const target = await openBackupTarget(where, settings);
   try {
     const { signal } = new AbortController();
-    return await restoreServer(place, { backupId: backupId || undefined, dataDirectory, passphrase, signal });
+    return await restoreServer(target, { backupId: backupId || undefined, dataDirectory, passphrase, signal });
   } finally {
-    place.close();
+    target.close();
   }
 }
 

@@ -79,10 +79,10 @@ export class Query<R = Row> implements AsyncIterable<R> {
 
   async #run(): Promise<Result> {
     const { catalog = 'default', database, idempotencyKey, onProgress: _onProgress, signal, ...fields } = this.#options;
-    const place = database === undefined ? [catalog] : [catalog, 'databases', database];
+    const segments = database === undefined ? [catalog] : [catalog, 'databases', database];
     const answer = this.#transport.send({
       method: 'POST',
-      path: `/api/v2/catalogs/${place.map(encodeURIComponent).join('/')}/query`,
+      path: `/api/v2/catalogs/${segments.map(encodeURIComponent).join('/')}/query`,
       body: { ...fields, sql: this.#sql, numbers: 'string' },
       isRead: false,
       idempotencyKey,

@@ -143,9 +143,9 @@ function isRepeatable({ isRead, idempotencyKey }: Outgoing, error: TabulariumErr
 
 /** At least what the server asks for; clients that were refused together do not come back together. */
 function waitBefore(error: TabulariumError, attempt: number): number {
-  const asked = (retryAfterSeconds.get(error) ?? 0) * 1000;
+  const retryAfterMs = (retryAfterSeconds.get(error) ?? 0) * 1000;
   const backoff = Math.min(backoffMsMax, backoffMs * 2 ** attempt);
-  return asked + backoff * Math.random();
+  return retryAfterMs + backoff * Math.random();
 }
 
 function reasonOf(error: unknown): string {

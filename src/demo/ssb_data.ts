@@ -138,10 +138,10 @@ const SEASONS = words('Winter Winter Winter Spring Summer Summer Summer Summer F
 const HOLIDAYS = new Set(words('1-1 2-20 4-20 5-20 7-20 8-20 9-20 10-20 11-20 12-24')); // month-day
 
 function dateRow(index: number): SsbValue[] {
-  const at = new Date(FIRST_DAY_UTC_MS + index * dayMs);
-  const [year, month, day, weekday] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate(), at.getUTCDay()];
-  const dayOfYear = (at.getTime() - Date.UTC(year, 0, 1)) / dayMs + 1;
-  const isLastOfMonth = new Date(at.getTime() + dayMs).getUTCDate() === 1;
+  const date = new Date(FIRST_DAY_UTC_MS + index * dayMs);
+  const [year, month, day, weekday] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate(), date.getUTCDay()];
+  const dayOfYear = (date.getTime() - Date.UTC(year, 0, 1)) / dayMs + 1;
+  const isLastOfMonth = new Date(date.getTime() + dayMs).getUTCDate() === 1;
   const monthName = MONTHS[month]!;
   return [
     year * 10_000 + (month + 1) * 100 + day,

@@ -90,14 +90,14 @@ export class Admission {
   requireQueueCapacity(limits: AdmissionLimits, request: AdmissionRequest): Promise<void> | undefined {
     const waitMs = (request.caller?.retryAtMs ?? 0) - this.#clock();
     if (waitMs <= 0 || this.#held.size >= heldMax) {
-      this.#checkPlace(limits, request);
+      this.#requirePlace(limits, request);
       return undefined;
     }
     try {
-      this.#checkPlace(limits, request);
+      this.#requirePlace(limits, request);
       return undefined;
     } catch {
-      return this.#hold(waitMs, request.signal).then(() => this.#checkPlace(limits, request));
+      return this.#hold(waitMs, request.signal).then(() => this.#requirePlace(limits, request));
     }
   }
 
@@ -117,7 +117,7 @@ export class Admission {
     }
   }
 
-  #checkPlace(limits: AdmissionLimits, request: AdmissionRequest): void {
+  #requirePlace(limits: AdmissionLimits, request: AdmissionRequest): void {
     const { caller } = request;
     const share = this.#shares.get(sharerOf(request)) ?? newShare(request);
     if (caller) this.#retryQueue.arrived(share.sharer, caller);

@@ -31,7 +31,7 @@ export interface CatalogGuardOptions {
   readonly dataDirectory: string;
   readonly storage: CatalogStorage;
   readonly records: PositionRecords;
-  readonly found: (damaged: DamagedCatalog) => void;
+  readonly onDamage: (damaged: DamagedCatalog) => void;
   /** Called when the known damage of the catalog changed. */
   readonly changed: (catalogId: string) => void;
   readonly failed: (error: unknown) => void;
@@ -329,7 +329,7 @@ export class CatalogGuard {
     const known = this.#damaged.get(damaged.id);
     this.#damaged.set(damaged.id, damaged);
     if (known?.reason === damaged.reason) return;
-    this.#options.found(damaged);
+    this.#options.onDamage(damaged);
     this.#options.changed(damaged.id);
   }
 

@@ -369,7 +369,7 @@ export class Warehouses {
       dataDirectory,
       storage: adapter.storage,
       records: this.#options.positions,
-      found: ({ name: catalog, reason }) =>
+      onDamage: ({ name: catalog, reason }) =>
         observe({ kind: 'catalogDamaged', warehouse: description.name, catalog, reason }),
       changed: (catalogId) => {
         for (const listener of this.#damageListeners) listener(catalogId);

@@ -38,13 +38,13 @@ function isLike(name: string, header: string): boolean {
 }
 
 /** Whether the Levenshtein distance of two names is at most `max`. */
-function isWithinDistance(one: string, other: string, max: number): boolean {
-  if (Math.abs(one.length - other.length) > max) return false;
+function isWithinDistance(name: string, other: string, max: number): boolean {
+  if (Math.abs(name.length - other.length) > max) return false;
   let previousRow = Array.from({ length: other.length + 1 }, (_, i) => i);
-  for (let i = 0; i < one.length; i++) {
+  for (let i = 0; i < name.length; i++) {
     const row = [i + 1];
     for (let j = 0; j < other.length; j++) {
-      const changed = (previousRow[j] as number) + (one[i] === other[j] ? 0 : 1);
+      const changed = (previousRow[j] as number) + (name[i] === other[j] ? 0 : 1);
       row.push(Math.min(changed, (previousRow[j + 1] as number) + 1, (row[j] as number) + 1));
     }
     previousRow = row;

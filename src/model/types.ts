@@ -121,7 +121,7 @@ const aliases: Record<string, TypeKind> = {
 const bareFieldName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** Whether a type, or a type nested in it, satisfies the predicate. */
-export function holdsType(type: LogicalType, predicate: (one: LogicalType) => boolean): boolean {
+export function holdsType(type: LogicalType, predicate: (type: LogicalType) => boolean): boolean {
   if (predicate(type)) return true;
   switch (type.kind) {
     case 'ARRAY':

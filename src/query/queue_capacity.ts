@@ -39,11 +39,11 @@ export class QueueCapacity {
     catalog: string,
     request: Omit<AdmissionRequest, 'principal'> & { readonly principal: Principal },
   ): Promise<void> {
-    const place = this.#warehouses.get(catalog) ?? (await this.#find(catalog));
-    if (!place) return;
-    const decision = this.#options.authorizer.authorize(request.principal, toUse, place);
+    const target = this.#warehouses.get(catalog) ?? (await this.#find(catalog));
+    if (!target) return;
+    const decision = this.#options.authorizer.authorize(request.principal, toUse, target);
     if (decision instanceof Promise) await decision;
-    await this.#options.warehouses.requireQueueCapacity(place.warehouse, request);
+    await this.#options.warehouses.requireQueueCapacity(target.warehouse, request);
   }
 
   async #find(name: string): Promise<WarehouseTarget | undefined> {
@@ -53,8 +53,8 @@ export class QueueCapacity {
     if (!root) return undefined;
     const { warehouse } = root.spec;
     const category = 'warehouses';
-    const place = { category, path: [{ category, name: warehouse }], found: undefined, warehouse };
-    cache.set(name, place);
-    return place;
+    const target = { category, path: [{ category, name: warehouse }], found: undefined, warehouse };
+    cache.set(name, target);
+    return target;
   }
 }

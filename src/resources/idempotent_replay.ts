@@ -18,32 +18,34 @@ export async function recordOf(
 ): Promise<Shown | undefined> {
   const task = await context.tasks.get(id);
   if (task) return accepted(task, context);
-  const categoryOf = (name: string) => categories.find((one) => one.name === name);
+  const categoryOf = (name: string) => categories.find((candidate) => candidate.name === name);
   const chain = await context.catalog.findChain(id);
   if (chain.length === 0) return memberOf(categoryOf(wanted), id, context);
   const category = categoryOf(wanted);
-  const at = chain.map((object) => segment(object.category, object.name));
+  const segments = chain.map((object) => segment(object.category, object.name));
   if (chain.at(-1)?.category !== wanted) {
     if (category?.parent !== chain.at(-1)?.category || name === undefined) return undefined;
-    at.push(segment(wanted, name));
+    segments.push(segment(wanted, name));
   }
   const get = category?.endpoints.find(({ verb }) => verb === 'get');
   if (!get) return undefined;
-  const path = Object.fromEntries(at.map((one) => [categoryOf(one.category)?.parameter ?? one.category, one.name]));
-  return shownBy(get, path, at, context);
+  const path = Object.fromEntries(
+    segments.map((segment) => [categoryOf(segment.category)?.parameter ?? segment.category, segment.name]),
+  );
+  return shownBy(get, path, segments, context);
 }
 
 async function shownBy(
   get: Endpoint<Context>,
   path: PathParameters,
-  at: readonly Segment[],
+  segments: readonly Segment[],
   context: Context,
 ): Promise<Shown> {
-  const outcome = await get.handle(inputOfGet(path, at), context);
+  const outcome = await get.handle(inputOfGet(path, segments), context);
   if (outcome.outcome !== 'found') throw new Error(`a GET answered with ${outcome.outcome}`);
   const { record } = outcome;
   const shown = record instanceof ReadyRecord ? parseRecord(record.recordText) : record;
-  return { outcome: 'found', record: shown, uri: uriOf(context.call.version, at) };
+  return { outcome: 'found', record: shown, uri: uriOf(context.call.version, segments) };
 }
 
 function parseRecord(text: string): object {
@@ -71,10 +73,10 @@ async function memberOf(
 ): Promise<Shown | undefined> {
   const get = category?.endpoints.find(({ verb }) => verb === 'get');
   if (!get || category?.idField === undefined || category.parent !== undefined) return undefined;
-  const at = [segment(category.name, id)];
+  const segments = [segment(category.name, id)];
   const path = { [category.parameter]: id };
   try {
-    return await shownBy(get, path, at, context);
+    return await shownBy(get, path, segments, context);
   } catch (error) {
     if (error instanceof Failure && error.code === 'OBJECT_NOT_FOUND') return undefined;
     throw error;

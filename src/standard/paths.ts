@@ -245,7 +245,9 @@ function objectChoices<Context>(endpoints: readonly Endpoint<Context>[]): Endpoi
 
 function endpointsOfNode<Context>(endpoints: readonly Endpoint<Context>[]): NodeEndpoints<Context> {
   const names = (on: Endpoint['on']) => {
-    const declared = endpoints.flatMap((one) => (one.on === on && one.action !== undefined ? [one.action] : []));
+    const declared = endpoints.flatMap((endpoint) =>
+      endpoint.on === on && endpoint.action !== undefined ? [endpoint.action] : [],
+    );
     return new Set([...declared, 'create']);
   };
   const actions = (on: Endpoint['on']) => {

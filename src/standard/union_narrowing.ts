@@ -44,15 +44,15 @@ function narrowItems({ items: _, ...rest }: Schema, items: Schema, value: readon
   if (value.length > (rest.maxItems ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
   const checked: NarrowedUnion[] = [];
   let invalid = 0;
-  for (const one of value) {
+  for (const item of value) {
     if (invalid === reportedMax) break;
-    const isValid = validation().Check(items, one);
+    const isValid = validation().Check(items, item);
     if (!isValid) invalid++;
-    checked.push(isValid ? { schema: anything, value: one } : narrowUnion(items, one));
+    checked.push(isValid ? { schema: anything, value: item } : narrowUnion(items, item));
   }
   return {
     schema: { ...rest, prefixItems: checked.map(({ schema }) => schema) },
-    value: [...checked.map((one) => one.value), ...value.slice(checked.length)],
+    value: [...checked.map((item) => item.value), ...value.slice(checked.length)],
   };
 }
 
@@ -80,9 +80,9 @@ function narrowEntries({ patternProperties: _, ...rest }: Schema, each: Schema, 
   const all = Object.entries(value);
   if (all.length > (rest.maxProperties ?? Number.POSITIVE_INFINITY)) return { schema: rest, value };
   const invalid = new Map<string, NarrowedUnion>();
-  for (const [name, one] of all) {
+  for (const [name, property] of all) {
     if (invalid.size === reportedMax) break;
-    if (!validation().Check(each, one)) invalid.set(name, narrowUnion(each, one));
+    if (!validation().Check(each, property)) invalid.set(name, narrowUnion(each, property));
   }
   const reported = [...invalid];
   return {
@@ -108,12 +108,12 @@ const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 
 const flattenUnion = ({ anyOf }: Schema): readonly Schema[] =>
-  (anyOf ?? []).flatMap((one) => (one.anyOf ? flattenUnion(one) : [one]));
+  (anyOf ?? []).flatMap((member) => (member.anyOf ? flattenUnion(member) : [member]));
 
 /** Converts a union of literals and null to an enum; returns other schemas unchanged. */
 function enumOf(schema: Schema): Schema {
   const members = flattenUnion(schema);
-  const values = members.map((one) => (one.type === 'null' ? null : one.const));
+  const values = members.map((member) => (member.type === 'null' ? null : member.const));
   return members.length > 0 && !values.includes(undefined) ? ({ enum: values } as Schema) : schema;
 }
 
@@ -121,11 +121,11 @@ function narrowMember(schema: Schema, value: unknown): NarrowedUnion {
   const values = enumOf(schema);
   if (values.enum) return { schema: values, value };
   const members = flattenUnion(schema);
-  const candidates = members.filter((one) => matchesType(one, value));
+  const candidates = members.filter((member) => matchesType(member, value));
   const [only, ...others] = candidates;
   if (only && others.length === 0) return narrowUnion(only, value);
   if (only) {
-    const areLiterals = candidates.every((one) => one.const !== undefined);
+    const areLiterals = candidates.every((candidate) => candidate.const !== undefined);
     return { schema: areLiterals ? enumOf({ anyOf: candidates } as Schema) : schema, value };
   }
   const types = [...new Set(members.map(({ type }) => type))];

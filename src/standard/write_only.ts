@@ -13,7 +13,7 @@ export function withoutWriteOnly(value: unknown, schema: TSchema | undefined): u
   if (typeof value !== 'object' || value === null || schema === undefined) return value;
   if (!Array.isArray(value)) return readableFields(value, schema);
   const items = shapesOf(schema).find((shape) => shape.items !== undefined)?.items;
-  return value.map((one) => withoutWriteOnly(one, items));
+  return value.map((item) => withoutWriteOnly(item, items));
 }
 
 /** The fields of an object of the schema without the write-only ones. */
@@ -24,7 +24,7 @@ export function readableFields(value: object, schema: TSchema | undefined): Reco
     const schemas = shapes.flatMap(({ properties }) =>
       properties && Object.hasOwn(properties, key) ? properties[key] : [],
     );
-    if (schemas.some((one) => (one as Shape).writeOnly)) continue;
+    if (schemas.some((candidate) => (candidate as Shape).writeOnly)) continue;
     readable[key] = schemas.reduce<unknown>((remaining, schema) => withoutWriteOnly(remaining, schema), inner);
   }
   return readable;

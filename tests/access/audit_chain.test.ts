@@ -84,9 +84,11 @@ describe('tampering with the file is detected:', () => {
   const changed = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `${from + i} changed`);
   const copy = (db: DatabaseSync, from: number, to: number) => {
     const row = db.prepare('SELECT * FROM audit_events WHERE sequence = ?').get(from) as Row;
-    const made = { ...row, sequence: to, event_id: 'copied' };
-    const columns = Object.keys(made);
-    db.prepare(`INSERT INTO audit_events (${columns}) VALUES (${columns.map(() => '?')})`).run(...Object.values(made));
+    const copied = { ...row, sequence: to, event_id: 'copied' };
+    const columns = Object.keys(copied);
+    db.prepare(`INSERT INTO audit_events (${columns}) VALUES (${columns.map(() => '?')})`).run(
+      ...Object.values(copied),
+    );
   };
   const cases: readonly (readonly [what: string, found: readonly string[], change: (db: DatabaseSync) => void])[] = [
     ...[
@@ -280,8 +282,8 @@ describe('expired events', () => {
   test('are removed in several steps if there are many', async () => {
     const { store, trail, time } = await openTrail(newFile());
     const all = 12_345;
-    for (let made = 0; made < all; made += 1500) {
-      for (let i = made; i < Math.min(all, made + 1500); i++) trail.enqueue(ann, { outcome: '0' });
+    for (let inserted = 0; inserted < all; inserted += 1500) {
+      for (let i = inserted; i < Math.min(all, inserted + 1500); i++) trail.enqueue(ann, { outcome: '0' });
       await trail.flush();
     }
     time.now += 11 * dayMs;

@@ -36,7 +36,7 @@ before(async () => {
   server = await start({ failedLoginsPerAddressMax: 1_000_000 });
   nobody = await newPerson(server, 'nobody');
   // The objects that are restored.
-  for (const operation of operations.filter((one) => keyOf(one) === 'backup')) {
+  for (const operation of operations.filter((candidate) => keyOf(candidate) === 'backup')) {
     const { path, body = {} } = await prepared(operation);
     (await server.ended(await call(server, operation, path, { body }))).is(200, '0', { state: 'succeeded' });
   }
@@ -62,8 +62,8 @@ async function prepared(operation: Operation): Promise<{ readonly path: string; 
   const path = pathOf(operation.path, isCreate ? { ...params, [category.parameter]: name } : params);
   if (!endpoint.body) return { path, body: undefined };
   if (fixture.refused?.[keyOf(operation)]) return { path, body: exampleBody(operation) };
-  const given = bodyOf(category, keyOf(operation), params);
-  return { path, body: namedBody(operation, name, given) };
+  const fields = bodyOf(category, keyOf(operation), params);
+  return { path, body: namedBody(operation, name, fields) };
 }
 
 function ask(operation: Operation, path: string, body: object | undefined, authorization?: string | null) {
@@ -77,7 +77,7 @@ function ask(operation: Operation, path: string, body: object | undefined, autho
 
 /** One event for each changed object, usually one. */
 function requireOne(events: readonly Event[], wanted: Partial<Event>, what: string): void {
-  const outcomes = events.filter((one) => !isBegun(one));
+  const outcomes = events.filter((candidate) => !isBegun(candidate));
   assert.ok(outcomes.length > 0, `${what} leaves no line`);
   const objects = outcomes.map(({ objectId }) => objectId);
   assert.equal(new Set(objects).size, objects.length, `${what} leaves more than one line: ${JSON.stringify(outcomes)}`);
@@ -109,7 +109,7 @@ describe('a change writes one event', () => {
       const objects = events.map(({ objectId }) => objectId);
       if (refused === undefined && !nothingChanges.has(nameOf(operation)))
         assert.ok(
-          objects.some((one) => one !== null),
+          objects.some((candidate) => candidate !== null),
           `${titleOf(operation)} names no object`,
         );
     });
@@ -171,9 +171,9 @@ describe('a failed change writes its code, and no 0', () => {
     test(`${titleOf(operation)}, which exists`, async () => {
       if (operation.endpoint.named === false || fixtureOf(operation.category).refused?.create) return;
       const { path, body } = await prepared(operation);
-      const made = await ask(operation, path, body).reply;
-      if (made.status === 202) await server.ended(made);
-      else made.is(201);
+      const created = await ask(operation, path, body).reply;
+      if (created.status === 202) await server.ended(created);
+      else created.is(201);
       const { requestId, reply } = ask(operation, path, body);
       (await reply).is(400, 'OBJECT_ALREADY_EXISTS');
       requireOne(await eventsOf(requestId), { outcome: 'OBJECT_ALREADY_EXISTS', objectId: null }, titleOf(operation));
@@ -235,7 +235,7 @@ describe('a statement', () => {
       return found
         .at<Event[]>('auditEvents')
         .reverse()
-        .filter((one) => JSON.stringify(one).includes(task));
+        .filter((event) => JSON.stringify(event).includes(task));
     };
     const written = await send('INSERT INTO t VALUES (3)', { waitSeconds: 0 }, nobody.token);
     (await server.ended(written)).is(200, '0', { state: 'succeeded' });

@@ -31,7 +31,7 @@ const broken = [
   'add a column',
   'drop a table',
 ].map((name) => {
-  const scenario = scenarios.find((one) => one.name === name);
+  const scenario = scenarios.find((candidate) => candidate.name === name);
   assert.ok(scenario, name);
   return scenario;
 });
@@ -63,15 +63,17 @@ async function isMade(world: World, { before: was, after: is, name }: Scenario, 
 
 /** The events after `since`, checked against the outcome of the change. Returns their outcomes. */
 async function lines(world: World, scenario: Scenario, id: string, since: number, what: string): Promise<string[]> {
-  const made = await isMade(world, scenario, id);
-  const told = (await events(world.api)).filter(({ sequence, action }) => sequence > since && action !== 'refusals');
-  const successes = told.filter(({ outcome }) => outcome === '0');
-  assert.equal(successes.length, made ? 1 : 0, `${what}, made: ${made}: ${JSON.stringify(told)}`);
-  for (const { principal, requestId, address } of told)
+  const wasApplied = await isMade(world, scenario, id);
+  const changeEvents = (await events(world.api)).filter(
+    ({ sequence, action }) => sequence > since && action !== 'refusals',
+  );
+  const successes = changeEvents.filter(({ outcome }) => outcome === '0');
+  assert.equal(successes.length, wasApplied ? 1 : 0, `${what}, made: ${wasApplied}: ${JSON.stringify(changeEvents)}`);
+  for (const { principal, requestId, address } of changeEvents)
     assert.deepEqual([principal, typeof requestId, address], ['root', 'string', '127.0.0.1'], what);
-  if (made) assert.notEqual(successes[0]?.objectId, null);
-  assert.equal(new Set(told.map(({ requestId }) => requestId)).size <= 1, true, `${what}: of one request`);
-  return told.map(({ outcome }) => outcome);
+  if (wasApplied) assert.notEqual(successes[0]?.objectId, null);
+  assert.equal(new Set(changeEvents.map(({ requestId }) => requestId)).size <= 1, true, `${what}: of one request`);
+  return changeEvents.map(({ outcome }) => outcome);
 }
 
 async function requireWhole(api: Api): Promise<void> {

@@ -84,14 +84,14 @@ describe('failed logins', () => {
   it('slow down an address that tries many users or tokens, whatever its own successes', () => {
     for (const named of [true, false]) {
       const house = new House();
-      let made = 0;
+      let attempts = 0;
       for (let second = 0; second < 3600; second++, house.pass(1))
         for (let i = 0; i < 10; i++) {
-          if (house.guess('192.0.2.1', named ? `user${second * 10 + i}` : undefined) === 0) made++;
+          if (house.guess('192.0.2.1', named ? `user${second * 10 + i}` : undefined) === 0) attempts++;
           // The attacker has a user too.
           if (named) house.login('192.0.2.1', 'mallory');
         }
-      assert.ok(made >= 31 && made < 31 + 4 * 35, `${made} attempts in an hour`);
+      assert.ok(attempts >= 31 && attempts < 31 + 4 * 35, `${attempts} attempts in an hour`);
       assert.equal(house.guess('192.0.2.2', 'ann'), 0, 'others are not slowed down');
     }
   });
@@ -131,17 +131,17 @@ describe('failed logins', () => {
 describe('an attack on one user from 1,000 addresses', () => {
   /** Each attacker tries again as soon as it may; returns the number of guesses. */
   function attack(house: House, seconds: number, from: Map<string, number>, each?: (second: number) => void): number {
-    let made = 0;
+    let attempts = 0;
     for (let second = 0; second < seconds; second++, house.pass(1)) {
       each?.(second);
-      for (const [address, at] of from) {
-        if (at > house.ms) continue;
+      for (const [address, time] of from) {
+        if (time > house.ms) continue;
         const wait = house.guess(address, 'ann');
-        if (wait === 0) made++;
+        if (wait === 0) attempts++;
         from.set(address, house.ms + wait * 1000);
       }
     }
-    return made;
+    return attempts;
   }
   const strangers = () => new Map(Array.from({ length: 1000 }, (_, i) => [stranger(i), 0]));
 
@@ -159,10 +159,10 @@ describe('an attack on one user from 1,000 addresses', () => {
 
   it('can make few guesses', () => {
     const house = new House();
-    const made = attack(house, 3600, strangers());
+    const attempts = attack(house, 3600, strangers());
     assert.ok(
-      made <= usual.failedLoginsPerUserMax + 1 + 61 * usual.unknownAddressLoginsPerMinuteMax,
-      `${made} guesses`,
+      attempts <= usual.failedLoginsPerUserMax + 1 + 61 * usual.unknownAddressLoginsPerMinuteMax,
+      `${attempts} guesses`,
     );
   });
 
@@ -171,14 +171,14 @@ describe('an attack on one user from 1,000 addresses', () => {
     const from = strangers();
     const arrive = (address: string) => {
       let waited = 0;
-      let at = 0;
+      let now = 0;
       let isIn = false;
       attack(house, 4000, from, () => {
-        if (isIn || at > house.ms) return;
+        if (isIn || now > house.ms) return;
         const wait = house.login(address, 'ann');
         waited += wait;
         isIn = wait === 0;
-        at = house.ms + wait * 1000;
+        now = house.ms + wait * 1000;
       });
       assert.ok(isIn);
       return waited;

@@ -39,22 +39,22 @@ const keyed = (key: string, run: KeyedRequest['run']): KeyedRequest => ({
   again: async (_guard, objectId) => responseWith(`made: ${objectId}`),
 });
 /** A change like those of the catalog and the tasks: the object and the mark of the key are written in one transaction. */
-const change = (guard: Guard, made: string[], objectId: string) =>
+const change = (guard: Guard, objectIds: string[], objectId: string) =>
   store.transaction(async (tx) => {
     await markKey(tx, guard, objectId);
-    made.push(objectId);
+    objectIds.push(objectId);
   });
 const performed = (text: string) => ({ response: responseWith(text), stored: responseWith(text) });
 
 test('of two servers with one store, only the later attempt of a key makes a change', async () => {
-  const made: string[] = [];
+  const objectIds: string[] = [];
   const begun = Promise.withResolvers<void>();
   const overtaken = Promise.withResolvers<void>();
   const first = server().respond(
     keyed('raced', async (guard) => {
       begun.resolve();
       await overtaken.promise;
-      await change(guard, made, 'first');
+      await change(guard, objectIds, 'first');
       return performed('first');
     }),
   );
@@ -62,13 +62,13 @@ test('of two servers with one store, only the later attempt of a key makes a cha
   await begun.promise;
   const second = await server().respond(
     keyed('raced', async (guard) => {
-      await change(guard, made, 'second');
+      await change(guard, objectIds, 'second');
       return performed('second');
     }),
   );
   overtaken.resolve();
   await assert.rejects(first, { code: 'CHANGE_IN_PROGRESS' });
-  assert.deepEqual([made, textOf(second)], [['second'], '{"text":"second"}']);
+  assert.deepEqual([objectIds, textOf(second)], [['second'], '{"text":"second"}']);
   const again = await server().respond(keyed('raced', async () => assert.fail('it ran again')));
   assert.equal(textOf(again), '{"text":"second"}');
 });
@@ -83,14 +83,14 @@ test('if the response cannot be stored, the change is confirmed and not repeated
     }
   }
   const failing = server(new Failing(store, () => now));
-  const made: string[] = [];
+  const objectIds: string[] = [];
   const run = async (guard: Guard) => {
-    await change(guard, made, 'x');
+    await change(guard, objectIds, 'x');
     return performed('made');
   };
   assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made"}');
   assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made: x"}');
-  assert.deepEqual(made, ['x']);
+  assert.deepEqual(objectIds, ['x']);
   // If even the release fails, the caller gets the failure of its request.
   const busy = async () => {
     throw new Failure('WAREHOUSE_BUSY', 'full');

@@ -45,15 +45,15 @@ test('every reason why keys are unavailable has the same text', async () => {
   const garbage = createTcpServer((socket) => socket.end('SSH-2.0-OpenSSH_9.2\r\n'));
   const closed = createTcpServer();
   const servers = [answering, garbage, closed];
-  for (const one of servers) await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve));
-  const ports = servers.map((one) => (one.address() as AddressInfo).port);
+  for (const candidate of servers) await new Promise<void>((resolve) => candidate.listen(0, '127.0.0.1', resolve));
+  const ports = servers.map((candidate) => (candidate.address() as AddressInfo).port);
   await new Promise((resolve) => closed.close(resolve));
   try {
     for (const [n, port] of ports.entries()) {
       const body = { name: `port ${n}`, issuer: `http://127.0.0.1:${port}`, audiences: ['x'] };
-      const made = (await server.post(path, body)).is(201).at<string>('uri');
+      const uri = (await server.post(path, body)).is(201).at<string>('uri');
       await eventually('an error', async () => {
-        const error = (await server.get(made)).at<string | null>('error');
+        const error = (await server.get(uri)).at<string | null>('error');
         if (error !== null) errors.add(error);
         return error !== null;
       });

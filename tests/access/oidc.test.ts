@@ -19,7 +19,7 @@ const open = new Set<Oidc>();
 before(async () => {
   await issuer.start();
   for (const alg of ['RS256', 'PS384', 'ES256', 'ES512', 'EdDSA']) keys.set(alg, await makeKey(alg, `of ${alg}`));
-  issuer.keys = [...keys.values()].map((one) => one.jwk);
+  issuer.keys = [...keys.values()].map((key) => key.jwk);
 });
 after(async () => {
   for (const oidc of open) oidc.close();
@@ -115,8 +115,8 @@ describe('a valid token', () => {
     issuer.keys = [second.jwk, ...before];
     try {
       const oidc = oidcWith();
-      for (const one of [second, key('ES256')])
-        assert.ok(await oidc.verify(await issuer.token(one, {}, { kid: undefined })));
+      for (const signingKey of [second, key('ES256')])
+        assert.ok(await oidc.verify(await issuer.token(signingKey, {}, { kid: undefined })));
       const stranger = await makeKey('ES256', 'a stranger');
       await assert.rejects(oidc.verify(await issuer.token(stranger, {}, { kid: undefined })), refusal());
       const late = await issuer.token(second, { exp: nowSeconds() - 60 }, { kid: undefined });
@@ -218,8 +218,8 @@ describe('a token is refused', () => {
   ];
   for (const [what, claims, message] of cases)
     it(what, async () => {
-      const told = claims.iss === 'SLASH' ? { iss: `${issuer.url}/` } : claims;
-      const token = await issuer.token(key('ES256'), told as JWTPayload);
+      const sent = claims.iss === 'SLASH' ? { iss: `${issuer.url}/` } : claims;
+      const token = await issuer.token(key('ES256'), sent as JWTPayload);
       await assert.rejects(oidcWith().verify(token), refusal(message));
     });
 
@@ -257,9 +257,9 @@ describe('a token is refused', () => {
     const rsa = await importJWK(key('RS256').jwk, 'RS256', { extractable: true });
     const pem = await exportSPKI(rsa as CryptoKey);
     for (const secret of [pem, pem.trim(), JSON.stringify(key('RS256').jwk), key('RS256').jwk.n ?? '', '', 'undefined'])
-      for (const given of [{}, { clientSecret }, { clientSecret: 'short' }]) {
+      for (const options of [{}, { clientSecret }, { clientSecret: 'short' }]) {
         const token = `${head}.${createHmac('sha256', secret).update(head).digest('base64url')}`;
-        await assert.rejects(oidcWith({ algorithms: ['RS256', 'HS256'], ...given }).verify(token), refusal());
+        await assert.rejects(oidcWith({ algorithms: ['RS256', 'HS256'], ...options }).verify(token), refusal());
       }
   });
 
@@ -294,9 +294,9 @@ describe('a token is refused', () => {
     const oidc = oidcWith();
     const token = await issuer.token(key('ES256'));
     const signature = Buffer.from(token.split('.')[2] ?? '', 'base64url');
-    for (let at = 0; at < signature.length; at++) {
+    for (let index = 0; index < signature.length; index++) {
       const changed = Buffer.from(signature);
-      changed[at] = (changed[at] ?? 0) ^ 1;
+      changed[index] = (changed[index] ?? 0) ^ 1;
       const forged = [...token.split('.').slice(0, 2), changed.toString('base64url')].join('.');
       await assert.rejects(oidc.verify(forged), refusal());
     }
@@ -317,9 +317,9 @@ describe('a token is refused', () => {
     const deep = base64url('[').repeat(10);
     const head = base64url({ alg: 'ES256', kid: 'of ES256' });
     const garbage = ['', '.', '..', '...', 'a.b', 'a.b.c', 'a.b.c.d', `${head}..`, `${head}.${deep}.AA`, '\0.\0.\0'];
-    const wrong = [null, 7, 'x', [], {}].map((one) => `${head}.${base64url(one)}.AAAA`);
+    const wrong = [null, 7, 'x', [], {}].map((payload) => `${head}.${base64url(payload)}.AAAA`);
     const heads = [null, 7, [], {}, { alg: 7 }, { alg: ['ES256'] }].map(
-      (one) => `${base64url(one)}.${base64url({})}.AA`,
+      (header) => `${base64url(header)}.${base64url({})}.AA`,
     );
     for (const token of [...garbage, ...wrong, ...heads, '😀.😀.😀', `${head}.${head}.${'A'.repeat(16_000)}`])
       await assert.rejects(

@@ -19,18 +19,18 @@ const hour = 3_600_000;
 
 /** A new server for each test, because connections to the previous one may be reused. */
 let issuer: TokenIssuer;
-let one: IssuerKey;
+let signingKey: IssuerKey;
 let two: IssuerKey;
 let now = 0;
 const open = new Set<Oidc>();
 
 before(async () => {
-  one = await makeKey('ES256', 'one');
+  signingKey = await makeKey('ES256', 'one');
   two = await makeKey('ES256', 'two');
 });
 beforeEach(async () => {
   issuer = await new TokenIssuer().start();
-  issuer.keys = [one.jwk];
+  issuer.keys = [signingKey.jwk];
   now = Date.now();
 });
 afterEach(async () => {
@@ -73,7 +73,7 @@ describe('keys', () => {
     const oidc = oidcWith();
     await fetched(oidc);
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: now, error: undefined });
-    const tokens = await Promise.all(Array.from({ length: 20 }, (_, i) => token(one, { sub: `user ${i}` })));
+    const tokens = await Promise.all(Array.from({ length: 20 }, (_, i) => token(signingKey, { sub: `user ${i}` })));
     await Promise.all(tokens.map((each) => oidc.verify(each)));
     assert.deepEqual([issuer.discoveryRequests, issuer.keyRequests], [1, 1]);
     assert.deepEqual(oidc.status('another'), { keysFetchedAt: undefined, error: undefined });
@@ -81,7 +81,7 @@ describe('keys', () => {
 
   it('are fetched from the address of the provider, without discovery', async () => {
     const oidc = oidcWith({ issuer: 'https://login.invalid/realm', jwksUri: issuer.jwksUri });
-    assert.ok(await oidc.verify(await token(one, { iss: 'https://login.invalid/realm' })));
+    assert.ok(await oidc.verify(await token(signingKey, { iss: 'https://login.invalid/realm' })));
     assert.deepEqual([issuer.discoveryRequests, issuer.keyRequests], [0, 1]);
   });
 
@@ -89,8 +89,8 @@ describe('keys', () => {
     const oidc = oidcWith();
     await fetched(oidc);
     oidc.setProviders([provider({ audiences: ['another'] })]);
-    await assert.rejects(oidc.verify(await token(one)), notValid);
-    assert.ok(await oidc.verify(await token(one, { aud: 'another' })));
+    await assert.rejects(oidc.verify(await token(signingKey)), notValid);
+    assert.ok(await oidc.verify(await token(signingKey, { aud: 'another' })));
     assert.equal(issuer.keyRequests, 1);
     oidc.setProviders([]);
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error: undefined });
@@ -109,7 +109,7 @@ describe('keys', () => {
     assert.equal(oidc.status('p1').error, 'it answers with status 500');
     issuer.answerKeys = undefined;
     await eventually('an end of it', () => oidc.status('p1').error === undefined);
-    const good = await token(one);
+    const good = await token(signingKey);
     assert.ok(await oidc.verify(good));
     assert.ok(oidc.cached(good));
     issuer.keys = [two.jwk];
@@ -128,9 +128,9 @@ describe('an unknown key', () => {
     let changes = 0;
     const oidc = oidcWith({}, { changed: () => void changes++ });
     await fetched(oidc);
-    issuer.keys = [one.jwk, two.jwk];
+    issuer.keys = [signingKey.jwk, two.jwk];
     assert.ok(await oidc.verify(await token(two)));
-    assert.ok(await oidc.verify(await token(one)));
+    assert.ok(await oidc.verify(await token(signingKey)));
     assert.deepEqual([issuer.keyRequests, changes], [2, 1]);
   });
 
@@ -152,7 +152,7 @@ describe('an unknown key', () => {
     now += 1;
     await flood();
     assert.equal(issuer.keyRequests, 3);
-    assert.ok(await oidc.verify(await token(one)));
+    assert.ok(await oidc.verify(await token(signingKey)));
   });
 
   it('is not valid while the issuer is unavailable', async () => {
@@ -160,23 +160,23 @@ describe('an unknown key', () => {
     await fetched(oidc);
     await issuer.stop();
     await assert.rejects(oidc.verify(await token(two)), notValid);
-    assert.ok(await oidc.verify(await token(one)));
+    assert.ok(await oidc.verify(await token(signingKey)));
   });
 });
 
 describe('an issuer that is unavailable', () => {
   it('from the start makes its tokens wait for it, without a request for each token', async () => {
     await issuer.stop();
-    let asked = 0;
+    let requests = 0;
     const counting: typeof fetch = (...given) => {
-      asked++;
+      requests++;
       return fetch(...given);
     };
     const oidc = oidcWith({}, { fetch: counting });
     await fetched(oidc);
-    const good = await token(one);
+    const good = await token(signingKey);
     for (let i = 0; i < 20; i++) await assert.rejects(oidc.verify(good), unavailable);
-    assert.equal(asked, 1);
+    assert.equal(requests, 1);
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error: 'it is not reachable' });
     await issuer.start();
     await assert.rejects(oidc.verify(good), unavailable);
@@ -192,9 +192,9 @@ describe('an issuer that is unavailable', () => {
     const since = now;
     await issuer.stop();
     now = since + 24 * hour - 1;
-    assert.ok(await oidc.verify(await token(one)));
+    assert.ok(await oidc.verify(await token(signingKey)));
     now++;
-    await assert.rejects(oidc.verify(await token(one)), unavailable);
+    await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     assert.equal(oidc.status('p1').error, 'it is not reachable');
     assert.deepEqual(seen, [
       { kind: 'identityKeysFetched', provider: 'company', keys: 1 },
@@ -202,7 +202,7 @@ describe('an issuer that is unavailable', () => {
     ]);
     await issuer.start();
     now += 5000;
-    assert.ok(await oidc.verify(await token(one)));
+    assert.ok(await oidc.verify(await token(signingKey)));
   });
 });
 
@@ -227,19 +227,19 @@ describe('an issuer that answers with', () => {
       const oidc = oidcWith();
       await fetched(oidc);
       assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error });
-      await assert.rejects(oidc.verify(await token(one)), unavailable);
+      await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     });
 
   it('another place is not followed', async () => {
     const other = await new TokenIssuer().start();
-    other.keys = [one.jwk];
+    other.keys = [signingKey.jwk];
     try {
       for (const status of [301, 302, 307, 308]) {
         issuer.answerKeys = (response) => response.writeHead(status, { location: other.jwksUri }).end();
         const oidc = oidcWith();
         await fetched(oidc);
         assert.equal(oidc.status('p1').error, 'it redirects');
-        await assert.rejects(oidc.verify(await token(one)), unavailable);
+        await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
       }
       assert.equal(other.keyRequests, 0);
     } finally {
@@ -253,7 +253,7 @@ describe('an issuer that answers with', () => {
       const oidc = oidcWith({}, { limits: { fetchMs: 50 } });
       await fetched(oidc);
       assert.equal(oidc.status('p1').error, 'it does not answer in time');
-      await assert.rejects(oidc.verify(await token(one)), unavailable);
+      await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     }
   });
 
@@ -261,11 +261,11 @@ describe('an issuer that answers with', () => {
     const secret = { kty: 'oct', kid: 'secret', k: 'AAAA', alg: 'HS256' };
     const shown = { ...(await exportJWK(two.privateKey)), kid: 'two', alg: 'ES256' };
     const strange = [{}, { kty: 7 }, { kty: 'XX', kid: 'one' }, null, 'key'];
-    issuer.answerKeys = send(JSON.stringify({ keys: [...strange, secret, shown, one.jwk] }));
+    issuer.answerKeys = send(JSON.stringify({ keys: [...strange, secret, shown, signingKey.jwk] }));
     const oidc = oidcWith();
     await fetched(oidc);
     assert.equal(oidc.status('p1').error, undefined);
-    assert.ok(await oidc.verify(await token(one)));
+    assert.ok(await oidc.verify(await token(signingKey)));
     await assert.rejects(oidc.verify(await token(two)), notValid);
   });
 
@@ -287,19 +287,19 @@ describe('an issuer that answers with', () => {
       await fetched(oidc);
       assert.equal(oidc.status('p1').error, error);
       assert.equal(issuer.keyRequests, 0);
-      await assert.rejects(oidc.verify(await token(one)), unavailable);
+      await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     });
 
   it('keys on this machine, from elsewhere, is not trusted', async () => {
-    const asked: string[] = [];
+    const requestedUrls: string[] = [];
     const elsewhere: typeof fetch = async (url) => {
-      asked.push(String(url));
+      requestedUrls.push(String(url));
       return Response.json({ issuer: 'https://login.example.com/', jwks_uri: issuer.jwksUri });
     };
     const oidc = oidcWith({ issuer: 'https://login.example.com/' }, { fetch: elsewhere });
     await fetched(oidc);
     assert.equal(oidc.status('p1').error, 'its URL is not one of https');
-    assert.deepEqual(asked, ['https://login.example.com/.well-known/openid-configuration']);
+    assert.deepEqual(requestedUrls, ['https://login.example.com/.well-known/openid-configuration']);
   });
 });
 
@@ -326,11 +326,11 @@ describe('an address', () => {
     it(`is refused: ${bad}`, () => assert.equal(secureUrl(bad), undefined));
 
   it('without TLS on another machine is never requested', async () => {
-    let asked = 0;
-    const oidc = oidcWith({ issuer: 'http://login.example.com' }, { fetch: () => Promise.reject(asked++) });
-    await assert.rejects(oidc.verify(await token(one, { iss: 'http://login.example.com' })), notValid);
-    const named = oidcWith({ jwksUri: 'http://login.example.com/keys' }, { fetch: () => Promise.reject(asked++) });
-    await assert.rejects(named.verify(await token(one)), unavailable);
-    assert.equal(asked, 0);
+    let requests = 0;
+    const oidc = oidcWith({ issuer: 'http://login.example.com' }, { fetch: () => Promise.reject(requests++) });
+    await assert.rejects(oidc.verify(await token(signingKey, { iss: 'http://login.example.com' })), notValid);
+    const named = oidcWith({ jwksUri: 'http://login.example.com/keys' }, { fetch: () => Promise.reject(requests++) });
+    await assert.rejects(named.verify(await token(signingKey)), unavailable);
+    assert.equal(requests, 0);
   });
 });

@@ -12,10 +12,10 @@ describe('a hash', () => {
   const passwords = new Passwords();
 
   it('is argon2id as a PHC string, with another salt each time', async () => {
-    const [one, two] = [await passwords.hash(password), await passwords.hash(password)];
-    assert.match(one, phcForm);
-    assert.notEqual(one, two);
-    const [, , , , salt = '', tag = ''] = one.split('$');
+    const [firstHash, secondHash] = [await passwords.hash(password), await passwords.hash(password)];
+    assert.match(firstHash, phcForm);
+    assert.notEqual(firstHash, secondHash);
+    const [, , , , salt = '', tag = ''] = firstHash.split('$');
     const nonce = Buffer.from(salt, 'base64');
     const again = argon2Sync('argon2id', {
       message: password,
@@ -156,7 +156,7 @@ describe('many verifications at once', () => {
     const waiting = Array.from({ length: 10 }, () => passwords.hash(password));
     const outcomes = await Promise.allSettled(waiting);
     await running;
-    const refused = outcomes.filter((one) => one.status === 'rejected');
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
     assert.ok(refused.length >= 9, `${refused.length} refused`);
     for (const { reason } of refused) assert.equal(reason.code, 'RATE_LIMITED');
     assert.match(await passwords.hash(password), phcForm);

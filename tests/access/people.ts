@@ -31,8 +31,8 @@ export class Person {
   }
 }
 
-export async function grant(server: TestServer, grantee: string, given: readonly Given[]): Promise<void> {
-  for (const [privilege, on] of given) {
+export async function grant(server: TestServer, grantee: string, grants: readonly Given[]): Promise<void> {
+  for (const [privilege, on] of grants) {
     const reply = await server.post(`/api/v2/${grantee}/grants`, { privilege, on: `/api/v2${on}` });
     if (reply.code !== 'OBJECT_ALREADY_EXISTS') reply.is(201);
   }
@@ -42,11 +42,11 @@ export async function grant(server: TestServer, grantee: string, given: readonly
 export async function newPerson(
   server: TestServer,
   name: string,
-  given: readonly Given[] = [],
+  grants: readonly Given[] = [],
   scopes?: readonly Given[],
 ): Promise<Person> {
   (await server.put(uri`/users/${name}`)).is(201);
-  await grant(server, `users/${encodeURIComponent(name)}`, given);
+  await grant(server, `users/${encodeURIComponent(name)}`, grants);
   return new Person(server, name, await newToken(server, name, 'test', scopes));
 }
 

@@ -8,7 +8,7 @@ const minuteMs = 60_000;
 
 test('refusals of a full warehouse are one event and a count for each user and minute', () => {
   const counts = new RefusalSampler();
-  const isLogged = (id: string, outcome: string, at: number) => counts.shouldLog({ id, name: id, outcome }, at);
+  const isLogged = (id: string, outcome: string, time: number) => counts.shouldLog({ id, name: id, outcome }, time);
   const of = (id: string) =>
     Array.from({ length: 300 }, () => isLogged(id, 'WAREHOUSE_BUSY', 1)).filter(Boolean).length;
   assert.deepEqual([of('ada'), of('grace')], [1, 1]);

@@ -30,16 +30,22 @@ export async function withStore<T>(
   }
 }
 /** Opens it as a server does. */
-export const withSecrets = <T>(directory: string, place: Place, work: (secrets: Secrets, store: Store) => Promise<T>) =>
-  withStore(directory, async (store) => work(await openSecrets({ store, dataDirectory: directory, ...place }), store));
-export const rotate = (directory: string, place: Place = {}, inject?: FaultInjector) =>
-  withStore(directory, (store) => rotateSecrets({ store, dataDirectory: directory, ...place }), inject);
+export const withSecrets = <T>(
+  directory: string,
+  options: Place,
+  work: (secrets: Secrets, store: Store) => Promise<T>,
+) =>
+  withStore(directory, async (store) =>
+    work(await openSecrets({ store, dataDirectory: directory, ...options }), store),
+  );
+export const rotate = (directory: string, options: Place = {}, inject?: FaultInjector) =>
+  withStore(directory, (store) => rotateSecrets({ store, dataDirectory: directory, ...options }), inject);
 export const rowsOf = (store: Store) => store.db.selectFrom('secrets').selectAll().orderBy('name').execute();
 
 /** A store with two secrets, and the values that must always be read from it. */
-export async function prepared(place: Place = {}) {
+export async function prepared(options: Place = {}) {
   const directory = newDirectory();
-  const derived = await withSecrets(directory, place, async (secrets) => {
+  const derived = await withSecrets(directory, options, async (secrets) => {
     await secrets.put('one', 'the first');
     await secrets.put('two', 'the second');
     return secrets.derive('audit').toString('hex');

@@ -80,20 +80,20 @@ describe('a new key', () => {
 
 describe('an interrupted rotation', () => {
   for (const step of rotationSteps)
-    for (const given of [false, true])
-      it(`before ${step}${given ? ', to a key that is given,' : ''} leaves a store that opens, and can be completed`, async () => {
+    for (const isSupplied of [false, true])
+      it(`before ${step}${isSupplied ? ', to a key that is given,' : ''} leaves a store that opens, and can be completed`, async () => {
         const key = newKey();
         const nextKey = newKey();
-        const place = given ? { key, nextKey } : {};
-        const { directory, requireWhole } = await prepared(given ? { key } : {});
-        const beforeStep = (at: string) => {
-          if (at === step) throw new Error('broken off');
+        const options = isSupplied ? { key, nextKey } : {};
+        const { directory, requireWhole } = await prepared(isSupplied ? { key } : {});
+        const beforeStep = (reached: string) => {
+          if (reached === step) throw new Error('broken off');
         };
-        await assert.rejects(rotate(directory, { ...place, beforeStep }), /broken off/);
-        await requireWhole(place);
-        await assert.rejects(rotate(directory, { ...place, beforeStep }), /broken off/);
-        await rotate(directory, place);
-        await requireWhole(given ? { key: nextKey } : {});
+        await assert.rejects(rotate(directory, { ...options, beforeStep }), /broken off/);
+        await requireWhole(options);
+        await assert.rejects(rotate(directory, { ...options, beforeStep }), /broken off/);
+        await rotate(directory, options);
+        await requireWhole(isSupplied ? { key: nextKey } : {});
       });
 
   it('before any statement of the store leaves a store that opens', async () => {
@@ -121,8 +121,8 @@ describe('an interrupted rotation', () => {
 
   it('leaves no unused key behind', async () => {
     const { directory, requireWhole } = await prepared();
-    const beforeStep = (at: string) => {
-      if (at === 'rows') throw new Error('broken off');
+    const beforeStep = (reached: string) => {
+      if (reached === 'rows') throw new Error('broken off');
     };
     await assert.rejects(rotate(directory, { beforeStep }), /broken off/);
     assert.ok(existsSync(`${keyPath(directory)}.new`));
@@ -157,7 +157,7 @@ describe('the command secrets rotate', () => {
     assert.equal(status, 0, stderr);
     assert.match(stdout, /Start the server with the new key in TABULARIUM_SECRET_KEY\./);
     const { stdout: help } = run(env, '--help');
-    for (const text of [stdout, stderr, help]) for (const one of [key, nextKey]) assert.ok(!text.includes(one));
+    for (const text of [stdout, stderr, help]) for (const secret of [key, nextKey]) assert.ok(!text.includes(secret));
     await requireWhole({ key: nextKey });
   });
 

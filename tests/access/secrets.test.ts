@@ -39,9 +39,9 @@ describe('secrets', () => {
 
   it('are created once, however many callers need one', async () => {
     await withSecrets(newDirectory(), {}, async (secrets) => {
-      let made = 0;
-      const asked = Array.from({ length: 10 }, () => secrets.getOrCreate('one', () => `made ${++made}`));
-      assert.deepEqual(new Set(await Promise.all(asked)), new Set(['made 1']));
+      let created = 0;
+      const requested = Array.from({ length: 10 }, () => secrets.getOrCreate('one', () => `made ${++created}`));
+      assert.deepEqual(new Set(await Promise.all(requested)), new Set(['made 1']));
     });
   });
 
@@ -69,11 +69,11 @@ describe('secrets', () => {
       const set = (sealed: string) =>
         store.db.updateTable('secrets').set({ sealed }).where('name', '=', 'one').execute();
       const bytes = Buffer.from(good, 'base64');
-      for (let at = 0; at < bytes.length; at++) {
+      for (let index = 0; index < bytes.length; index++) {
         const changed = Buffer.from(bytes);
-        changed[at] = (changed[at] ?? 0) ^ 1;
+        changed[index] = (changed[index] ?? 0) ^ 1;
         await set(changed.toString('base64'));
-        await assert.rejects(secrets.get('one'), /"one" does not open/, `byte ${at}`);
+        await assert.rejects(secrets.get('one'), /"one" does not open/, `byte ${index}`);
       }
       for (const sealed of [await sealedOf('two'), '', 'AAAA', bytes.subarray(0, -1).toString('base64')]) {
         await set(sealed);
@@ -86,8 +86,10 @@ describe('secrets', () => {
 
   it('derive keys that are the same for a purpose, and differ between purposes and stores', async () => {
     const directory = newDirectory();
-    const derive = (at: string) =>
-      withSecrets(at, {}, async (secrets) => ['audit', 'pages'].map((one) => secrets.derive(one).toString('hex')));
+    const derive = (dataDirectory: string) =>
+      withSecrets(dataDirectory, {}, async (secrets) =>
+        ['audit', 'pages'].map((purpose) => secrets.derive(purpose).toString('hex')),
+      );
     const first = await derive(directory);
     assert.deepEqual(await derive(directory), first);
     assert.equal(new Set([...first, ...(await derive(newDirectory()))]).size, 4);
@@ -134,16 +136,16 @@ describe('the key', () => {
 
   it('is reported if other users can read it', async () => {
     const { directory } = await prepared();
-    const told = async () => {
+    const description = async () => {
       const seen: Observation[] = [];
       await withStore(directory, (store) =>
         openSecrets({ store, dataDirectory: directory, observe: (o) => void seen.push(o) }),
       );
       return seen;
     };
-    assert.deepEqual(await told(), []);
+    assert.deepEqual(await description(), []);
     chmodSync(keyPath(directory), 0o644);
-    assert.deepEqual(await told(), [{ kind: 'secretKeyExposed', keyFile: keyPath(directory) }]);
+    assert.deepEqual(await description(), [{ kind: 'secretKeyExposed', keyFile: keyPath(directory) }]);
   });
 
   for (const [what, text] of Object.entries({
@@ -159,9 +161,9 @@ describe('the key', () => {
       const directory = newDirectory();
       const keyFile = join(directory, 'key');
       writeFileSync(keyFile, text);
-      for (const place of [{ key: text }, { keyFile }])
+      for (const options of [{ key: text }, { keyFile }])
         await assert.rejects(
-          withSecrets(directory, place, async () => {}),
+          withSecrets(directory, options, async () => {}),
           (error: Error) => {
             refused(/must hold a key: 32 random bytes/)(error);
             return !error.message.includes(text.trim() || 'none') && error.message.length < 1000;

@@ -12,7 +12,7 @@ import { makeKey, TokenIssuer } from './token_issuer.ts';
 
 let server: ServerProcess;
 let issuer: TokenIssuer;
-let said = '';
+let output = '';
 /** Each planted secret and where it was sent. */
 const credentials = new Map<string, string>();
 const literals = new Map<string, string>();
@@ -34,7 +34,7 @@ before(async () => {
   ]);
   for (const stream of [server.child.stdout, server.child.stderr])
     stream?.on('data', (chunk: Buffer) => {
-      said += chunk;
+      output += chunk;
     });
   credentials.set(server.token, 'the root token');
   (await server.put('/api/v2/databases/db')).is(201);
@@ -103,8 +103,8 @@ test('tokens', async () => {
   refused(await as(credential('no scheme')), 401);
   refused(await as(`Bearer ${token}`, `/api/v2/catalogs?access_token=${credential('token in the query')}`), 400);
   const key = { 'x-service-idempotency-key': `key-${randomBytes(8).toString('hex')}` };
-  const made = await server.request('POST', '/api/v2/users/ann/tokens', { body: { name: 'keyed' }, headers: key });
-  credentials.set(made.is(201).at<string>('secret'), 'a token that was made with an idempotency key');
+  const created = await server.request('POST', '/api/v2/users/ann/tokens', { body: { name: 'keyed' }, headers: key });
+  credentials.set(created.is(201).at<string>('secret'), 'a token that was made with an idempotency key');
   const again = await server.request('POST', '/api/v2/users/ann/tokens', { body: { name: 'keyed' }, headers: key });
   assert.equal(again.is(201).result.secret, undefined);
   (await server.delete('/api/v2/users/ann/tokens/own')).is(200);
@@ -183,7 +183,7 @@ test('an engine that dies', async () => {
   const killed = new Set<number>();
   while (killed.size < 2) {
     await statementRuns(server);
-    const pids = [...said.matchAll(/"pid":(\d+),"msg":"engineStarted"/g)].map(([, pid]) => Number(pid));
+    const pids = [...output.matchAll(/"pid":(\d+),"msg":"engineStarted"/g)].map(([, pid]) => Number(pid));
     const pid = pids.at(-1);
     if (pid === undefined || killed.has(pid)) continue;
     killed.add(pid);
@@ -209,8 +209,8 @@ async function auditText(): Promise<string> {
 function assertNone(text: string, what: string, ...planted: Map<string, string>[]): void {
   for (const among of planted)
     for (const [secret, where] of among) {
-      const at = text.indexOf(secret);
-      if (at >= 0) assert.fail(`${what} has ${where}: ${text.slice(Math.max(at - 200, 0), at + 80)}`);
+      const position = text.indexOf(secret);
+      if (position >= 0) assert.fail(`${what} has ${where}: ${text.slice(Math.max(position - 200, 0), position + 80)}`);
     }
 }
 
@@ -228,11 +228,11 @@ test('no secret is in the log, the metrics, the audit trail or a file', async ()
 
   server.child.kill('SIGTERM');
   await server.exited;
-  assert.match(said, /requestEnded/);
-  assert.match(said, /queryEnded/);
-  assertNone(said, 'the log', credentials, literals);
-  const files = readdirSync(server.dataDirectory, { recursive: true, withFileTypes: true }).filter((one) =>
-    one.isFile(),
+  assert.match(output, /requestEnded/);
+  assert.match(output, /queryEnded/);
+  assertNone(output, 'the log', credentials, literals);
+  const files = readdirSync(server.dataDirectory, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
   );
   const paths = files.map(({ parentPath, name }) => relative(server.dataDirectory, join(parentPath, name)));
   assert.ok(paths.includes('metadata.sqlite'));

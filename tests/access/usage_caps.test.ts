@@ -241,13 +241,13 @@ describe('limits through REST', () => {
     const settings = { dataDir, principalResultBytesMax: 1_500_000, pageBytesMax: 64 * 1024 };
     const before = await start(settings);
     (await before.post('/api/v2/databases', { name: 'd' })).is(201);
-    const kept = (await before.query('d', wide(1400), { waitSeconds: 0 })).is(202);
-    (await before.ended(kept)).is(200, '0', { state: 'succeeded' });
+    const earlier = (await before.query('d', wide(1400), { waitSeconds: 0 })).is(202);
+    (await before.ended(earlier)).is(200, '0', { state: 'succeeded' });
     await before.close();
     const later = await start(settings);
     try {
       (await later.query('d', wide(1000))).is(400, 'RESULT_QUOTA_EXCEEDED');
-      (await later.delete(kept.at('uri'))).is(200);
+      (await later.delete(earlier.at('uri'))).is(200);
       (await later.query('d', wide(1000))).is(200);
     } finally {
       await later.close();

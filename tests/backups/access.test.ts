@@ -78,8 +78,8 @@ describe('backups', () => {
         const messages = new Set<string>();
         for (const path of paths) {
           const body = { [direction]: { path }, ...(direction === 'from' ? { name: 'n' } : {}) };
-          const at = direction === 'to' ? '/api/v2/catalogs/own/backup' : '/api/v2/catalogs/restore';
-          messages.add((await server.post(at, body)).is(400, 'INVALID_PARAMETER').message);
+          const endpoint = direction === 'to' ? '/api/v2/catalogs/own/backup' : '/api/v2/catalogs/restore';
+          messages.add((await server.post(endpoint, body)).is(400, 'INVALID_PARAMETER').message);
         }
         assert.equal(messages.size, 1, [...messages].join('\n'));
         assert.ok(![...messages].join().includes(outside));
@@ -107,20 +107,20 @@ describe('backups', () => {
 
   it('have a single target, given as everywhere in the API', async () => {
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
-    const whole = { s3: { endpoint, bucket, accessKeyId, secretAccessKey } };
+    const unrestricted = { s3: { endpoint, bucket, accessKeyId, secretAccessKey } };
     const wrong: [object, string][] = [
       [{}, '/to'],
       [{ path: '' }, '/to/path'],
-      [{ ...inDirectory('x'), ...whole }, '/to'],
-      [{ s3: { ...whole.s3, secretAccessKey: undefined } }, '/to/s3/secretAccessKey'],
-      [{ s3: { ...whole.s3, bucket: undefined } }, '/to/s3/bucket'],
-      [{ s3: { ...whole.s3, bucket: 'a/../b' } }, '/to/s3/bucket'],
+      [{ ...inDirectory('x'), ...unrestricted }, '/to'],
+      [{ s3: { ...unrestricted.s3, secretAccessKey: undefined } }, '/to/s3/secretAccessKey'],
+      [{ s3: { ...unrestricted.s3, bucket: undefined } }, '/to/s3/bucket'],
+      [{ s3: { ...unrestricted.s3, bucket: 'a/../b' } }, '/to/s3/bucket'],
     ];
     for (const [to, pointer] of wrong) {
       const refused = (await server.post('/api/v2/catalogs/own/backup', { to })).is(400, 'INVALID_PARAMETER');
       assert.equal(refused.at('violations', 0, 'pointer'), pointer);
     }
-    const mixed = { s3: { ...whole.s3, path: '/x' } };
+    const mixed = { s3: { ...unrestricted.s3, path: '/x' } };
     (await server.post('/api/v2/catalogs/own/backup', { to: mixed })).is(400, 'UNKNOWN_FIELD');
   });
 
@@ -146,7 +146,7 @@ describe('backups', () => {
 
   async function grantOf(user: string, on: string): Promise<string> {
     const grants = (await server.get(uri`/users/${user}/grants`)).at<{ grantId: string; on: string }[]>('grants');
-    return grants.find((one) => one.on === on)?.grantId as string;
+    return grants.find((grant) => grant.on === on)?.grantId as string;
   }
 
   it('in a directory are restored by principals that may read the original object, and nobody else', async () => {
@@ -177,22 +177,24 @@ describe('backups', () => {
   it('show no credentials, and delete them', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-keys-'));
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
-    const place = { s3: { endpoint, bucket, prefix: 'keys', accessKeyId, secretAccessKey } } as const;
-    const one = await start({ dataDir });
+    const target = { s3: { endpoint, bucket, prefix: 'keys', accessKeyId, secretAccessKey } } as const;
+    const first = await start({ dataDir });
     const secret = (reply: Reply) => assert.ok(!reply.text.includes(secretAccessKey), reply.text);
     try {
-      const accepted = await one.post('/api/v2/catalogs/default/backup', { to: place });
+      const accepted = await first.post('/api/v2/catalogs/default/backup', { to: target });
       secret(accepted.is(202));
-      secret((await one.ended(accepted)).is(200, '0', { state: 'succeeded' }));
+      secret((await first.ended(accepted)).is(200, '0', { state: 'succeeded' }));
       secret(
-        (await restore(one, '/api/v2/catalogs', { name: 'again', from: place })).is(200, '0', { state: 'succeeded' }),
+        (await restore(first, '/api/v2/catalogs', { name: 'again', from: target })).is(200, '0', {
+          state: 'succeeded',
+        }),
       );
-      const wrong = { s3: { ...place.s3, accessKeyId: 'another' } };
-      const refused = await one.ended(await one.post('/api/v2/catalogs/default/backup', { to: wrong }));
+      const wrong = { s3: { ...target.s3, accessKeyId: 'another' } };
+      const refused = await first.ended(await first.post('/api/v2/catalogs/default/backup', { to: wrong }));
       refused.is(200, '0', { state: 'failed', error: { code: 'REMOTE_REFUSED' } });
       await pause(forgottenMs);
     } finally {
-      await one.close();
+      await first.close();
     }
     const store = new DatabaseSync(join(dataDir, storeFileName), { readOnly: true });
     const names = "SELECT name FROM secrets WHERE name LIKE 'backup %' OR name LIKE 'restore %'";
@@ -211,8 +213,8 @@ describe('backups', () => {
     assert.equal(await send('/api/v2/catalogs/own/backup', { to }), backup);
     await endOfTask(server, `/api/v2/tasks/${backup}`);
     const body = { name: 'keyed', from: to };
-    const made = await send('/api/v2/catalogs/restore', body);
-    await endOfTask(server, `/api/v2/tasks/${made}`);
-    assert.equal(await send('/api/v2/catalogs/restore', body), made);
+    const restored = await send('/api/v2/catalogs/restore', body);
+    await endOfTask(server, `/api/v2/tasks/${restored}`);
+    assert.equal(await send('/api/v2/catalogs/restore', body), restored);
   });
 });

@@ -33,8 +33,8 @@ before(async () => {
   s3 = await startObjectStore();
   backing = await startBackingUp();
   server = backing.server;
-  const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, pathStyle: true };
-  store = await openObjectStore(place, s3, new HostAllowlist(['127.0.0.1']));
+  const location = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, pathStyle: true };
+  store = await openObjectStore(location, s3, new HostAllowlist(['127.0.0.1']));
 });
 after(async () => {
   store.close();
@@ -134,7 +134,7 @@ describe('a backup', () => {
       await run('busy', `UPDATE d.large SET n = ${i} WHERE id = ${i}`);
     }
     isOver = true;
-    const written = (await Promise.all(writing)).reduce((sum, one) => sum + one, 0);
+    const written = (await Promise.all(writing)).reduce((sum, count) => sum + count, 0);
     const counts = 'SELECT (SELECT count(*) FROM d.first), (SELECT count(*) FROM d.second)';
     assert.deepEqual(await rowsIn(server, 'busy', counts), [[written, written]]);
     let before = -1;
@@ -222,8 +222,8 @@ describe('a backup', () => {
     const of = await backedUp(server, '/api/v2/catalogs/two/databases/one', to);
     assert.equal(of.tables, 1);
     await makeCatalog('three', []);
-    const whole = await backedUp(server, '/api/v2/catalogs/two', to);
-    assert.deepEqual([whole.since, whole.tables], [null, 2]);
+    const catalogBackup = await backedUp(server, '/api/v2/catalogs/two', to);
+    assert.deepEqual([catalogBackup.since, catalogBackup.tables], [null, 2]);
     // The newest backup of a database, although that of the catalog is newer.
     await restored(server, '/api/v2/catalogs/two/databases', { name: 'again', from: to });
     assert.deepEqual(await rowsIn(server, 'two', 'SELECT id FROM again.a'), [[1]]);
@@ -277,7 +277,7 @@ describe('a restore', () => {
     }
     seen.delete('404');
     assert.ok(
-      [...seen].every((one) => one === '3000000'),
+      [...seen].every((count) => count === '3000000'),
       [...seen].join(),
     );
     assert.deepEqual(await rowsIn(server, 'slow', 'SELECT count(*), sum(n) FROM d.a'), [[3_000_000, 4499998500000]]);

@@ -48,7 +48,7 @@ describe('a damaged backup', () => {
   let server: TestServer;
   let s3: ObjectStoreServer;
   /** An intact backup; each test damages a copy. */
-  let whole: string;
+  let intact: string;
   let backupId: string;
   let copies = 0;
   before(async () => {
@@ -63,8 +63,8 @@ describe('a damaged backup', () => {
       const sql = `INSERT INTO d.${table} SELECT range FROM range(${table === 'a' ? 1000 : 2000})`;
       (await server.post('/api/v2/catalogs/source/query', { sql })).is(200);
     }
-    whole = join(backing.directory, 'whole');
-    ({ backupId } = await backedUp(server, '/api/v2/catalogs/source', { path: whole }));
+    intact = join(backing.directory, 'whole');
+    ({ backupId } = await backedUp(server, '/api/v2/catalogs/source', { path: intact }));
   });
   after(async () => {
     await backing.close();
@@ -73,7 +73,7 @@ describe('a damaged backup', () => {
 
   async function copy(): Promise<string> {
     const path = join(backing.directory, `copy${++copies}`);
-    await cp(whole, path, { recursive: true });
+    await cp(intact, path, { recursive: true });
     return path;
   }
   const manifestOf = (path: string) => join(path, 'backups', backupId, 'manifest.json');
@@ -101,7 +101,7 @@ describe('a damaged backup', () => {
     join(path, (await readManifest(path)).manifest.databases[0]?.tables[table]?.parts[0]?.path as string);
 
   it('is distinguished from an intact one', async () => {
-    const { code, text } = await verify(whole);
+    const { code, text } = await verify(intact);
     assert.match(
       text,
       new RegExp(`^whole  ${backupId} .* catalog "source": 2 tables, 3000 rows, 2 files, \\d+ bytes\n`),
@@ -155,12 +155,12 @@ describe('a damaged backup', () => {
       /2000 rows, and should have 1999/,
     ],
   ];
-  for (const [what, spoil, said, refusal] of breaks)
+  for (const [what, spoil, faultText, refusal] of breaks)
     it(`because ${what} is detected`, async () => {
       const path = await copy();
       await spoil(path);
       const { code, text } = await verify(path);
-      assert.match(text, said);
+      assert.match(text, faultText);
       assert.match(text, /FAULT/);
       assert.equal(code, 1, text);
       await isRefused(path, refusal);
@@ -251,7 +251,7 @@ describe('a damaged backup', () => {
     assert.match((await verify('--sweep')).text, /backup verify requires a place/);
     const missing = await verify(join(backing.directory, 'nowhere'));
     assert.deepEqual([missing.code, /the directory .* does not exist/.test(missing.text)], [2, true]);
-    const other = await verify(whole, ['--backup-id', '00000000-0000-7000-8000-000000000000']);
+    const other = await verify(intact, ['--backup-id', '00000000-0000-7000-8000-000000000000']);
     assert.deepEqual([other.code, /the backup does not exist/.test(other.text)], [1, true]);
   });
 });

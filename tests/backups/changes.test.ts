@@ -36,10 +36,10 @@ describe('since the last backup', () => {
   after(() => backing.close());
 
   const run = async (sql: string) => (await server.query('d', sql)).is(200);
-  const place = (name: string) => ({ path: join(backing.directory, name) }) as const;
+  const targetIn = (name: string) => ({ path: join(backing.directory, name) }) as const;
   const make = async (name: string, columns: readonly object[]) =>
     (await server.put(uri`/databases/d/tables/${name}`, { columns })).is(201);
-  const count = async (name: string) => (await backedUp(server, '/api/v2/databases/d', place(name))).filesSent;
+  const count = async (name: string) => (await backedUp(server, '/api/v2/databases/d', targetIn(name))).filesSent;
 
   it('every changed value is a change', async () => {
     for (const [i, [type, value]] of changes.entries()) {
@@ -87,7 +87,7 @@ describe('since the last backup', () => {
     assert.equal(await count('defined'), 1);
     (await server.post('/api/v2/databases/d/tables/named/columns/b/rename', { newName: 'c' })).is(200);
     assert.equal(await count('defined'), 1);
-    await restored(server, '/api/v2/catalogs/default/databases', { name: 'e', from: place('defined') });
+    await restored(server, '/api/v2/catalogs/default/databases', { name: 'e', from: targetIn('defined') });
     assert.deepEqual(await rowsIn(server, 'default', 'SELECT a, c FROM e.named'), [[1, 2]]);
     (await server.get('/api/v2/databases/e/tables/named')).is(200, '0', { comment: 'new' });
   });
@@ -100,7 +100,7 @@ describe('since the last backup', () => {
     assert.equal(await count('long'), 0);
     await run('INSERT INTO long VALUES (-1)');
     assert.equal(await count('long'), 1);
-    await restored(server, '/api/v2/catalogs/default/databases', { name: 'f', from: place('long') });
+    await restored(server, '/api/v2/catalogs/default/databases', { name: 'f', from: targetIn('long') });
     const of = (table: string) =>
       rowsIn(server, 'default', `SELECT count(*), max(rowid), bit_xor(hash(rowid, id)) FROM ${table}`);
     assert.deepEqual(await of('f.long'), await of('d.long'));
@@ -109,12 +109,12 @@ describe('since the last backup', () => {
   it('a file that disappeared from the target is sent again', async () => {
     await make('lost', [{ name: 'id', type: 'BIGINT' }]);
     await run('INSERT INTO lost VALUES (12345)');
-    const first = await backedUp(server, '/api/v2/databases/d', place('lost'));
+    const first = await backedUp(server, '/api/v2/databases/d', targetIn('lost'));
     const folder = join(backing.directory, 'lost', 'backups', first.backupId);
     const files = (await readdir(folder)).filter((name) => name.endsWith('.parquet'));
     for (const file of files) await rm(join(folder, file));
     assert.equal(await count('lost'), files.length);
-    await restored(server, '/api/v2/catalogs/default/databases', { name: 'g', from: place('lost') });
+    await restored(server, '/api/v2/catalogs/default/databases', { name: 'g', from: targetIn('lost') });
     assert.deepEqual(await rowsIn(server, 'default', 'SELECT id FROM g.lost'), [[12345]]);
   });
 });

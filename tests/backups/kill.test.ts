@@ -47,7 +47,7 @@ describe('after a kill, the server', () => {
     await rm(root, { recursive: true, force: true });
   });
 
-  const place = (name: string) => ({ path: join(root, 'backups', name) }) as const;
+  const targetIn = (name: string) => ({ path: join(root, 'backups', name) }) as const;
   const sums = (catalog: string) =>
     rowsIn(server, catalog, "SELECT 'a', count(*), sum(n) FROM d.a UNION ALL SELECT 'c', count(*), sum(n) FROM d.c");
 
@@ -64,7 +64,7 @@ describe('after a kill, the server', () => {
   it('resumes a backup', { timeout: deadlineMs(120_000) }, async (t) => {
     t.diagnostic(`BACKUP_SEED=${random.seed}`);
     for (let round = 0; round < rounds; round++) {
-      const to = place(`of ${round}`);
+      const to = targetIn(`of ${round}`);
       const task = await endedByAnother(await server.post('/api/v2/catalogs/c/backup', { to }));
       task.is(200, '0', { state: 'succeeded', result: { tables: 3, rows: 3 * rowCount } });
       const backupId = task.at<string>('taskId');
@@ -80,7 +80,7 @@ describe('after a kill, the server', () => {
   });
 
   it('resumes a restore', { timeout: deadlineMs(120_000) }, async () => {
-    const from = place('of all');
+    const from = targetIn('of all');
     await backedUp(server, '/api/v2/catalogs/c', from);
     const wanted = await sums('c');
     for (let round = 0; round < rounds; round++) {

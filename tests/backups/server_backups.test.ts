@@ -122,7 +122,7 @@ describe('a backup of the server', () => {
   it('is deleted with its files, or without them', options, async () => {
     const path = join(from.directory, 'deleted');
     await serverBackedUp(from.server, 'one', { path });
-    const kept = await serverBackedUp(from.server, 'two', { path });
+    const retained = await serverBackedUp(from.server, 'two', { path });
     (await from.server.post('/api/v2/server_backups', { name: 'two', to: { path } })).is(400, 'OBJECT_ALREADY_EXISTS');
     (await from.server.delete('/api/v2/server_backups/one')).is(200, '0', { deleted: true });
     (await from.server.delete('/api/v2/server_backups/one')).is(200, '0', { deleted: false });
@@ -131,7 +131,7 @@ describe('a backup of the server', () => {
     const files = await filesIn(path);
     assert.ok(files.length > 3);
     assert.ok(
-      files.every((file) => file.startsWith(`server_backups/${kept.at<string>('backupId')}/`)),
+      files.every((file) => file.startsWith(`server_backups/${retained.at<string>('backupId')}/`)),
       files.join(),
     );
   });

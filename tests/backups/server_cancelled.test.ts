@@ -17,7 +17,7 @@ describe('a backup of the server to an unresponsive store', () => {
   let root: string;
   let server: TestServer;
   let silent: Server;
-  let asked = Promise.withResolvers<void>();
+  let requested = Promise.withResolvers<void>();
   const startWith = (backupPassphrase: string) =>
     start({ dataDir: join(root, 'data'), backupDirectories: join(root, 'backups'), backupPassphrase });
   const s3 = () => ({
@@ -33,7 +33,7 @@ describe('a backup of the server to an unresponsive store', () => {
     root = await mkdtemp(join(tmpdir(), 'tabularium-server-cancelled-'));
     await mkdir(join(root, 'backups'));
     silent = createServer((request, response) => {
-      if (request.method === 'PUT' || request.method === 'POST') return asked.resolve();
+      if (request.method === 'PUT' || request.method === 'POST') return requested.resolve();
       response.setHeader('content-type', 'application/xml');
       response.end('<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>');
     });
@@ -61,7 +61,7 @@ describe('a backup of the server to an unresponsive store', () => {
     options,
     async () => {
       const first = await begun('first', s3());
-      await asked.promise;
+      await requested.promise;
       assert.deepEqual(await filesIn(join(server.dataDirectory, 'spool', 'backups')), []);
       assert.notDeepEqual(await filesIn(join(server.dataDirectory, 'staging')), []);
       const second = await begun('second', { path: join(root, 'backups', 'second') });
@@ -81,9 +81,9 @@ describe('a backup of the server to an unresponsive store', () => {
   );
 
   it('fails after a restart without the passphrase', options, async () => {
-    asked = Promise.withResolvers();
+    requested = Promise.withResolvers();
     const accepted = await begun('wrapped', s3());
-    await asked.promise;
+    await requested.promise;
     await server.close();
     server = await startWith('');
     const error = { code: 'INVALID_PARAMETER' };

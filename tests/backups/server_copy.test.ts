@@ -70,7 +70,7 @@ describe('a copy of a server', () => {
 
   it('stops all transfers when one fails', options, async () => {
     const snapshot = await snapshotOf(['a', 'bb', 'ccc', 'dddd', 'eeeee']);
-    const place = new FailingPlace(root, 3);
+    const target = new FailingPlace(root, 3);
     const stagingDirectory = join(root, 'staging');
     const server = {
       dataDirectory: root,
@@ -80,10 +80,10 @@ describe('a copy of a server', () => {
       sealer: new KeySealer(''),
       pieceBytesMax: 1 << 20,
     };
-    const run = { target: place, backupId: 'any', signal: new AbortController().signal, progress: () => {} };
+    const run = { target, backupId: 'any', signal: new AbortController().signal, progress: () => {} };
     await assert.rejects(
       copyServer(server, async () => snapshot, run),
-      (error) => error === place.fault,
+      (error) => error === target.fault,
     );
     assert.deepEqual(await readdir(stagingDirectory), []);
   });

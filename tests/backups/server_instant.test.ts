@@ -47,30 +47,30 @@ describe('writers of two catalogs and of the store', () => {
     await rm(root, { recursive: true, force: true });
   });
 
-  async function write(writer: number, told: Told, isOver: () => boolean): Promise<void> {
+  async function write(writer: number, acknowledged: Told, isOver: () => boolean): Promise<void> {
     const role = uri`/roles/${`writer ${writer}`}`;
     (await server.put(role)).is(201);
     for (let n = 1; !isOver(); n++) {
       for (const catalog of ['first', 'second'] as const) {
         (await server.post(uri`/catalogs/${catalog}/databases/d/tables/t/rows`, { rows: [[writer, n]] })).is(201);
-        told[catalog] = n;
+        acknowledged[catalog] = n;
       }
       (await server.patch(role, { comment: String(n) })).is(200);
-      told.role = n;
+      acknowledged.role = n;
     }
   }
 
   it('find everything up to one instant in a restored server, the same in every place', {
     timeout: deadlineMs(120_000),
   }, async () => {
-    const told = Array.from({ length: writers }, (): Told => ({ first: 0, second: 0, role: 0 }));
+    const acknowledged = Array.from({ length: writers }, (): Told => ({ first: 0, second: 0, role: 0 }));
     let isOver = false;
-    const writing = told.map((one, writer) => write(writer, one, () => isOver));
-    while (told.some(({ role }) => role < 3)) await pause(10);
-    const before = told.map((one) => ({ ...one }));
+    const writing = acknowledged.map((counts, writer) => write(writer, counts, () => isOver));
+    while (acknowledged.some(({ role }) => role < 3)) await pause(10);
+    const before = acknowledged.map((counts) => ({ ...counts }));
     const task = await backUpServer(server, 'while writing', { path: from.directory });
-    const after = told.map((one) => ({ ...one }));
-    while (told.some(({ role }, i) => role < (after[i]?.role ?? 0) + 2)) await pause(10);
+    const after = acknowledged.map((counts) => ({ ...counts }));
+    while (acknowledged.some(({ role }, i) => role < (after[i]?.role ?? 0) + 2)) await pause(10);
     isOver = true;
     await Promise.all(writing);
     assert.equal(task.at('state'), 'succeeded', task.text);
@@ -78,17 +78,20 @@ describe('writers of two catalogs and of the store', () => {
     await restoredTo(restored, [from.directory]);
     const copy = await start({ dataDir: restored });
     try {
-      for (const [writer, one] of before.entries()) {
+      for (const [writer, counts] of before.entries()) {
         const sql = `SELECT count(*), coalesce(max(n), 0), count(DISTINCT n) FROM d.t WHERE writer = ${writer}`;
         const [first = []] = await rowsIn(copy, 'first', sql);
         const [second = []] = await rowsIn(copy, 'second', sql);
         const role = Number((await copy.get(uri`/roles/${`writer ${writer}`}`)).is(200).at('comment'));
-        const shown = JSON.stringify({ writer, before: one, first, second, role, after: after[writer] });
+        const shown = JSON.stringify({ writer, before: counts, first, second, role, after: after[writer] });
         const [a, b] = [Number(first[1]), Number(second[1])];
         for (const [count, max, distinct] of [first, second])
           assert.ok(count === max && distinct === max, `no number is missing or twice: ${shown}`);
         assert.ok(a >= b && b >= role && role >= a - 1, `of one point: ${shown}`);
-        assert.ok(a >= one.first && b >= one.second && role >= one.role, `nothing of before is missing: ${shown}`);
+        assert.ok(
+          a >= counts.first && b >= counts.second && role >= counts.role,
+          `nothing of before is missing: ${shown}`,
+        );
         assert.ok(a <= (after[writer]?.first ?? 0) + 1, `nothing of after is in it: ${shown}`);
       }
     } finally {

@@ -166,15 +166,15 @@ describe('a server with data of every kind', () => {
 
   describe('is not restored', () => {
     const refused = async (
-      place: string,
+      target: string,
       message: RegExp,
       words: readonly string[] = [],
-      given: object = environment,
+      variables: object = environment,
     ) => {
       const dataDir = join(root, 'refused');
       const { status, out, errors } = await command(
-        ['restore', 'server', place, `--data-dir=${dataDir}`, ...words],
-        given as Record<string, string>,
+        ['restore', 'server', target, `--data-dir=${dataDir}`, ...words],
+        variables as Record<string, string>,
       );
       assert.notEqual(status, 0, out);
       assert.match(out + errors, message);
@@ -184,16 +184,16 @@ describe('a server with data of every kind', () => {
     };
     /** A copy of the target, with one backup in it. */
     const changed = async (change: (folder: string, manifestFile: string) => void) => {
-      const place = join(root, 'changed');
-      await rm(place, { recursive: true, force: true });
+      const target = join(root, 'changed');
+      await rm(target, { recursive: true, force: true });
       const [oldest = '', newest = ''] = readdirSync(join(from.directory, 'server_backups')).sort();
       assert.ok(oldest < newest);
-      await cp(join(from.directory, 'server_backups', newest), join(place, 'server_backups', newest), {
+      await cp(join(from.directory, 'server_backups', newest), join(target, 'server_backups', newest), {
         recursive: true,
       });
-      const folder = join(place, 'server_backups', newest);
+      const folder = join(target, 'server_backups', newest);
       change(folder, join(folder, 'manifest.json'));
-      return place;
+      return target;
     };
     const pieces = (folder: string) => readdirSync(folder).filter((name) => name !== 'manifest.json');
     const largest = (folder: string) =>
@@ -210,17 +210,17 @@ describe('a server with data of every kind', () => {
     };
 
     it('with a changed byte in a piece', options, async () => {
-      const place = await changed((folder) => flip(largest(folder), 5000));
-      await refused(place, /FAULT: the backup cannot be used: the file [0-9a-f]{64} is not as it was written/);
-      const { status, out } = await command(['backup', 'verify', place]);
+      const target = await changed((folder) => flip(largest(folder), 5000));
+      await refused(target, /FAULT: the backup cannot be used: the file [0-9a-f]{64} is not as it was written/);
+      const { status, out } = await command(['backup', 'verify', target]);
       assert.equal(status, 1, out);
       assert.match(out, /^BROKEN .* server/m);
       assert.match(out, /FAULT: backup .*: it is not as it was written/);
     });
 
     it('with a piece that is missing', options, async () => {
-      const place = await changed((folder) => rmSync(largest(folder)));
-      await refused(place, /FAULT: /);
+      const target = await changed((folder) => rmSync(largest(folder)));
+      await refused(target, /FAULT: /);
     });
 
     it('without its manifest, or with a torn one', options, async () => {
@@ -237,11 +237,11 @@ describe('a server with data of every kind', () => {
     });
 
     it('that names files elsewhere', options, async () => {
-      const place = await changed((_folder, file) => {
+      const target = await changed((_folder, file) => {
         const { files } = JSON.parse(readFileSync(file, 'utf8')).manifest;
         rewritten(file, { files: [...files, { path: '../escaped', bytes: 0, pieces: [] }] });
       });
-      await refused(place, /its manifest was not written by a server/);
+      await refused(target, /its manifest was not written by a server/);
     });
 
     it('into a directory that is not empty, or without the passphrase', options, async () => {

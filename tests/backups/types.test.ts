@@ -87,7 +87,7 @@ describe('types in a backup', () => {
       assert.deepEqual(texts[1], texts[0], type);
       const definition = async (catalog: string) =>
         (await server.get(uri`/catalogs/${catalog}/databases/d/tables/${`t${i}`}`)).is(200).at('columns');
-      const typesOf = (columns: unknown) => (columns as { name: string; type: string }[]).map(({ type: one }) => one);
+      const typesOf = (columns: unknown) => (columns as { name: string; type: string }[]).map(({ type }) => type);
       assert.deepEqual(typesOf(await definition('again')), typesOf(await definition('kinds')), type);
     }
   });

@@ -22,18 +22,18 @@ before(async () => {
   }
   (await server.put('/api/v2/catalogs/shop/databases/e')).is(201);
   // In an order in which none can be created before the next.
-  for (const [at, sql, comment] of [
+  for (const [viewPath, sql, comment] of [
     ['d/views/c', 'SELECT max(id) AS id FROM t', 'The last'],
     ['d/views/b', 'SELECT id FROM c', null],
     ['d/views/a', 'SELECT id FROM b', null],
     ['e/views/over', 'SELECT id FROM d.a', null],
     ['e/views/far', 'SELECT id FROM beside.d.t', null],
   ] as const)
-    (await server.put(`/api/v2/catalogs/shop/databases/${at}`, { sql, comment })).is(201);
+    (await server.put(`/api/v2/catalogs/shop/databases/${viewPath}`, { sql, comment })).is(201);
 });
 after(() => backing.close());
 
-const place = () => ({ path: join(backing.directory, 'views') }) as const;
+const target = () => ({ path: join(backing.directory, 'views') }) as const;
 const viewsIn = async (database: string) =>
   (await server.get(`${database}/views`))
     .is(200)
@@ -41,8 +41,8 @@ const viewsIn = async (database: string) =>
     .map(({ name }) => name);
 
 test('views are restored with their catalog, on the restored tables', async () => {
-  await backedUp(server, '/api/v2/catalogs/shop', place());
-  const task = await restored(server, '/api/v2/catalogs', { name: 'copy', from: place() });
+  await backedUp(server, '/api/v2/catalogs/shop', target());
+  const task = await restored(server, '/api/v2/catalogs', { name: 'copy', from: target() });
   assert.equal(task.at('result', 'views'), 5);
   assert.equal(task.at('result', 'viewsLeft'), undefined);
   const copy = '/api/v2/catalogs/copy/databases';
@@ -64,14 +64,18 @@ test('views are restored with their catalog, on the restored tables', async () =
 });
 
 test('a single database is restored without views whose sources are missing', async () => {
-  const from = place();
+  const from = target();
   const of = { name: 'e again', database: 'e', from };
   const task = await restored(server, '/api/v2/catalogs/beside/databases', of);
   const within = uri`/catalogs/${'beside'}/databases/${'e again'}`;
   assert.deepEqual(task.at('result', 'viewsLeft'), ['e again.over']);
   assert.deepEqual(await viewsIn(within), ['far']);
-  const whole = await restored(server, '/api/v2/catalogs/shop/databases', { ...of, name: 'd again', database: 'd' });
-  assert.equal(whole.at('result', 'views'), 3);
+  const restoredDatabase = await restored(server, '/api/v2/catalogs/shop/databases', {
+    ...of,
+    name: 'd again',
+    database: 'd',
+  });
+  assert.equal(restoredDatabase.at('result', 'views'), 3);
   assert.deepEqual(await rowsIn(server, 'shop', 'SELECT id FROM "d again".a'), [[2]]);
 });
 
@@ -81,7 +85,7 @@ test('nobody restores a view whose sources they may not read', async () => {
     ['create', '/catalogs'],
     ['read', '/catalogs/shop'],
   ]);
-  const accepted = await person.post('/api/v2/catalogs/restore', { name: 'theirs', from: place() });
+  const accepted = await person.post('/api/v2/catalogs/restore', { name: 'theirs', from: target() });
   const task = await server.ended(accepted);
   assert.equal(task.at('state'), 'succeeded', task.text);
   assert.deepEqual(task.at('result', 'viewsLeft'), ['e.far']);

@@ -60,11 +60,11 @@ test('invalid names, and names that differ in case only, are refused', async () 
 
 test('creating an existing object fails or returns it, without calling the engine', async () => {
   const w = await prepared();
-  const made = await w.createTable('c', 'd', 't');
+  const table = await w.createTable('c', 'd', 't');
   const { calls } = w.engine;
   await assert.rejects(w.createTable('c', 'd', 't'), failsWith('OBJECT_ALREADY_EXISTS'));
   const again = await w.createTable('c', 'd', 't', 'return');
-  assert.deepEqual([again.created, again.object], [false, made.object]);
+  assert.deepEqual([again.created, again.object], [false, table.object]);
   assert.equal(w.engine.calls, calls);
 });
 
@@ -259,17 +259,18 @@ test('listeners are notified of visible changes, and how deep they are', async (
   const w = await prepared();
   const events: ChangeEvent[] = [];
   w.catalog.onChange((event) => events.push(event));
-  const told = () => events.splice(0).map(({ category, deep }) => `${category}${deep ? ' and below' : ''}`);
+  const changedCategories = () =>
+    events.splice(0).map(({ category, deep }) => `${category}${deep ? ' and below' : ''}`);
   const { object } = await w.createTable('c', 'd', 't');
-  assert.deepEqual(told(), ['tables']);
+  assert.deepEqual(changedCategories(), ['tables']);
   await w.alterTable(['c', 'd', 't'], definition('a', 'b'));
-  assert.deepEqual(told(), ['tables', 'tables']);
+  assert.deepEqual(changedCategories(), ['tables', 'tables']);
   await w.rename(['c', 'd'], 'e');
-  assert.deepEqual(told(), ['databases', 'databases and below']);
+  assert.deepEqual(changedCategories(), ['databases', 'databases and below']);
   await w.catalog.saveStatistics(object.id, { rowCount: 3, dataBytes: 4, asOf: '2026-01-31T00:00:00.000Z' });
-  assert.deepEqual(told(), ['tables']);
+  assert.deepEqual(changedCategories(), ['tables']);
   await w.drop(['c'], true);
-  assert.deepEqual(told(), ['catalogs and below']);
+  assert.deepEqual(changedCategories(), ['catalogs and below']);
 });
 
 test('statistics belong to the object and are deleted with it', async () => {

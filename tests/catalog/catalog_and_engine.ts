@@ -229,10 +229,10 @@ export class WarehouseInTest {
             const table = { catalog, database: database.name, table: newName };
             return { kind: 'restoreTable', table, from: database.name, id, definition: spec as TableDefinition };
           }
-          const tables = children.map((one) => ({
-            id: one.id,
-            name: one.name,
-            definition: one.spec as TableDefinition,
+          const tables = children.map((child) => ({
+            id: child.id,
+            name: child.name,
+            definition: child.spec as TableDefinition,
           }));
           return { kind: 'restoreDatabase', database: { catalog, database: newName }, from: name, tables };
         },

@@ -14,7 +14,8 @@ export class EngineInMemory implements CatalogEngine {
   readonly forgotten: string[] = [];
   calls = 0;
   costs: ChangeCost = 'instant';
-  fault: (at: { readonly when: 'before' | 'after'; readonly change: Change; readonly call: number }) => void = () => {};
+  fault: (point: { readonly when: 'before' | 'after'; readonly change: Change; readonly call: number }) => void =
+    () => {};
   /** A step awaits this first. */
   gate: (signal: AbortSignal) => Promise<void> = async () => {};
 
@@ -63,8 +64,8 @@ export class EngineInMemory implements CatalogEngine {
         this.catalogs.delete(change.catalog.id);
         this.hidden.delete(change.catalog.id);
         // One file holds them all.
-        for (const [id, kept] of this.hidden)
-          if ((kept as { catalogId?: string }).catalogId === change.catalog.id) this.hidden.delete(id);
+        for (const [id, dropped] of this.hidden)
+          if ((dropped as { catalogId?: string }).catalogId === change.catalog.id) this.hidden.delete(id);
         break;
       case 'renameCatalog':
         this.#catalog(change.catalog).name = change.newName;
@@ -109,9 +110,9 @@ export class EngineInMemory implements CatalogEngine {
       }
       case 'restoreCatalog': {
         const { id, name } = change.catalog;
-        const kept = this.hidden.get(id) as { databases: Databases } | undefined;
-        if (!kept) break;
-        this.catalogs.set(id, { name, databases: kept.databases });
+        const dropped = this.hidden.get(id) as { databases: Databases } | undefined;
+        if (!dropped) break;
+        this.catalogs.set(id, { name, databases: dropped.databases });
         this.hidden.delete(id);
         break;
       }
@@ -148,9 +149,9 @@ export class EngineInMemory implements CatalogEngine {
   }
 
   #restore(tables: Map<string, unknown>, id: string, name: string): void {
-    const kept = this.hidden.get(id) as { definition: unknown } | undefined;
-    if (!kept) return;
-    tables.set(name, kept.definition);
+    const dropped = this.hidden.get(id) as { definition: unknown } | undefined;
+    if (!dropped) return;
+    tables.set(name, dropped.definition);
     this.hidden.delete(id);
   }
 
@@ -168,8 +169,8 @@ export class EngineInMemory implements CatalogEngine {
 }
 
 function rename<T>(all: Map<string, T>, name: string, newName: string): void {
-  const one = all.get(name);
-  if (one === undefined) throw new Error(`there is no ${name}`);
+  const object = all.get(name);
+  if (object === undefined) throw new Error(`there is no ${name}`);
   all.delete(name);
-  all.set(newName, one);
+  all.set(newName, object);
 }

@@ -77,9 +77,9 @@ class StoreFault {
     this.count++;
     if (this.count === this.at || (this.forGood && this.count > this.at)) throw new Error('the store fails');
   };
-  arm(at: number, forGood: boolean): void {
+  arm(call: number, forGood: boolean): void {
     this.count = 0;
-    this.at = at;
+    this.at = call;
     this.forGood = forGood;
   }
 }
@@ -168,8 +168,8 @@ for (const scenario of scenarios) {
     for (const when of ['before', 'after'] as const) {
       test(`the engine fails ${when} its work`, async () => {
         const { warehouse } = await prepared();
-        warehouse.engine.fault = (at) => {
-          if (at.call === 1 && at.when === when) throw new Failure('WAREHOUSE_FAILED', 'the engine died');
+        warehouse.engine.fault = (point) => {
+          if (point.call === 1 && point.when === when) throw new Failure('WAREHOUSE_FAILED', 'the engine died');
         };
         await assert.rejects(scenario.run(warehouse), { code: 'WAREHOUSE_FAILED' });
         await checkSeen(warehouse, scenario);
@@ -181,8 +181,8 @@ for (const scenario of scenarios) {
 
       test(`the engine stays dead ${when} its work through two recoveries, then is available again`, async () => {
         const { warehouse } = await prepared();
-        warehouse.engine.fault = (at) => {
-          if (at.when === when) throw new Error('the engine died');
+        warehouse.engine.fault = (point) => {
+          if (point.when === when) throw new Error('the engine died');
         };
         await assert.rejects(scenario.run(warehouse));
         await warehouse.catalog.recover();
@@ -198,8 +198,8 @@ for (const scenario of scenarios) {
 
     test('the engine refuses: nothing is changed, and the refusal is immediate', async () => {
       const { warehouse } = await prepared();
-      warehouse.engine.fault = (at) => {
-        if (at.when === 'before') throw new Failure('CONSTRAINT_VIOLATED', 'no');
+      warehouse.engine.fault = (point) => {
+        if (point.when === 'before') throw new Failure('CONSTRAINT_VIOLATED', 'no');
       };
       await assert.rejects(scenario.run(warehouse), { code: 'CONSTRAINT_VIOLATED' });
       assert.deepEqual(short(await warehouse.contents()), before);

@@ -164,16 +164,16 @@ class Armed {
 function follow(models: readonly Model[], s: Step, f: Fault, error: unknown): Model[] {
   // The fault prevented the recovery of an earlier change: this one has not begun.
   if (f.kind !== 'none' && error instanceof Failure && error.code === 'CHANGE_IN_PROGRESS') return [...models];
-  const told = error instanceof Failure && error.code !== 'WAREHOUSE_FAILED' ? error.code : undefined;
-  const known = error === undefined || told !== undefined;
+  const code = error instanceof Failure && error.code !== 'WAREHOUSE_FAILED' ? error.code : undefined;
+  const known = error === undefined || code !== undefined;
   const followed = models.flatMap((model) => {
     const next: Model = structuredClone(model);
     const refusal = expect(next, s);
     if (!known) return refusal === undefined ? [model, next] : [model];
-    return refusal === told ? [refusal === undefined ? next : model] : [];
+    return refusal === code ? [refusal === undefined ? next : model] : [];
   });
   // A refusal does not tell which: until an uncertain rename is recovered, the old name is refused like the new one.
-  if (followed.length > 0 && told !== undefined) return [...models];
+  if (followed.length > 0 && code !== undefined) return [...models];
   assert(followed.length > 0, `${JSON.stringify(s)} ended with ${error}`);
   return [...new Map(followed.map((model) => [JSON.stringify(written(model)), model])).values()];
 }

@@ -110,8 +110,8 @@ test('if the engine dies and comes back, the task retries and succeeds', async (
   for (const when of ['before', 'after']) {
     const { warehouse, tasks } = await prepared();
     let deaths = 0;
-    warehouse.engine.fault = (at) => {
-      if (at.when === when && ++deaths < 3) throw new Error('the engine died');
+    warehouse.engine.fault = (point) => {
+      if (point.when === when && ++deaths < 3) throw new Error('the engine died');
     };
     const taskId = await alter(warehouse);
     await tasks.start();

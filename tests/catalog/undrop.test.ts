@@ -35,17 +35,17 @@ class World {
   }
 
   /** Interrupted at the n-th step: at a statement of the store, or before or after the n-th call of the engine. */
-  async breakOff(at: Point, n: number, work: () => Promise<unknown>): Promise<{ struck: boolean; failed: boolean }> {
+  async breakOff(point: Point, n: number, work: () => Promise<unknown>): Promise<{ struck: boolean; failed: boolean }> {
     const { engine } = this.warehouse;
     this.statements = 0;
     engine.calls = 0;
     let struck = false;
-    if (at.startsWith('store')) {
+    if (point.startsWith('store')) {
       this.failing = n;
-      this.forGood = at === 'store for good';
+      this.forGood = point === 'store for good';
     } else {
       engine.fault = ({ when, call }) => {
-        if (when !== at || call !== n) return;
+        if (when !== point || call !== n) return;
         struck = true;
         throw new Error('the engine fails');
       };
@@ -54,7 +54,7 @@ class World {
       () => false,
       () => true,
     );
-    if (at.startsWith('store')) struck = this.statements >= n;
+    if (point.startsWith('store')) struck = this.statements >= n;
     this.failing = Number.POSITIVE_INFINITY;
     engine.fault = () => {};
     await this.warehouse.catalog.recover();

@@ -32,29 +32,29 @@ describe('a running server', () => {
     await from.close();
     await rm(root, { recursive: true, force: true });
   });
-  const at = () => [`--url=${from.server.url}`, `--data-dir=${dataDir}`];
+  const serverFlags = () => [`--url=${from.server.url}`, `--data-dir=${dataDir}`];
 
   it('is backed up with the token of its data directory', options, async () => {
-    const place = join(from.directory, 'all');
-    const { status, out, errors } = await backupServer([place, ...at()]);
+    const target = join(from.directory, 'all');
+    const { status, out, errors } = await backupServer([target, ...serverFlags()]);
     assert.equal(status, 0, out + errors);
     const [, backupId = '', shown] =
       /^backed up (\S+) of \S+Z to (.*): 1 catalog, \d+ files, \d+ bytes$/m.exec(out) ?? [];
-    assert.equal(shown, place);
+    assert.equal(shown, target);
     assert.match(out, /^Its keys are not encrypted, because the server runs without TABULARIUM_BACKUP_PASSPHRASE\.$/m);
     assert.match(errors, new RegExp(`^task /api/v2/tasks/${backupId}$`, 'm'));
     assert.match(errors, /^succeeded 100 %/m);
-    (await from.server.get(uri`/server_backups/${backupId}`)).is(200, '0', { state: 'ready', place: { path: place } });
-    const verified = await command(['backup', 'verify', place, `--backup-id=${backupId}`]);
+    (await from.server.get(uri`/server_backups/${backupId}`)).is(200, '0', { state: 'ready', place: { path: target } });
+    const verified = await command(['backup', 'verify', target, `--backup-id=${backupId}`]);
     assert.equal(verified.status, 0, verified.out + verified.errors);
   });
 
   it('is complete in its backup even if its catalog was never used', options, async () => {
-    const place = join(from.directory, 'unused');
-    const { out } = await backupServer([place, ...at()]);
+    const target = join(from.directory, 'unused');
+    const { out } = await backupServer([target, ...serverFlags()]);
     assert.doesNotMatch(out, /NOT in the backup/);
     const restored = join(root, 'restored');
-    await restoredTo(restored, [place]);
+    await restoredTo(restored, [target]);
     const copy = await start({ dataDir: restored });
     (await copy.get('/api/v2/catalogs/default')).is(200, '0', { state: 'ready' });
     (await copy.put('/api/v2/databases/d')).is(201);
@@ -70,8 +70,8 @@ describe('a running server', () => {
     for (const name of readdirSync(catalogs)) flip(join(catalogs, name), 20, 4);
     const server = await start({ dataDir: damaged, backupDirectories: from.directory, logLevel: 'silent' });
     try {
-      const place = join(from.directory, 'incomplete');
-      const { status, out, errors } = await backupServer([place, `--url=${server.url}`, `--data-dir=${damaged}`]);
+      const target = join(from.directory, 'incomplete');
+      const { status, out, errors } = await backupServer([target, `--url=${server.url}`, `--data-dir=${damaged}`]);
       assert.equal(status, 3, out + errors);
       assert.match(out, /^backed up \S+ of /m);
       assert.match(out, /^NOT in the backup: catalog "default" \(.*damaged/m);
@@ -85,8 +85,8 @@ describe('a running server', () => {
 
   it('is found by its settings', options, async () => {
     const { port } = new URL(from.server.url);
-    const place = join(from.directory, 'by settings');
-    const { status, out, errors } = await backupServer([place, `--port=${port}`, `--data-dir=${dataDir}`]);
+    const target = join(from.directory, 'by settings');
+    const { status, out, errors } = await backupServer([target, `--port=${port}`, `--data-dir=${dataDir}`]);
     assert.equal(status, 0, out + errors);
   });
 
@@ -113,7 +113,7 @@ describe('a running server', () => {
   });
 
   it('refuses a wrong token, and the token of a user without the privilege', options, async () => {
-    const place = join(from.directory, 'refused');
+    const target = join(from.directory, 'refused');
     (await from.server.put('/api/v2/users/ann')).is(201);
     for (const [token, says] of [
       ['tbl_root_wrong', /^FAULT: the backup failed: .*\nWhat to do: the token is not valid/m],
@@ -122,24 +122,24 @@ describe('a running server', () => {
         /\(FORBIDDEN\)\nWhat to do: the token is valid, but its principal lacks a privilege/,
       ],
     ] as const) {
-      const { status, out, errors } = await backupServer([place, ...at()], { TABULARIUM_TOKEN: token });
+      const { status, out, errors } = await backupServer([target, ...serverFlags()], { TABULARIUM_TOKEN: token });
       assert.deepEqual([status, out], [1, '']);
       assert.match(errors, says);
     }
-    assert.deepEqual(await filesIn(place), []);
+    assert.deepEqual(await filesIn(target), []);
   });
 
   it('refuses a target that its settings do not allow', options, async () => {
-    const { status, out, errors } = await backupServer([join(root, 'elsewhere'), ...at()]);
+    const { status, out, errors } = await backupServer([join(root, 'elsewhere'), ...serverFlags()]);
     assert.deepEqual([status, out], [1, '']);
     assert.match(errors, /^FAULT: .* is not in a directory that this server has for backups.* \(INVALID_PARAMETER\)$/m);
   });
 
   it('cannot write to the target, and the command reports why', options, async () => {
-    const place = join(from.directory, 'blocked');
-    mkdirSync(place);
-    writeFileSync(join(place, 'server_backups'), 'a file where a directory has to be');
-    const { status, out, errors } = await backupServer([place, ...at()]);
+    const target = join(from.directory, 'blocked');
+    mkdirSync(target);
+    writeFileSync(join(target, 'server_backups'), 'a file where a directory has to be');
+    const { status, out, errors } = await backupServer([target, ...serverFlags()]);
     assert.deepEqual([status, out], [1, '']);
     assert.match(errors, /^failed/m);
     assert.match(errors, /^FAULT: .*the directory of the backup answered ENOTDIR \(REMOTE_REFUSED\)$/m);
@@ -156,7 +156,7 @@ describe('a running server', () => {
       const { status, out, errors } = await command(
         ['backup', 'server', ...words],
         { TABULARIUM_TOKEN: process.token },
-        (said) => said.includes('pending') && process.child.kill('SIGKILL'),
+        (output) => output.includes('pending') && process.child.kill('SIGKILL'),
       );
       assert.deepEqual([status, out], [1, '']);
       assert.match(errors, /^task \/api\/v2\/tasks\/\S+\npending\nFAULT: no response from /);
@@ -167,8 +167,8 @@ describe('a running server', () => {
   });
 
   it('does not answer at another address', options, async () => {
-    const place = join(from.directory, 'no answer');
-    const { status, out, errors } = await backupServer([place, '--url=http://127.0.0.1:1', `--data-dir=${dataDir}`]);
+    const target = join(from.directory, 'no answer');
+    const { status, out, errors } = await backupServer([target, '--url=http://127.0.0.1:1', `--data-dir=${dataDir}`]);
     assert.deepEqual([status, out], [1, '']);
     assert.match(errors, /^FAULT: no response from http:\/\/127\.0\.0\.1:1 .*\nSet the URL of the server with --url/m);
   });
@@ -215,7 +215,7 @@ describe('a stopped server', () => {
     await copy.close();
   });
 
-  const place = '/nowhere';
+  const target = '/nowhere';
   const cases: readonly [string, readonly string[], RegExp][] = [
     [
       'a directory without a server',
@@ -226,7 +226,7 @@ describe('a stopped server', () => {
   ];
   for (const [name, words, says] of cases)
     it(`${name}: exit code 2`, options, async () => {
-      const { status, out, errors } = await backupServer([place, ...words]);
+      const { status, out, errors } = await backupServer([target, ...words]);
       assert.deepEqual([status, out], [2, '']);
       assert.match(errors, says);
     });

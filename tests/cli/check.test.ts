@@ -139,7 +139,7 @@ test('a damaged log of a catalog is truncated before the damage; the original is
   assert.match(repaired.stdout, /repaired catalog "default"/);
   audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"wal","faults":\[".*loses the last \d+ bytes/);
   const directory = join(dataDir(), 'catalogs');
-  const [original = ''] = readdirSync(directory).filter((one) => one.startsWith(`${name}.wal.damaged-`));
+  const [original = ''] = readdirSync(directory).filter((file) => file.startsWith(`${name}.wal.damaged-`));
   assert.equal(statSync(join(directory, original)).size, bytes);
   const server = await start({ dataDir: dataDir() });
   // The last of three inserts is lost.
@@ -228,7 +228,7 @@ async function withLog(): Promise<{ readonly name: string; readonly log: string 
   await new Promise((resolve) => setTimeout(resolve, 1500));
   server.child.kill('SIGKILL');
   await server.exited;
-  const [log = ''] = readdirSync(join(dataDir(), 'catalogs')).filter((one) => one.endsWith('.wal'));
+  const [log = ''] = readdirSync(join(dataDir(), 'catalogs')).filter((file) => file.endsWith('.wal'));
   return { name: log.slice(0, -'.wal'.length), log: join(dataDir(), 'catalogs', log) };
 }
 

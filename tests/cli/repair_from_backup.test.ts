@@ -16,7 +16,7 @@ import { start, type TestServer, uri } from '../server.ts';
 
 const options = { timeout: deadlineMs(120_000) };
 let root: string;
-let place: string;
+let target: string;
 let ids: Readonly<Record<string, string>>;
 let backups: readonly string[];
 const dataDir = () => join(root, 'case');
@@ -38,10 +38,10 @@ const insertKeyed = (server: TestServer, catalog: string) =>
 /** Two backups of two catalogs; after the second one, work that only the catalogs contain. */
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-repair-'));
-  place = join(root, 'backups');
+  target = join(root, 'backups');
   const base = join(root, 'base');
-  mkdirSync(place);
-  const server = await start({ dataDir: base, backupDirectories: place, backupPassphrase: '' });
+  mkdirSync(target);
+  const server = await start({ dataDir: base, backupDirectories: target, backupPassphrase: '' });
   for (const catalog of ['a', 'b']) {
     (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
     (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
@@ -52,10 +52,10 @@ before(async () => {
   }
   (await server.put('/api/v2/roles/readers')).is(201);
   (await server.post('/api/v2/roles/readers/grants', { privilege: 'read', on: `${database('a')}/tables/t` })).is(201);
-  const made = [await serverBackedUp(server, 'first', { path: place })];
+  const backupIds = [await serverBackedUp(server, 'first', { path: target })];
   await insert(server, 'a', 500);
-  made.push(await serverBackedUp(server, 'second', { path: place }));
-  backups = made.map((record) => String(record.at('backupId')));
+  backupIds.push(await serverBackedUp(server, 'second', { path: target }));
+  backups = backupIds.map((record) => String(record.at('backupId')));
   for (const catalog of ['a', 'b']) {
     await insert(server, catalog, 7);
     (await insertKeyed(server, catalog)).is(201);
@@ -70,22 +70,22 @@ before(async () => {
   const rows = store.prepare("SELECT name, id FROM objects WHERE category = 'catalogs'").all();
   store.close();
   ids = Object.fromEntries(rows.map(({ name, id }) => [String(name), String(id)]));
-  cpSync(place, join(root, 'kept'), { recursive: true });
+  cpSync(target, join(root, 'kept'), { recursive: true });
 });
 after(() => rm(root, { recursive: true, force: true }));
 
 /** The header of `a`, or a block in its middle. */
-async function damaged(at?: number): Promise<void> {
-  for (const path of [dataDir(), place]) await rm(path, { recursive: true, force: true });
+async function damaged(offset?: number): Promise<void> {
+  for (const path of [dataDir(), target]) await rm(path, { recursive: true, force: true });
   cpSync(join(root, 'base'), dataDir(), { recursive: true });
-  cpSync(join(root, 'kept'), place, { recursive: true });
+  cpSync(join(root, 'kept'), target, { recursive: true });
   const file = fileOf(dataDir(), ids.a as string);
-  flip(file, at ?? Math.floor(statSync(file).size / 2), 4);
+  flip(file, offset ?? Math.floor(statSync(file).size / 2), 4);
 }
 
 /** Damages the file of the catalog in a backup. */
 function tear(backupId: string): void {
-  const folder = join(place, 'server_backups', backupId);
+  const folder = join(target, 'server_backups', backupId);
   for (const name of readdirSync(folder)) if (name !== 'manifest.json') flip(join(folder, name), 100);
 }
 
@@ -138,7 +138,7 @@ test('after damage to a header, the newest backup is restored and the loss is re
 test('if the newest backup is damaged, the previous one is used', options, async () => {
   await damaged();
   tear(backups[1] as string);
-  const { status, out, errors } = await check('--repair=backup', `--backup-place=${place}`);
+  const { status, out, errors } = await check('--repair=backup', `--backup-place=${target}`);
   assert.equal(status, 0, out + errors);
   assert.match(out, new RegExp(`^ +backup ${backups[1]} in .* cannot be used: .*not as it was written`, 'm'));
   assert.match(out, new RegExp(`from backup ${backups[0]}; losses:`));
@@ -175,11 +175,11 @@ test('without a usable backup: exit code 1, a message, and nothing is changed', 
   const torn = await check('--repair=backup');
   assert.equal(torn.status, 1, torn.out + torn.errors);
   assert.match(torn.out, /no backup with the catalog "a" can be used/);
-  await rm(place, { recursive: true, force: true });
+  await rm(target, { recursive: true, force: true });
   const gone = await check('--repair=backup');
   assert.equal(gone.status, 1, gone.out + gone.errors);
   assert.match(gone.out, /cannot be used: there is no such directory/);
-  const none = await check('--repair=backup', `--backup-place=${place}`);
+  const none = await check('--repair=backup', `--backup-place=${target}`);
   assert.equal(none.status, 2, none.out + none.errors);
   assert.match(none.errors, /the directory .* does not exist/);
   const empty = await mkdtemp(join(root, 'empty-'));

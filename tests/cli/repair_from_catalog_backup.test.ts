@@ -15,7 +15,7 @@ import { start, type TestServer, uri } from '../server.ts';
 
 const options = { timeout: deadlineMs(120_000) };
 let root: string;
-let place: string;
+let target: string;
 let catalogId: string;
 let serverBackup: string;
 let catalogBackup: string;
@@ -43,10 +43,10 @@ const idOf = (path: string, category: string, name: string) => {
 /** Backs up the server, then the catalog; rows are written in between and afterwards. */
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-rebuild-'));
-  place = join(root, 'backups');
+  target = join(root, 'backups');
   const base = join(root, 'base');
-  mkdirSync(place);
-  const server = await start({ dataDir: base, backupDirectories: place, backupPassphrase: '' });
+  mkdirSync(target);
+  const server = await start({ dataDir: base, backupDirectories: target, backupPassphrase: '' });
   (await server.patch('/api/v2/catalogs/default', { comment: 'all of it' })).is(200);
   (await server.post('/api/v2/catalogs/default/databases', { name: 'd' })).is(201);
   (await server.post('/api/v2/users', { name: 'ada', password: 'correct horse battery' })).is(201);
@@ -56,11 +56,11 @@ before(async () => {
   (await server.post('/api/v2/catalogs/other/databases', { name: 'd' })).is(201);
   (await server.post('/api/v2/users/ada/grants', { privilege: 'read', on: `${tables}/t` })).is(201);
   await insert(server, 0, 100);
-  serverBackup = (await serverBackedUp(server, 'first', { path: place })).at('backupId');
+  serverBackup = (await serverBackedUp(server, 'first', { path: target })).at('backupId');
   await insert(server, 100, 150);
-  await backedUp(server, '/api/v2/catalogs/other', { path: place });
-  catalogBackup = (await backedUp(server, '/api/v2/catalogs/default', { path: place })).backupId;
-  await backedUp(server, '/api/v2/catalogs/other', { path: place });
+  await backedUp(server, '/api/v2/catalogs/other', { path: target });
+  catalogBackup = (await backedUp(server, '/api/v2/catalogs/default', { path: target })).backupId;
+  await backedUp(server, '/api/v2/catalogs/other', { path: target });
   await insert(server, 150, 157);
   (await server.post(tables, { name: 'new', columns })).is(201);
   (await server.post('/api/v2/catalogs/default/databases/d/views', { name: 'w', sql: 'SELECT i FROM v' })).is(201);
@@ -68,19 +68,19 @@ before(async () => {
   await new Promise((resolve) => setTimeout(resolve, 1500));
   await server.close();
   catalogId = idOf(base, 'catalogs', 'default').split(' ')[0] as string;
-  cpSync(place, join(root, 'kept'), { recursive: true });
+  cpSync(target, join(root, 'kept'), { recursive: true });
 });
 after(() => rm(root, { recursive: true, force: true }));
 
 async function damaged(): Promise<void> {
-  for (const path of [dataDir(), place]) await rm(path, { recursive: true, force: true });
+  for (const path of [dataDir(), target]) await rm(path, { recursive: true, force: true });
   cpSync(join(root, 'base'), dataDir(), { recursive: true });
-  cpSync(join(root, 'kept'), place, { recursive: true });
+  cpSync(join(root, 'kept'), target, { recursive: true });
   flip(fileOf(dataDir(), catalogId), 20, 4);
 }
 
 const parquetOf = (backupId: string) => {
-  const folder = join(place, 'backups', backupId);
+  const folder = join(target, 'backups', backupId);
   return readdirSync(folder)
     .filter((name) => name.endsWith('.parquet'))
     .map((name) => join(folder, name));
@@ -124,7 +124,7 @@ test(
   async () => {
     await damaged();
     for (const path of parquetOf(catalogBackup)) flip(path, 100);
-    const { status, out, errors } = await check('--repair=backup', `--backup-place=${place}`);
+    const { status, out, errors } = await check('--repair=backup', `--backup-place=${target}`);
     assert.equal(status, 0, out + errors);
     assert.match(out, new RegExp(`^ +backup ${catalogBackup} in .* cannot be used: `, 'm'));
     assert.match(out, new RegExp(`from backup ${serverBackup}; losses:`));
@@ -137,7 +137,7 @@ test(
 test('with backups of the catalog only, a missing file is restored', options, async () => {
   await damaged();
   rmSync(fileOf(dataDir(), catalogId));
-  await rm(join(place, 'server_backups'), { recursive: true });
+  await rm(join(target, 'server_backups'), { recursive: true });
   const found = await check();
   assert.match(found.out, /--repair=backup puts the catalog back to its state in the newest backup/);
   const { status, out, errors } = await check('--repair=backup', `--backup-id=${catalogBackup}`);

@@ -65,38 +65,42 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a directory in the place of the token of root',
-    prepare: (at) => {
-      rmSync(join(at, 'root.token'));
-      mkdirSync(join(at, 'root.token'));
+    prepare: (dataDir) => {
+      rmSync(join(dataDir, 'root.token'));
+      mkdirSync(join(dataDir, 'root.token'));
     },
     says: /^the token of root cannot be read from .*root\.token \(it is a directory\); put the file back, or remove/,
   },
   {
     name: 'a damaged header of the store',
-    prepare: (at) => overwrite(store(at), 3, Buffer.from('xxxx')),
+    prepare: (dataDir) => overwrite(store(dataDir), 3, Buffer.from('xxxx')),
     says: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
   },
   {
     name: 'a damaged page of the store',
-    prepare: (at) => overwrite(store(at), 100, Buffer.alloc(64, 0xff)),
+    prepare: (dataDir) => overwrite(store(dataDir), 100, Buffer.alloc(64, 0xff)),
     says: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
   },
-  { name: 'a store that was cut', prepare: (at) => truncateSync(store(at), 5000), says: /metadata\.sqlite is damaged/ },
+  {
+    name: 'a store that was cut',
+    prepare: (dataDir) => truncateSync(store(dataDir), 5000),
+    says: /metadata\.sqlite is damaged/,
+  },
   {
     name: 'a missing key file',
-    prepare: (at) => rmSync(join(at, 'secret.key')),
+    prepare: (dataDir) => rmSync(join(dataDir, 'secret.key')),
     says: /secret\.key does not exist: .*restore it/,
   },
   {
     name: 'an empty file of the token of root',
-    prepare: (at) => truncateSync(join(at, 'root.token'), 0),
+    prepare: (dataDir) => truncateSync(join(dataDir, 'root.token'), 0),
     says: /root\.token holds no usable token; remove it to have a new one made/,
   },
   {
     name: 'a file in the place of the directory',
-    prepare: (at) => {
-      rmSync(at, { recursive: true });
-      writeFileSync(at, '');
+    prepare: (dataDir) => {
+      rmSync(dataDir, { recursive: true });
+      writeFileSync(dataDir, '');
     },
     says: /is not a directory: choose another with --data-dir/,
   },
@@ -155,7 +159,7 @@ const replaced = (
   ([file, kind, says]): Case => ({
     name: `${kind} in the place of ${file}`,
     code: file === 'config.json' ? 2 : 1,
-    prepare: (at) => put(join(at, file), kind),
+    prepare: (dataDir) => put(join(dataDir, file), kind),
     says,
   }),
 );

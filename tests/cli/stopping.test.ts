@@ -11,9 +11,9 @@ import { pretendOld, userEnvironment } from '../package/user_environment.ts';
 import { start } from '../server.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-const place = mkdtempSync(join(tmpdir(), 'tabularium-stopping-'));
-after(() => rmSync(place, { recursive: true, force: true }));
-const old = join(place, 'old.cjs');
+const directory = mkdtempSync(join(tmpdir(), 'tabularium-stopping-'));
+after(() => rmSync(directory, { recursive: true, force: true }));
+const old = join(directory, 'old.cjs');
 writeFileSync(old, pretendOld);
 
 const launcher = ['node', join(root, 'bin/tabularium.js')];
@@ -87,24 +87,24 @@ describe('a server that is stopped', {
 }, () => {
   for (const [what, command, ...stops] of ways)
     test(what, async () => {
-      const dataDir = mkdtempSync(join(place, 'data-'));
+      const dataDir = mkdtempSync(join(directory, 'data-'));
       const flags = ['--port=0', `--data-dir=${dataDir}`, '--log-level=info', '--warehouse-threads=2'];
       const [program, ...args] = typeof command === 'function' ? command(flags) : [...command, ...flags];
       const options = { cwd: root, env: userEnvironment(), detached: true } as const;
       const child = spawn(program as string, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
       try {
-        let said = '';
+        let output = '';
         for (const stream of [child.stdout, child.stderr])
           stream.on('data', (chunk: Buffer) => {
-            said += chunk;
+            output += chunk;
           });
-        const url = await eventually('the server is ready', () => /URL +(http:\S+)\s/.exec(said)?.[1]);
+        const url = await eventually('the server is ready', () => /URL +(http:\S+)\s/.exec(output)?.[1]);
         await createTable(url, dataDir);
         assert.ok(processesWith(dataDir).length >= 2, 'the server and its engine run');
         for (const stop of stops) signal(child, stop);
         await eventually('the server and its engine are gone', () => processesWith(dataDir).length === 0);
         const logs = readdirSync(join(dataDir, 'catalogs')).filter((name) => name.endsWith('.wal'));
-        assert.deepEqual(logs, [], `the engine was not closed: ${said}`);
+        assert.deepEqual(logs, [], `the engine was not closed: ${output}`);
         const next = await start({ dataDir, port: Number(new URL(url).port) });
         try {
           assert.deepEqual(await next.rows('d', 'SELECT id FROM t ORDER BY id'), [[1], [2]]);

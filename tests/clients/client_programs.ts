@@ -54,9 +54,9 @@ async function main() {
   const table = created.data && 'name' in created.data.result ? created.data.result : undefined;
   const result = queried.data && 'rows' in queried.data.result ? queried.data.result : undefined;
   console.log(JSON.stringify({
-    databases: listed.data?.result.databases.map((one) => one.name),
+    databases: listed.data?.result.databases.map((item) => item.name),
     table: table?.name,
-    columns: table?.columns.map((one) => one.name),
+    columns: table?.columns.map((item) => item.name),
     rows: result?.rows,
     task: task.data?.result.state,
   }));
@@ -92,9 +92,9 @@ async function main() {
   const table = 'name' in created.data.result ? created.data.result : undefined;
   const result = 'rows' in queried.data.result ? queried.data.result : undefined;
   console.log(JSON.stringify({
-    databases: listed.data.result.databases.map((one) => one.name),
+    databases: listed.data.result.databases.map((item) => item.name),
     table: table?.name,
-    columns: table?.columns.map((one) => one.name),
+    columns: table?.columns.map((item) => item.name),
     rows: result?.rows,
     task: task.data.result.state,
   }));
@@ -137,9 +137,9 @@ async function main() {
   const task = await tasksGet(submitted.data.result.taskId, { waitSeconds: 60 });
   if (task.status !== 200) throw new Error(JSON.stringify(task));
   console.log(JSON.stringify({
-    databases: listed.data.result.databases.map((one) => one.name),
+    databases: listed.data.result.databases.map((item) => item.name),
     table: created.data.result.name,
-    columns: created.data.result.columns.map((one) => one.name),
+    columns: created.data.result.columns.map((item) => item.name),
     rows: queried.data.result.rows,
     task: task.data.result.state,
   }));

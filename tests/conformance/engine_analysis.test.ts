@@ -27,7 +27,7 @@ before(async () => {
 });
 after(() => w.close());
 
-const analyze = (sql: string, one: AdmissionRequest = turn) => w.engine.analyze(w.statement(sql), one);
+const analyze = (sql: string, request: AdmissionRequest = turn) => w.engine.analyze(w.statement(sql), request);
 /** An idle process takes the analysis: one that is starting would look busy, or be missed by `busyProcess`. */
 const analyzeWarm = async (sql: string, one?: AdmissionRequest) => {
   await analyze('SELECT 1');
@@ -38,7 +38,7 @@ const of = (id: string): AdmissionRequest => ({ ...turn, principal: { id } });
 const slowExpression = killer.replace('SELECT', 'id +');
 
 /** One row, 7, into the table `loaded`. */
-function load(expression: string, one: AdmissionRequest = turn) {
+function load(expression: string, request: AdmissionRequest = turn) {
   const path = join(w.root, 'spool', `${randomUUID()}.csv`);
   writeFileSync(path, 'id\n7\n');
   return w.engine.load(
@@ -53,7 +53,7 @@ function load(expression: string, one: AdmissionRequest = turn) {
       rejectsPath: join(w.root, 'spool', 'rejects'),
       step: randomUUID(),
     },
-    one,
+    request,
   );
 }
 
@@ -194,7 +194,7 @@ test('statements are bound to the current definitions, in any order of changes',
     sql: 'SELECT id FROM t',
   });
   assert.deepEqual(
-    (await analyze('SELECT id FROM v')).reads.map((one) => one.table),
+    (await analyze('SELECT id FROM v')).reads.map((read) => read.table),
     ['t'],
   );
   assert.equal(await codeOf(analyze('SELECT b FROM v')), 'SQL_INVALID');

@@ -28,13 +28,13 @@ test('the files of a catalog are not copied during a checkpoint', async () => {
       writeFileSync(`${file}.wal`, Buffer.from(log, 'hex'));
       return storage.filesAt(directory, 'a', await storage.position(directory, 'a'));
     };
-    const whole = (version + commit).length / 2;
+    const bytes = (version + commit).length / 2;
     assert.deepEqual(await filesWith(version + commit), [
       { path: 'catalogs/a.duckdb', bytes: head.length },
-      { path: 'catalogs/a.duckdb.wal', bytes: whole },
+      { path: 'catalogs/a.duckdb.wal', bytes },
     ]);
     // Bytes after the last commit do not count.
-    assert.equal((await filesWith(`${version}${commit}1700000000000000`))[1]?.bytes, whole);
+    assert.equal((await filesWith(`${version}${commit}1700000000000000`))[1]?.bytes, bytes);
     await assert.rejects(filesWith(version + commit + checkpoint + commit), CheckpointRunning);
     await assert.rejects(filesWith(version + checkpoint + commit), CheckpointRunning);
   } finally {

@@ -149,14 +149,15 @@ test('shapes that are disproportionately expensive are refused before they are b
   ]));
 
 test('statements within the limits have the same results as without guards', async () => {
-  const one = (sql: string, parameters?: StatementParameters) => w.rows(`SELECT ${sql}`, parameters);
-  assert.deepEqual(await one(`rpad('x', 3, 'y'), lpad('x', $1, 'ab'), rpad(NULL, 3, 'y'), rpad('x', NULL, 'y')`, [4]), [
-    ['xyy', 'abax', null, null],
-  ]);
-  assert.deepEqual(await one(`repeat('ab', 2), repeat([1], 2), repeat('a'::BLOB, 2)::VARCHAR, repeat(NULL, 2)`), [
+  const rowsOf = (sql: string, parameters?: StatementParameters) => w.rows(`SELECT ${sql}`, parameters);
+  assert.deepEqual(
+    await rowsOf(`rpad('x', 3, 'y'), lpad('x', $1, 'ab'), rpad(NULL, 3, 'y'), rpad('x', NULL, 'y')`, [4]),
+    [['xyy', 'abax', null, null]],
+  );
+  assert.deepEqual(await rowsOf(`repeat('ab', 2), repeat([1], 2), repeat('a'::BLOB, 2)::VARCHAR, repeat(NULL, 2)`), [
     ['abab', [1, 1], 'aa', null],
   ]);
-  assert.deepEqual(await one('range(2), range(1, 3), range(3, 0, -2), generate_series(1, 2)'), [
+  assert.deepEqual(await rowsOf('range(2), range(1, 3), range(3, 0, -2), generate_series(1, 2)'), [
     [
       [0, 1],
       [1, 2],
@@ -165,21 +166,21 @@ test('statements within the limits have the same results as without guards', asy
     ],
   ]);
   assert.deepEqual(
-    await one(
+    await rowsOf(
       `len(generate_series(DATE '2024-01-01', DATE '2024-03-01', INTERVAL 1 MONTH)), [x + 1 FOR x IN range(2)]`,
     ),
     [[3, [1, 2]]],
   );
-  assert.deepEqual(await one(`list_resize([1], 2), list_resize([1], 2, 5), bitstring('1', 3)::VARCHAR`), [
+  assert.deepEqual(await rowsOf(`list_resize([1], 2), list_resize([1], 2, 5), bitstring('1', 3)::VARCHAR`), [
     [[1, null], [1, 5], '001'],
   ]);
   assert.deepEqual(
-    await one(`levenshtein('ab', 'b'), damerau_levenshtein('ab', 'ba'), round(jaro_similarity('a', 'a'))`),
+    await rowsOf(`levenshtein('ab', 'b'), damerau_levenshtein('ab', 'ba'), round(jaro_similarity('a', 'a'))`),
     [[1, 1, 1]],
   );
   const json = nested('{"a":[', '"]]}}{{[["', ']}', limits.jsonDepth / 2);
   assert.deepEqual(
-    await one('length(json_structure($1)) > 0, json_structure($2), json_merge_patch($2, $3)::VARCHAR', [
+    await rowsOf('length(json_structure($1)) > 0, json_structure($2), json_merge_patch($2, $3)::VARCHAR', [
       json,
       '{"a": 1}',
       '{"b": 2}',
@@ -187,22 +188,22 @@ test('statements within the limits have the same results as without guards', asy
     [[true, { a: 'UBIGINT' }, '{"a":1,"b":2}']],
   );
   assert.deepEqual(
-    await one(`from_json('{"a": 1}', '{"a": "INT"}'), json_group_structure(j) FROM (SELECT '[1]'::JSON AS j)`),
+    await rowsOf(`from_json('{"a": 1}', '{"a": "INT"}'), json_group_structure(j) FROM (SELECT '[1]'::JSON AS j)`),
     [[{ a: 1 }, ['UBIGINT']]],
   );
   assert.deepEqual(
-    await one(
+    await rowsOf(
       `format('1234567 {0} {1:>4} {2:,} {1:.2f}', 'a', 2.5, 1234567), format('{{123456}} {}', $1), printf('100000%% %05d %-3s|', 42, $2)`,
       ['p', 'x'],
     ),
     [['1234567 a  2.5 1,234,567 2.50', '{123456} p', '100000% 00042 x  |']],
   );
-  assert.deepEqual(await one(`format('x'), printf(NULL, 1), format('{}', ${many(15, String)}, 15)`), [
+  assert.deepEqual(await rowsOf(`format('x'), printf(NULL, 1), format('{}', ${many(15, String)}, 15)`), [
     ['x', null, '0'],
   ]);
   assert.deepEqual(await w.rows('SELECT count(*) FROM range(3), generate_series(1, 2)'), [[6]]);
   assert.deepEqual(
-    await one(
+    await rowsOf(
       `replace('aba', 'a', $1), replace('ab', '', 'x'), replace(NULL, 'a', 'b'), ${nested('replace(', "'aa'", ", 'a', 'a')", 30)}`,
       ['xx'],
     ),
@@ -221,12 +222,12 @@ test('statements within the limits have the same results as without guards', asy
     [['b', 2]],
   );
   assert.deepEqual(
-    await one(`regexp_replace('aba', 'a', 'x'), regexp_replace('aba', '(a)', '<\\1>', 'g'), regexp_extract_all('aba', 'a'),
+    await rowsOf(`regexp_replace('aba', 'a', 'x'), regexp_replace('aba', '(a)', '<\\1>', 'g'), regexp_extract_all('aba', 'a'),
       regexp_extract_all('aba', '(a)', 1, 'i'), string_split_regex('a1b', '[0-9]'), list_select(['a', 'b'], [2, 2])`),
     [['xba', '<a>b<a>', ['a', 'a'], ['a', 'a'], ['a', 'b'], ['b', 'b']]],
   );
   assert.deepEqual(
-    await one(`(TIMESTAMPTZ '2020-01-01 00:00:00+00' AT TIME ZONE 'Europe/Berlin')::VARCHAR,
+    await rowsOf(`(TIMESTAMPTZ '2020-01-01 00:00:00+00' AT TIME ZONE 'Europe/Berlin')::VARCHAR,
       left(timezone('UTC', TIMESTAMP '2020-01-01')::VARCHAR, 10), make_timestamptz(2020, 1, 1, 1, 1, 1, 'UTC') = make_timestamptz(1577840461000000)`),
     [['2020-01-01 01:00:00', '2020-01-01', true]],
   );

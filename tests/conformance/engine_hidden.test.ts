@@ -57,9 +57,9 @@ test('a database is hidden with its tables, another of its name is dropped, and 
   await w.apply({ kind: 'hideDatabase', database, tables });
   const renamed: DatabaseRef = { ...database, database: 'renamed' };
   await once(w, { kind: 'restoreDatabase', database: renamed, from: database.database, tables: hidden });
-  const at = qualifiedTable({ ...renamed, table: w.table.table });
-  assert.deepEqual(await w.rows(`SELECT sum(n)::INT FROM ${at}`), [[30]]);
-  await assert.rejects(w.rows(`INSERT INTO ${at} VALUES (3, 10)`), /unique constraint/);
+  const tableName = qualifiedTable({ ...renamed, table: w.table.table });
+  assert.deepEqual(await w.rows(`SELECT sum(n)::INT FROM ${tableName}`), [[30]]);
+  await assert.rejects(w.rows(`INSERT INTO ${tableName} VALUES (3, 10)`), /unique constraint/);
 });
 
 test('renaming or dropping a database keeps the hidden tables in it; a purge does not', async () => {

@@ -29,7 +29,7 @@ function infer(format: DataFormat, bytes: string, { csv = {}, ...more }: Given =
   return world.engine.inferTable({ file, isWhole: false, rowsMax: 10, ...more }, turn);
 }
 
-const told = ({ columns, rows }: InferredTable) => ({
+const summary = ({ columns, rows }: InferredTable) => ({
   columns: columns.map(({ name, type }) => `${name} ${formatType(type)}`),
   rows: rows.map((row) => JSON.parse(row) as unknown),
 });
@@ -43,16 +43,16 @@ test('columns, types and rows are inferred from the file', async () => {
   ];
   const columns = ['id BIGINT', 'name STRING', 'born DATE', 'share DOUBLE'];
   const inferred = await infer('csv', csv);
-  assert.deepEqual(told(inferred), { columns, rows });
+  assert.deepEqual(summary(inferred), { columns, rows });
   assert.ok(inferred.columns.every(({ nullable }) => nullable));
   assert.partialDeepStrictEqual(inferred.shape.csv, { delimiter: ',', header: true });
   const objects = '{"id":1,"name":"ann","born":"2001-02-03","share":0.5}\n{"id":2,"name":"b,o\\"b","share":1}\n';
-  assert.deepEqual(told(await infer('ndjson', objects)), { columns, rows });
-  assert.deepEqual(told(await infer('json', `[${objects.trim().replace('\n', ',')}]`)), { columns, rows });
+  assert.deepEqual(summary(await infer('ndjson', objects)), { columns, rows });
+  assert.deepEqual(summary(await infer('json', `[${objects.trim().replace('\n', ',')}]`)), { columns, rows });
 });
 
 test('an object with a single field named json is an object', async () => {
-  assert.deepEqual(told(await infer('ndjson', '{"json":1}\n{"json":2}\n')), {
+  assert.deepEqual(summary(await infer('ndjson', '{"json":1}\n{"json":2}\n')), {
     columns: ['json BIGINT'],
     rows: [[1], [2]],
   });
@@ -60,7 +60,7 @@ test('an object with a single field named json is an object', async () => {
 
 test('a value of an unsupported type becomes text, and a nested value stays nested', async () => {
   const text = '{"at":"10:11:12","tags":["a"],"of":{"x":1,"y":null},"any":[1,"a"]}\n';
-  assert.deepEqual(told(await infer('ndjson', text)), {
+  assert.deepEqual(summary(await infer('ndjson', text)), {
     columns: ['at STRING', 'tags ARRAY<STRING>', 'of STRUCT<x: BIGINT, y: JSON>', 'any ARRAY<JSON>'],
     rows: [['10:11:12', ['a'], { x: 1, y: null }, [1, 'a']]],
   });
@@ -68,7 +68,7 @@ test('a value of an unsupported type becomes text, and a nested value stays nest
 
 test('types and columns that the caller specifies take precedence', async () => {
   const types = { ID: parseType('STRING'), share: parseType('DECIMAL(9,2)') };
-  assert.deepEqual(told(await infer('csv', csv, { types })), {
+  assert.deepEqual(summary(await infer('csv', csv, { types })), {
     columns: ['id STRING', 'name STRING', 'born DATE', 'share DECIMAL(9,2)'],
     rows: [
       ['1', 'ann', '2001-02-03', 0.5],
@@ -81,7 +81,7 @@ test('types and columns that the caller specifies take precedence', async () => 
     { name: 'double', expression: 'share * 2' },
     { name: 'loud', expression: 'upper(name)', type: parseType('VARCHAR(20)') },
   ];
-  assert.deepEqual(told(await infer('csv', csv, { columns })), {
+  assert.deepEqual(summary(await infer('csv', csv, { columns })), {
     columns: ['who STRING', 'id INT', 'double DOUBLE', 'loud VARCHAR(20)'],
     rows: [
       ['ann', 1, 1, 'ANN'],
@@ -92,28 +92,28 @@ test('types and columns that the caller specifies take precedence', async () => 
 
 test('columns of a file without a header are identified by position', async () => {
   const bare = '1,ann\n2,bob\n';
-  assert.deepEqual(told(await infer('csv', bare)).columns, ['column1 BIGINT', 'column2 STRING']);
+  assert.deepEqual(summary(await infer('csv', bare)).columns, ['column1 BIGINT', 'column2 STRING']);
   const named = await infer('csv', bare, { columns: [{ name: 'id' }, { name: 'name' }] });
-  assert.deepEqual(told(named).columns, ['id BIGINT', 'name STRING']);
+  assert.deepEqual(summary(named).columns, ['id BIGINT', 'name STRING']);
   const chosen = await infer('csv', bare, { columns: [{ name: 'name', source: 'column2' }] });
-  assert.deepEqual(told(chosen), { columns: ['name STRING'], rows: [['ann'], ['bob']] });
+  assert.deepEqual(summary(chosen), { columns: ['name STRING'], rows: [['ann'], ['bob']] });
 });
 
 test('types that only later rows show are found if all rows are read', async () => {
   const late = `${'{"n":1}\n'.repeat(30_000)}{"n":0.5,"more":"x"}\n`;
-  assert.deepEqual(told(await infer('ndjson', late, { rowsMax: 1 })).columns, ['n BIGINT']);
-  const whole = await infer('ndjson', late, { rowsMax: 1, isWhole: true });
-  assert.deepEqual(told(whole).columns, ['n DOUBLE', 'more STRING']);
+  assert.deepEqual(summary(await infer('ndjson', late, { rowsMax: 1 })).columns, ['n BIGINT']);
+  const inferred = await infer('ndjson', late, { rowsMax: 1, isWhole: true });
+  assert.deepEqual(summary(inferred).columns, ['n DOUBLE', 'more STRING']);
   const lines = `n\n${'1\n'.repeat(30_000)}x\n`;
-  assert.deepEqual(told(await infer('csv', lines, { rowsMax: 0 })), { columns: ['n BIGINT'], rows: [] });
-  assert.deepEqual(told(await infer('csv', lines, { rowsMax: 0, isWhole: true })).columns, ['n STRING']);
+  assert.deepEqual(summary(await infer('csv', lines, { rowsMax: 0 })), { columns: ['n BIGINT'], rows: [] });
+  assert.deepEqual(summary(await infer('csv', lines, { rowsMax: 0, isWhole: true })).columns, ['n STRING']);
 });
 
 test('the preview rows match the types, are exact, and are limited in size', async () => {
   const exact = '{"n":170141183460469231731687303715884105727}\n';
   const { rows } = await infer('ndjson', exact, { types: { n: parseType('LARGEINT') } });
   assert.deepEqual(rows, ['[170141183460469231731687303715884105727]']);
-  assert.deepEqual(told(await infer('csv', `a,b\n1,2\n3\nx,4\n5,6\n`, { types: { a: parseType('INT') } })).rows, [
+  assert.deepEqual(summary(await infer('csv', `a,b\n1,2\n3\nx,4\n5,6\n`, { types: { a: parseType('INT') } })).rows, [
     [1, 2],
     [5, 6],
   ]);
@@ -121,7 +121,7 @@ test('the preview rows match the types, are exact, and are limited in size', asy
     { name: 'a', type: parseType('INT') },
     { name: 'b', expression: 'a::INT + 1' },
   ];
-  assert.deepEqual(told(await infer('csv', 'a\n1\nx\n', { columns })).rows, [
+  assert.deepEqual(summary(await infer('csv', 'a\n1\nx\n', { columns })).rows, [
     [1, 2],
     [null, null],
   ]);
@@ -155,9 +155,9 @@ const refused: Readonly<Record<string, readonly [string, DataFormat, string, Giv
   'JSON that is no objects': ['DATA_INVALID', 'json', '[1,2]'],
   'two columns of one name': ['DATA_INVALID', 'csv', 'a,A\n1,2\n', { csv: { header: true } }],
 };
-for (const [name, [code, format, bytes, given]] of Object.entries(refused)) {
+for (const [name, [code, format, bytes, options]] of Object.entries(refused)) {
   test(`${name} is refused`, async () => {
-    const failure = await failureOf(infer(format, bytes, given));
+    const failure = await failureOf(infer(format, bytes, options));
     assert.equal(failure.code, code, JSON.stringify(failure));
     assert.doesNotMatch(JSON.stringify(failure), /data-|read_csv|spool/);
   });
@@ -189,8 +189,8 @@ test('a dry run into a missing table leaves none, and reports the counts of the 
   });
   assert.equal((await failureOf(world.engine.load(keyed, turn))).code, 'CONSTRAINT_VIOLATED');
   await world.table('unmade', { id: 'BIGINT' });
-  const there = await failureOf(world.engine.load(work('unmade', put(csv), inferred, dry), turn));
-  assert.equal(there.code, 'CHANGE_IN_PROGRESS');
+  const refusal = await failureOf(world.engine.load(work('unmade', put(csv), inferred, dry), turn));
+  assert.equal(refusal.code, 'CHANGE_IN_PROGRESS');
 });
 
 test('a load reports its progress, whether or not rows may be rejected', async () => {

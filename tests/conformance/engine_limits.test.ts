@@ -11,8 +11,8 @@ import { type EngineWorld, failureOf, MiB, openEngine, spec, statementsRun } fro
 
 const open: EngineWorld[] = [];
 after(() => Promise.all(open.map((world) => world.close())));
-async function engineOf(given: Parameters<typeof openEngine>[0] = {}): Promise<EngineWorld> {
-  const world = await openEngine(given);
+async function engineOf(options: Parameters<typeof openEngine>[0] = {}): Promise<EngineWorld> {
+  const world = await openEngine(options);
   open.push(world);
   return world;
 }
@@ -121,7 +121,7 @@ test('a killed process is replaced automatically, and its statements report the 
   const running = analyzed.map(({ sql, analysis }) => failureOf(world.run(sql, { analysis })));
   await statementsRun(world.engine, 2);
   process.kill(pidOf(world), 'SIGKILL');
-  for (const one of running) assert.equal((await one).code, 'WAREHOUSE_FAILED');
+  for (const statement of running) assert.equal((await statement).code, 'WAREHOUSE_FAILED');
   await eventually('a new process', () => world.engine.running);
   assert.deepEqual((await world.run('SELECT id FROM t')).rows, { kind: 'text', text: '[1]' });
   assert.deepEqual(leftIn(world), []);

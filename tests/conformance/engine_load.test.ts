@@ -82,11 +82,11 @@ const formats: Readonly<Record<string, readonly [DataFormat, string, Given?]>> =
   json: ['json', `[${ndjson.trim().replace('\n', ',\n')}]`],
 };
 
-for (const [name, [format, text, given]] of Object.entries(formats)) {
+for (const [name, [format, text, options]] of Object.entries(formats)) {
   test(name, async () => {
     const table = `people_${randomUUID().slice(0, 8)}`;
     const definition = await world.table(table, people);
-    assert.deepEqual(await load(table, definition, format, text, given), loaded(2));
+    assert.deepEqual(await load(table, definition, format, text, options), loaded(2));
     assert.deepEqual(await rowsOf(table), [ann, bob]);
   });
 }
@@ -119,8 +119,8 @@ const value = {
   k: 'abc',
   l: '00112233-4455-6677-8899-aabbccddeeff',
 };
-const cell = (one: unknown) =>
-  `"${(typeof one === 'object' ? JSON.stringify(one) : String(one)).replaceAll('"', '""')}"`;
+const cell = (value: unknown) =>
+  `"${(typeof value === 'object' ? JSON.stringify(value) : String(value)).replaceAll('"', '""')}"`;
 
 test('values of every type are loaded as by an insert, from each text format', async () => {
   const texts = {
@@ -186,13 +186,13 @@ test('expressions can use the columns of the file, and nothing else', async () =
     'a, b',
     `1 ORDER BY 1`,
   ];
-  for (const one of refused) {
-    const { code } = await failureOf(mapped(one));
-    assert.equal(code, 'INVALID_PARAMETER', one);
+  for (const expression of refused) {
+    const { code } = await failureOf(mapped(expression));
+    assert.equal(code, 'INVALID_PARAMETER', expression);
   }
-  for (const one of [`getenv('HOME')`, `read_text('/etc/passwd')`, `current_setting('threads')`]) {
-    const { code } = await failureOf(mapped(one));
-    assert.ok(code === 'SQL_FORBIDDEN_FUNCTION' || code === 'INVALID_PARAMETER', `${one}: ${code}`);
+  for (const expression of [`getenv('HOME')`, `read_text('/etc/passwd')`, `current_setting('threads')`]) {
+    const { code } = await failureOf(mapped(expression));
+    assert.ok(code === 'SQL_FORBIDDEN_FUNCTION' || code === 'INVALID_PARAMETER', `${expression}: ${code}`);
   }
   assert.equal((await rowsOf('mapped')).length, 2);
 });
@@ -215,12 +215,12 @@ const broken: Readonly<Record<string, readonly [DataFormat, string | Uint8Array,
   'a parquet that is none': ['parquet', csv, {}],
   'an empty parquet': ['parquet', '', {}],
 };
-for (const [name, [format, bytes, result, given]] of Object.entries(broken)) {
+for (const [name, [format, bytes, result, options]] of Object.entries(broken)) {
   test(`${name} is reported, and the table is unchanged`, async () => {
     const table = `broken_${randomUUID().slice(0, 8)}`;
     const definition = await world.table(table, people);
     await load(table, definition, 'csv', csv);
-    const failure = await failureOf(load(table, definition, format, bytes, { mode: 'replace', ...given }));
+    const failure = await failureOf(load(table, definition, format, bytes, { mode: 'replace', ...options }));
     assert.equal(failure.code, 'DATA_INVALID', JSON.stringify(failure));
     assert.partialDeepStrictEqual(failure.result, result, JSON.stringify(failure));
     assert.doesNotMatch(JSON.stringify(failure), /éngine|spill|data-|read_csv|ignore_errors/);
@@ -258,11 +258,11 @@ test('rows that do not fit are rejected, counted and stored, up to the limit', a
     assert.equal(over.code, 'DATA_INVALID');
     assert.equal((await rowsOf('partly')).length, 2);
   }
-  const whole = await load('partly', definition, 'csv', 'id,name\n7,g\n', {
+  const outcome = await load('partly', definition, 'csv', 'id,name\n7,g\n', {
     errorsMax: 5,
     rejectsPath: join(world.spool, 'no'),
   });
-  assert.deepEqual(whole, loaded(1));
+  assert.deepEqual(outcome, loaded(1));
   assert.equal(existsSync(join(world.spool, 'no')), false);
 });
 

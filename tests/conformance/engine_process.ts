@@ -89,9 +89,9 @@ export async function openWarehouse(
   });
   const apply = (change: Change, step: string = randomUUID()) => engine.apply(change, { step, signal });
   const run = async (sql: string, { parameters, database = 'd', ...options }: RunOptions = {}) => {
-    const one = { ...statement(sql, parameters), database };
-    const analysis = options.analysis ?? (await engine.analyze(one, turn));
-    return engine.execute(one, {
+    const request = { ...statement(sql, parameters), database };
+    const analysis = options.analysis ?? (await engine.analyze(request, turn));
+    return engine.execute(request, {
       analysis,
       numbers: 'number',
       timeoutMs: deadlineMs(30_000),

@@ -12,22 +12,22 @@ const toldMin = 4;
 
 /** Collects the reports; `enough` is called after this many different values. */
 function listener(enough: () => void) {
-  const told: number[] = [];
+  const reported: number[] = [];
   const progress = (fraction: number) => {
     assert.ok(fraction >= 0 && fraction <= 1, `${fraction}`);
-    if (fraction !== told.at(-1)) told.push(fraction);
-    if (told.length === toldMin) enough();
+    if (fraction !== reported.at(-1)) reported.push(fraction);
+    if (reported.length === toldMin) enough();
   };
-  return { told, progress };
+  return { told: reported, progress };
 }
 
 /** Runs long work until it has reported enough, and returns the reports. */
 async function toldBy(sql: string): Promise<number[]> {
   const controller = new AbortController();
-  const { told, progress } = listener(() => controller.abort());
+  const { told: reported, progress } = listener(() => controller.abort());
   const running = w.run(sql, { signal: controller.signal, progress, timeoutMs: deadlineMs(60_000) });
   await assert.rejects(running, { code: 'STATEMENT_CANCELLED' });
-  return told;
+  return reported;
 }
 
 await w.table('numbers', { n: 'BIGINT', text: 'VARCHAR(64)' });
@@ -42,14 +42,14 @@ test('a query, and a statement that writes, report their progress while they run
     `UPDATE numbers SET text = ${slow}`,
   ];
   for (const sql of statements) {
-    const told = await toldBy(sql);
-    assert.ok(told.length >= toldMin);
+    const reported = await toldBy(sql);
+    assert.ok(reported.length >= toldMin);
     assert.deepEqual(
-      told,
-      told.toSorted((a, b) => a - b),
+      reported,
+      reported.toSorted((a, b) => a - b),
       sql,
     );
-    assert.ok((told.at(-1) as number) < 1, `${told}`);
+    assert.ok((reported.at(-1) as number) < 1, `${reported}`);
   }
 });
 
@@ -68,11 +68,11 @@ test('a change of several parts reports progress by their weights', async () => 
     await w.change({ kind: 'createTable', table: { ...database, table: name }, definition });
     await w.run(`INSERT INTO ${name} SELECT range FROM range(1000)`, { database: 'parts' });
   }
-  const { told, progress } = listener(() => undefined);
+  const { told: reported, progress } = listener(() => undefined);
   const { signal } = new AbortController();
   const rename = { kind: 'renameDatabase', database, newName: 'moved', tables } as const;
   await w.engine.apply(rename, { step: randomUUID(), signal, progress });
-  const begun = told.filter((fraction) => [0, 0.25, 0.5, 0.75].includes(fraction));
+  const begun = reported.filter((fraction) => [0, 0.25, 0.5, 0.75].includes(fraction));
   assert.deepEqual(begun, [0, 0.25, 0.5, 0.75]);
 });
 
@@ -81,10 +81,10 @@ test('a table rewrite reports progress of the rows and of its key', async () => 
   const from = await w.table('keyed', { n: 'BIGINT', m: 'VARCHAR(16)' }, { uniqueKey: ['n'] });
   await w.run('INSERT INTO keyed SELECT range, range::VARCHAR FROM range(1000)');
   const to = definitionOf({ m: 'VARCHAR(16)', n: 'BIGINT' }, { uniqueKey: ['n'], primaryKey: ['m'] });
-  const { told, progress } = listener(() => undefined);
+  const { told: reported, progress } = listener(() => undefined);
   const { signal } = new AbortController();
   const change = { kind: 'alterTable', table: { catalog, database, table: 'keyed' }, from, to, renamedColumns: {} };
   await w.engine.apply(change as Parameters<typeof w.engine.apply>[0], { step: randomUUID(), signal, progress });
-  const begun = told.filter((fraction) => [0, 0.5].includes(fraction));
+  const begun = reported.filter((fraction) => [0, 0.5].includes(fraction));
   assert.deepEqual(begun, [0, 0.5]);
 });

@@ -61,7 +61,7 @@ test('the text can end with a semicolon or a comment, and columns can share a na
     assert.equal(textOf(await w.run(`SELECT 1 AS a, 2 AS a${end}`)), '[1,2]', JSON.stringify(end));
   }
   assert.deepEqual(
-    (await w.run('SELECT 1 AS a, 2 AS a')).columns.map((one) => one.name),
+    (await w.run('SELECT 1 AS a, 2 AS a')).columns.map((column) => column.name),
     ['a', 'a'],
   );
   for (const sql of [
@@ -157,7 +157,7 @@ test('written rows are counted and returned, and written once for a step', async
   assert.deepEqual([inserted.rowCount, textOf(inserted)], [5, '[5]']);
   const returned = await w.run(`UPDATE written SET doc = '{"a": [1]}' WHERE id = 3 RETURNING id, doc, id * 1.5 AS x`);
   assert.deepEqual(
-    returned.columns.map((one) => one.type),
+    returned.columns.map((column) => column.type),
     ['INT', 'JSON', 'DECIMAL(12,1)'],
   );
   assert.equal(textOf(returned), '[3,{"a": [1]},4.5]');

@@ -17,9 +17,9 @@ await run(`INSERT INTO t SELECT range, 'n' || range, range / 2 FROM range(10)`);
 
 function textOf({ rows }: StatementResult): string {
   if (rows.kind === 'text') return rows.text;
-  const whole = readFileSync(rows.path);
-  assert.equal(rows.offsets.at(-1), whole.length);
-  const pages = rows.offsets.slice(0, -1).map((from, i) => whole.subarray(from, rows.offsets[i + 1]).toString());
+  const content = readFileSync(rows.path);
+  assert.equal(rows.offsets.at(-1), content.length);
+  const pages = rows.offsets.slice(0, -1).map((from, i) => content.subarray(from, rows.offsets[i + 1]).toString());
   for (const page of pages) JSON.parse(`[${page.replace(/,\s*$/, '')}]`);
   return pages.join('').replace(/,\n$/, '');
 }

@@ -179,14 +179,14 @@ test('for a crash no statement is blamed; a statement that ran alone is known to
 
 test('a statement that ignores its cancellation is blamed, and those beside it are not', async () => {
   const deaf = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
-  const one = await openWarehouse();
+  const warehouse = await openWarehouse();
   try {
-    const beside = one.run(endless).catch((error: unknown) => error);
-    const killer = await one.run(deaf, { timeoutMs: 500 }).catch((error: unknown) => error);
+    const beside = warehouse.run(endless).catch((error: unknown) => error);
+    const killer = await warehouse.run(deaf, { timeoutMs: 500 }).catch((error: unknown) => error);
     assert.equal(killer instanceof Failure && killer.code, 'STATEMENT_TIMEOUT');
     assert.deepEqual([endedEngine(killer), endedEngine(await beside)], [true, false]);
   } finally {
-    await one.close();
+    await warehouse.close();
   }
 });
 
@@ -216,30 +216,30 @@ test('exceeding the memory or spill limit ends a statement, and the next one run
 });
 
 test('stopping ends what runs and starting restores everything, any number of times', async () => {
-  const one = await openWarehouse();
+  const warehouse = await openWarehouse();
   try {
-    await one.createTable('kept', { a: 'INT' });
-    await one.run('INSERT INTO kept VALUES (1)');
-    const pid = one.pid();
-    const running = codeOf(one.run(endless));
-    await statementsRun(one.engine, 1);
-    await Promise.all([one.engine.stop(), one.engine.stop()]);
+    await warehouse.createTable('kept', { a: 'INT' });
+    await warehouse.run('INSERT INTO kept VALUES (1)');
+    const pid = warehouse.pid();
+    const running = codeOf(warehouse.run(endless));
+    await statementsRun(warehouse.engine, 1);
+    await Promise.all([warehouse.engine.stop(), warehouse.engine.stop()]);
     assert.equal(await running, 'WAREHOUSE_SUSPENDED');
-    assert.equal(one.engine.running, false);
+    assert.equal(warehouse.engine.running, false);
     assert.throws(() => process.kill(pid, 0));
-    assert.equal((await one.run('SELECT 1').catch((error: Failure) => error)) instanceof Failure, true);
-    await Promise.all([one.engine.start(), one.engine.start()]);
-    assert.equal(one.events.filter(({ kind }) => kind === 'engineStarted').length, 2, 'started once for both');
-    assert.deepEqual(await one.rows('FROM kept'), [[1]]);
-    await one.engine.configure({ ...spec, threads: 1, memoryLimitBytes: 512 * mebibyte });
-    await one.engine.start();
-    assert.equal(one.engine.status().memoryLimitBytes, 512 * mebibyte);
-    assert.deepEqual(await one.rows('FROM kept'), [[1]]);
-    const status = one.engine.status();
+    assert.equal((await warehouse.run('SELECT 1').catch((error: Failure) => error)) instanceof Failure, true);
+    await Promise.all([warehouse.engine.start(), warehouse.engine.start()]);
+    assert.equal(warehouse.events.filter(({ kind }) => kind === 'engineStarted').length, 2, 'started once for both');
+    assert.deepEqual(await warehouse.rows('FROM kept'), [[1]]);
+    await warehouse.engine.configure({ ...spec, threads: 1, memoryLimitBytes: 512 * mebibyte });
+    await warehouse.engine.start();
+    assert.equal(warehouse.engine.status().memoryLimitBytes, 512 * mebibyte);
+    assert.deepEqual(await warehouse.rows('FROM kept'), [[1]]);
+    const status = warehouse.engine.status();
     assert.equal(status.alive, true);
     assert.ok(status.version);
-    assert.equal(existsSync(join(one.root, 'catalogs', `${one.catalog.id}.duckdb`)), true);
+    assert.equal(existsSync(join(warehouse.root, 'catalogs', `${warehouse.catalog.id}.duckdb`)), true);
   } finally {
-    await one.close();
+    await warehouse.close();
   }
 });

@@ -49,9 +49,9 @@ function column(name: string, type: string, options: Partial<ColumnDefinition> =
   return { name, type: parseType(type), nullable: true, ...options };
 }
 
-let made = 0;
+let tableCount = 0;
 async function makeTable(columns: ColumnDefinition[], keys: Partial<TableDefinition> = {}, parent = database) {
-  const table: TableRef = { ...parent, table: `t ${++made}` };
+  const table: TableRef = { ...parent, table: `t ${++tableCount}` };
   const definition: TableDefinition = { columns, primaryKey: [], uniqueKey: [], ...keys };
   await applyChange(connection, { kind: 'createTable', table, definition }, options);
   const insert = (rowsText: string): Promise<number> =>
@@ -102,8 +102,8 @@ const roundTrips: Record<string, readonly (string | readonly [string, string])[]
 test('values inserted as JSON are returned as the same JSON', async () => {
   for (const [type, cases] of Object.entries(roundTrips)) {
     const { table, insert } = await makeTable([column('n', 'INT'), column('v', type)]);
-    const given = cases.map((each) => (typeof each === 'string' ? each : each[0]));
-    assert.equal(await insert(`[${given.map((value, i) => `{"n":${i},"v":${value}}`).join(',')}]`), cases.length);
+    const values = cases.map((each) => (typeof each === 'string' ? each : each[0]));
+    assert.equal(await insert(`[${values.map((value, i) => `{"n":${i},"v":${value}}`).join(',')}]`), cases.length);
     const sql = `SELECT v FROM ${qualifiedTable(table)} ORDER BY n`;
     const expected = cases.map((each) => (typeof each === 'string' ? each : each[1]));
     assert.deepEqual(await jsonOf(connection, sql), expected, type);

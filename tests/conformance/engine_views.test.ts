@@ -89,8 +89,8 @@ test('views are restored with their database if they are valid, in any order', a
   const change = { kind: 'restoreDatabase', database, from: database.database, tables, views } as const;
   for (let i = 0; i < 2; i++) {
     const applied = (await w.apply(change)) as { views: { id: string; sources?: { name: { table: string } }[] }[] };
-    const made = applied.views.map((one) => [one.id, one.sources?.map(({ name }) => name.table)]);
-    assert.deepEqual(made, [
+    const sourcesById = applied.views.map((view) => [view.id, view.sources?.map(({ name }) => name.table)]);
+    assert.deepEqual(sourcesById, [
       ['c', [w.table.table]],
       ['b', ['c']],
       ['a', ['b']],
@@ -119,17 +119,17 @@ test('an analysis reports every view and every table under them, also after a re
   await make('v', 'WITH u AS (SELECT 1 AS id) SELECT t.id FROM t, u, folded');
   await make('constant', 'SELECT 1 AS one');
   const tablesOf = (names: readonly { readonly table: string }[]) => names.map(({ table }) => table).sort();
-  const told = async (sql: string) => {
+  const usageOf = async (sql: string) => {
     const { reads, writes, views } = await engine.analyze(statement(sql), turn);
     return [tablesOf(views), tablesOf(reads), tablesOf(writes)];
   };
   const check = async () => {
-    assert.deepEqual(await told('SELECT * FROM lake.d.V'), [['folded', 'v'], ['t', 'u'], []]);
-    assert.deepEqual(await told('SELECT * FROM d.folded'), [['folded'], ['u'], []]);
-    assert.deepEqual(await told('SELECT 1 WHERE 2 IN (FROM constant)'), [['constant'], [], []]);
-    assert.deepEqual(await told('INSERT INTO t SELECT one FROM constant'), [['constant'], [], ['t']]);
-    assert.deepEqual(await told("WITH v AS (SELECT 'constant') FROM v"), [[], [], []]);
-    assert.deepEqual(await told('SELECT id FROM t'), [[], ['t'], []]);
+    assert.deepEqual(await usageOf('SELECT * FROM lake.d.V'), [['folded', 'v'], ['t', 'u'], []]);
+    assert.deepEqual(await usageOf('SELECT * FROM d.folded'), [['folded'], ['u'], []]);
+    assert.deepEqual(await usageOf('SELECT 1 WHERE 2 IN (FROM constant)'), [['constant'], [], []]);
+    assert.deepEqual(await usageOf('INSERT INTO t SELECT one FROM constant'), [['constant'], [], ['t']]);
+    assert.deepEqual(await usageOf("WITH v AS (SELECT 'constant') FROM v"), [[], [], []]);
+    assert.deepEqual(await usageOf('SELECT id FROM t'), [[], ['t'], []]);
   };
   await check();
   await engine.stop();
@@ -144,17 +144,17 @@ test('an analysis is stale after one of its views changed, but not after another
   await apply({ kind: 'createView', view: ref('s1'), sql: 'SELECT id FROM s' });
   await apply({ kind: 'createView', view: ref('s2'), sql: 'SELECT id FROM s1' });
   await apply({ kind: 'createView', view: ref('s3'), sql: 'SELECT 1 AS a' });
-  const one = statement('SELECT count(*) FROM s2');
+  const query = statement('SELECT count(*) FROM s2');
   const signal = AbortSignal.timeout(deadlineMs(30_000));
   const options = { numbers: 'number', timeoutMs: deadlineMs(30_000), signal, pageBytesMax: 1e6 } as const;
   const execute = (analysis: Awaited<ReturnType<typeof engine.analyze>>) =>
-    engine.execute(one, { ...options, analysis, resultPath: `${running.root}/spool/stale` });
-  let analysis = await engine.analyze(one, turn);
+    engine.execute(query, { ...options, analysis, resultPath: `${running.root}/spool/stale` });
+  let analysis = await engine.analyze(query, turn);
   await apply({ kind: 'replaceView', view: ref('s3'), sql: 'SELECT 2 AS a' });
   await execute(analysis);
   await apply({ kind: 'replaceView', view: ref('s1'), sql: 'SELECT 7 AS id' });
   await assert.rejects(execute(analysis), StaleAnalysis);
-  analysis = await engine.analyze(one, turn);
+  analysis = await engine.analyze(query, turn);
   assert.deepEqual(analysis.reads, []);
   await apply({ kind: 'dropView', view: ref('s2') });
   await assert.rejects(execute(analysis), StaleAnalysis);

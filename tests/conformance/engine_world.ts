@@ -70,7 +70,7 @@ export interface EngineWorld {
 }
 
 export async function openEngine(
-  given: Partial<WarehouseSpec> = {},
+  limits: Partial<WarehouseSpec> = {},
   engineOf: Engine = testEngine,
 ): Promise<EngineWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-éngine '));
@@ -82,14 +82,15 @@ export async function openEngine(
   const database = 'd é';
   const engine = engineOf.open({
     name: 'w',
-    spec: { ...spec, ...given },
+    spec: { ...spec, ...limits },
     dataDirectory: directory,
     spoolDirectory: spool,
     observe: (event) => events.push(event),
     catalogs: async () => catalogs,
   });
   await engine.start();
-  const change = (one: Change) => engine.apply(one, { step: randomUUID(), signal: new AbortController().signal });
+  const change = (request: Change) =>
+    engine.apply(request, { step: randomUUID(), signal: new AbortController().signal });
   await change({ kind: 'createCatalog', catalog });
   await change({ kind: 'createDatabase', database: { catalog, database } });
   const statement: EngineWorld['statement'] = (sql, options = {}) => ({
@@ -143,12 +144,12 @@ export function definitionOf(
   columns: Readonly<Record<string, string>>,
   keys: Partial<TableDefinition> = {},
 ): TableDefinition {
-  const made: ColumnDefinition[] = Object.entries(columns).map(([name, type]) => ({
+  const definitions: ColumnDefinition[] = Object.entries(columns).map(([name, type]) => ({
     name,
     type: parseType(type),
     nullable: !keys.primaryKey?.includes(name),
   }));
-  return { columns: made, primaryKey: [], uniqueKey: [], ...keys };
+  return { columns: definitions, primaryKey: [], uniqueKey: [], ...keys };
 }
 
 /** The failure with which the work ends, as one record to compare. */

@@ -57,7 +57,10 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
       await world.engine.start();
       assert.equal(pidOf(world), spare);
       const ids = Array.from({ length: id }, (_, i) => i + 1);
-      assert.deepEqual(await idsIn(world), { kind: 'text', text: ids.map((one) => `[${one}]`).join(',\n') });
+      assert.deepEqual(await idsIn(world), {
+        kind: 'text',
+        text: ids.map((candidate) => `[${candidate}]`).join(',\n'),
+      });
     }
   });
 
@@ -127,10 +130,10 @@ describe('a spare engine', { skip: process.platform === 'win32' && 'sends signal
     const spare = await spareOf(world);
     await world.engine.stop();
     assert.deepEqual([isAlive(serving), isAlive(spare)], [false, false]);
-    const made = pidsOf(world, 'engineSpareReady').length;
+    const sparesStarted = pidsOf(world, 'engineSpareReady').length;
     await world.engine.start();
     await world.engine.stop();
-    assert.equal(pidsOf(world, 'engineSpareReady').length, made);
+    assert.equal(pidsOf(world, 'engineSpareReady').length, sparesStarted);
     await world.engine.start();
   });
 });
@@ -139,14 +142,14 @@ describe('the spare engine of a server', { skip: !existsSync('/proc') && 'reads 
   /** A server whose spare is ready, and the processes of its engines. */
   async function withSpare() {
     const server = await startProcess(['--log-level=debug', '--warehouse-auto-suspend-seconds=0']);
-    let said = '';
+    let output = '';
     server.child.stderr?.on('data', (chunk: Buffer) => {
-      said += chunk;
+      output += chunk;
     });
     (await server.put('/api/v2/databases/d')).is(201);
     (await server.query('d', 'SELECT 1')).is(200);
     const pidIn = (kind: string) => {
-      const line = said.split('\n').find((one) => one.includes(`"msg":"${kind}"`));
+      const line = output.split('\n').find((candidate) => candidate.includes(`"msg":"${kind}"`));
       return line === undefined ? undefined : (JSON.parse(line) as { pid: number }).pid;
     };
     const spare = await eventually('the spare is ready', () => pidIn('engineSpareReady'));

@@ -14,28 +14,25 @@ import { type FaultInjector, getOrCreateSetting, openStore, type Store } from '.
 
 interface Subject {
   readonly name: string;
-  /** Opens an empty store, or what a killed server left in `place`. */
-  open(options?: {
-    readonly place?: string;
-    readonly inject?: FaultInjector;
-  }): Promise<{ store: Store; place: string }>;
+  /** Opens an empty store, or what a killed server left at `path`. */
+  open(options?: { readonly path?: string; readonly inject?: FaultInjector }): Promise<{ store: Store; path: string }>;
   /** A copy of the state that a kill at this moment leaves. */
-  afterKill(place: string): string;
+  afterKill(path: string): string;
 }
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-store-'));
 after(() => rmSync(root, { recursive: true, force: true }));
-let places = 0;
-const newPlace = (): string => join(root, `${++places}.db`);
+let paths = 0;
+const newPath = (): string => join(root, `${++paths}.db`);
 
 const sqlite: Subject = {
   name: 'SQLite',
-  async open({ place = newPlace(), inject } = {}) {
-    return { place, store: await openStore({ file: place, inject }) };
+  async open({ path = newPath(), inject } = {}) {
+    return { path, store: await openStore({ file: path, inject }) };
   },
-  afterKill(place) {
-    const copy = newPlace();
-    for (const end of ['', '-wal']) if (existsSync(place + end)) copyFileSync(place + end, copy + end);
+  afterKill(path) {
+    const copy = newPath();
+    for (const end of ['', '-wal']) if (existsSync(path + end)) copyFileSync(path + end, copy + end);
     return copy;
   },
 };
@@ -68,14 +65,14 @@ const names = async (store: Store): Promise<string[]> => {
 for (const subject of [sqlite]) {
   describe(`store: ${subject.name}`, () => {
     test('written rows exist after it is opened again', async () => {
-      const { store, place } = await subject.open();
+      const { store, path } = await subject.open();
       await store.db
         .insertInto('objects')
         .values(object('ä'.repeat(128)))
         .execute();
       const rows = await store.db.selectFrom('objects').selectAll().execute();
       await store.close();
-      const again = await subject.open({ place });
+      const again = await subject.open({ path });
       assert.deepEqual(await again.store.db.selectFrom('objects').selectAll().execute(), rows);
       await again.store.close();
     });
@@ -154,14 +151,14 @@ for (const subject of [sqlite]) {
     });
 
     test('committed changes survive a kill, uncommitted ones do not', async () => {
-      const { store, place } = await subject.open();
+      const { store, path } = await subject.open();
       await store.db.insertInto('objects').values(object('kept')).execute();
       let copy = '';
       await store.transaction(async (tx) => {
         await tx.insertInto('objects').values(object('open')).execute();
-        copy = subject.afterKill(place);
+        copy = subject.afterKill(path);
       });
-      const survivor = await subject.open({ place: copy });
+      const survivor = await subject.open({ path: copy });
       assert.deepEqual(await names(survivor.store), ['kept']);
       await survivor.store.close();
       await store.close();
@@ -240,36 +237,36 @@ for (const subject of [sqlite]) {
     });
 
     test('a setting is generated once', async () => {
-      const { store, place } = await subject.open();
+      const { store, path } = await subject.open();
       assert.equal(await getOrCreateSetting(store, 'key', () => 'first'), 'first');
       assert.equal(await getOrCreateSetting(store, 'key', () => 'second'), 'first');
       await store.close();
-      const again = await subject.open({ place });
+      const again = await subject.open({ path });
       assert.equal(await getOrCreateSetting(again.store, 'key', () => 'third'), 'first');
       await again.store.close();
     });
 
     test('a store of a later release is refused and not changed', async () => {
-      const { store, place } = await subject.open();
+      const { store, path } = await subject.open();
       await sql`insert into schema_versions (version, name, applied_at) values (999, 'later', 0)`.execute(store.db);
       await store.close();
-      await assert.rejects(subject.open({ place }), { name: 'StoreTooNew', message: /999/ });
+      await assert.rejects(subject.open({ path }), { name: 'StoreTooNew', message: /999/ });
       // Refused again: so the first refusal released the lock.
-      await assert.rejects(subject.open({ place }), { name: 'StoreTooNew' });
+      await assert.rejects(subject.open({ path }), { name: 'StoreTooNew' });
     });
 
     test('a migration that is interrupted at any statement can be repeated', async () => {
       const counter = { count: 0 };
-      const whole = await subject.open({ inject: () => void counter.count++ });
-      await whole.store.close();
+      const completed = await subject.open({ inject: () => void counter.count++ });
+      await completed.store.close();
       for (let n = 1; n <= counter.count; n++) {
-        const place = newPlace();
+        const path = newPath();
         let count = 0;
         const inject = () => {
           if (++count >= n) throw new Error('killed');
         };
-        await assert.rejects(subject.open({ place, inject }), /killed/);
-        const again = await subject.open({ place });
+        await assert.rejects(subject.open({ path, inject }), /killed/);
+        const again = await subject.open({ path });
         assert.deepEqual(await names(again.store), []);
         await again.store.close();
       }
@@ -278,14 +275,14 @@ for (const subject of [sqlite]) {
 }
 
 test('SQLite: a second server on the same file is refused, in this process and in another', async () => {
-  const { store, place } = await sqlite.open();
-  await assert.rejects(sqlite.open({ place }), { name: 'StoreInUse', message: /another server/ });
+  const { store, path } = await sqlite.open();
+  await assert.rejects(sqlite.open({ path }), { name: 'StoreInUse', message: /another server/ });
   const script = `import { openStore } from '${new URL('../../src/store/store.ts', import.meta.url)}';
-    await openStore({ file: ${JSON.stringify(place)} }).catch((error) => console.log(error.name));`;
+    await openStore({ file: ${JSON.stringify(path)} }).catch((error) => console.log(error.name));`;
   const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
   assert.equal(other.stdout.trim(), 'StoreInUse', other.stderr);
   await store.close();
-  const again = await sqlite.open({ place });
+  const again = await sqlite.open({ path });
   await again.store.close();
 });
 

@@ -65,16 +65,16 @@ it('a history that some order explains has no anomaly, however operations overla
 function serial(random: Random): Operation[] {
   const lists = new Map(['x', 'y', 'z'].map((key) => [key, [] as number[]]));
   let value = 0;
-  return Array.from({ length: 300 }, (_, at) => {
-    const rest = { start: at - random.below(20), end: at + random.below(20) + 0.5 };
+  return Array.from({ length: 300 }, (_, index) => {
+    const rest = { start: index - random.below(20), end: index + random.below(20) + 0.5 };
     const keys = ['x', 'y', 'z'].filter(() => random.chance(0.5));
     if (random.chance(0.5))
-      return read(`r${at}`, Object.fromEntries(keys.map((key) => [key, [...(lists.get(key) as number[])]])), rest);
+      return read(`r${index}`, Object.fromEntries(keys.map((key) => [key, [...(lists.get(key) as number[])]])), rest);
     const appends = Object.fromEntries(keys.map((key) => [key, ++value]));
     const outcome = random.pick(['ok', 'ok', 'failed', 'unknown'] as const);
     const isDone = outcome === 'ok' || (outcome === 'unknown' && random.chance(0.5));
     if (isDone) for (const key of keys) lists.get(key)?.push(appends[key] as number);
-    return append(`a${at}`, appends, {
+    return append(`a${index}`, appends, {
       ...rest,
       outcome,
       ...(outcome === 'unknown' ? { end: Number.POSITIVE_INFINITY } : {}),

@@ -57,7 +57,11 @@ function wrongValues(history: readonly Operation[], orders: ReadonlyMap<string, 
 }
 
 function writersOf(history: readonly Operation[]): Map<string, Operation> {
-  return new Map(history.flatMap((one) => [...one.appends].map(([key, value]) => [`${key} ${value}`, one] as const)));
+  return new Map(
+    history.flatMap((operation) =>
+      [...operation.appends].map(([key, value]) => [`${key} ${value}`, operation] as const),
+    ),
+  );
 }
 
 /**
@@ -72,7 +76,7 @@ function cycles(history: readonly Operation[], orders: ReadonlyMap<string, reado
       outcome === 'ok' || (outcome === 'unknown' && [...appends].some(([key, value]) => seen.has(`${key} ${value}`))),
   );
   const edges: Set<number>[] = nodes.map(() => new Set());
-  const indexOf = new Map(nodes.map((one, i) => [one, i]));
+  const indexOf = new Map(nodes.map((node, i) => [node, i]));
   const writers = writersOf(history);
   const link = (from: Operation | undefined, to: Operation | undefined) => {
     const [a, b] = [from && indexOf.get(from), to && indexOf.get(to)];
@@ -81,16 +85,16 @@ function cycles(history: readonly Operation[], orders: ReadonlyMap<string, reado
   const writer = (key: string, value: number | undefined) => writers.get(`${key} ${value}`);
   for (const [key, order] of orders)
     for (let i = 0; i + 1 < order.length; i++) link(writer(key, order[i]), writer(key, order[i + 1]));
-  for (const one of nodes)
-    for (const [key, list] of one.reads) {
-      link(writer(key, list.at(-1)), one);
+  for (const node of nodes)
+    for (const [key, list] of node.reads) {
+      link(writer(key, list.at(-1)), node);
       const order = orders.get(key) ?? [];
-      link(one, writer(key, order[list.length]));
+      link(node, writer(key, order[list.length]));
     }
   // An acknowledged append that is missing in the longest list came after all reads of its key.
-  for (const one of nodes)
-    for (const [key, value] of one.appends)
-      if (!seen.has(`${key} ${value}`)) for (const read of nodes) if (read.reads.has(key)) link(read, one);
+  for (const node of nodes)
+    for (const [key, value] of node.appends)
+      if (!seen.has(`${key} ${value}`)) for (const read of nodes) if (read.reads.has(key)) link(read, node);
   linkTimes(nodes, edges);
   return components(edges).map((component) => {
     const names = component.flatMap((i) => nodes[i]?.name ?? []);
@@ -100,9 +104,9 @@ function cycles(history: readonly Operation[], orders: ReadonlyMap<string, reado
 
 /** Appends time nodes to `edges`, from the earliest on: an end leads to the next node, which leads to all later beginnings. */
 function linkTimes(nodes: readonly Operation[], edges: Set<number>[]): void {
-  const events = nodes.flatMap((one, i) => [
-    { at: one.start, i, isEnd: false },
-    ...(one.end === Number.POSITIVE_INFINITY ? [] : [{ at: one.end, i, isEnd: true }]),
+  const events = nodes.flatMap((node, i) => [
+    { at: node.start, i, isEnd: false },
+    ...(node.end === Number.POSITIVE_INFINITY ? [] : [{ at: node.end, i, isEnd: true }]),
   ]);
   events.sort((a, b) => a.at - b.at || Number(a.isEnd) - Number(b.isEnd));
   let last: number | undefined;

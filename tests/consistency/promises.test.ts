@@ -16,7 +16,7 @@ after(() => server.close());
 
 const table = async (sql: string) => (await server.post('/api/v2/databases/shop/tables', { sql })).is(201);
 const rowsOf = (name: string) => `/api/v2/databases/shop/tables/${name}/rows`;
-const one = async (sql: string) => (await server.rows('shop', sql))[0]?.[0];
+const singleValue = async (sql: string) => (await server.rows('shop', sql))[0]?.[0];
 
 /** Each promise is a sentence of the page, so that neither changes without the other. */
 function promise(sentence: string, test: () => Promise<void>): void {
@@ -40,65 +40,68 @@ describe('one statement', () => {
         }
       };
       const read = async () => {
-        while (!isOver) assert.equal(await one('SELECT sum(amount) FROM accounts'), 20_000);
+        while (!isOver) assert.equal(await singleValue('SELECT sum(amount) FROM accounts'), 20_000);
       };
       const reading = [read(), read()];
       await Promise.all([move(3), move(-7)]);
       isOver = true;
       await Promise.all(reading);
-      assert.equal(await one('SELECT min(amount) FROM accounts'), 100 + 25 * -4);
+      assert.equal(await singleValue('SELECT min(amount) FROM accounts'), 100 + 25 * -4);
     },
   );
 
-  promise(
-    'Statements that change the same rows at the same time are done one after the other: no update is lost.',
-    async () => {
-      await table('CREATE TABLE counters (id INT PRIMARY KEY, n BIGINT)');
-      await server.query('shop', 'INSERT INTO counters VALUES (1, 0)');
-      let acknowledged = 0;
-      const client = async () => {
-        for (let i = 0; i < 20; i++) {
-          const reply = await server.query('shop', 'UPDATE counters SET n = n + 1 WHERE id = 1');
-          // Under very many conflicts a statement gives up without having changed anything.
-          if (reply.status !== 503) acknowledged += Number(reply.is(200) !== undefined);
-        }
-      };
-      await Promise.all(Array.from({ length: 6 }, client));
-      assert.ok(acknowledged > 0);
-      assert.equal(await one('SELECT n FROM counters'), acknowledged);
-    },
-  );
+  promise('Statements that change the same rows concurrently are serialized: no update is lost.', async () => {
+    await table('CREATE TABLE counters (id INT PRIMARY KEY, n BIGINT)');
+    await server.query('shop', 'INSERT INTO counters VALUES (1, 0)');
+    let acknowledged = 0;
+    const client = async () => {
+      for (let i = 0; i < 20; i++) {
+        const reply = await server.query('shop', 'UPDATE counters SET n = n + 1 WHERE id = 1');
+        // Under very many conflicts a statement gives up without having changed anything.
+        if (reply.status !== 503) acknowledged += Number(reply.is(200) !== undefined);
+      }
+    };
+    await Promise.all(Array.from({ length: 6 }, client));
+    assert.ok(acknowledged > 0);
+    assert.equal(await singleValue('SELECT n FROM counters'), acknowledged);
+  });
 
-  promise('A statement changes one catalog; what it reads may be in several.', async () => {
+  promise('A statement changes one catalog, but can read several.', async () => {
     (await server.post('/api/v2/catalogs', { name: 'other' })).is(201);
     (await server.post('/api/v2/catalogs/other/databases', { name: 'shop' })).is(201);
-    const made = { sql: 'CREATE TABLE copies (id INT)' };
-    (await server.post('/api/v2/catalogs/other/databases/shop/tables', made)).is(201);
+    const createCopies = { sql: 'CREATE TABLE copies (id INT)' };
+    (await server.post('/api/v2/catalogs/other/databases/shop/tables', createCopies)).is(201);
     (await server.query('shop', 'INSERT INTO other.shop.copies SELECT id FROM counters')).is(200);
     const both = 'INSERT INTO other.shop.copies VALUES (2); INSERT INTO counters VALUES (2, 0)';
     (await server.query('shop', both)).is(400, 'SQL_NOT_SUPPORTED');
-    assert.equal(await one('SELECT count(*) FROM other.shop.copies'), 1);
+    assert.equal(await singleValue('SELECT count(*) FROM other.shop.copies'), 1);
   });
 });
 
 describe('after the response', () => {
-  promise('Whatever begins after a change was acknowledged sees it, through SQL and through REST alike.', async () => {
-    await table('CREATE TABLE notes (id INT PRIMARY KEY, text VARCHAR)');
-    for (let n = 0; n < 20; n++) {
-      if (n % 2 === 0) (await server.query('shop', `INSERT INTO notes VALUES (${n}, 'by SQL')`)).is(200);
-      else (await server.post(rowsOf('notes'), { rows: [[n, 'by REST']] })).is(201);
-      const [listed, counted] = await Promise.all([server.get(rowsOf('notes')), one('SELECT count(*) FROM notes')]);
-      assert.equal(listed.is(200).at<unknown[]>('rows').length, n + 1);
-      assert.equal(counted, n + 1);
-    }
-    (await server.patch('/api/v2/databases/shop/tables/notes', { comment: 'seen at once' })).is(200);
-    (await server.get('/api/v2/databases/shop/tables/notes')).is(200, '0', { comment: 'seen at once' });
-    (await server.post('/api/v2/databases/shop/tables/notes/columns', { name: 'added', type: 'INT' })).is(201);
-    assert.equal(await one('SELECT added FROM notes LIMIT 1'), null);
-  });
+  promise(
+    'Every request that begins after a change was acknowledged sees it, through SQL and REST, from any caller.',
+    async () => {
+      await table('CREATE TABLE notes (id INT PRIMARY KEY, text VARCHAR)');
+      for (let n = 0; n < 20; n++) {
+        if (n % 2 === 0) (await server.query('shop', `INSERT INTO notes VALUES (${n}, 'by SQL')`)).is(200);
+        else (await server.post(rowsOf('notes'), { rows: [[n, 'by REST']] })).is(201);
+        const [listed, counted] = await Promise.all([
+          server.get(rowsOf('notes')),
+          singleValue('SELECT count(*) FROM notes'),
+        ]);
+        assert.equal(listed.is(200).at<unknown[]>('rows').length, n + 1);
+        assert.equal(counted, n + 1);
+      }
+      (await server.patch('/api/v2/databases/shop/tables/notes', { comment: 'seen at once' })).is(200);
+      (await server.get('/api/v2/databases/shop/tables/notes')).is(200, '0', { comment: 'seen at once' });
+      (await server.post('/api/v2/databases/shop/tables/notes/columns', { name: 'added', type: 'INT' })).is(201);
+      assert.equal(await singleValue('SELECT added FROM notes LIMIT 1'), null);
+    },
+  );
 
   promise(
-    'While a table is changed, a statement sees its columns as they were before or as they are after, never a mixture.',
+    'While a table is changed, a statement sees its columns before or after the change, never a mixture.',
     async () => {
       await table('CREATE TABLE shapes (id INT)');
       await server.query('shop', 'INSERT INTO shapes SELECT range FROM range(10)');
@@ -128,7 +131,7 @@ describe('after the response', () => {
 });
 
 describe('results', () => {
-  promise('All pages of a stored result are of the one snapshot in which the statement ran.', async () => {
+  promise('All pages of a stored result are of the snapshot in which the statement ran.', async () => {
     await table('CREATE TABLE numbers (n BIGINT)');
     await server.query('shop', 'INSERT INTO numbers SELECT range FROM range(30000)');
     const first = (await server.query('shop', "SELECT n, repeat('x', 20) FROM numbers")).is(200);

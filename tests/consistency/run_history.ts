@@ -57,23 +57,27 @@ class HistoryRun {
   }
 
   async prepare(): Promise<void> {
-    const made = async (request: Request) => {
+    const retryUntilDefinite = async (request: Request) => {
       const answer = await this.#definite(request);
       if (!isAcknowledged(answer)) throw new Error(`${request.path}: ${JSON.stringify(answer)}`);
     };
-    await made({ method: 'PUT', path: pathOf('databases', 'history'), body: {} });
+    await retryUntilDefinite({ method: 'PUT', path: pathOf('databases', 'history'), body: {} });
     const tables = {
       lists: 'key VARCHAR(10) PRIMARY KEY, items BIGINT[]',
       registers: 'key VARCHAR(10) PRIMARY KEY, value BIGINT',
       entries: 'value BIGINT',
     };
     for (const [name, columns] of Object.entries(tables)) {
-      await made({ method: 'DELETE', path: table(name) });
-      await made({ method: 'POST', path: table('create'), body: { sql: `CREATE TABLE ${name} (${columns})` } });
+      await retryUntilDefinite({ method: 'DELETE', path: table(name) });
+      await retryUntilDefinite({
+        method: 'POST',
+        path: table('create'),
+        body: { sql: `CREATE TABLE ${name} (${columns})` },
+      });
     }
     for (const key of keys) {
-      await made(sql('INSERT INTO lists VALUES ($1, [])', [key]));
-      await made(sql('INSERT INTO registers VALUES ($1, 0)', [key]));
+      await retryUntilDefinite(sql('INSERT INTO lists VALUES ($1, [])', [key]));
+      await retryUntilDefinite(sql('INSERT INTO registers VALUES ($1, 0)', [key]));
     }
   }
 
@@ -89,7 +93,7 @@ class HistoryRun {
   async report(): Promise<HistoryReport> {
     const problems = [...this.#problems, ...anomalies(this.#lists), ...(await this.#wrongRows())];
     for (const key of keys) {
-      const own = this.#registers.filter((one) => one.key === key);
+      const own = this.#registers.filter((candidate) => candidate.key === key);
       const { explained, stuck } = explain<number>(own, 0, String);
       if (!explained) problems.push(`no order explains the register ${key}: ${stuck.join('; ')}`);
     }
@@ -142,10 +146,10 @@ class HistoryRun {
       : { method: 'POST', path: table('lists', 'update'), body: { set: { items: value }, where } };
     const start = performance.now();
     const answer = await this.#definite({ ...request, key: crypto.randomUUID() });
-    const told = `${name} (append ${JSON.stringify([...appends])} → ${answer.code})`;
+    const description = `${name} (append ${JSON.stringify([...appends])} → ${answer.code})`;
     const outcome = isAcknowledged(answer) ? 'ok' : 'failed';
-    this.#lists.push({ name: told, start, end: performance.now(), outcome, appends, reads: new Map() });
-    if (outcome === 'failed') this.#problems.push(`${told}: ${JSON.stringify(answer)}`);
+    this.#lists.push({ name: description, start, end: performance.now(), outcome, appends, reads: new Map() });
+    if (outcome === 'failed') this.#problems.push(`${description}: ${JSON.stringify(answer)}`);
   }
 
   async #readLists(name: string, chosen: readonly string[]): Promise<void> {
@@ -153,8 +157,8 @@ class HistoryRun {
     const list = chosen.map((key) => `'${key}'`).join(', ');
     const answer = await this.#definite(sql(`SELECT key, items FROM lists WHERE key IN (${list})`));
     const reads = new Map((answer.result.rows as [string, number[]][]).map(([key, items]) => [key, items]));
-    const told = `${name} (read ${JSON.stringify(Object.fromEntries(reads))})`;
-    this.#lists.push({ name: told, start, end: performance.now(), outcome: 'ok', appends: new Map(), reads });
+    const description = `${name} (read ${JSON.stringify(Object.fromEntries(reads))})`;
+    this.#lists.push({ name: description, start, end: performance.now(), outcome: 'ok', appends: new Map(), reads });
   }
 
   async #writeRegister(name: string, key: string, random: Random): Promise<void> {
@@ -168,18 +172,18 @@ class HistoryRun {
         };
     const start = performance.now();
     const answer = await this.#definite({ ...request, key: crypto.randomUUID() });
-    const told = `${name} (write ${key} = ${value} → ${answer.code})`;
-    if (!isAcknowledged(answer)) this.#problems.push(`${told}: ${JSON.stringify(answer)}`);
-    else this.#registers.push({ key, start, end: performance.now(), told, apply: () => value });
+    const description = `${name} (write ${key} = ${value} → ${answer.code})`;
+    if (!isAcknowledged(answer)) this.#problems.push(`${description}: ${JSON.stringify(answer)}`);
+    else this.#registers.push({ key, start, end: performance.now(), description, apply: () => value });
   }
 
   async #readRegister(name: string, key: string): Promise<void> {
     const start = performance.now();
     const answer = await this.#definite(sql('SELECT value FROM registers WHERE key = $1', [key]));
     const [[value]] = answer.result.rows as [[number]];
-    const told = `${name} (read ${key} = ${value})`;
+    const description = `${name} (read ${key} = ${value})`;
     const apply = (state: number) => (state === value ? state : undefined);
-    this.#registers.push({ key, start, end: performance.now(), told, apply });
+    this.#registers.push({ key, start, end: performance.now(), description, apply });
   }
 
   async #insertRow(name: string): Promise<void> {

@@ -34,9 +34,9 @@ function shownIn(block: string): Shown[] {
 function requireShown({ status, body }: Answer, { code, fields }: Shown, block: string): void {
   const got = body.startsWith('{"code"') ? (JSON.parse(body) as { code: string }).code : status === 200 ? '0' : status;
   assert.equal(got, code, `${block}${body}`);
-  const there = new Set(fieldsIn(body));
+  const shownFields = new Set(fieldsIn(body));
   assert.deepEqual(
-    fields.filter((field) => !there.has(field)),
+    fields.filter((field) => !shownFields.has(field)),
     [],
     `fields that the document shows and the answer has not: ${block}${body}`,
   );
@@ -93,7 +93,7 @@ async function around(
   const pasteAll = async () => {
     const outputs: string[] = [];
     let curls = 0;
-    for (const block of blocksOf(text).filter((one) => /^(?:.*\bcurl|tabularium backup) /m.test(one))) {
+    for (const block of blocksOf(text).filter((candidate) => /^(?:.*\bcurl|tabularium backup) /m.test(candidate))) {
       const { output, answers } = await shell.paste(here(block));
       const shown = shownIn(block);
       assert.equal(answers.length, shown.length, block);
@@ -144,7 +144,7 @@ test('the commands of docs/backup.md respond as it says', async (t) => {
     assert.deepEqual(answer.is(200).at('rows'), [[10]]);
   }
   // The directory of the backups has one, and so has the object store.
-  const whole =
+  const verified =
     /^whole {2}\S+ \S+ catalog "shop": 1 tables, 10 rows, \d+ files, \d+ bytes\nAll files exist and are unchanged\.$/gm;
-  assert.equal(outputs.join('\n').match(whole)?.length, 2);
+  assert.equal(outputs.join('\n').match(verified)?.length, 2);
 });

@@ -24,12 +24,12 @@ function allRows(table: SsbTable, scale: number, batchRows: number): SsbValue[][
 test('rows do not depend on the batches', () => {
   const scale = 0.0013; // the last order is cut off by the end of the table
   for (const table of ssbTables) {
-    const whole = table.batch(scale, 0, table.rowCount(scale));
-    assert.equal(whole.length, table.rowCount(scale), table.name);
-    for (const batchRows of [1, 5, 28, 1000]) assert.deepEqual(allRows(table, scale, batchRows), whole, table.name);
-    assert.deepEqual(table.batch(scale, whole.length, 10), [], `${table.name}: nothing after the end`);
-    assert.deepEqual(table.batch(scale, whole.length - 2, 10), whole.slice(-2), `${table.name}: only to the end`);
-    for (const row of whole) assert.equal(row.length, table.columns.length, table.name);
+    const expected = table.batch(scale, 0, table.rowCount(scale));
+    assert.equal(expected.length, table.rowCount(scale), table.name);
+    for (const batchRows of [1, 5, 28, 1000]) assert.deepEqual(allRows(table, scale, batchRows), expected, table.name);
+    assert.deepEqual(table.batch(scale, expected.length, 10), [], `${table.name}: nothing after the end`);
+    assert.deepEqual(table.batch(scale, expected.length - 2, 10), expected.slice(-2), `${table.name}: only to the end`);
+    for (const row of expected) assert.equal(row.length, table.columns.length, table.name);
   }
 });
 
@@ -71,20 +71,20 @@ test('the data does not change from one version to the next', () => {
 const scales = [0.01, 0.1];
 
 for (const scale of scales) {
-  const at = { directory: '' };
+  const state = { directory: '' };
   let connection: DuckDBConnection;
 
   const numbers = async (sql: string): Promise<number[]> =>
     (await connection.runAndReadAll(sql)).getRowsJson().flatMap((row) => row.map(Number));
 
   before(async () => {
-    at.directory = await mkdtemp(join(tmpdir(), 'ssb-data-'));
+    state.directory = await mkdtemp(join(tmpdir(), 'ssb-data-'));
     connection = await (await DuckDBInstance.create(':memory:')).connect();
     for (const table of ssbTables) {
       await connection.run(await readFile(ssbTableFile(table.name), 'utf8'));
       // A JSON array of these values without its brackets is a line of CSV.
       const csv = table.batch(scale, 0, table.rowCount(scale)).map((row) => JSON.stringify(row).slice(1, -1));
-      const file = join(at.directory, `${table.name}.csv`);
+      const file = join(state.directory, `${table.name}.csv`);
       await writeFile(file, csv.join('\n'));
       await connection.run(`COPY ${table.name} FROM '${file}' (FORMAT csv, HEADER false)`);
     }
@@ -92,7 +92,7 @@ for (const scale of scales) {
 
   after(async () => {
     connection?.closeSync();
-    await rm(at.directory, { recursive: true, force: true });
+    await rm(state.directory, { recursive: true, force: true });
   });
 
   test(`scale ${scale}: the tables' columns are the generator's, in its order`, async () => {

@@ -42,9 +42,9 @@ const comparable = (text: string): string =>
 function assertShown(output: string, shown: string, commands: string): void {
   let rest = comparable(output);
   for (const piece of shown.split(/ \.\.\.(?=\s)/).map((text) => comparable(text).trim())) {
-    const at = rest.indexOf(piece);
-    assert.notEqual(at, -1, `${commands}\nthe README shows\n${piece}\nwhich is not in\n${rest}`);
-    rest = rest.slice(at + piece.length);
+    const position = rest.indexOf(piece);
+    assert.notEqual(position, -1, `${commands}\nthe README shows\n${piece}\nwhich is not in\n${rest}`);
+    rest = rest.slice(position + piece.length);
   }
 }
 
@@ -57,10 +57,10 @@ test('the tour of the README shows the actual output', async (t) => {
   for (const { commands, shown } of steps) {
     const { output } = await shell.paste(commands);
     // For some steps only the last responses are shown; the others succeeded.
-    const told = telling(output);
+    const summaries = telling(output);
     const last = telling(shown ?? '');
-    const before = told.slice(0, Math.max(0, told.length - last.length));
-    assert.deepEqual(told, [...before.map(() => '{"code":"0"'), ...last], commands);
+    const before = summaries.slice(0, Math.max(0, summaries.length - last.length));
+    assert.deepEqual(summaries, [...before.map(() => '{"code":"0"'), ...last], commands);
     assertShown(output, shown ?? '', commands);
   }
 });

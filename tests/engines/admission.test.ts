@@ -39,7 +39,7 @@ function statement(admission: Admission, limits: AdmissionLimits, id: string, si
 
 type Statement = ReturnType<typeof statement>;
 const countOf = (all: readonly Statement[], is: Statement['is'], id?: string) =>
-  all.filter((one) => one.is === is && (id === undefined || one.id === id)).length;
+  all.filter((entry) => entry.is === is && (id === undefined || entry.id === id)).length;
 
 describe('admission', () => {
   it('never gives all slots to one principal', async () => {
@@ -48,11 +48,11 @@ describe('admission', () => {
     const many = Array.from({ length: 40 }, () => statement(admission, limits, 'ada'));
     await turnOfLoop();
     assert.equal(countOf(many, 'running'), 3);
-    const one = statement(admission, limits, 'grace');
+    const single = statement(admission, limits, 'grace');
     await turnOfLoop();
-    assert.equal(one.is, 'running');
-    for (const each of [one, ...many]) each.end();
-    await Promise.all([one, ...many].map(({ done }) => done));
+    assert.equal(single.is, 'running');
+    for (const each of [single, ...many]) each.end();
+    await Promise.all([single, ...many].map(({ done }) => done));
     assert.deepEqual([admission.running, admission.queued], [0, 0]);
   });
 
@@ -131,19 +131,19 @@ describe('admission', () => {
   });
 
   it('does not count a caller that one queue refused as returned to another', async () => {
-    const [one, other] = [new Admission(), new Admission()];
+    const [first, second] = [new Admission(), new Admission()];
     const limits = { queriesMax: 1, queueMax: 0, ...patient };
-    const held = [one, other].map((admission) => statement(admission, limits, 'ada'));
+    const held = [first, second].map((admission) => statement(admission, limits, 'ada'));
     await turnOfLoop();
     const caller: RefusedCaller = { since: undefined, due: undefined };
     const turn = { principal: { id: 'ada' }, signal: always, caller };
-    assert.throws(() => one.requireQueueCapacity(limits, turn), busy);
+    assert.throws(() => first.requireQueueCapacity(limits, turn), busy);
     const { due } = caller;
     for (const { end } of held) end();
     await Promise.all(held.map(({ done }) => done));
-    await other.requireQueueCapacity(limits, turn);
+    await second.requireQueueCapacity(limits, turn);
     assert.equal(caller.due, due);
-    await one.requireQueueCapacity(limits, turn);
+    await first.requireQueueCapacity(limits, turn);
     assert.equal(caller.due, undefined);
   });
 
@@ -192,8 +192,8 @@ describe('admission', () => {
           const running = all.filter(({ is }) => is === 'running');
           if (kind === 'arrive') {
             const controller = new AbortController();
-            const made = statement(admission, limits, principal, controller.signal);
-            all.push(Object.assign(made, { abort: () => controller.abort() }));
+            const entry = statement(admission, limits, principal, controller.signal);
+            all.push(Object.assign(entry, { abort: () => controller.abort() }));
           } else if (kind === 'end') running[which % (running.length || 1)]?.end();
           else all.filter(({ is }) => is === 'waiting')[which % 6]?.abort();
           await turnOfLoop();
@@ -269,7 +269,7 @@ describe('admission', () => {
     requireOn('ada', returned);
     assert.equal(returned.since, 0);
     assert.throws(() => requireOn('ada', newConnection()), busy, 'only one of them');
-    for (const one of later) one.end();
+    for (const statement of later) statement.end();
     await Promise.all(later.map(({ done }) => done));
   });
 

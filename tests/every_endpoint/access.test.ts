@@ -45,7 +45,7 @@ before(async () => {
   for (const lacking of privileges) {
     const person = await somebody(server);
     people.set(`all but ${lacking}`, person);
-    for (const privilege of privileges.filter((one) => one !== lacking && one !== 'own'))
+    for (const privilege of privileges.filter((candidate) => candidate !== lacking && candidate !== 'own'))
       (await server.post(`${person.path}/grants`, { privilege, on: '/api/v2' })).is(201);
   }
 });
@@ -56,7 +56,7 @@ const isFirst = (operation: Operation) =>
 /** A call that changes nothing can be repeated on the same object. */
 const isReading = ({ endpoint }: Operation) => endpoint.permission.privilege === 'read' && endpoint.creates !== true;
 const extrasOf = (operation: Operation, params: Params): Given[] =>
-  (also[nameOf(operation)] ?? []).map(({ given }) => given(params, operation));
+  (also[nameOf(operation)] ?? []).map(({ grant: given }) => given(params, operation));
 
 function refused(reply: Reply, what: string): void {
   assert.equal(`${reply.status} ${reply.code}`, '403 FORBIDDEN', `${what}: ${reply.request}: ${reply.text}`);
@@ -88,7 +88,7 @@ async function tooLittleIsGranted(operation: Operation, params: Params, place: P
   const lacking = who(`all but ${privilege}`);
   refused(await attempt(lacking, operation, params), `everything but ${privilege}`);
   for (const extra of extras) {
-    const rest: Given[] = [[privilege, onPlace(place)], ...extras.filter((one) => one !== extra)];
+    const rest: Given[] = [[privilege, onPlace(place)], ...extras.filter((candidate) => candidate !== extra)];
     const reply = await who('exactly').with(rest, () => attempt(who('exactly'), operation, params));
     assert.ok(
       !wasAllowed(operation, reply),
@@ -100,14 +100,14 @@ async function tooLittleIsGranted(operation: Operation, params: Params, place: P
 /** A user with exactly the required privileges. Returns trials of the other ways to have them. */
 async function enoughIsGranted(operation: Operation, params: Params): Promise<(() => Promise<void>)[]> {
   const privilege = privilegeOf(operation);
-  const kept = isReading(operation) ? params : undefined;
+  const fixedParams = isReading(operation) ? params : undefined;
   const trial = async (what: string, on: (place: Place) => string) => {
     const person = who(what);
     const grantee = what === 'role' ? uri`/roles/readers` : person.path;
-    const object = kept ?? (await fresh(server, operation));
-    const given: Given[] = [[privilege, on(placeOf(operation, object))], ...extrasOf(operation, object)];
-    await granted(server, grantee, given, async () =>
-      allowed(operation, await attempt(person, operation, object), `${what}: ${given}`),
+    const object = fixedParams ?? (await fresh(server, operation));
+    const grants: Given[] = [[privilege, on(placeOf(operation, object))], ...extrasOf(operation, object)];
+    await granted(server, grantee, grants, async () =>
+      allowed(operation, await attempt(person, operation, object), `${what}: ${grants}`),
     );
   };
   await trial('exactly', onPlace);

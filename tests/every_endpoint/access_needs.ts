@@ -6,29 +6,29 @@ import type { Params } from './operation_call.ts';
 
 export interface Extra {
   readonly why: string;
-  readonly given: (params: Params, operation: Operation) => Given;
+  readonly grant: (params: Params, operation: Operation) => Given;
 }
 
-const warehouse: Extra = { why: 'it runs in that warehouse', given: () => ['use', '/warehouses/default'] };
+const warehouse: Extra = { why: 'it runs in that warehouse', grant: () => ['use', '/warehouses/default'] };
 const readsItself: Extra = {
   why: 'which rows change is read in the table',
-  given: ({ catalog, database, table }) => [
+  grant: ({ catalog, database, table }) => [
     'read',
     `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}/tables/${encodeURIComponent(table as string)}`,
   ],
 };
 const makesThere: Extra = {
   why: 'it makes a table there',
-  given: ({ catalog, database }) => [
+  grant: ({ catalog, database }) => [
     'create',
     `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
   ],
 };
 const dropped = { why: 'who may drop a thing may bring it back' };
-const seesRoot: Extra = { why: 'the body names that user', given: () => ['read', '/users/root'] };
+const seesRoot: Extra = { why: 'the body names that user', grant: () => ['read', '/users/root'] };
 const seesGrantee: Extra = {
   why: 'who may not see the grantee is not told whether it is there',
-  given: (params, { category }) => {
+  grant: (params, { category }) => {
     const name = params[category.parent === 'users' ? 'user' : 'role'] as string;
     return ['read', `/${category.parent}/${encodeURIComponent(name)}`];
   },
@@ -63,14 +63,14 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'tables.copy_definition': [makesThere],
   'tables.clone': [makesThere, warehouse],
   'views.create': [warehouse],
-  'catalogs.undrop': [{ ...dropped, given: () => ['drop', '/catalogs'] }],
+  'catalogs.undrop': [{ ...dropped, grant: () => ['drop', '/catalogs'] }],
   'databases.undrop': [
-    { ...dropped, given: ({ catalog }) => ['drop', `/catalogs/${encodeURIComponent(catalog as string)}`] },
+    { ...dropped, grant: ({ catalog }) => ['drop', `/catalogs/${encodeURIComponent(catalog as string)}`] },
   ],
   'tables.undrop': [
     {
       ...dropped,
-      given: ({ catalog, database }) => [
+      grant: ({ catalog, database }) => [
         'drop',
         `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
       ],
@@ -79,7 +79,7 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
   'views.undrop': [
     {
       ...dropped,
-      given: ({ catalog, database }) => [
+      grant: ({ catalog, database }) => [
         'drop',
         `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
       ],
@@ -87,12 +87,12 @@ export const also: Readonly<Record<string, readonly Extra[]>> = {
     { ...warehouse, why: 'its query is looked at again there' },
   ],
   'tokens.create': [{ ...warehouse, why: 'nobody confines a token to what he may not do himself' }],
-  'grants.create': [{ why: 'one grants what one has', given: () => ['read', '/warehouses'] }, seesGrantee],
-  'grants.delete': [{ why: 'one revokes what one has', given: () => ['use', '/warehouses'] }, seesGrantee],
+  'grants.create': [{ why: 'one grants what one has', grant: () => ['read', '/warehouses'] }, seesGrantee],
+  'grants.delete': [{ why: 'one revokes what one has', grant: () => ['use', '/warehouses'] }, seesGrantee],
   'roles.update': [
     {
       why: 'with members: they may do what the role may',
-      given: ({ role }) => ['grant', `/roles/${encodeURIComponent(role as string)}`],
+      grant: ({ role }) => ['grant', `/roles/${encodeURIComponent(role as string)}`],
     },
     seesRoot,
   ],

@@ -47,8 +47,8 @@ export class Somebody extends TestServer {
   }
 
   /** Grants for the duration of the work. */
-  async with<T>(given: readonly Given[], work: () => Promise<T>): Promise<T> {
-    return granted(this.#root, this.path, given, work);
+  async with<T>(grants: readonly Given[], work: () => Promise<T>): Promise<T> {
+    return granted(this.#root, this.path, grants, work);
   }
 
   async tokenFor(name: string, scopes?: readonly Given[]): Promise<TestServer> {
@@ -65,16 +65,16 @@ export async function somebody(server: TestServer, name = freshName(), scopes?: 
 export async function granted<T>(
   server: TestServer,
   grantee: string,
-  given: readonly Given[],
+  grants: readonly Given[],
   work: () => Promise<T>,
 ): Promise<T> {
-  const made: string[] = [];
-  for (const [privilege, on] of given) {
+  const created: string[] = [];
+  for (const [privilege, on] of grants) {
     const reply = await server.put(`${grantee}/grants`, { privilege, on: `/api/v2${on}` });
-    made.push(reply.is(201).at('uri'));
+    created.push(reply.is(201).at('uri'));
   }
   const result = await work();
-  for (const grant of made) (await server.delete(grant)).is(200);
+  for (const grant of created) (await server.delete(grant)).is(200);
   return result;
 }
 
@@ -91,12 +91,12 @@ export function placeOf({ category, endpoint }: Operation, params: Params): Plac
   const { permission, on } = endpoint;
   if (permission.on === 'target') return { top: targets[category.name] as string, path: [] };
   const chain: Category[] = [];
-  for (let at: Category | undefined = category; at; at = parentOf(at)) chain.unshift(at);
+  for (let ancestor: Category | undefined = category; ancestor; ancestor = parentOf(ancestor)) chain.unshift(ancestor);
   if (permission.on === 'parent' || on === 'collection') chain.pop();
   while (chain.length > 0 && !grantable.includes(chain.at(-1)?.name as string)) chain.pop();
   return {
     top: (chain[0] ?? rootOf(category)).name,
-    path: chain.map((one) => ({ category: one, name: params[one.parameter] as string })),
+    path: chain.map((link) => ({ category: link, name: params[link.parameter] as string })),
   };
 }
 
@@ -139,8 +139,8 @@ export function attempt(who: TestServer, operation: Operation, params: Params): 
   const path = pathOf(operation.path, isNew ? { ...params, [category.parameter]: name } : params);
   if (!endpoint.body) return call(who, operation, path);
   if (refused?.[keyOf(operation)]) return call(who, operation, path, { body: exampleBody(operation) });
-  const given = bodyOf(category, keyOf(operation), params);
-  return call(who, operation, path, { body: namedBody(operation, name, given) });
+  const body = bodyOf(category, keyOf(operation), params);
+  return call(who, operation, path, { body: namedBody(operation, name, body) });
 }
 
 /** Whether it succeeded, or was refused for a reason other than the caller. */

@@ -41,9 +41,9 @@ describe(`bodies that are expensive to parse, TEST_SEED=${seed}`, () => {
   const budget = new Budget(sampleSeconds, tested.length);
   for (const [i, operation] of tested.entries()) {
     const { endpoint, method, path } = operation;
-    const at = pathOf(path, params);
+    const target = pathOf(path, params);
     const fields = [...Object.keys(endpoint.body?.properties ?? {}), 'unknown'];
-    const send = (body: string) => server.send(method.toUpperCase(), at, { body });
+    const send = (body: string) => server.send(method.toUpperCase(), target, { body });
     const trials = Object.entries(endpoint.rowsIn === undefined ? { inline: sizes.inline, large: sizes.large } : sizes)
       .flatMap(([size, bytes]) => Object.entries(shapes).map(([shape, make]) => ({ size, bytes, shape, make })))
       .flatMap((trial) => fields.map((field) => ({ ...trial, field })));

@@ -77,11 +77,11 @@ describe('request heads', () => {
       for (const method of ['GET', 'DELETE', 'OPTIONS'])
         await requireLoopFree(server, `${method} of ${shape}`, () => server.send(method, path));
     });
-  for (const [shape, given] of Object.entries(headers))
+  for (const [shape, header] of Object.entries(headers))
     test(shape, async () => {
       for (const path of [`${api}/databases/loop`, '/openapi.json', '/files/x'])
-        await requireLoopFree(server, `GET ${path} with ${shape}`, () => server.send('GET', path, { headers: given }));
-      const changed = () => server.send('PATCH', `${api}/databases/loop`, { body: { comment: 'c' }, headers: given });
+        await requireLoopFree(server, `GET ${path} with ${shape}`, () => server.send('GET', path, { headers: header }));
+      const changed = () => server.send('PATCH', `${api}/databases/loop`, { body: { comment: 'c' }, headers: header });
       await requireLoopFree(server, `PATCH with ${shape}`, changed);
     });
 });
@@ -98,10 +98,10 @@ for (const coding of ['identity', 'gzip', 'br', 'zstd']) {
     );
     assert.equal(table.status, 200);
     assert.ok(table.bytes.length > 1000);
-    const whole = { sql: 'SELECT note FROM t LIMIT 700' };
+    const query = { sql: 'SELECT note FROM t LIMIT 700' };
     const headers = { 'accept-encoding': coding };
     const answered = await requireLoopFree(server, 'rows of a statement', () =>
-      server.send('POST', `${api}/databases/loop/query`, { body: whole, headers }),
+      server.send('POST', `${api}/databases/loop/query`, { body: query, headers }),
     );
     assert.equal(answered.status, 200);
   });

@@ -25,9 +25,9 @@ export interface Fixture {
   readonly nameOfNew?: () => string;
 }
 
-let made = 0;
+let created = 0;
 /** An unused name that is hostile enough to reveal a missing escape. */
-export const freshName = () => `n ${++made}/"é%`;
+export const freshName = () => `n ${++created}/"é%`;
 
 const none = () => ({});
 const renamed = () => ({ newName: freshName() });
@@ -38,7 +38,7 @@ const { endpoint, bucket, accessKeyId, secretAccessKey } = objects;
 const exported = { format: 'csv', to: { s3: { endpoint, bucket, accessKeyId, secretAccessKey } } };
 const backups = { s3: { endpoint, bucket, prefix: 'backups', accessKeyId, secretAccessKey } };
 const wholeServer = { s3: { endpoint, bucket, prefix: 'servers', accessKeyId, secretAccessKey } };
-const kept = {
+const durableBodies = {
   backup: () => ({ to: backups }),
   restore: () => ({ name: freshName(), from: backups }),
 };
@@ -111,7 +111,7 @@ async function role(server: TestServer): Promise<Params> {
 }
 
 /** Disabled, so that no keys are fetched; each issuer belongs to one provider. */
-const provider = () => ({ issuer: `https://issuer-${++made}.invalid`, audiences: ['tests'], disabled: true });
+const provider = () => ({ issuer: `https://issuer-${++created}.invalid`, audiences: ['tests'], disabled: true });
 
 const scheduled = () => ({ query: { sql: 'SELECT 1' }, cron: '0 0 1 1 *', disabled: true });
 const notes = fileURLToPath(new URL('../data/notes.csv', import.meta.url));
@@ -161,7 +161,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       undrop: (params) => ({ name: params.catalog }),
       check: none,
       ...sql,
-      ...kept,
+      ...durableBodies,
     },
   },
   databases: {
@@ -175,7 +175,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       undrop: (params) => ({ name: params.database }),
       load: () => ({ table: freshName(), source: { path: notes } }),
       ...sql,
-      ...kept,
+      ...durableBodies,
     },
   },
   tables: {
@@ -298,9 +298,9 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     make: async (server) => {
       const params = { ...(await user(server)), ...(await role(server)) };
       const body = { privilege: 'use', on: '/api/v2/warehouses' };
-      const made = await server.post(uri`/users/${params.user as string}/grants`, body);
+      const grant = await server.post(uri`/users/${params.user as string}/grants`, body);
       (await server.post(uri`/roles/${params.role as string}/grants`, body)).is(201);
-      return { ...params, grantId: made.is(201).at('grantId') };
+      return { ...params, grantId: grant.is(201).at('grantId') };
     },
     bodies: {
       create: () => ({ privilege: 'read', on: '/api/v2/warehouses' }),

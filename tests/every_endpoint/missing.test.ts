@@ -33,15 +33,15 @@ function required({ path, nameInPath }: Operation): string[] {
   return nameInPath ? all.slice(0, -1) : all;
 }
 
-for (const operation of operations.filter((one) => required(one).length > 0)) {
+for (const operation of operations.filter((candidate) => required(candidate).length > 0)) {
   test(titleOf(operation), async () => {
     const { category, endpoint, path } = operation;
-    const there = params.get(category.name) as Params;
+    const existing = params.get(category.name) as Params;
     const body = endpoint.body ? { body: exampleBody(operation) } : {};
     for (const parameter of required(operation)) {
       for (const name of [freshName(), '..', 'a\u0000b', '😀'.repeat(200)]) {
-        const at = pathOf(path, { ...there, [parameter]: name });
-        const reply = await call(server, operation, at, body);
+        const target = pathOf(path, { ...existing, [parameter]: name });
+        const reply = await call(server, operation, target, body);
         if (endpoint.verb === 'delete') assert.deepEqual(reply.is(200).result, { deleted: false });
         else reply.is(404, 'OBJECT_NOT_FOUND', { category: categoryOf(parameter), name });
       }

@@ -111,8 +111,8 @@ async function requestFor(operation: Operation): Promise<{ params: Params; send:
   const name = newNameOf(category);
   const path = pathOf(operation.path, isCreate ? { ...params, [category.parameter]: name } : params);
   const isRefused = fixtureOf(category).refused?.[keyOf(operation)] !== undefined;
-  const given = takesBody(operation) && !isRefused ? bodyOf(category, keyOf(operation), params) : {};
-  const body = namedBody(operation, name, given);
+  const fields = takesBody(operation) && !isRefused ? bodyOf(category, keyOf(operation), params) : {};
+  const body = namedBody(operation, name, fields);
   return { params, send: () => server.send(method.toUpperCase(), path, takesBody(operation) ? { body } : {}) };
 }
 

@@ -116,9 +116,9 @@ async function sendAll(operation: Operation, bodies: readonly object[]): Promise
   const { category, nameInPath, path } = operation;
   let params = await fixtureOf(category).make(server);
   for (const [i, body] of bodies.entries()) {
-    const at = nameInPath ? { ...params, [category.parameter]: `random ${i}` } : params;
+    const target = nameInPath ? { ...params, [category.parameter]: `random ${i}` } : params;
     const short = 'waitSeconds' in body ? { ...body, waitSeconds: 5 } : body;
-    const reply = await call(server, operation, pathOf(path, at), { body: short });
+    const reply = await call(server, operation, pathOf(path, target), { body: short });
     if (reply.status === 404) params = await fixtureOf(category).make(server);
   }
 }

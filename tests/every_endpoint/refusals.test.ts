@@ -146,8 +146,9 @@ everyOperation(
 );
 
 /** The first way to reach each endpoint, and the one with the name in the path: their declared bodies differ. */
-const isFirstOfItsBody = (one: Operation) =>
-  operations.find((other) => other.endpoint === one.endpoint && other.nameInPath === one.nameInPath) === one;
+const isFirstOfItsBody = (operation: Operation) =>
+  operations.find((other) => other.endpoint === operation.endpoint && other.nameInPath === operation.nameInPath) ===
+  operation;
 
 everyOperation(
   'a declared field of a wrong type or value: 400 with its pointer',

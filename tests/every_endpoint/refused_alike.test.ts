@@ -67,11 +67,11 @@ async function shown(who: TestServer, operation: Operation, params: Params, name
 }
 
 /** The minimum of several tries: background work, such as recording refusals, can only add to it. */
-async function assertAsManyStatements(one: () => Promise<unknown>, other: () => Promise<unknown>, what: string) {
+async function assertAsManyStatements(first: () => Promise<unknown>, second: () => Promise<unknown>, what: string) {
   let [ofOne, ofOther] = [Infinity, Infinity];
   for (let i = 0; i < 3 || (i < 20 && ofOne !== ofOther); i++) {
-    ofOne = Math.min(ofOne, await world.statementsOf(one));
-    ofOther = Math.min(ofOther, await world.statementsOf(other));
+    ofOne = Math.min(ofOne, await world.statementsOf(first));
+    ofOther = Math.min(ofOther, await world.statementsOf(second));
   }
   assert.equal(ofOther, ofOne, `${what}: statements`);
 }
@@ -80,18 +80,18 @@ const hostile = ['..', 'a\u0000b', '😀'.repeat(200), '%%', '""', "' OR 1=1 --"
 
 /** Tried by a user without privileges, and by the owner of a sibling. */
 async function assertAlike(operation: Operation, params: Params, parameter: string, many: boolean): Promise<void> {
-  const there = params[parameter] as string;
+  const existing = params[parameter] as string;
   const what = `${titleOf(operation)}: ${parameter}`;
-  const refusal = await shown(nobody, operation, params, there);
+  const refusal = await shown(nobody, operation, params, existing);
   assert.equal((refusal as { status: number }).status, 403, what);
-  const names = [absent(there), ...(many ? hostile : [])];
+  const names = [absent(existing), ...(many ? hostile : [])];
   for (const name of names)
     assert.deepEqual(
       await shown(nobody, operation, { ...params, [parameter]: name }, name),
       refusal,
       `${what}: ${name}`,
     );
-  const missing = { ...params, [parameter]: absent(there) };
+  const missing = { ...params, [parameter]: absent(existing) };
   await assertAsManyStatements(
     () => attempt(nobody, operation, params),
     () => attempt(nobody, operation, missing),

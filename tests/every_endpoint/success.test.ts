@@ -41,8 +41,12 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     if (idFieldOf(operation) in operation.category.record.properties)
       assert.equal(String(reply.at(idFieldOf(operation))), params[operation.category.parameter], titleOf(operation));
     assert.equal(reply.at('uri'), wholePath(path));
-    const whole = await server.get(wholePath(path));
-    assert.deepEqual(Object.keys(whole.result), Object.keys(reply.result), 'both shapes of the path answer alike');
+    const fullPathReply = await server.get(wholePath(path));
+    assert.deepEqual(
+      Object.keys(fullPathReply.result),
+      Object.keys(reply.result),
+      'both shapes of the path answer alike',
+    );
   },
   async list(operation, params) {
     const path = pathOf(operation.path, params);
@@ -51,7 +55,7 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const own = params[operation.category.parameter];
     if (own !== undefined)
       assert.ok(
-        all.some((one) => String(one[idFieldOf(operation)]) === own),
+        all.some((record) => String(record[idFieldOf(operation)]) === own),
         `${titleOf(operation)} does not show ${own}`,
       );
     const walked: unknown[] = [];
@@ -63,7 +67,7 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
       token = page.at('nextPageToken');
       assert.equal(walked.length, pages + 1, titleOf(operation));
     }
-    const ids = (some: unknown[]) => some.map((one) => (one as Record<string, unknown>)[idFieldOf(operation)]);
+    const ids = (some: unknown[]) => some.map((record) => (record as Record<string, unknown>)[idFieldOf(operation)]);
     assert.deepEqual(ids(walked), ids(all).slice(0, walked.length), `${titleOf(operation)}: page by page`);
     assert.equal(token === undefined, walked.length === all.length, 'the last page has no token');
   },
@@ -71,10 +75,10 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const { category, endpoint, method } = operation;
     const name = newNameOf(category);
     const path = pathOf(operation.path, { ...params, [category.parameter]: name });
-    const given = bodyOf(category, 'create', params);
-    const body = namedBody(operation, name, given);
-    const made = await call(server, operation, path, { body });
-    const reply = made.status === 202 ? await madeByTask(made) : made.is(201, '0', { created: true });
+    const fields = bodyOf(category, 'create', params);
+    const body = namedBody(operation, name, fields);
+    const created = await call(server, operation, path, { body });
+    const reply = created.status === 202 ? await madeByTask(created) : created.is(201, '0', { created: true });
     if (endpoint.named === false) return;
     assert.equal(reply.at(idFieldOf(operation)), name);
     // A secret is in this response only, or generated for each response.

@@ -30,12 +30,12 @@ export async function disagreements(dataDirectory: string): Promise<string[]> {
   const open = "select task_id, type, state from tasks where state not in ('succeeded', 'failed', 'cancelled')";
   for (const task of read<object>(open)) found.push(`task without an end: ${JSON.stringify(task)}`);
   const objects = read<StoredObject>('select id, category, parent_id, name, state, spec from objects');
-  const kept = read<Kept>('select object_id, purge from dropped_objects');
+  const dropped = read<Kept>('select object_id, purge from dropped_objects');
   store.close();
   for (const { category, name, state } of objects) {
     if (state !== 'ready' && state !== 'dropped') found.push(`${category} ${JSON.stringify(name)} is ${state}`);
   }
-  found.push(...(await fileDisagreements(join(dataDirectory, 'catalogs'), objects, kept)));
+  found.push(...(await fileDisagreements(join(dataDirectory, 'catalogs'), objects, dropped)));
   return found;
 }
 
@@ -46,10 +46,10 @@ interface Kept {
 }
 
 /** Tables that the engine hides in a catalog's file, as `line`s; and their schemas. */
-function hiddenIn(catalogId: string, kept: readonly Kept[]): { tables: string[]; schemas: Set<string> } {
+function hiddenIn(catalogId: string, dropped: readonly Kept[]): { tables: string[]; schemas: Set<string> } {
   const tables: string[] = [];
   const schemas = new Set<string>();
-  for (const { purge } of kept) {
+  for (const { purge } of dropped) {
     const change = JSON.parse(purge) as Change;
     if (change.kind !== 'purge' || change.catalog.id !== catalogId) continue;
     for (const { database, id } of change.hidden) {
@@ -63,7 +63,7 @@ function hiddenIn(catalogId: string, kept: readonly Kept[]): { tables: string[];
 async function fileDisagreements(
   directory: string,
   objects: readonly StoredObject[],
-  kept: readonly Kept[],
+  dropped: readonly Kept[],
 ): Promise<string[]> {
   const found: string[] = [];
   const catalogs = objects.filter(({ category }) => category === 'catalogs');
@@ -77,7 +77,7 @@ async function fileDisagreements(
   for (const catalog of catalogs) {
     const file = join(directory, `${catalog.id}.duckdb`);
     // The contents of a dropped catalog are checked as if it had not been dropped.
-    const own = kept.filter(({ object_id }) => object_id !== catalog.id);
+    const own = dropped.filter(({ object_id }) => object_id !== catalog.id);
     const isGone = ({ id }: StoredObject) => own.some(({ object_id }) => object_id === id);
     const databases = objects.filter((object) => object.parent_id === catalog.id && !isGone(object));
     const hidden = hiddenIn(catalog.id, own);
@@ -130,11 +130,11 @@ function describeDatabase(database: StoredObject, objects: readonly StoredObject
     lines.push(line('view', database.name, view.name));
   for (const table of inIt.filter(({ category }) => category === 'tables')) {
     const spec = JSON.parse(table.spec) as TableSpec;
-    const at = [database.name, table.name];
-    lines.push(line('table', ...at));
-    lines.push(...spec.columns.map((column, i) => line('column', ...at, i + 1, ...describeColumn(column))));
-    if (spec.primaryKey.length > 0) lines.push(line('primary key', ...at, spec.primaryKey));
-    if (spec.uniqueKey.length > 0) lines.push(line('unique key', ...at));
+    const path = [database.name, table.name];
+    lines.push(line('table', ...path));
+    lines.push(...spec.columns.map((column, i) => line('column', ...path, i + 1, ...describeColumn(column))));
+    if (spec.primaryKey.length > 0) lines.push(line('primary key', ...path, spec.primaryKey));
+    if (spec.uniqueKey.length > 0) lines.push(line('unique key', ...path));
   }
   return lines;
 }

@@ -6,7 +6,7 @@ import type { Api } from './api.ts';
 import { pathOf } from './api.ts';
 import { uriOfPath } from './expectation.ts';
 import { backups } from './loading.ts';
-import { absent, makeTable, must, plainWith, type Scenario, there } from './scenario_parts.ts';
+import { absent, makeTable, must, plainWith, type Scenario, tableExists } from './scenario_parts.ts';
 
 const taskWaitMs = deadlineMs(60_000);
 const placeOf = (id: string) => ({ path: `${backups}/${process.pid}-${id}` });
@@ -19,16 +19,16 @@ async function makeSource(api: Api, id: string): Promise<void> {
 }
 
 const shared = 'shared';
-let made: Promise<void> | undefined;
+let creation: Promise<void> | undefined;
 
 /** Shared by all restores of this process, on any server. */
 function makeBackup(api: Api): Promise<void> {
-  made ??= (async () => {
+  creation ??= (async () => {
     await makeSource(api, shared);
     await must(api.post(`${uriOfPath([source(shared)])}/backup`, { to: placeOf(shared) }));
     await api.endOfTasks(taskWaitMs);
   })();
-  return made;
+  return creation;
 }
 
 /** Of many steps: some of them are tried each time. */
@@ -40,8 +40,8 @@ export const ofBackups: Scenario[] = [
     name: 'back a catalog up',
     prepare: makeSource,
     request: (id) => ({ method: 'POST', path: `${uriOfPath([source(id)])}/backup`, body: { to: placeOf(id) } }),
-    before: (id) => there([source(id), 'd', 't'], plainWith(3)),
-    after: (id) => there([source(id), 'd', 't'], plainWith(3)),
+    before: (id) => tableExists([source(id), 'd', 't'], plainWith(3)),
+    after: (id) => tableExists([source(id), 'd', 't'], plainWith(3)),
     isLarge,
   },
   {
@@ -54,9 +54,9 @@ export const ofBackups: Scenario[] = [
     }),
     before: (id) => [...absent([`r/${id}`]), ...absent([`r/${id}`, 'd', 't'])],
     after: (id) => [
-      ...there([`r/${id}`, 'd', 't'], plainWith(3)),
-      ...there([`r/${id}`, 'd', 'keyed'], keyed),
-      ...there([`r/${id}`, 'e', 'empty'], plainWith(0)),
+      ...tableExists([`r/${id}`, 'd', 't'], plainWith(3)),
+      ...tableExists([`r/${id}`, 'd', 'keyed'], keyed),
+      ...tableExists([`r/${id}`, 'e', 'empty'], plainWith(0)),
     ],
     again: 'OBJECT_ALREADY_EXISTS',
     isLarge,
@@ -71,8 +71,8 @@ export const ofBackups: Scenario[] = [
     }),
     before: (id) => [...absent(['default', `r/${id}`]), ...absent(['default', `r/${id}`, 't'])],
     after: (id) => [
-      ...there(['default', `r/${id}`, 't'], plainWith(3)),
-      ...there(['default', `r/${id}`, 'keyed'], keyed),
+      ...tableExists(['default', `r/${id}`, 't'], plainWith(3)),
+      ...tableExists(['default', `r/${id}`, 'keyed'], keyed),
     ],
     again: 'OBJECT_ALREADY_EXISTS',
     isLarge,

@@ -15,14 +15,14 @@ const good = 'id,v\n1,one\n2,two\n';
 const table = '/api/v2/databases/d/tables/t';
 /** The next responses of the web server; the last one is repeated. */
 let answers: ((response: ServerResponse) => void)[] = [];
-let asked = 0;
+let requests = 0;
 let web: Server;
 let url: string;
 let server: TestServer;
 
 before(async () => {
   web = createServer((_request, response) => {
-    asked++;
+    requests++;
     const answer = answers.length > 1 ? answers.shift() : answers[0];
     answer?.(response);
   });
@@ -48,7 +48,7 @@ after(async () => {
   await new Promise((resolve) => web.close(resolve));
 });
 
-const whole = (response: ServerResponse) => void response.end(good);
+const sendComplete = (response: ServerResponse) => void response.end(good);
 const refused = (status: number) => (response: ServerResponse) => void response.writeHead(status).end();
 const cutOff = (response: ServerResponse) => {
   response.writeHead(200, { 'content-length': good.length });
@@ -70,7 +70,7 @@ const spooled = async () => (await readdir(join(server.dataDirectory, 'spool', '
 async function load(source: object, next: typeof answers, more: object = {}) {
   await server.post(`${table}/truncate`);
   answers = [...next];
-  asked = 0;
+  requests = 0;
   return server.ended(await server.post(`${table}/load`, { source, ...more }));
 }
 
@@ -83,9 +83,9 @@ for (const [name, first] of Object.entries({
   stalls: stalled,
 })) {
   test(`a source that ${name}, then is complete`, async () => {
-    const task = await load({ url }, [first, first, whole]);
+    const task = await load({ url }, [first, first, sendComplete]);
     assert.equal(task.at('state'), 'succeeded', task.text);
-    assert.equal(asked, 3);
+    assert.equal(requests, 3);
     assert.equal(task.at('attempt'), 3);
     const expected = [
       [1, 'one'],
@@ -107,12 +107,12 @@ for (const [name, first] of Object.entries({
 test('a source that is permanently missing is requested once', async () => {
   const task = await load({ url }, [refused(410)]);
   assert.equal(task.at('error', 'code'), 'REMOTE_REFUSED', task.text);
-  assert.equal(asked, 1);
+  assert.equal(requests, 1);
 });
 
 test('an object store that fails for a while, and one that stays unavailable', async () => {
   const outside = await surroundings();
-  const source = { s3: { ...outside.place, key: sourceKey } };
+  const source = { s3: { ...outside.objectStore, key: sourceKey } };
   let failures = 4;
   outside.hit = () => {
     if (failures-- > 0) throw new Error('injected');

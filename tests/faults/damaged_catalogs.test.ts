@@ -28,8 +28,8 @@ before(async () => {
   const base = join(root, 'base');
   let server = await startProcess([], base);
   for (const catalog of ['a', 'b', 'c']) {
-    const made = (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
-    assert.equal(made.at('state'), 'ready');
+    const created = (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
+    assert.equal(created.at('state'), 'ready');
     (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
     const columns = [{ name: 'i', type: 'BIGINT' }];
     (await server.post(`${databaseOf(catalog)}/tables`, { name: 't', columns })).is(201);

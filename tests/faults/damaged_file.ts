@@ -40,8 +40,8 @@ export function breakRoot(path: string): void {
 /** DuckDB's checksum (common/checksum.cpp) of whole words. */
 function checksum(bytes: Buffer): bigint {
   let sum = 5381n;
-  for (let at = 0; at < bytes.length; at += 8)
-    sum ^= (bytes.readBigUInt64LE(at) * 0xbf58476d1ce4e5b9n) & 0xffff_ffff_ffff_ffffn;
+  for (let position = 0; position < bytes.length; position += 8)
+    sum ^= (bytes.readBigUInt64LE(position) * 0xbf58476d1ce4e5b9n) & 0xffff_ffff_ffff_ffffn;
   return sum;
 }
 
@@ -69,9 +69,9 @@ export function changeInBlocks(path: string, from: string, to: string): number {
   let changed = 0;
   for (let offset = blocksOffset; offset + blockBytes <= statSync(path).size; offset += blockBytes)
     edit(path, offset, blockBytes, (block) => {
-      const at = block.indexOf(from);
-      if (at < 0) return;
-      block.write(to, at);
+      const start = block.indexOf(from);
+      if (start < 0) return;
+      block.write(to, start);
       block.writeBigUInt64LE(checksum(block.subarray(8)), 0);
       changed++;
     });

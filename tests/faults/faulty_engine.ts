@@ -62,12 +62,12 @@ function faulty(warehouse: EngineWarehouse, plan: FaultPlan): EngineWarehouse {
     get(target, key) {
       const value: unknown = Reflect.get(target, key, target);
       if (typeof value !== 'function') return value;
-      const call = value.bind(target) as (...given: unknown[]) => unknown;
+      const call = value.bind(target) as (...parameters: unknown[]) => unknown;
       if (typeof key !== 'string' || !counted.has(key)) return call;
-      return async (...given: unknown[]) => {
-        const what = key === 'apply' ? `apply ${(given[0] as { kind: string }).kind}` : key;
+      return async (...parameters: unknown[]) => {
+        const what = key === 'apply' ? `apply ${(parameters[0] as { kind: string }).kind}` : key;
         plan.hit('before', what);
-        const answer = await call(...given);
+        const answer = await call(...parameters);
         plan.hit('after', what);
         return answer;
       };

@@ -15,7 +15,7 @@ const diskMegabytes = 200;
 /** Enough for the store to continue, too little for the requested work. */
 const leftBytes = 1_500_000;
 const manyRows = 250_000;
-const made = `SELECT range AS id, md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS v FROM range(${manyRows})`;
+const manyRowsSql = `SELECT range AS id, md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS v FROM range(${manyRows})`;
 const taskMsMax = deadlineMs(30_000);
 
 let disk: SmallDisk;
@@ -29,9 +29,9 @@ interface Told {
   readonly result: Readonly<Record<string, unknown>>;
 }
 
-const told = ({ status, text }: RawReply): Told => ({ status, ...(JSON.parse(text) as Omit<Told, 'status'>) });
+const parsed = ({ status, text }: RawReply): Told => ({ status, ...(JSON.parse(text) as Omit<Told, 'status'>) });
 const send = async (method: string, to: string, body?: unknown, headers = {}): Promise<Told> =>
-  told(await disk.server.send(method, to, { ...(body === undefined ? {} : { body }), headers }));
+  parsed(await disk.server.send(method, to, { ...(body === undefined ? {} : { body }), headers }));
 
 before(async () => {
   if (skip) return;
@@ -78,26 +78,26 @@ const cases: readonly Case[] = [
   },
   {
     name: 'rows of a query',
-    ask: () => send('POST', `${table}/insert_select`, { sql: made }),
+    ask: () => send('POST', `${table}/insert_select`, { sql: manyRowsSql }),
     done: rowsAre('t', 251_000 + manyRows),
   },
   {
     name: 'a table made with its rows',
-    ask: () => send('POST', `${path}/tables`, { name: 'made', asSelect: { sql: made, waitSeconds: 1 } }),
+    ask: () => send('POST', `${path}/tables`, { name: 'made', asSelect: { sql: manyRowsSql, waitSeconds: 1 } }),
     done: rowsAre('made', manyRows),
   },
   {
     name: 'a result of many pages',
-    ask: () => send('POST', `${path}/query`, { sql: made, waitSeconds: 0 }),
+    ask: () => send('POST', `${path}/query`, { sql: manyRowsSql, waitSeconds: 0 }),
     done: async ({ result }) => assert.ok(((result.result as { pageCount: number }).pageCount ?? 0) > 1),
   },
   {
     name: 'an export',
     ask: async () =>
       send('POST', `${path}/export`, {
-        sql: made,
+        sql: manyRowsSql,
         format: 'csv',
-        to: { s3: { ...(await surroundings()).place, prefix: 'full' } },
+        to: { s3: { ...(await surroundings()).objectStore, prefix: 'full' } },
       }),
     done: async ({ result }) => assert.equal((result.result as { rowCount: number }).rowCount, manyRows),
   },
@@ -116,10 +116,10 @@ const cases: readonly Case[] = [
 ];
 
 /** The outcome: of the request, or of its task once that has ended or waits for a retry. */
-async function outcome(asked: Told): Promise<Told> {
-  if (asked.status !== 202) return asked;
+async function outcome(reply: Told): Promise<Told> {
+  if (reply.status !== 202) return reply;
   for (const deadline = Date.now() + taskMsMax; ; ) {
-    const task = await send('GET', `${asked.result.uri}?waitSeconds=1`);
+    const task = await send('GET', `${reply.result.uri}?waitSeconds=1`);
     const { endedAt, progressText } = task.result;
     if (endedAt !== null || String(progressText).includes('the disk of the service is full')) return task;
     // Its end cannot be written: it is retried until it can.
@@ -135,15 +135,15 @@ for (const { name, ask, done } of cases) {
   }, async () => {
     const before = await rowsOf('t');
     await disk.fill(leftBytes);
-    const asked = await ask();
-    const failed = await outcome(asked);
+    const reply = await ask();
+    const failed = await outcome(reply);
     const { state, error } = failed.result as { state?: string; error?: { code: string } | null };
-    const said = asked.status === 202 ? (error?.code ?? state) : failed.code;
-    assert.match(String(said), /^(?:STORAGE_FULL|pending|running)$/, JSON.stringify(failed).slice(0, 500));
+    const code = reply.status === 202 ? (error?.code ?? state) : failed.code;
+    assert.match(String(code), /^(?:STORAGE_FULL|pending|running)$/, JSON.stringify(failed).slice(0, 500));
     await disk.free();
-    if (asked.status === 202) {
-      await send('POST', `${asked.result.uri}/cancel`, {});
-      const ended = await send('GET', `${asked.result.uri}?waitSeconds=20`);
+    if (reply.status === 202) {
+      await send('POST', `${reply.result.uri}/cancel`, {});
+      const ended = await send('GET', `${reply.result.uri}?waitSeconds=20`);
       assert.equal(ended.result.state, state === 'failed' ? 'failed' : 'cancelled', JSON.stringify(ended));
     }
     assert.equal(await rowsOf('t'), before);

@@ -1,7 +1,16 @@
 // Loads that are interrupted at every step: into existing tables, and into tables created for them.
 import { uriOfPath } from './expectation.ts';
 import { notes } from './loading.ts';
-import { absent, databaseOf, makeTable, must, plainWith, type Scenario, tableOf, there } from './scenario_parts.ts';
+import {
+  absent,
+  databaseOf,
+  makeTable,
+  must,
+  plainWith,
+  type Scenario,
+  tableExists,
+  tableOf,
+} from './scenario_parts.ts';
 
 function load(name: string, more: object, again?: string): Scenario {
   const body = { source: { path: notes }, columns: [{ name: 'id' }, { name: 'v', source: 'note' }], ...more };
@@ -9,8 +18,8 @@ function load(name: string, more: object, again?: string): Scenario {
     name,
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/load`, body }),
-    before: (id) => there(tableOf(id), plainWith(3)),
-    after: (id) => there(tableOf(id), plainWith(5)),
+    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    after: (id) => tableExists(tableOf(id), plainWith(5)),
     isTask: true,
     ...(again === undefined ? {} : { again }),
   };
@@ -33,7 +42,7 @@ export const ofLoads: readonly Scenario[] = [
         },
       }),
       before: (id) => absent(tableOf(id)),
-      after: (id) => there(tableOf(id), plainWith(2)),
+      after: (id) => tableExists(tableOf(id), plainWith(2)),
       isTask: true,
       ...('label' in more ? {} : { again: 'OBJECT_ALREADY_EXISTS' }),
     }),

@@ -11,7 +11,7 @@ const atOnce = 16;
 const perTaskBytesMax = 10_000;
 const query = '/api/v2/catalogs/default/query';
 const endless = 'SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b';
-const given = [
+const serverFlags = [
   ['read', '/catalogs/default'],
   ['use', '/warehouses/default'],
 ] as const;
@@ -79,7 +79,7 @@ async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
 test('many queued tasks: submitted together, none starves, none is held in memory', {
   timeout: deadlineMs(600_000),
 }, async () => {
-  const [much, little] = [await newPerson(server, 'much', given), await newPerson(server, 'little', given)];
+  const [much, little] = [await newPerson(server, 'much', serverFlags), await newPerson(server, 'little', serverFlags)];
   const blocker = await busy();
   const ids = { much: [] as string[], little: [] as string[], low: [] as string[] };
   const own = async (name: keyof typeof ids, task: Promise<Reply>) => void ids[name].push((await task).at('taskId'));
@@ -108,9 +108,9 @@ test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
   const waiting = await submit(server, 'SELECT 2', { after: [pending.at('taskId')] });
   const follower = await submit(server, 'SELECT 3', { after: [waiting.at('taskId')] });
   for (const task of [waiting, pending, running]) {
-    const told = await cancel(task);
+    const cancelled = await cancel(task);
     const ended = await endOfTask(server, task.at('uri'));
-    assert.equal(ended.at('state'), 'cancelled', told.text);
+    assert.equal(ended.at('state'), 'cancelled', cancelled.text);
   }
   assert.equal((await endOfTask(server, follower.at('uri'))).at('error', 'code'), 'TASK_DEPENDENCY_FAILED');
   // Nobody listens there: it is retried in a minute.
@@ -119,8 +119,8 @@ test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
   (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
   const source = { url: 'http://127.0.0.1:9/a.csv' };
   const backingOff = (await server.post('/api/v2/databases/d/tables/t/load', { source })).is(202);
-  const said = async () => (await server.get(backingOff.at('uri'))).at<string | null>('progressText');
-  await eventually('it waits to be tried again', async () => (await said())?.startsWith('attempt 1') === true);
+  const progressText = async () => (await server.get(backingOff.at('uri'))).at<string | null>('progressText');
+  await eventually('it waits to be tried again', async () => (await progressText())?.startsWith('attempt 1') === true);
   assert.equal(await stateOf(backingOff), 'pending');
   await cancel(backingOff);
   assert.equal(await stateOf(backingOff), 'cancelled');

@@ -49,6 +49,6 @@ export class Random {
 
 /** The requested seed, or a new one; the user prints it. */
 export function seedFrom(variable: string): number {
-  const given = process.env[variable];
-  return given ? Number(given) >>> 0 : (Date.now() ^ (process.pid << 16)) >>> 0;
+  const seedText = process.env[variable];
+  return seedText ? Number(seedText) >>> 0 : (Date.now() ^ (process.pid << 16)) >>> 0;
 }

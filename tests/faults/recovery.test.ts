@@ -23,11 +23,11 @@ function killing(warehouse: EngineWarehouse, pidNow: () => number): EngineWareho
     get(target, key) {
       const value: unknown = Reflect.get(target, key, target);
       if (key !== 'apply') return typeof value === 'function' ? value.bind(target) : value;
-      return async (...given: Parameters<EngineWarehouse['apply']>) => {
-        const when = deadly(given[0]);
+      return async (...parameters: Parameters<EngineWarehouse['apply']>) => {
+        const when = deadly(parameters[0]);
         // Stopped first, because a change may be done before the following signal arrives.
         if (when === 'during') process.kill(pidNow(), 'SIGSTOP');
-        const applied = target.apply(...given);
+        const applied = target.apply(...parameters);
         if (when === undefined) return applied;
         if (when === 'after') await applied;
         deaths++;
@@ -71,10 +71,10 @@ after(async () => {
 const isOf = (change: Change, table: string) => 'table' in change && change.table.table === table;
 const column = { name: 'id', type: 'BIGINT' };
 
-let made = 0;
+let created = 0;
 /** In a warehouse of its own: an engine that dies often is restarted after ever longer delays. */
 async function newCatalog(): Promise<string> {
-  const name = `c${++made}`;
+  const name = `c${++created}`;
   (await server.put(uri`/warehouses/${name}`)).is(201);
   (await server.post('/api/v2/catalogs', { name, warehouse: name })).is(201);
   return name;
@@ -105,7 +105,9 @@ async function health(warehouse: string) {
 
 async function metric(state: string): Promise<number> {
   const { text } = await server.send('GET', '/metrics');
-  const line = text.split('\n').find((one) => one.startsWith('tabularium_open_intents{') && one.includes(state));
+  const line = text
+    .split('\n')
+    .find((candidate) => candidate.startsWith('tabularium_open_intents{') && candidate.includes(state));
   return Number(line?.split(' ').at(-1) ?? 0);
 }
 

@@ -61,6 +61,6 @@ export async function makeTable(api: Api, path: readonly string[], rows: number,
   if (status === 202) throw new Error(`not within ${body.waitSeconds} s: ${sql}`);
 }
 
-export const there = (path: readonly string[], is: TableState): Expected => [{ path, is }];
+export const tableExists = (path: readonly string[], is: TableState): Expected => [{ path, is }];
 export const absent = (path: readonly string[]): Expected => [{ path, is: 'absent' }];
 export const plainWith = (rows: number): TableState => ({ columns: plain, rows });

@@ -184,7 +184,7 @@ export class ServerProcess implements ClockedWorld {
     for (const beside of ['log', 'struck']) await rm(`${this.dataDirectory}.${beside}`, { force: true });
   }
 
-  #hear(report: Report, ready: (at: { url: string; token: string }) => void): void {
+  #hear(report: Report, ready: (address: { url: string; token: string }) => void): void {
     if (report.kind === 'ready') ready(report);
     else if (report.kind === 'engine') this.#enginePids.push(report.pid);
     else {

@@ -24,11 +24,11 @@ export class SmallDisk {
   }
 
   static async start(megabytes: number, flags: readonly string[]): Promise<SmallDisk> {
-    const at = await mkdtemp(join(tmpdir(), 'tabularium-disk-'));
+    const mountPoint = await mkdtemp(join(tmpdir(), 'tabularium-disk-'));
     const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
     const own = [
       '--port=0',
-      `--data-dir=${at}`,
+      `--data-dir=${mountPoint}`,
       `--log-level=${process.env.FAULTS_LOG ?? 'fatal'}`,
       '--warehouse-threads=2',
       ...flags,
@@ -36,22 +36,22 @@ export class SmallDisk {
     const mount = `mount -t tmpfs -o size=${megabytes}m tmpfs "$0" && exec "$@"`;
     const child = spawn(
       'unshare',
-      ['--user', '--map-root-user', '--mount', 'sh', '-c', mount, at, process.execPath, main, ...own],
+      ['--user', '--map-root-user', '--mount', 'sh', '-c', mount, mountPoint, process.execPath, main, ...own],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     );
     const kill = () => child.kill('SIGKILL');
     process.once('exit', kill);
     const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
     const url = await new Promise<string>((resolve, reject) => {
-      let said = '';
+      let output = '';
       child.stdout.on('data', (chunk: Buffer) => {
-        said += chunk;
-        const found = /URL +(http:\S+)\n/.exec(said)?.[1];
+        output += chunk;
+        const found = /URL +(http:\S+)\n/.exec(output)?.[1];
         if (found !== undefined) resolve(found);
       });
-      child.once('exit', () => reject(new Error(`the server ended before it was ready: ${said}`)));
+      child.once('exit', () => reject(new Error(`the server ended before it was ready: ${output}`)));
     });
-    const directory = `/proc/${child.pid}/root${at}`;
+    const directory = `/proc/${child.pid}/root${mountPoint}`;
     const token = (await readFile(join(directory, 'root.token'), 'utf8')).trim();
     const server = new TestServer({ url, token, dataDirectory: directory }, async () => {
       child.kill('SIGTERM');
@@ -59,7 +59,7 @@ export class SmallDisk {
       await exited;
       clearTimeout(timer);
       process.off('exit', kill);
-      await rm(at, { recursive: true, force: true });
+      await rm(mountPoint, { recursive: true, force: true });
     });
     return new SmallDisk(server, directory);
   }
@@ -91,12 +91,12 @@ export class SmallDisk {
 
   /** Files below a directory of the data, with their sizes. */
   filesIn(name: string): Record<string, number> {
-    const at = join(this.directory, name);
-    if (!existsSync(at)) return {};
-    const all = readdirSync(at, { recursive: true, encoding: 'utf8' }).filter((file) =>
-      statSync(join(at, file)).isFile(),
+    const path = join(this.directory, name);
+    if (!existsSync(path)) return {};
+    const all = readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      statSync(join(path, file)).isFile(),
     );
-    return Object.fromEntries(all.map((file) => [file, statSync(join(at, file)).size]));
+    return Object.fromEntries(all.map((file) => [file, statSync(join(path, file)).size]));
   }
 
   get #ballast(): string {

@@ -27,7 +27,7 @@ export const reaching = ['--export-hosts', '127.0.0.1', '--load-hosts', '127.0.0
 
 export interface Surroundings {
   /** The address of an object of the bucket, with credentials. */
-  readonly place: Readonly<Record<string, unknown>>;
+  readonly objectStore: Readonly<Record<string, unknown>>;
   /** A file of two rows. */
   readonly pageUrl: string;
   readonly receiver: Receiver;
@@ -67,7 +67,7 @@ async function start(): Promise<Surroundings> {
   const objects = await openObjectStore(direct, store, new HostAllowlist(['127.0.0.1']));
   await objects.writeSmall(sourceKey, sourceText);
   return Object.assign(here, {
-    place: { endpoint, region: 'us-east-1', bucket, pathStyle: true, accessKeyId, secretAccessKey },
+    objectStore: { endpoint, region: 'us-east-1', bucket, pathStyle: true, accessKeyId, secretAccessKey },
     pageUrl: `${endpoint}/notes.csv`,
     receiver,
     objects,
@@ -107,7 +107,7 @@ function handOn(
   outgoing: ServerResponse,
 ): void {
   const { method, url, headers } = incoming;
-  const given = forward({ host: '127.0.0.1', port, agent, method, path: url, headers }, (answer) => {
+  const forwarded = forward({ host: '127.0.0.1', port, agent, method, path: url, headers }, (answer) => {
     const chunks: Buffer[] = [];
     answer.on('data', (chunk: Buffer) => chunks.push(chunk));
     answer.on('end', () => {
@@ -120,7 +120,7 @@ function handOn(
       outgoing.writeHead(answer.statusCode ?? 500, answer.headers).end(Buffer.concat(chunks));
     });
   });
-  given.on('error', () => outgoing.destroy());
-  incoming.on('error', () => given.destroy());
-  incoming.pipe(given);
+  forwarded.on('error', () => outgoing.destroy());
+  incoming.on('error', () => forwarded.destroy());
+  incoming.pipe(forwarded);
 }

@@ -14,13 +14,13 @@ import {
   plainWith,
   type Scenario,
   scheduleClock,
+  tableExists,
   tableOf,
-  there,
 } from './scenario_parts.ts';
 import { exportPrefix, sourceKey, sourceText, surroundings } from './surroundings.ts';
 
 /** Created for one scenario, and known only then. */
-const made = new Map<string, Readonly<Record<string, unknown>>>();
+const prepared = new Map<string, Readonly<Record<string, unknown>>>();
 const minuteMs = 60_000;
 const noticeMsMax = deadlineMs(20_000);
 const scheduleMsMax = deadlineMs(20_000);
@@ -47,8 +47,8 @@ function onTable({ name, action, body, after = plainWith(3), prepare, extra, mor
       await prepare?.(api, id);
     },
     request: async (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/${action}`, body: await body(id) }),
-    before: (id) => there(tableOf(id), plainWith(3)),
-    after: (id) => there(tableOf(id), after),
+    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    after: (id) => tableExists(tableOf(id), after),
     again: 'more',
     isTask: true,
     ...more,
@@ -59,11 +59,11 @@ const columns = [{ name: 'id' }, { name: 'v', source: 'note' }];
 
 async function upload(api: Api, id: string, text: string, send: boolean): Promise<void> {
   const { result } = await must(api.post(pathOf('uploads'), { name: `${id}.csv`, bytes: text.length }));
-  made.set(id, result);
+  prepared.set(id, result);
   if (send) await must(api.send({ method: 'PUT', path: String(result.link), bytes: text }));
 }
 
-const uploadId = (id: string) => String(made.get(id)?.uploadId);
+const uploadId = (id: string) => String(prepared.get(id)?.uploadId);
 
 /** The upload is deleted after the load; the file of rejected rows can be read. */
 async function lookAtUsed({ api }: World, id: string): Promise<string[]> {
@@ -90,8 +90,8 @@ const ofLoads: Scenario[] = [
     },
     body: () => ({ source: { path: notes }, columns, mode: 'upsert' }),
     more: {
-      before: (id) => there(tableOf(id), plainWith(4)),
-      after: (id) => there(tableOf(id), plainWith(5)),
+      before: (id) => tableExists(tableOf(id), plainWith(4)),
+      after: (id) => tableExists(tableOf(id), plainWith(5)),
       look: async ({ api }, id) => {
         const sql = `SELECT v, n FROM ${quoted(tableOf(id))} WHERE id = 101`;
         const { result } = await api.post(`${uriOfPath(databaseOf(id))}/query`, { sql });
@@ -116,7 +116,7 @@ const ofLoads: Scenario[] = [
   onTable({
     name: 'load an object',
     action: 'load',
-    body: async () => ({ source: { s3: { ...(await surroundings()).place, key: sourceKey } }, columns }),
+    body: async () => ({ source: { s3: { ...(await surroundings()).objectStore, key: sourceKey } }, columns }),
     after: plainWith(5),
     more: { reaches: true },
   }),
@@ -146,7 +146,7 @@ function makeOf(
       body: { table: tableOf(id).at(-1), columns: madeColumns, ...(await body(id)) },
     }),
     before: (id) => absent(tableOf(id)),
-    after: (id) => there(tableOf(id), plainWith(2)),
+    after: (id) => tableExists(tableOf(id), plainWith(2)),
     again: 'OBJECT_ALREADY_EXISTS',
     isTask: true,
     ...more,
@@ -163,7 +163,7 @@ const ofNewTables: Scenario[] = [
       look: lookAtUsed,
     },
   ),
-  makeOf('an object', async () => ({ source: { s3: { ...(await surroundings()).place, key: sourceKey } } }), {
+  makeOf('an object', async () => ({ source: { s3: { ...(await surroundings()).objectStore, key: sourceKey } } }), {
     reaches: true,
   }),
 ];
@@ -187,7 +187,7 @@ const ofExports: Scenario[] = ['parquet', 'arrow'].map((format) =>
   onTable({
     name: `export a table as ${format}`,
     action: 'export',
-    body: async () => ({ format, to: { s3: { ...(await surroundings()).place, prefix: exportPrefix } } }),
+    body: async () => ({ format, to: { s3: { ...(await surroundings()).objectStore, prefix: exportPrefix } } }),
     more: { reaches: true, look: lookAtExports },
   }),
 );
@@ -237,8 +237,8 @@ async function lookAtNotice({ api }: World, id: string): Promise<string[]> {
       const { notify } = (await must(api.get(pathOf('tasks', String(task.taskId))))).result;
       const { state } = notify as { state: string };
       if (state === 'waiting') continue;
-      const told = receiver.of(task.taskId).length;
-      return state === 'sent' && told > 0 ? [] : [`the notice is ${state}, and came ${told} times`];
+      const notifications = receiver.of(task.taskId).length;
+      return state === 'sent' && notifications > 0 ? [] : [`the notice is ${state}, and came ${notifications} times`];
     }
     return ['the notice was not sent in time'];
   }
@@ -298,12 +298,12 @@ const ofUploads: Scenario[] = [
       await makeTable(api, tableOf(id), 3);
       await upload(api, id, sourceText, false);
     },
-    request: (id) => ({ method: 'PUT', path: String(made.get(id)?.link), bytes: sourceText }),
+    request: (id) => ({ method: 'PUT', path: String(prepared.get(id)?.link), bytes: sourceText }),
     again: 'CHANGE_NOT_SUPPORTED',
     look: async ({ api }, id) => {
       const { status, result } = await api.get(pathOf('uploads', uploadId(id)));
-      const said = `${status} ${result.state} ${result.receivedBytes}`;
-      return said === `200 ready ${sourceText.length}` ? [] : [`the upload is ${said}`];
+      const summary = `${status} ${result.state} ${result.receivedBytes}`;
+      return summary === `200 ready ${sourceText.length}` ? [] : [`the upload is ${summary}`];
     },
   },
 ];

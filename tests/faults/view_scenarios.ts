@@ -10,8 +10,8 @@ import {
   plain,
   plainWith,
   type Scenario,
+  tableExists,
   tableOf,
-  there,
 } from './scenario_parts.ts';
 
 const viewOf = (id: string, name = 'v') => [...databaseOf(id), `${name}"${id}`];
@@ -37,13 +37,13 @@ async function makeBoth(api: Api, id: string): Promise<void> {
 }
 const both = (id: string): Expected => [...view(viewOf(id), all(id)), ...view(overOf(id), over(id))];
 
-const made: Scenario[] = [
+const scenarios: Scenario[] = [
   {
     name: 'create a view',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'POST', path: collectionOf(id), body: { name: `v"${id}`, sql: all(id).sql } }),
-    before: (id) => [...noView(viewOf(id)), ...there(tableOf(id), plainWith(3))],
-    after: (id) => [...view(viewOf(id), all(id)), ...there(tableOf(id), plainWith(3))],
+    before: (id) => [...noView(viewOf(id)), ...tableExists(tableOf(id), plainWith(3))],
+    after: (id) => [...view(viewOf(id), all(id)), ...tableExists(tableOf(id), plainWith(3))],
     again: 'OBJECT_ALREADY_EXISTS',
   },
   {
@@ -84,7 +84,7 @@ const gone: Scenario[] = [
     prepare: makeAll,
     request: (id) => ({ method: 'DELETE', path: uriOfPath(viewOf(id), true) }),
     before: (id) => view(viewOf(id), all(id)),
-    after: (id) => [...noView(viewOf(id)), ...there(tableOf(id), plainWith(3))],
+    after: (id) => [...noView(viewOf(id)), ...tableExists(tableOf(id), plainWith(3))],
   },
   {
     name: 'bring a view back under another name',
@@ -167,4 +167,4 @@ const under: Scenario[] = [
   },
 ];
 
-export const ofViews: readonly Scenario[] = [...made, ...gone, ...under];
+export const ofViews: readonly Scenario[] = [...scenarios, ...gone, ...under];

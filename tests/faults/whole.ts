@@ -35,16 +35,16 @@ export async function checkWhole(
   broken: BrokenOff,
 ): Promise<void> {
   const { answer, task, struck } = broken;
-  const told = tell(scenario, broken);
+  const message = tell(scenario, broken);
   const acknowledged = answer.status === 202 ? task?.state === 'succeeded' : isAcknowledged(answer);
   if (scenario.refusal) {
-    if (answer.status !== 0 && answer.status < 500) assert.equal(answer.code, scenario.refusal, told);
-  } else if (struck === undefined) assert(acknowledged, told);
+    if (answer.status !== 0 && answer.status < 500) assert.equal(answer.code, scenario.refusal, message);
+  } else if (struck === undefined) assert(acknowledged, message);
   const refused = answer.status >= 400 && answer.status < 500;
   // A statement that was begun several times without a response may have taken effect (codes.ts).
   const failed = answer.status === 202 && !acknowledged && task?.code !== 'TASK_ATTEMPTS_EXHAUSTED';
-  const done = await isDone(world, scenario, id, acknowledged, refused || failed, told);
-  await makeAgain(world, scenario, id, done, told);
+  const done = await isDone(world, scenario, id, acknowledged, refused || failed, message);
+  await makeAgain(world, scenario, id, done, message);
 }
 
 function tell({ name }: Scenario, { answer, task, struck, fault }: BrokenOff): string {
@@ -60,13 +60,13 @@ async function isDone(
   id: string,
   acknowledged: boolean,
   refused: boolean,
-  told: string,
+  message: string,
 ): Promise<boolean> {
   const fromAfter = await afterIt(world, scenario, id);
-  if (acknowledged) assert.deepEqual(fromAfter, [], `acknowledged, and not so: ${told}`);
+  if (acknowledged) assert.deepEqual(fromAfter, [], `acknowledged, and not so: ${message}`);
   if (fromAfter.length === 0 && !refused) return true;
   const fromBefore = await differences(world, scenario.before(id));
-  const halfMade = `neither as before nor, if it may be, as after (${fromAfter.join('; ')}): ${told}`;
+  const halfMade = `neither as before nor, if it may be, as after (${fromAfter.join('; ')}): ${message}`;
   assert.deepEqual(fromBefore, [], halfMade);
   return false;
 }
@@ -80,16 +80,16 @@ async function makeAgain(
   scenario: Scenario,
   id: string,
   done: boolean,
-  told: string,
+  message: string,
 ): Promise<void> {
   if (scenario.act) return;
   const answer = await make(world, scenario, id);
   if (answer.status === 202) await world.api.endOfTasks(taskWaitMs);
-  if (scenario.refusal) return assert.equal(answer.code, scenario.refusal, told);
+  if (scenario.refusal) return assert.equal(answer.code, scenario.refusal, message);
   if (done && scenario.again && scenario.again !== 'more') {
-    return assert.equal(answer.code, scenario.again, `a second time: ${told}`);
+    return assert.equal(answer.code, scenario.again, `a second time: ${message}`);
   }
-  assert(isAcknowledged(answer), `cannot be made again: ${JSON.stringify(answer)}: ${told}`);
+  assert(isAcknowledged(answer), `cannot be made again: ${JSON.stringify(answer)}: ${message}`);
   if (done && scenario.again === 'more') return;
-  assert.deepEqual(await afterIt(world, scenario, id), [], `made again, and not so: ${told}`);
+  assert.deepEqual(await afterIt(world, scenario, id), [], `made again, and not so: ${message}`);
 }

@@ -117,16 +117,16 @@ test('a link lasts an hour, and no longer than its file', async () => {
 
 test('a finished file is moved in, and repeating that returns the same file', async () => {
   const path = join(root, 'made');
-  const asked = { fileId: 'chosen', kind: 'export', owner: 'ben', name: 'r.ndjson', expiresInMs: dayMs } as const;
+  const requested = { fileId: 'chosen', kind: 'export', owner: 'ben', name: 'r.ndjson', expiresInMs: dayMs } as const;
   await writeFile(path, '{"a":1}\n');
-  const file = await files.adopt(path, asked);
+  const file = await files.adopt(path, requested);
   assert.deepEqual([file.state, file.bytes, file.fileId], ['ready', 8, 'chosen']);
   assert.equal(await readFile(files.pathOf('chosen'), 'utf8'), '{"a":1}\n');
   await writeFile(path, '{"a":1}\n');
-  assert.deepEqual(await files.adopt(path, asked), file);
+  assert.deepEqual(await files.adopt(path, requested), file);
   await assert.rejects(readFile(path), { code: 'ENOENT' });
   await writeFile(path, 'x'.repeat(1000));
-  await assert.rejects(files.adopt(path, { ...asked, fileId: 'large' }), { code: 'FILE_QUOTA_EXCEEDED' });
+  await assert.rejects(files.adopt(path, { ...requested, fileId: 'large' }), { code: 'FILE_QUOTA_EXCEEDED' });
   assert.deepEqual(await onDisk(), ['chosen']);
 });
 

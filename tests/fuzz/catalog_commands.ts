@@ -102,9 +102,9 @@ export function sessions(commandsMax: number): fc.Arbitrary<Session> {
 /** Commands of all kinds, so that many refer to existing objects. */
 function beginnings([a = '', b = '', c = '']: readonly string[]): Command[] {
   const columns = [a, b, c].map((name) => ({ name, type: 'INT' }));
-  const given = { do: 'create', form: 'collection', put: true, comment: undefined, columns, unique: false } as const;
+  const defaults = { do: 'create', form: 'collection', put: true, comment: undefined, columns, unique: false } as const;
   return [['default', a], ['default', b], ['default', a, a], ['default', a, b], [c], [c, a], [c, a, a]].map((path) => ({
-    ...given,
+    ...defaults,
     path,
   }));
 }
@@ -148,7 +148,11 @@ function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
         form: fc.constantFrom('collection' as const, 'action' as const, 'object' as const),
         put: fc.boolean(),
         comment: fc.option(fc.constantFrom(...comments), { nil: undefined }),
-        columns: fc.uniqueArray(column, { minLength: 1, maxLength: 3, selector: (one) => one.name.toLowerCase() }),
+        columns: fc.uniqueArray(column, {
+          minLength: 1,
+          maxLength: 3,
+          selector: (column) => column.name.toLowerCase(),
+        }),
         unique: fc.boolean(),
       }),
     },
@@ -188,14 +192,14 @@ function commandOn(name: fc.Arbitrary<string>): fc.Arbitrary<Command> {
 
 function viewCommands(path: (levels: number) => fc.Arbitrary<Path>, name: fc.Arbitrary<string>) {
   const comment = fc.option(fc.constantFrom(...comments), { nil: undefined });
-  const at = path(3);
+  const tablePath = path(3);
   return [
-    { weight: 7, arbitrary: of('view', { path: at, of: path(3), put: fc.boolean(), comment }) },
-    { weight: 2, arbitrary: of('viewPatch', { path: at, of: path(3) }) },
-    { weight: 2, arbitrary: of('viewGet', { path: at }) },
-    { weight: 2, arbitrary: of('viewRename', { path: at, newName: name }) },
-    { weight: 3, arbitrary: of('viewDelete', { path: at, purge: fc.boolean() }) },
-    { weight: 3, arbitrary: of('viewUndrop', { path: at, newName: fc.option(name, { nil: undefined }) }) },
+    { weight: 7, arbitrary: of('view', { path: tablePath, of: path(3), put: fc.boolean(), comment }) },
+    { weight: 2, arbitrary: of('viewPatch', { path: tablePath, of: path(3) }) },
+    { weight: 2, arbitrary: of('viewGet', { path: tablePath }) },
+    { weight: 2, arbitrary: of('viewRename', { path: tablePath, newName: name }) },
+    { weight: 3, arbitrary: of('viewDelete', { path: tablePath, purge: fc.boolean() }) },
+    { weight: 3, arbitrary: of('viewUndrop', { path: tablePath, newName: fc.option(name, { nil: undefined }) }) },
     { weight: 1, arbitrary: of('views', { parent: path(2), pageSize }) },
   ];
 }

@@ -69,9 +69,9 @@ export class CatalogModel {
         return this.#on(command.parent, ({ dropped }) => ({
           ...ok({}),
           names: dropped
-            .filter((one) => like(one.name, command.pattern))
+            .filter((node) => like(node.name, command.pattern))
             .sort(byCodePoints)
-            .map((one) => one.name),
+            .map((node) => node.name),
         }));
       case 'copy':
         return this.#copy(command.path, command.to);
@@ -107,19 +107,19 @@ export class CatalogModel {
   }
 
   find(path: Path): Node | undefined {
-    let at: Node | undefined = this.#root;
-    for (const name of path) at = at?.children.find((child) => child.name === name);
-    return at;
+    let current: Node | undefined = this.#root;
+    for (const name of path) current = current?.children.find((child) => child.name === name);
+    return current;
   }
 
   /** Whether SQL treats a name in the path as that of another object: engines differ in what they fold. */
   isAmbiguousToSql(path: Path): boolean {
-    let at: Node | undefined = this.#root;
+    let current: Node | undefined = this.#root;
     for (const name of path) {
-      const beside: Node[] = [...(at?.children ?? []), ...(at?.views ?? [])];
+      const beside: Node[] = [...(current?.children ?? []), ...(current?.views ?? [])];
       const same: Node[] = beside.filter((child) => foldName(child.name) === foldName(name));
       if (same.some((child) => child.name !== name)) return true;
-      at = same[0];
+      current = same[0];
     }
     return false;
   }
@@ -166,19 +166,19 @@ export class CatalogModel {
     const [parentPath, name] = [path.slice(0, -1), path.at(-1) as string];
     return this.#on(parentPath, (parent) => {
       const exact = parent.children.find((child) => child.name === name);
-      const made = path.length === 3 ? this.#newTable(command) : node(name, { comment });
-      if (!made) return refuse('INVALID_PARAMETER');
+      const child = path.length === 3 ? this.#newTable(command) : node(name, { comment });
+      if (!child) return refuse('INVALID_PARAMETER');
       if (exact && put) return ok({ ...this.record(path, exact), created: false }, 201);
       if (isUnusable(path)) return refuse('INVALID_NAME');
       const taken = this.#taken(parent, name);
       if (taken) return taken;
       if (path.length === 4) {
         const column = this.#newColumn({ ...(command.columns[0] as ColumnGiven), name }, parent.rows > 0);
-        Object.assign(made, column, { comment });
+        Object.assign(child, column, { comment });
         parent.version++;
       }
-      parent.children.push(made);
-      return ok({ ...this.record(path, made), created: true }, 201);
+      parent.children.push(child);
+      return ok({ ...this.record(path, child), created: true }, 201);
     });
   }
 
@@ -192,7 +192,9 @@ export class CatalogModel {
   #newTable(command: Extract<Command, { do: 'create' }>): Node | undefined {
     const { path, comment = null, columns, unique } = command;
     if (columns.some(({ name }) => isUnusable([...path, name]))) return undefined;
-    const uniqueKey = unique ? columns.filter((one) => one.defaultValue === undefined).map((one) => one.name) : [];
+    const uniqueKey = unique
+      ? columns.filter((candidate) => candidate.defaultValue === undefined).map((one) => one.name)
+      : [];
     const children = columns.map((column) => this.#newColumn(column, false));
     return node(path.at(-1) as string, { comment, children, uniqueKey });
   }
@@ -304,9 +306,9 @@ export class CatalogModel {
 
   /** Rows without any column: columns without a default are NULL. */
   #insert(table: Node, rows: number): Expected {
-    const given = table.children.filter((column) => column.defaultValue === null);
-    if (given.some((column) => !column.nullable)) return refuse('ROWS_INVALID');
-    for (const column of given) column.hasNulls = true;
+    const required = table.children.filter((column) => column.defaultValue === null);
+    if (required.some((column) => !column.nullable)) return refuse('ROWS_INVALID');
+    for (const column of required) column.hasNulls = true;
     table.rows += rows;
     return ok({ rowCount: rows, created: true }, 201);
   }

@@ -91,11 +91,11 @@ const meant = (command: Command): Command => {
 };
 
 function queryOf({ path, cascade, purge }: Extract<Command, { do: 'delete' }>): string {
-  const given = [
+  const flags = [
     ...(cascade === undefined || path.length > 2 ? [] : [`cascade=${cascade}`]),
     ...(purge && path.length < 4 ? ['purge=true'] : []),
   ];
-  return given.length === 0 ? '' : `?${given.join('&')}`;
+  return flags.length === 0 ? '' : `?${flags.join('&')}`;
 }
 
 interface Found {
@@ -137,7 +137,7 @@ class CatalogRun {
     for (const { uri } of (await this.#server.get(`/api/v2/catalogs${all}`)).at<Found[]>('catalogs'))
       for (const database of (await this.#server.get(`${uri}/databases${all}`)).at<Found[]>('databases'))
         uris.push(
-          ...(await this.#server.get(`${database.uri}/views${all}`)).at<Found[]>('views').map((one) => one.uri),
+          ...(await this.#server.get(`${database.uri}/views${all}`)).at<Found[]>('views').map((view) => view.uri),
         );
     while (uris.length > 0) {
       const uri = uris.shift() as string;
@@ -162,13 +162,13 @@ class CatalogRun {
   }
 
   async check(command: Command, model: CatalogModel): Promise<void> {
-    const asked = model.versionOf('path' in command ? command.path : []);
+    const expectedVersion = model.versionOf('path' in command ? command.path : []);
     const wanted = model.expect(meant(command));
     if ('parent' in command) return this.#checkList(command, wanted);
-    const reply = await this.#send(command, asked);
-    const told = `${JSON.stringify(command)}: ${reply.text.slice(0, 1000)}`;
-    assert.equal(`${reply.status} ${reply.code}`, `${wanted.status} ${wanted.code}`, told);
-    assert.partialDeepStrictEqual(reply.result, wanted.result ?? {}, told);
+    const reply = await this.#send(command, expectedVersion);
+    const description = `${JSON.stringify(command)}: ${reply.text.slice(0, 1000)}`;
+    assert.equal(`${reply.status} ${reply.code}`, `${wanted.status} ${wanted.code}`, description);
+    assert.partialDeepStrictEqual(reply.result, wanted.result ?? {}, description);
   }
 
   async #checkList(command: Extract<Command, { parent: unknown }>, wanted: Expected): Promise<void> {
@@ -177,9 +177,9 @@ class CatalogRun {
     let pages = 0;
     for (let token: string | undefined; pages < pagesMax; ) {
       const reply = await this.#sendList(command, category, token);
-      const told = `${JSON.stringify(command)}: ${reply.text.slice(0, 1000)}`;
-      assert.equal(`${reply.status} ${reply.code}`, `${wanted.status} ${wanted.code}`, told);
-      if (!wanted.names) return assert.partialDeepStrictEqual(reply.result, wanted.result ?? {}, told);
+      const description = `${JSON.stringify(command)}: ${reply.text.slice(0, 1000)}`;
+      assert.equal(`${reply.status} ${reply.code}`, `${wanted.status} ${wanted.code}`, description);
+      if (!wanted.names) return assert.partialDeepStrictEqual(reply.result, wanted.result ?? {}, description);
       names.push(...reply.at<{ name: string }[]>(category).map(({ name }) => name));
       pages++;
       token = reply.at<string | undefined>('nextPageToken');
@@ -282,7 +282,7 @@ class CatalogRun {
     const [category, name] = [categories[at.length - 1] as string, at.at(-1) as string];
     const [first] = columns;
     const { name: _inPath, ...column } = first ?? { name };
-    const key = columns.filter((one) => one.defaultValue === undefined).map((one) => one.name);
+    const key = columns.filter((column) => column.defaultValue === undefined).map((one) => one.name);
     const body = {
       ...(comment === undefined ? {} : { comment }),
       ...(at.length === 3 ? { columns, ...(unique ? { unique_key_constraints: key } : {}) } : {}),

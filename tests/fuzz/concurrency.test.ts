@@ -56,13 +56,13 @@ test('an order that explains nothing is distinguished from one that does', () =>
   const write = (start: number, end: number, value: number): Operation<number> => ({
     start,
     end,
-    told: `write ${value}`,
+    description: `write ${value}`,
     apply: () => value,
   });
   const read = (start: number, end: number, value: number): Operation<number> => ({
     start,
     end,
-    told: `read ${value}`,
+    description: `read ${value}`,
     apply: (state) => (state === value ? state : undefined),
   });
   assert(explain([write(0, 10, 1), read(1, 2, 0), read(3, 4, 1), read(5, 6, 1)], 0, String).explained);

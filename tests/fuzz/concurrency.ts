@@ -62,13 +62,13 @@ export async function crowd(server: TestServer, options: ConcurrencyOptions): Pr
         meant.body === undefined ? {} : { body: meant.body },
       );
       const end = performance.now();
-      const told = `${meant.method} ${meant.path} ${JSON.stringify(meant.body) ?? ''} → ${reply.text.slice(0, 200)}`;
+      const description = `${meant.method} ${meant.path} ${JSON.stringify(meant.body) ?? ''} → ${reply.text.slice(0, 200)}`;
       if (reply.code === 'CHANGE_IN_PROGRESS' || reply.code === 'WAREHOUSE_BUSY') {
         inProgress++;
         continue;
       }
-      assert(reply.status < 500, told);
-      history.push({ start, end, told, apply: (state) => meant.apply(state, reply) });
+      assert(reply.status < 500, description);
+      history.push({ start, end, description, apply: (state) => meant.apply(state, reply) });
     }
   };
   await Promise.all(Array.from({ length: clients }, (_, i) => client(random.fork(i))));
@@ -91,8 +91,8 @@ async function prepare(server: TestServer, collection: string): Promise<void> {
 async function lookAtTheEnd(server: TestServer, collection: string, name: string): Promise<Operation<State>> {
   const start = performance.now();
   const reply = await server.get(`${collection}/${encodeURIComponent(name)}`);
-  const told = `at the end, GET ${name} → ${reply.text.slice(0, 200)}`;
-  return { start, end: performance.now(), told, apply: (state) => seen(state, name, reply) };
+  const description = `at the end, GET ${name} → ${reply.text.slice(0, 200)}`;
+  return { start, end: performance.now(), description, apply: (state) => seen(state, name, reply) };
 }
 
 interface Meant {
@@ -129,7 +129,7 @@ function draw(random: Random, level: Level, collection: string): Meant {
 }
 
 const folded = (state: State, name: string): string | undefined =>
-  Object.keys(state).find((one) => one.toLowerCase() === name.toLowerCase());
+  Object.keys(state).find((key) => key.toLowerCase() === name.toLowerCase());
 
 const fresh: Held = { version: 1, comment: null };
 const isHeld = ({ version, comment }: Held, reply: Reply) =>
@@ -138,10 +138,10 @@ const isMissing = (state: State, name: string, reply: Reply) =>
   reply.code === 'OBJECT_NOT_FOUND' && !Object.hasOwn(state, name);
 
 function posted(state: State, name: string, reply: Reply): State | undefined {
-  const there = folded(state, name);
-  if (there === undefined)
+  const existing = folded(state, name);
+  if (existing === undefined)
     return reply.status === 201 && isHeld(fresh, reply) ? { ...state, [name]: fresh } : undefined;
-  return reply.code === 'OBJECT_ALREADY_EXISTS' && reply.at('name') === there ? state : undefined;
+  return reply.code === 'OBJECT_ALREADY_EXISTS' && reply.at('name') === existing ? state : undefined;
 }
 
 function put(state: State, name: string, reply: Reply): State | undefined {
@@ -159,8 +159,8 @@ function deleted(state: State, name: string, reply: Reply): State | undefined {
 function renamed(state: State, name: string, newName: string, reply: Reply): State | undefined {
   const held = state[name];
   if (!held) return isMissing(state, name, reply) ? state : undefined;
-  const there = folded(state, newName);
-  if (there !== undefined && there !== name) return reply.code === 'OBJECT_ALREADY_EXISTS' ? state : undefined;
+  const existing = folded(state, newName);
+  if (existing !== undefined && existing !== name) return reply.code === 'OBJECT_ALREADY_EXISTS' ? state : undefined;
   const next = newName === name ? held : { ...held, version: held.version + 1 };
   if (reply.status !== 200 || !isHeld(next, reply)) return undefined;
   const { [name]: _old, ...rest } = state;

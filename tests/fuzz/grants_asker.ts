@@ -63,14 +63,14 @@ export class GrantsAsker {
 
   async #askSql(holder: Holder, { form: n, what, tables: chosen, short, ask: _ask }: Question): Promise<boolean> {
     const form = pick(statementForms, n);
-    const at = pick(this.#world.of('databases'), what);
-    const tables = chosen.map((one) => pick(this.#world.of('tables'), one));
-    if (!form || !at || tables.some((one) => one === undefined)) return false;
+    const database = pick(this.#world.of('databases'), what);
+    const tables = chosen.map((choice) => pick(this.#world.of('tables'), choice));
+    if (!form || !database || tables.some((candidate) => candidate === undefined)) return false;
     const written = (table: Thing) => {
       const parts = above(table)
-        .flatMap((one) => (typeof one === 'object' ? [one] : []))
+        .flatMap((table) => (typeof table === 'object' ? [table] : []))
         .reverse();
-      const from = short && table.parent === at ? 2 : short && at.parent === parts[0] ? 1 : 0;
+      const from = short && table.parent === database ? 2 : short && database.parent === parts[0] ? 1 : 0;
       return parts
         .slice(from)
         .map(({ name }) => `"${name.replaceAll('"', '""')}"`)
@@ -78,9 +78,15 @@ export class GrantsAsker {
     };
     const sql = form.sql.replaceAll(/#(\d)/g, (_, i: string) => written(tables[Number(i)] as Thing));
     const those = (some: readonly number[]) => some.map((i) => tables[i] as Thing);
-    const allowed = this.#world.model.mayRun(holder, at, this.#world.warehouse, those(form.reads), those(form.writes));
+    const allowed = this.#world.model.mayRun(
+      holder,
+      database,
+      this.#world.warehouse,
+      those(form.reads),
+      those(form.writes),
+    );
     const action = what % 8 === 0 ? 'explain' : 'query';
-    const path = `${uriOfThing(at)}/${action}`;
+    const path = `${uriOfThing(database)}/${action}`;
     await this.#world.attempt(holder, `${path} ${sql}`, allowed, () =>
       this.#world.request(holder, 'POST', path, { sql }),
     );
@@ -97,16 +103,16 @@ export class GrantsAsker {
     const send = () => this.#world.request(holder, 'GET', `${path}?pageSize=1000`);
     const reply = await this.#world.attempt(holder, `lists ${path}`, allowed, send);
     const children = this.#world.of(category).filter(({ parent }) => parent === holds);
-    const wanted = children.filter((one) => this.#world.model.sees(holder, one)).map(({ name }) => name);
+    const wanted = children.filter((child) => this.#world.model.sees(holder, child)).map(({ name }) => name);
     const shown = reply?.at<{ name: string; owner: string }[]>(category) ?? [];
     if (reply)
       assert.deepEqual(
         shown.map(({ name }) => name),
         wanted.sort(),
-        `${this.#world.told(holder)}: ${path}\n${this.#world.text()}`,
+        `${this.#world.describe(holder)}: ${path}\n${this.#world.text()}`,
       );
     for (const { name, owner } of shown)
-      assert.equal(owner, children.find((one) => one.name === name)?.owner?.name, `the owner of ${path}/${name}`);
+      assert.equal(owner, children.find((child) => child.name === name)?.owner?.name, `the owner of ${path}/${name}`);
     return true;
   }
 
@@ -119,7 +125,7 @@ export class GrantsAsker {
     assert.equal(
       String(reply.status),
       wanted,
-      `${this.#world.told(holder)}: ${uriOfThing(missing)}\n${this.#world.text()}`,
+      `${this.#world.describe(holder)}: ${uriOfThing(missing)}\n${this.#world.text()}`,
     );
     return true;
   }
@@ -129,11 +135,11 @@ export class GrantsAsker {
     const places = [on, ...tables.map((n) => pick(this.#world.places(), n) as Place)];
     const checks = places.flatMap((place) => privileges.map((privilege) => ({ privilege, on: uriOfPlace(place) })));
     const reply = (await this.#world.server.post(`${uriOfThing(to)}/grants/check`, { checks })).is(200);
-    const allowed = reply.at<{ allowed: boolean }[]>('results').map((one) => one.allowed);
+    const allowed = reply.at<{ allowed: boolean }[]>('results').map((result) => result.allowed);
     const wanted = places.flatMap((place) =>
       privileges.map((privilege) =>
         to.category === 'roles'
-          ? this.#world.model.covers(this.#world.model.given(to), privilege, place)
+          ? this.#world.model.covers(this.#world.model.grantsOf(to), privilege, place)
           : this.#world.model.may({ user: to }, privilege, place),
       ),
     );
@@ -146,9 +152,9 @@ export class GrantsAsker {
     const reply = await this.#world.server.post(`${uriOfThing(on)}/effective_grants`, { pageSize: 1000 });
     const shown = reply.is(200).at<{ privilege: string; on: string }[]>('grants');
     const texts = (some: readonly { privilege: string; on: string }[]) =>
-      some.map((one) => `${one.privilege} ${one.on}`).sort();
+      some.map((grant) => `${grant.privilege} ${grant.on}`).sort();
     const wanted = this.#world.model
-      .given(on)
+      .grantsOf(on)
       .map(({ privilege, on: place }) => ({ privilege, on: uriOfPlace(place) }));
     assert.deepEqual(texts(shown), texts(wanted), `effective grants of ${on.name}\n${this.#world.text()}`);
     return true;

@@ -35,20 +35,20 @@ export class GrantsModel {
   isActive = (user: Thing) => this.things.has(user) && !this.disabled.has(user);
 
   /** The grants of a user and its roles, or of a role. */
-  given(to: Thing): Given[] {
+  grantsOf(to: Thing): Given[] {
     const roles = this.members.filter(({ user }) => user === to).map(({ role }) => role);
-    return this.grants.filter((one) => [to, ...roles].includes(one.to));
+    return this.grants.filter((grant) => [to, ...roles].includes(grant.to));
   }
 
-  covers(given: readonly Given[], privilege: string, place: Place): boolean {
-    return given.some((one) => [privilege, 'own'].includes(one.privilege) && above(place).includes(one.on));
+  covers(grants: readonly Given[], privilege: string, place: Place): boolean {
+    return grants.some((grant) => [privilege, 'own'].includes(grant.privilege) && above(place).includes(grant.on));
   }
 
   /** Granted or owned; the scopes of a token restrict. */
   may({ user, scopes }: Caller, privilege: string, place: Place): boolean {
     if (!this.isActive(user) || (scopes && !this.covers(scopes, privilege, place))) return false;
-    const owns = above(place).some((one) => typeof one === 'object' && one.owner === user);
-    return user === this.root || owns || this.covers(this.given(user), privilege, place);
+    const owns = above(place).some((object) => typeof object === 'object' && object.owner === user);
+    return user === this.root || owns || this.covers(this.grantsOf(user), privilege, place);
   }
 
   /** Users see themselves, except with a token with scopes. */
@@ -58,17 +58,23 @@ export class GrantsModel {
 
   /** Whether a list of an object's children is shown, perhaps in part: something in it was granted, or is owned. */
   reaches({ user, scopes }: Caller, holder: Thing): boolean {
-    const inside = (given: readonly Given[]) => given.some(({ on }) => above(on).includes(holder));
+    const inside = (held: readonly Given[]) => held.some(({ on }) => above(on).includes(holder));
     if (!this.isActive(user)) return false;
     if (scopes && !inside(scopes) && !this.covers(scopes, 'read', holder)) return false;
-    const owned = [...this.things].some((one) => one.owner === user && above(one).includes(holder));
-    return owned || inside(this.given(user)) || this.may({ user }, 'read', holder);
+    const owned = [...this.things].some((object) => object.owner === user && above(object).includes(holder));
+    return owned || inside(this.grantsOf(user)) || this.may({ user }, 'read', holder);
   }
 
   /** A statement: the warehouse, each source, each target; the database that it is sent to, or something in it. */
-  mayRun(caller: Caller, at: Thing, warehouse: Thing, reads: readonly Thing[], writes: readonly Thing[]): boolean {
+  mayRun(
+    caller: Caller,
+    database: Thing,
+    warehouse: Thing,
+    reads: readonly Thing[],
+    writes: readonly Thing[],
+  ): boolean {
     return (
-      this.reaches(caller, at) &&
+      this.reaches(caller, database) &&
       this.may(caller, 'use', warehouse) &&
       reads.every((table) => this.may(caller, 'read', table)) &&
       writes.every((table) => this.may(caller, 'write', table))
@@ -77,14 +83,14 @@ export class GrantsModel {
 
   /** With all its contents, the grants on it, and the grants to it. Objects that it owned pass to root. */
   drop(thing: Thing): void {
-    for (const one of [...this.things]) if (above(one).includes(thing)) this.things.delete(one);
-    for (const one of this.things) if (one.owner === thing) one.owner = this.root;
-    const isGone = (one: Place) => typeof one === 'object' && !this.things.has(one);
+    for (const object of [...this.things]) if (above(object).includes(thing)) this.things.delete(object);
+    for (const object of this.things) if (object.owner === thing) object.owner = this.root;
+    const isGone = (place: Place) => typeof place === 'object' && !this.things.has(place);
     keepOnly(this.grants, ({ to, on }) => !isGone(to) && !isGone(on));
     keepOnly(this.members, ({ role, user }) => !isGone(role) && !isGone(user));
   }
 }
 
-export function keepOnly<T>(list: T[], keep: (one: T) => boolean): void {
+export function keepOnly<T>(list: T[], keep: (item: T) => boolean): void {
   list.splice(0, list.length, ...list.filter(keep));
 }

@@ -108,7 +108,7 @@ const step = fc.record({
   what: which,
   other: which,
   privilege: which,
-  asked: fc.array(question, { maxLength: 8 }),
+  questions: fc.array(question, { maxLength: 8 }),
 });
 type Drawn = typeof step extends fc.Arbitrary<infer T> ? T : never;
 export type Step = Omit<Drawn, 'do'> & { readonly do: Drawn['do'] | 'use' };
@@ -128,9 +128,9 @@ const beginning: readonly Partial<Step>[] = [
   { do: 'use', other: 0 },
   { do: 'use', other: 2 },
 ];
-const first: Step = { do: 'user', byOther: false, who: 0, what: 0, other: 0, privilege: 0, asked: [] };
+const first: Step = { do: 'user', byOther: false, who: 0, what: 0, other: 0, privilege: 0, questions: [] };
 
 export const stories = (stepsMax: number) =>
   fc
     .array(step, { minLength: 1, maxLength: stepsMax, size: 'max' })
-    .map((steps) => [...beginning.map((one): Step => ({ ...first, ...one })), ...steps]);
+    .map((steps) => [...beginning.map((step): Step => ({ ...first, ...step })), ...steps]);

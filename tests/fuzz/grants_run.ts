@@ -23,17 +23,17 @@ const stepsMax = 60;
 /** Throws with the shortest run in which an answer differs; otherwise returns the number of questions. */
 export async function runGrantsModel(server: TestServer, options: GrantsRunOptions): Promise<number> {
   const { seed, runs, path, forMs } = options;
-  let asked = 0;
+  let questionCount = 0;
   const property = fc.asyncProperty(stories(stepsMax), async (steps) => {
     const world = await GrantsWorld.begin(server);
     const [taker, asker] = [new GrantsSteps(world), new GrantsAsker(world)];
     for (const step of steps) {
       await taker.take(step);
-      for (const question of step.asked) if (await asker.ask(question)) asked++;
+      for (const question of step.questions) if (await asker.ask(question)) questionCount++;
     }
   });
   // Finding a shorter run takes minutes: only the replay of a failure searches for one.
   await assertFor(property, { seed, numRuns: runs, ...(path ? { path } : { endOnFailure: true }) }, forMs);
-  assert.ok(asked > 0, 'no question was asked');
-  return asked;
+  assert.ok(questionCount > 0, 'no question was asked');
+  return questionCount;
 }

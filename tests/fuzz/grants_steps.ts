@@ -64,10 +64,10 @@ export class GrantsSteps {
     const allowed = this.#world.model.may(holder, 'create', parent ?? `/${category}`) && also;
     const path = `${parent ? uriOfThing(parent) : '/api/v2'}/${category}`;
     const body = { name, ...(category === 'tables' ? { columns } : {}) };
-    const made = await this.#world.attempt(holder, `creates ${path} ${name}`, allowed, () =>
+    const isCreated = await this.#world.attempt(holder, `creates ${path} ${name}`, allowed, () =>
       this.#world.request(holder, 'POST', path, body),
     );
-    if (!made) return;
+    if (!isCreated) return;
     const thing: Thing = { category, name, owner: holder.user, ...(parent ? { parent } : {}) };
     this.#world.model.things.add(thing);
     if (category !== 'users') return;
@@ -133,11 +133,12 @@ export class GrantsSteps {
       const { to, privilege, on } = gone;
       const { result } = await this.#world.server.get(`${uriOfThing(to)}/grants?pageSize=1000`);
       const listed = result.grants as { uri: string; privilege: string; on: string }[];
-      const uri = listed.find((one) => one.privilege === privilege && one.on === uriOfPlace(on))?.uri;
+      const uri = listed.find((grant) => grant.privilege === privilege && grant.on === uriOfPlace(on))?.uri;
       assert.ok(uri, `${uriOfThing(to)} does not show the grant of ${privilege} on ${uriOfPlace(on)}`);
       const revoke = () => this.#world.request(holder, 'DELETE', uri);
       const allowed = may(privilege, on) && this.#world.model.sees(holder, to);
-      if (await this.#world.attempt(holder, `revokes ${uri}`, allowed, revoke)) keepOnly(grants, (one) => one !== gone);
+      if (await this.#world.attempt(holder, `revokes ${uri}`, allowed, revoke))
+        keepOnly(grants, (grant) => grant !== gone);
       return;
     }
     const to = pick(
@@ -147,7 +148,7 @@ export class GrantsSteps {
     const on = step.do === 'use' ? this.#world.warehouse : pick(this.#world.grantable(), step.what);
     const privilege = step.do === 'use' ? 'use' : pick(grantedPrivileges, step.privilege);
     if (!to || on === undefined || privilege === undefined) return;
-    if (grants.some((one) => one.to === to && one.privilege === privilege && one.on === on)) return;
+    if (grants.some((grant) => grant.to === to && grant.privilege === privilege && grant.on === on)) return;
     if (!this.#world.model.sees(holder, to)) return;
     const body = { privilege, on: uriOfPlace(on) };
     const send = () => this.#world.request(holder, 'POST', `${uriOfThing(to)}/grants`, body);
@@ -167,7 +168,7 @@ export class GrantsSteps {
       !(await this.#world.attempt(holder, `${path} ${user.name}`, this.#world.model.may(holder, 'grant', role), send))
     )
       return;
-    keepOnly(members, (one) => one.role !== role || one.user !== user);
+    keepOnly(members, (member) => member.role !== role || member.user !== user);
     if (how === 'join') members.push({ role, user });
   }
 
@@ -195,7 +196,7 @@ export class GrantsSteps {
       );
       if (!holder || !this.#world.model.things.has(holder.user)) return;
       (await this.#world.server.delete(`${uriOfThing(holder.user)}/tokens/${holder.tokenName}`)).is(200);
-      keepOnly(this.#world.holders, (one) => one !== holder);
+      keepOnly(this.#world.holders, (candidate) => candidate !== holder);
       const gone = await this.#world.request(holder, 'GET', '/api/v2/catalogs');
       gone.is(401, 'UNAUTHENTICATED');
       return;
@@ -207,12 +208,12 @@ export class GrantsSteps {
       on: pick(this.#world.grantable(), n) as Place,
     }));
     const tokenName = `t${this.#world.tokens++}`;
-    const given = scopes.map(({ privilege, on }) => [privilege, uriOfPlace(on).slice('/api/v2'.length)] as const);
+    const grants = scopes.map(({ privilege, on }) => [privilege, uriOfPlace(on).slice('/api/v2'.length)] as const);
     this.#world.holders.push({
       user,
       scopes,
       tokenName,
-      secret: await newToken(this.#world.server, user.name, tokenName, given),
+      secret: await newToken(this.#world.server, user.name, tokenName, grants),
     });
   }
 }

@@ -52,7 +52,7 @@ export class GrantsWorld {
   }
 
   of(category: string): Thing[] {
-    return [...this.model.things].filter((one) => one.category === category);
+    return [...this.model.things].filter((object) => object.category === category);
   }
 
   request(holder: Holder, method: string, path: string, body?: unknown): Promise<Reply> {
@@ -63,7 +63,7 @@ export class GrantsWorld {
   free(category: string, parent: Thing | undefined, n: number): string | undefined {
     const taken = new Set(
       this.of(category)
-        .filter((one) => one.parent === parent)
+        .filter((object) => object.parent === parent)
         .map(({ name }) => name),
     );
     return pick(
@@ -83,11 +83,11 @@ export class GrantsWorld {
     const active = this.model.isActive(holder.user) && this.holders.includes(holder);
     const wanted = !active ? '401 UNAUTHENTICATED' : allowed ? 'success' : '403 FORBIDDEN';
     const got = reply.status < 300 ? 'success' : `${reply.status} ${reply.code}`;
-    assert.equal(got, wanted, `${this.told(holder)}: ${what}: ${reply.text.slice(0, 400)}\n${this.text()}`);
+    assert.equal(got, wanted, `${this.describe(holder)}: ${what}: ${reply.text.slice(0, 400)}\n${this.text()}`);
     return got === 'success' ? reply : undefined;
   }
 
-  told({ user, scopes }: Caller): string {
+  describe({ user, scopes }: Caller): string {
     const scoped = scopes?.map(({ privilege, on }) => `${privilege} ${uriOfPlace(on)}`);
     return user.name + (scoped ? ` with a token for ${scoped.join(', ')}` : '');
   }
@@ -95,7 +95,9 @@ export class GrantsWorld {
   text(): string {
     const { things, grants, members, disabled } = this.model;
     return [
-      ...[...things].map((one) => `${uriOfThing(one)} of ${one.owner?.name}${disabled.has(one) ? ', disabled' : ''}`),
+      ...[...things].map(
+        (object) => `${uriOfThing(object)} of ${object.owner?.name}${disabled.has(object) ? ', disabled' : ''}`,
+      ),
       ...members.map(({ role, user }) => `${user.name} in ${role.name}`),
       ...grants.map(({ to, privilege, on }) => `${to.category} ${to.name}: ${privilege} ${uriOfPlace(on)}`),
     ].join('\n');

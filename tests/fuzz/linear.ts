@@ -5,7 +5,7 @@ export interface Operation<S> {
   /** On one clock. */
   readonly start: number;
   readonly end: number;
-  readonly told: string;
+  readonly description: string;
   /** The state after it, if this state explains the response; undefined: it does not. */
   readonly apply: (state: S) => S | undefined;
 }
@@ -29,44 +29,44 @@ export function explain<S>(operations: readonly Operation<S>[], initial: S, key:
     let earliestEnd = Number.POSITIVE_INFINITY;
     const found: number[] = [];
     for (let i = from; i < ordered.length; i++) {
-      const one = ordered[i] as Operation<S>;
-      if (one.start > earliestEnd) break;
+      const operation = ordered[i] as Operation<S>;
+      if (operation.start > earliestEnd) break;
       if (done[i]) continue;
       found.push(i);
-      earliestEnd = Math.min(earliestEnd, one.end);
+      earliestEnd = Math.min(earliestEnd, operation.end);
     }
     return found.filter((i) => (ordered[i] as Operation<S>).start <= earliestEnd);
   };
 
   /** An explicit stack, because histories are longer than the call stack allows. */
   const stack: { state: S; next: number[]; from: number; made: number | undefined }[] = [];
-  const enter = (state: S, from: number, made: number | undefined): void => {
+  const enter = (state: S, from: number, previous: number | undefined): void => {
     let first = from;
     while (done[first]) first++;
-    stack.push({ state, next: candidates(first), from: first, made });
+    stack.push({ state, next: candidates(first), from: first, made: previous });
   };
   enter(initial, 0, undefined);
   while (stack.length > 0) {
-    const at = stack.at(-1) as (typeof stack)[number];
-    if (at.from >= ordered.length) return { explained: true, stuck: [] };
-    const i = at.next.pop();
+    const frame = stack.at(-1) as (typeof stack)[number];
+    if (frame.from >= ordered.length) return { explained: true, stuck: [] };
+    const i = frame.next.pop();
     if (i === undefined) {
       stack.pop();
-      if (at.made !== undefined) done[at.made] = 0;
+      if (frame.made !== undefined) done[frame.made] = 0;
       continue;
     }
     const operation = ordered[i] as Operation<S>;
-    const after = operation.apply(at.state);
+    const after = operation.apply(frame.state);
     if (after === undefined) {
       if (stack.length >= furthest) {
         if (stack.length > furthest) stuck = [];
         furthest = stack.length;
-        if (stuck.length < 8) stuck.push(`${operation.told}, where the state was ${key(at.state)}`);
+        if (stuck.length < 8) stuck.push(`${operation.description}, where the state was ${key(frame.state)}`);
       }
       continue;
     }
     done[i] = 1;
-    let first = at.from;
+    let first = frame.from;
     while (done[first]) first++;
     const known = `${first} ${windowOf(done, first)} ${key(after)}`;
     if (seen.has(known)) {
@@ -74,7 +74,7 @@ export function explain<S>(operations: readonly Operation<S>[], initial: S, key:
       continue;
     }
     seen.add(known);
-    enter(after, at.from, i);
+    enter(after, frame.from, i);
   }
   return { explained: false, stuck };
 }

@@ -32,7 +32,7 @@ class MovingRun {
   readonly #server: TestServer;
   readonly #options: MovingOptions;
   readonly #batches = new Map<number, { table: string; rows: number; acknowledged: boolean }>();
-  readonly #made: string[] = [];
+  readonly #created: string[] = [];
   readonly #refused: Record<string, number> = {};
   #batch = 0;
   #changes = 0;
@@ -51,7 +51,7 @@ class MovingRun {
       { name: 'batch', type: 'BIGINT' },
       { name: 'v', type: 'STRING' },
     ];
-    for (const name of tables) await this.#there(databases[0] as string, name, columns);
+    for (const name of tables) await this.#ensureTable(databases[0] as string, name, columns);
     const { random, inserters, operationsEach } = this.#options;
     const changing = [this.#rename(random.fork(1)), this.#alter(random.fork(2)), this.#create(random.fork(3))];
     const inserting = Array.from({ length: inserters }, (_, i) => this.#insert(random.fork(10 + i), operationsEach));
@@ -61,7 +61,7 @@ class MovingRun {
     await Promise.all(changing);
     await this.#look();
     const inserted = [...this.#batches.values()].filter(({ acknowledged }) => acknowledged).length;
-    return { inserted, refused: this.#refused, changes: this.#changes, tables: this.#made.length };
+    return { inserted, refused: this.#refused, changes: this.#changes, tables: this.#created.length };
   }
 
   #uri(database: string, ...rest: readonly string[]): string {
@@ -69,7 +69,7 @@ class MovingRun {
     return ['/api/v2/databases', encodeURIComponent(database), ...more].join('/');
   }
 
-  async #there(database: string, name: string, columns: object): Promise<void> {
+  async #ensureTable(database: string, name: string, columns: object): Promise<void> {
     (await this.#server.post(this.#uri(database, 'tables'), { name, columns })).is(201);
   }
 
@@ -139,7 +139,7 @@ class MovingRun {
       const name = `made ${n}`;
       const body = { name, columns: [{ name: 'id', type: 'INT' }] };
       if (await this.#isDone(await this.#server.post(this.#uri(random.pick(databases), 'tables'), body)))
-        this.#made.push(name);
+        this.#created.push(name);
     }
   }
 
@@ -150,9 +150,9 @@ class MovingRun {
       return result.openChanges === 0;
     });
     const replies = await Promise.all(databases.map((name) => this.#server.get(this.#uri(name))));
-    const there = replies.findIndex(({ status }) => status === 200);
+    const index = replies.findIndex(({ status }) => status === 200);
     assert.equal(replies.filter(({ status }) => status === 200).length, 1, 'the database has one name');
-    const database = databases[there] as string;
+    const database = databases[index] as string;
     for (const table of tables) {
       const sql = `SELECT batch, count(*), count(DISTINCT id) FROM ${table} GROUP BY batch`;
       const found = new Map<number, string>();
@@ -165,7 +165,7 @@ class MovingRun {
         assert.equal(found.get(batch), wanted, `batch ${batch} of ${table}, ${acknowledged ? '' : 'not '}acknowledged`);
       }
     }
-    for (const name of this.#made) {
+    for (const name of this.#created) {
       (await this.#server.get(this.#uri(database, 'tables', name))).is(200);
       assert.deepEqual(await this.#server.rows(database, `SELECT count(*) FROM "${name}"`), [[0]]);
     }

@@ -50,10 +50,10 @@ export async function readRows(server: TestServer, random: Random, batchesEach: 
       const before = acknowledged;
       const [row] = (await server.query('read', sql)).is(200).at<unknown[][]>('rows');
       const [rows, batches] = (row ?? []).map(Number);
-      const told = `${sql}: ${JSON.stringify(row)}, where ${before} to ${sent} batches were there`;
-      assert.equal(rows, (batches as number) * batchRows, told);
-      assert((batches as number) >= before && (batches as number) <= sent, told);
-      if (row?.length === 4) assert.equal(row[2], row[3], told);
+      const description = `${sql}: ${JSON.stringify(row)}, where ${before} to ${sent} batches were there`;
+      assert.equal(rows, (batches as number) * batchRows, description);
+      assert((batches as number) >= before && (batches as number) <= sent, description);
+      if (row?.length === 4) assert.equal(row[2], row[3], description);
       reads++;
     }
   };

@@ -143,21 +143,21 @@ function soup(random: Random): string {
 
 function spoiled(text: string, random: Random): string {
   const tokens = text.match(/'(?:[^']|'')*'|\w+|\s+|./gsu) ?? [];
-  const at = random.below(tokens.length + 1);
+  const position = random.below(tokens.length + 1);
   const other = random.pick(random.pick([words, symbols, literals]));
   switch (random.below(9)) {
     case 0:
-      return tokens.toSpliced(at, 1).join('');
+      return tokens.toSpliced(position, 1).join('');
     case 1:
-      return tokens.toSpliced(at, 0, ` ${other} `).join('');
+      return tokens.toSpliced(position, 0, ` ${other} `).join('');
     case 2:
-      return tokens.toSpliced(at, 1, other).join('');
+      return tokens.toSpliced(position, 1, other).join('');
     case 3:
-      return tokens.toSpliced(at, 0, ...tokens.slice(at, at + 1 + random.below(8))).join('');
+      return tokens.toSpliced(position, 0, ...tokens.slice(position, position + 1 + random.below(8))).join('');
     case 4:
       return text.slice(0, random.below(text.length + 1));
     case 5:
-      return `${tokens.slice(0, at).join('')} ${random.pick(statements)}`;
+      return `${tokens.slice(0, position).join('')} ${random.pick(statements)}`;
     case 6:
       return tokens.join('').replace(/\w+/u, (word) => (random.chance(0.5) ? word.toLowerCase() : `"${word}"`));
     case 7: {

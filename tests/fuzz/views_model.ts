@@ -10,7 +10,8 @@ export type ViewCommand = Extract<
 
 /** DuckDB folds only ASCII letters. */
 const folded = (name: string) => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-const named = (all: readonly Node[] | undefined, name: string) => all?.find((one) => folded(one.name) === folded(name));
+const named = (all: readonly Node[] | undefined, name: string) =>
+  all?.find((node) => folded(node.name) === folded(name));
 
 export class ViewsModel {
   readonly #root: Node;
@@ -20,8 +21,8 @@ export class ViewsModel {
   }
 
   find([catalog, database, name]: Path): Node | undefined {
-    const root = this.#root.children.find((one) => one.name === catalog);
-    return root?.children.find((one) => one.name === database)?.views.find((one) => one.name === name);
+    const root = this.#root.children.find((child) => child.name === catalog);
+    return root?.children.find((candidate) => candidate.name === database)?.views.find((one) => one.name === name);
   }
 
   expect(command: ViewCommand, database: Node): Expected {
@@ -29,7 +30,7 @@ export class ViewsModel {
     const name = path.at(-1) as string;
     if (command.do === 'view') return this.#create(command, database);
     if (command.do === 'viewUndrop') return this.#undrop(command, database);
-    const view = database.views.find((one) => one.name === name);
+    const view = database.views.find((candidate) => candidate.name === name);
     if (!view) {
       if (command.do === 'viewDelete') return ok({ deleted: false });
       return refuse('OBJECT_NOT_FOUND', 404, { category: 'views', name });
@@ -58,7 +59,7 @@ export class ViewsModel {
 
   /** The same, or it contains views: then it cannot be renamed. */
   hold(object: Node): boolean {
-    return this.needFromOutside(object) || all(object).some((one) => one !== object && isView(one));
+    return this.needFromOutside(object) || all(object).some((node) => node !== object && isView(node));
   }
 
   /** Views are restored with their database or catalog; those without sources stay dropped. */
@@ -107,7 +108,7 @@ export class ViewsModel {
     const name = path.at(-1) as string;
     if (isUnusable(path)) return refuse('INVALID_NAME');
     if (!this.#resolve(of)) return refuse('SQL_INVALID');
-    const exact = database.views.find((one) => one.name === name);
+    const exact = database.views.find((candidate) => candidate.name === name);
     if (exact && put) return ok({ ...this.#record(path, exact), created: false }, 201);
     const taken = takenIn(database, name);
     if (taken) return taken;
@@ -161,7 +162,7 @@ const all = (object: Node): Node[] => [object, ...[...object.children, ...object
 
 function takenIn(database: Node, name: string, except?: Node): Expected | undefined {
   const siblings = [...database.children, ...database.views];
-  const same = siblings.find((one) => one !== except && foldName(one.name) === foldName(name));
+  const same = siblings.find((sibling) => sibling !== except && foldName(sibling.name) === foldName(name));
   return same && refuse('OBJECT_ALREADY_EXISTS', 400, { name: same.name });
 }
 

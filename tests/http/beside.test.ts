@@ -25,10 +25,10 @@ test('liveness and readiness need no credentials', async () => {
   }
 });
 
-async function requireClosed(at: TestServer, path: string): Promise<void> {
-  const reply = await at.request('GET', path, stranger);
+async function requireClosed(target: TestServer, path: string): Promise<void> {
+  const reply = await target.request('GET', path, stranger);
   assert.ok(reply.is(401, 'UNAUTHENTICATED').headers['www-authenticate']);
-  (await at.request('GET', path, { headers: { authorization: 'Bearer wrong' } })).is(401, 'UNAUTHENTICATED');
+  (await target.request('GET', path, { headers: { authorization: 'Bearer wrong' } })).is(401, 'UNAUTHENTICATED');
 }
 
 test('metrics need credentials', () => requireClosed(server, '/metrics'));
@@ -47,7 +47,7 @@ test('metrics count requests and statements', async () => {
   const { status, headers, text } = await server.send('GET', '/metrics');
   assert.equal(status, 200);
   assert.match(headers['content-type'] ?? '', /^text\/plain/);
-  for (const line of text.split('\n').filter((one) => one !== ''))
+  for (const line of text.split('\n').filter((candidate) => candidate !== ''))
     assert.match(line, /^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? \S+)$/, line);
   assert.match(text, /^tabularium_\w*requests?\w*\{.*catalogs\.list.*\} [1-9]/m);
   assert.match(text, /^tabularium_queries\{.*warehouse="default".*\} 0$/m);

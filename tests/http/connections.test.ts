@@ -92,7 +92,7 @@ test('the statement of a client that disconnects is cancelled, even one that wai
   await eventually('stopped', async () => (await running(server)) === 0);
   const states = (await server.get('/api/v2/queries')).at<{ state: string; error: { code: string } }[]>('queries');
   assert.deepEqual(
-    states.map((one) => [one.state, one.error.code]),
+    states.map((state) => [state.state, state.error.code]),
     Array(2).fill(['cancelled', 'STATEMENT_CANCELLED']),
   );
 });

@@ -70,12 +70,12 @@ async function half({ uploadId, link }: Upload, bytes: Uint8Array, total: number
 }
 
 /** Waits until this many bytes of an upload are stored. */
-async function kept(upload: Upload, bytes: number, on = server): Promise<void> {
+async function requireReceived(upload: Upload, bytes: number, on = server): Promise<void> {
   await eventually(`${bytes} bytes are kept`, async () => (await shown(upload, on)).receivedBytes === bytes);
 }
 
 /** All responses on one connection, until the server closes it. */
-async function said(pieces: readonly (string | Uint8Array)[]): Promise<string> {
+async function responseTo(pieces: readonly (string | Uint8Array)[]): Promise<string> {
   const socket = connect(server.port, '127.0.0.1');
   for (const piece of pieces) if (!socket.write(piece)) await once(socket, 'drain');
   return text(socket);
@@ -83,20 +83,20 @@ async function said(pieces: readonly (string | Uint8Array)[]): Promise<string> {
 
 test('the same bytes arrive however they are split into chunks, also in consecutive uploads', async () => {
   const bytes = randomBytes(9_000_000);
-  const [chunked, whole] = [await begin(), await begin({ bytes: bytes.length })];
+  const [chunked, unchunked] = [await begin(), await begin({ bytes: bytes.length })];
   const sizes = [1, 65_536, 7, 65_535, 200_000, 16, 1_000_003, 131_072];
   const pieces: (string | Uint8Array)[] = [
     `PUT ${chunked.link} HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n`,
   ];
-  for (let at = 0, i = 0; at < bytes.length; i++) {
-    const piece = bytes.subarray(at, at + (sizes[i % sizes.length] as number));
+  for (let offset = 0, i = 0; offset < bytes.length; i++) {
+    const piece = bytes.subarray(offset, offset + (sizes[i % sizes.length] as number));
     pieces.push(`${piece.length.toString(16)}\r\n`, piece, '\r\n');
-    at += piece.length;
+    offset += piece.length;
   }
-  const head = `PUT ${whole.link} HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: ${bytes.length}\r\n\r\n`;
-  const answers = await said([...pieces, '0\r\n\r\n', head, bytes]);
+  const head = `PUT ${unchunked.link} HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: ${bytes.length}\r\n\r\n`;
+  const answers = await responseTo([...pieces, '0\r\n\r\n', head, bytes]);
   assert.equal(answers.match(/HTTP\/1\.1 200/g)?.length, 2, answers);
-  for (const upload of [chunked, whole]) {
+  for (const upload of [chunked, unchunked]) {
     const { state, sha256: found } = await shown(upload);
     assert.deepEqual([state, found], ['ready', sha256(bytes)]);
     assert.ok(bytes.equals(await readFile(join(server.dataDirectory, 'files', upload.uploadId))));
@@ -142,8 +142,11 @@ test('parts are sent in sequence, and the current offset can be requested', asyn
   const upload = await begin();
   const first = await put(upload.link, bytes.subarray(0, 100_000), partOf(bytes, 0, 100_000, '*'));
   assert.deepEqual([first.result.state, first.result.receivedBytes], ['receiving', 100_000]);
-  const asked = await put(upload.link, Buffer.alloc(0), { 'content-range': `bytes */${bytes.length}` });
-  assert.deepEqual([asked.status, asked.result.state, asked.result.receivedBytes], [200, 'receiving', 100_000]);
+  const progress = await put(upload.link, Buffer.alloc(0), { 'content-range': `bytes */${bytes.length}` });
+  assert.deepEqual(
+    [progress.status, progress.result.state, progress.result.receivedBytes],
+    [200, 'receiving', 100_000],
+  );
   const gap = await put(upload.link, bytes.subarray(200_000), partOf(bytes, 200_000, 300_000));
   assert.deepEqual([gap.status, gap.code, gap.result.receivedBytes], [400, 'FILE_OFFSET_INVALID', 100_000]);
   await put(upload.link, bytes.subarray(100_000, 200_000), partOf(bytes, 100_000, 200_000, '*'));
@@ -161,7 +164,7 @@ test('bytes received before a disconnect are retained, and the upload is resumed
   const upload = await begin();
   const socket = await half(upload, bytes.subarray(0, 2_500_000), bytes.length);
   socket.destroy();
-  await kept(upload, 2_500_000);
+  await requireReceived(upload, 2_500_000);
   // For a moment after its bytes are stored, the interrupted request still holds the upload.
   const rest = await eventually('the upload is free', async () => {
     const answer = await put(upload.link, bytes.subarray(2_500_000), partOf(bytes, 2_500_000, bytes.length));
@@ -271,7 +274,7 @@ test('links that were not issued for the file are refused', async () => {
   const { link } = await shown(upload);
   const other = await begin();
   const [, query = ''] = link.split('?');
-  const later = link.replace(/expires=(\d+)/, (_, at: string) => `expires=${Number(at) + 1}`);
+  const later = link.replace(/expires=(\d+)/, (_, seconds: string) => `expires=${Number(seconds) + 1}`);
   const forged = [
     upload.link,
     `/files/${upload.uploadId}`,
@@ -283,9 +286,9 @@ test('links that were not issued for the file are refused', async () => {
     // The last of 43 characters has two unused bits.
     link.replace(/.$/, (last) => alphabet[alphabet.indexOf(last) ^ 1] as string),
   ];
-  for (const one of forged) {
-    const read = await download(one);
-    assert.equal(read.status, 403, one);
+  for (const link of forged) {
+    const read = await download(link);
+    assert.equal(read.status, 403, link);
     assert.ok(!read.bytes.includes('secret'));
   }
   // A link for reading does not allow writing.
@@ -297,11 +300,11 @@ test('links that were not issued for the file are refused', async () => {
 
 test('a link of a deleted upload is not valid for another upload with the same id', async () => {
   const uploadId = crypto.randomUUID();
-  const made = async () =>
+  const createUpload = async () =>
     (await server.put(`/api/v2/uploads/${uploadId}`, { name: 'x.csv' })).is(201).at<string>('link');
-  const old = await made();
+  const old = await createUpload();
   (await server.delete(`/api/v2/uploads/${uploadId}`)).is(200);
-  const link = await made();
+  const link = await createUpload();
   assert.equal((await put(old, Buffer.from('x'))).status, 404);
   assert.equal((await put(link, Buffer.from('x'))).status, 200);
 });
@@ -318,20 +321,20 @@ test('a deleted upload no longer exists, nor does its link', async () => {
 
 test('an upload has the id that the client chooses, and a repeated PUT returns it unchanged', async () => {
   const uploadId = randomUUID();
-  const at = uri`/uploads/${uploadId}`;
+  const path = uri`/uploads/${uploadId}`;
   const body = { name: 'rows.csv', bytes: 3 };
-  const { link } = (await server.put(at, body)).is(201, '0', { uploadId, created: true, ...body })
+  const { link } = (await server.put(path, body)).is(201, '0', { uploadId, created: true, ...body })
     .result as unknown as Upload;
   assert.equal((await put(link, Buffer.from('abc'))).status, 200);
-  (await server.put(at, { name: 'else' })).is(201, '0', { uploadId, created: false, state: 'ready', ...body });
+  (await server.put(path, { name: 'else' })).is(201, '0', { uploadId, created: false, state: 'ready', ...body });
   (await server.put('/api/v2/uploads/create', { uploadId })).is(201, '0', { uploadId, created: false, ...body });
   (await server.post('/api/v2/uploads/create', { uploadId })).is(400, 'OBJECT_ALREADY_EXISTS', { name: uploadId });
   // The path takes precedence over the body.
-  (await server.put(at, { uploadId: randomUUID() })).is(201, '0', { uploadId, created: false });
+  (await server.put(path, { uploadId: randomUUID() })).is(201, '0', { uploadId, created: false });
   for (const wrong of ['rows.csv', uploadId.toUpperCase(), `${uploadId}0`])
     (await server.put(uri`/uploads/${wrong}`)).is(400, 'INVALID_PARAMETER', { violations: [{ pointer: '/uploadId' }] });
-  (await server.delete(at)).is(200);
-  (await server.put(at)).is(201, '0', { uploadId, created: true, state: 'receiving', receivedBytes: 0 });
+  (await server.delete(path)).is(200);
+  (await server.put(path)).is(201, '0', { uploadId, created: true, state: 'receiving', receivedBytes: 0 });
 });
 
 test('an upload of another user is neither returned nor replaced', async () => {
@@ -348,16 +351,16 @@ test('an upload of another user is neither returned nor replaced', async () => {
 test('a user does not see the uploads of others, except those of users that it owns', async () => {
   const ann = await newPerson(server, 'ann', [['create', '/uploads']]);
   const ben = await newPerson(server, 'ben', [['create', '/uploads']]);
-  const made = (await ann.post('/api/v2/uploads', { name: 'of ann' })).is(201).result as unknown as Upload;
-  const at = uri`/uploads/${made.uploadId}`;
-  (await ben.get(at)).is(403, 'FORBIDDEN');
-  (await ben.request('DELETE', at)).is(403, 'FORBIDDEN');
+  const upload = (await ann.post('/api/v2/uploads', { name: 'of ann' })).is(201).result as unknown as Upload;
+  const path = uri`/uploads/${upload.uploadId}`;
+  (await ben.get(path)).is(403, 'FORBIDDEN');
+  (await ben.request('DELETE', path)).is(403, 'FORBIDDEN');
   assert.deepEqual((await ben.get('/api/v2/uploads')).is(200).at('uploads'), []);
-  assert.equal((await ann.get('/api/v2/uploads')).is(200).at('uploads', 0, 'uploadId'), made.uploadId);
+  assert.equal((await ann.get('/api/v2/uploads')).is(200).at('uploads', 0, 'uploadId'), upload.uploadId);
   (await server.post('/api/v2/users/ben/grants', { privilege: 'own', on: '/api/v2/users/ann' })).is(201);
-  (await ben.get(at)).is(200, '0', { name: 'of ann', createdBy: 'ann' });
+  (await ben.get(path)).is(200, '0', { name: 'of ann', createdBy: 'ann' });
   (await server.patch('/api/v2/users/ann', { disabled: true })).is(200);
-  assert.equal((await put(made.link, Buffer.from('x'))).code, 'FORBIDDEN');
+  assert.equal((await put(upload.link, Buffer.from('x'))).code, 'FORBIDDEN');
 });
 
 test('a full disk is reported, and the upload continues once there is space', async () => {

@@ -20,8 +20,8 @@ async function uploaded(on: TestServer, content: string): Promise<string> {
   return (await on.get(upload as string)).is(200).at('link');
 }
 
-const ask = async (headers: Record<string, string> = {}, method = 'GET', at = link) => {
-  const reply = await fetch(`${server.url}${at}`, { method, headers });
+const ask = async (headers: Record<string, string> = {}, method = 'GET', target = link) => {
+  const reply = await fetch(`${server.url}${target}`, { method, headers });
   return { status: reply.status, headers: reply.headers, text: await reply.text() };
 };
 
@@ -84,12 +84,12 @@ test('an empty file has no ranges', async () => {
 });
 
 test('HEAD has the headers of GET, and ignores ranges', async () => {
-  const whole = await ask();
+  const complete = await ask();
   for (const range of [undefined, 'bytes=2-4', 'bytes=99-']) {
     const head = await ask(range === undefined ? {} : { range }, 'HEAD');
     assert.deepEqual([head.status, head.text], [200, '']);
     for (const name of ['etag', 'last-modified', 'content-length', 'content-type', 'accept-ranges', 'cache-control'])
-      assert.equal(head.headers.get(name), whole.headers.get(name), name);
+      assert.equal(head.headers.get(name), complete.headers.get(name), name);
     assert.equal(head.headers.get('content-range'), null);
   }
   assert.equal((await ask({ 'if-none-match': etag }, 'HEAD')).status, 304);
@@ -172,7 +172,7 @@ test('requests are charged to their address and to the owner of the link; an inv
   const limited = await start({ ...limits, addressCostPerSecondMax: 0.001 });
   try {
     const read = await uploaded(limited, text);
-    const get = (at: string) => limited.send('GET', at, { headers: { authorization: undefined } });
+    const get = (target: string) => limited.send('GET', target, { headers: { authorization: undefined } });
     const codes: number[] = [];
     while (codes.at(-1) !== 503 && codes.length < 50) codes.push((await get(read)).status);
     assert.ok(codes.length > 2 && codes.length < 12, `${codes}`);
@@ -215,10 +215,10 @@ test('requests are logged and counted, without the signatures of links', async (
         .map((line) => JSON.parse(line) as Record<string, unknown>);
     // A download is logged when its connection accepted the last byte: its caller may have sent another request by then.
     await eventually('logged', () => entries().length >= 3);
-    const told = entries()
+    const endings = entries()
       .map(({ endpoint, method, status, code, principal }) => ({ endpoint, method, status, code, principal }))
       .toSorted((a, b) => Number(a.status) - Number(b.status) || String(b.method).localeCompare(String(a.method)));
-    assert.deepEqual(told, [
+    assert.deepEqual(endings, [
       { endpoint: 'files.write', method: 'PUT', status: 200, code: '0', principal: 'root' },
       { endpoint: 'files.read', method: 'GET', status: 200, code: '0', principal: 'root' },
       { endpoint: 'files.read', method: 'GET', status: 403, code: 'FORBIDDEN', principal: undefined },

@@ -5,10 +5,10 @@ export interface HostileBody {
   readonly text: string;
 }
 
-const filled = (bytes: number, one: (i: number) => string): string => {
+const filled = (bytes: number, partOf: (i: number) => string): string => {
   const parts: string[] = [];
   for (let length = 0, i = 0; length < bytes; i++) {
-    const part = one(i);
+    const part = partOf(i);
     parts.push(part);
     length += part.length + 1;
   }

@@ -32,8 +32,8 @@ const note = 'é😀 "\\\n'.repeat(10);
 /** `count` rows of about 140 bytes; every third omits the column with a default. */
 const rowsText = (count: number, from = 0) =>
   `{"rows":[${Array.from({ length: count }, (_, i) => {
-    const given = (from + i) % 3 === 0 ? '' : `"note":${JSON.stringify(note)},`;
-    return `{"id":${from + i},${given}"amount":${wide}}`;
+    const noteField = (from + i) % 3 === 0 ? '' : `"note":${JSON.stringify(note)},`;
+    return `{"id":${from + i},${noteField}"amount":${wide}}`;
   }).join()}]}`;
 
 test('rows of a large body are the same as in small ones, to the last digit', async () => {

@@ -96,10 +96,10 @@ describe('a repeated request with an idempotency key', () => {
   test('a token with fewer scopes gets no response that it could not have got itself', async () => {
     await grant('write', '/api/v2/databases/d');
     await grant('use', '/api/v2/warehouses/default');
-    const whole = await tokenOf();
+    const unrestricted = await tokenOf();
     const body = { rows: [['scoped']] };
     const key = randomUUID();
-    (await send({ key, body, token: whole })).is(201);
+    (await send({ key, body, token: unrestricted })).is(201);
     const narrow = await tokenOf([{ privilege: 'read', on: '/api/v2/databases/d' }]);
     (await send({ key, body, token: narrow })).is(403, 'FORBIDDEN');
     // Sufficient for the endpoint, but not for the other privileges that the request needed.
@@ -110,7 +110,7 @@ describe('a repeated request with an idempotency key', () => {
       { privilege: 'use', on: '/api/v2/warehouses/default' },
     ]);
     assert.ok(isReplay((await send({ key, body, token: enough })).is(201)));
-    assert.ok(isReplay((await send({ key, body, token: whole })).is(201)));
+    assert.ok(isReplay((await send({ key, body, token: unrestricted })).is(201)));
   });
 
   test('a statement is authorized again on all of its tables', async () => {

@@ -19,12 +19,12 @@ after(() => plain.close());
 
 /** Sends, and returns everything received until the connection ends. */
 async function exchange(socket: Socket, bytes: string): Promise<string> {
-  let said = '';
-  socket.on('data', (chunk: Buffer) => (said += chunk));
+  let output = '';
+  socket.on('data', (chunk: Buffer) => (output += chunk));
   socket.on('error', () => undefined);
   socket.write(bytes);
   await new Promise((resolve) => socket.once('close', resolve));
-  return said;
+  return output;
 }
 
 /** Every way in which the server responds: through node, bypassing it, and after errors of the parser. */
@@ -56,10 +56,10 @@ const strictTransport = /\r\nStrict-Transport-Security: (.*)\r\n/;
 test('every response forbids content sniffing; without TLS it has no HSTS header', async () => {
   await Promise.all(
     everyKind(plain.token).map(async ([what, bytes, status]) => {
-      const said = await exchange(connectPlain(plain.port, '127.0.0.1'), bytes);
-      assert.ok(said.startsWith(`HTTP/1.1 ${status} `), `${what}: ${said}`);
-      assert.match(said, nosniff, what);
-      assert.doesNotMatch(said, strictTransport, what);
+      const received = await exchange(connectPlain(plain.port, '127.0.0.1'), bytes);
+      assert.ok(received.startsWith(`HTTP/1.1 ${status} `), `${what}: ${received}`);
+      assert.match(received, nosniff, what);
+      assert.doesNotMatch(received, strictTransport, what);
     }),
   );
 });
@@ -76,10 +76,10 @@ test('with TLS, every response has an HSTS header with the configured age', asyn
   const socket = () => connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
   await Promise.all(
     everyKind(server.token).map(async ([what, bytes, status]) => {
-      const said = await exchange(socket(), bytes);
-      assert.ok(said.startsWith(`HTTP/1.1 ${status} `), `${what}: ${said}`);
-      assert.match(said, nosniff, what);
-      assert.equal(strictTransport.exec(said)?.[1], 'max-age=86400', what);
+      const received = await exchange(socket(), bytes);
+      assert.ok(received.startsWith(`HTTP/1.1 ${status} `), `${what}: ${received}`);
+      assert.match(received, nosniff, what);
+      assert.equal(strictTransport.exec(received)?.[1], 'max-age=86400', what);
     }),
   );
 });
@@ -88,9 +88,9 @@ test('with 0, there is no HSTS header', async (t) => {
   const server = await start({ ...makePair(directoryOf(t), 'lax'), hstsMaxAgeSeconds: 0 });
   t.after(() => server.close());
   const socket = connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
-  const said = await exchange(socket, head(server.token, 'GET /livez', 'Connection: close'));
-  assert.match(said, nosniff);
-  assert.doesNotMatch(said, strictTransport);
+  const received = await exchange(socket, head(server.token, 'GET /livez', 'Connection: close'));
+  assert.match(received, nosniff);
+  assert.doesNotMatch(received, strictTransport);
 });
 
 test('responses outside the API have the headers of a page', async () => {
@@ -115,14 +115,14 @@ test('the log has the path of a request without its query', async (t) => {
   t.after(() => child.kill('SIGKILL'));
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk));
-  let said = '';
+  let received = '';
   const port = await new Promise<number>((resolve, reject) => {
     child.stdout.on('data', (chunk: Buffer) => {
-      said += chunk;
-      const found = /URL +http:\S+:(\d+)\n/.exec(said)?.[1];
+      received += chunk;
+      const found = /URL +http:\S+:(\d+)\n/.exec(received)?.[1];
       if (found !== undefined) resolve(Number(found));
     });
-    child.once('exit', () => reject(new Error(`the server ended: ${said}${log}`)));
+    child.once('exit', () => reject(new Error(`the server ended: ${received}${log}`)));
   });
   const token = (await readFile(join(dataDir, 'root.token'), 'utf8')).trim();
   for (const target of ['/api/v2/catalogs', 'http://test/api/v2/catalogs', '/api/v2/nothing', '/nothing', '/livez']) {

@@ -28,7 +28,7 @@ async function counted(url: string, certFile: string, token: string, line: strin
   return Number(
     text
       .split('\n')
-      .find((one) => one.startsWith(`${line} `))
+      .find((candidate) => candidate.startsWith(`${line} `))
       ?.slice(line.length) ?? 0,
   );
 }
@@ -59,8 +59,8 @@ test('a large upload arrives as it was sent', async (t) => {
   const server = await start(files);
   t.after(() => server.close());
   const headers = { authorization: `Bearer ${server.token}`, 'content-type': 'application/json' };
-  const made = await ask(`${server.url}/api/v2/uploads`, files.tlsCertFile, { method: 'POST', headers }, '{}');
-  const { link } = (JSON.parse(made.text) as { result: { link: string } }).result;
+  const created = await ask(`${server.url}/api/v2/uploads`, files.tlsCertFile, { method: 'POST', headers }, '{}');
+  const { link } = (JSON.parse(created.text) as { result: { link: string } }).result;
   const bytes = randomBytes(9_000_000);
   const sent = await ask(`${server.url}${link}`, files.tlsCertFile, { method: 'PUT' }, bytes);
   const { sha256 } = (JSON.parse(sent.text) as { result: { sha256: string } }).result;
@@ -101,21 +101,24 @@ test('versions of TLS older than tlsMinVersion are not accepted, also after a re
 test('unusable files end the start before anything is created', async (t) => {
   const directory = directoryOf(t);
   const dataDir = join(directory, 'data');
-  const [one, other] = [makePair(directory, 'one'), makePair(directory, 'other')];
+  const [first, second] = [makePair(directory, 'one'), makePair(directory, 'other')];
   await refused(
-    { dataDir, tlsCertFile: one.tlsCertFile },
+    { dataDir, tlsCertFile: first.tlsCertFile },
     /tlsCertFile and tlsKeyFile must be set together/,
     /tlsKeyFile is missing/,
   );
-  await refused({ dataDir, tlsKeyFile: one.tlsKeyFile }, /tlsCertFile is missing/);
-  await refused({ dataDir, ...one, tlsKeyFile: other.tlsKeyFile }, /the key in .*other\.key does not match .*one\.crt/);
+  await refused({ dataDir, tlsKeyFile: first.tlsKeyFile }, /tlsCertFile is missing/);
   await refused(
-    { dataDir, ...one, tlsCertFile: join(directory, 'nowhere') },
+    { dataDir, ...first, tlsKeyFile: second.tlsKeyFile },
+    /the key in .*other\.key does not match .*one\.crt/,
+  );
+  await refused(
+    { dataDir, ...first, tlsCertFile: join(directory, 'nowhere') },
     /cannot be read from .*nowhere \(it does not exist\); check tlsCertFile/,
   );
-  await refused({ dataDir, ...one, tlsCertFile: one.tlsKeyFile }, /one\.key does not contain a PEM certificate/);
+  await refused({ dataDir, ...first, tlsCertFile: first.tlsKeyFile }, /one\.key does not contain a PEM certificate/);
   await refused(
-    { dataDir, ...one, tlsKeyFile: one.tlsCertFile },
+    { dataDir, ...first, tlsKeyFile: first.tlsCertFile },
     /one\.crt does not contain an unencrypted PEM private key/,
   );
   assert.ok(!existsSync(dataDir), 'the data directory was made');
@@ -212,7 +215,7 @@ test('a symbolic link that points to another directory is a change', async (t) =
 test('changes without file events are found by polling; each fault is reported once, and so is an approaching expiry', async (t) => {
   const directory = directoryOf(t);
   const [hidden, links] = [join(directory, 'hidden'), join(directory, 'links')];
-  for (const one of [hidden, links]) await mkdir(one);
+  for (const path of [hidden, links]) await mkdir(path);
   const real = makePair(hidden, 'first', 3);
   const files = { certFile: join(links, 'tls.crt'), keyFile: join(links, 'tls.key') };
   await symlink(real.tlsCertFile, files.certFile);
@@ -262,8 +265,8 @@ test('a handshake that does not complete is aborted, and so is plain HTTP; both 
   const plain = new Wire(server.port);
   plain.write('GET /livez HTTP/1.1\r\nHost: a\r\n\r\n');
   for (const wire of [nothing, half, plain]) {
-    const said = await wire.rest();
-    assert.doesNotMatch(said, /HTTP|alive/);
+    const received = await wire.rest();
+    assert.doesNotMatch(received, /HTTP|alive/);
   }
   await eventually('all are counted', async () => (await broken('TLS_HANDSHAKE_FAILED')) === 3);
   assert.equal(await broken('MALFORMED_HTTP'), 0, 'they were no requests');

@@ -91,12 +91,12 @@ export class Wire {
 
 /** Asserts that a response is a failure in the envelope. */
 export function isFailure(answer: WireAnswer, status: number, code: string, what = ''): void {
-  const said = `${what}: ${answer.status} ${answer.body}`;
-  assert.equal(answer.status, status, said);
-  assert.equal(answer.headers['content-type'], 'application/json', said);
+  const description = `${what}: ${answer.status} ${answer.body}`;
+  assert.equal(answer.status, status, description);
+  assert.equal(answer.headers['content-type'], 'application/json', description);
   const body = JSON.parse(answer.body) as { code: string };
-  assert.deepEqual(Object.keys(body), ['code', 'message', 'result'], said);
-  assert.equal(body.code, code, said);
+  assert.deepEqual(Object.keys(body), ['code', 'message', 'result'], description);
+  assert.equal(body.code, code, description);
 }
 
 /** A request head: its first line, Host, credentials, and further lines. */

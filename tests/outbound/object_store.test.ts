@@ -12,15 +12,15 @@ import { Failure } from '../../src/standard/failure.ts';
 import { type ObjectStoreServer, startObjectStore } from './object_store_server.ts';
 
 let server: ObjectStoreServer;
-let place: ObjectStoreLocation;
+let location: ObjectStoreLocation;
 let store: ObjectStore;
 let directory: string;
 const rules = new HostAllowlist(['127.0.0.1']);
 
 before(async () => {
   server = await startObjectStore();
-  place = { endpoint: server.endpoint, region: 'us-east-1', bucket: server.bucket, pathStyle: true };
-  store = await openObjectStore(place, server, rules);
+  location = { endpoint: server.endpoint, region: 'us-east-1', bucket: server.bucket, pathStyle: true };
+  store = await openObjectStore(location, server, rules);
   directory = await mkdtemp(join(tmpdir(), 'tabularium-outbound-'));
 });
 after(async () => {
@@ -74,15 +74,15 @@ test('small objects, lists, and deletion', async () => {
 });
 
 test('wrong keys, a missing bucket, a missing server, a host that is not allowed', async () => {
-  const of = (one: Partial<ObjectStoreLocation>, accessKeyId = server.accessKeyId) =>
-    openObjectStore({ ...place, ...one }, { ...server, accessKeyId }, rules);
+  const of = (changes: Partial<ObjectStoreLocation>, accessKeyId = server.accessKeyId) =>
+    openObjectStore({ ...location, ...changes }, { ...server, accessKeyId }, rules);
   const wrong = await of({}, 'nobody');
   await assert.rejects(wrong.writeSmall('k', 'v'), code('REMOTE_REFUSED'));
   const nowhere = await of({ bucket: 'other' });
   await assert.rejects(nowhere.read('k'), code('REMOTE_REFUSED'));
   const closed = await of({ endpoint: 'http://127.0.0.1:1' });
   await assert.rejects(closed.read('k'), code('REMOTE_UNAVAILABLE'));
-  await assert.rejects(openObjectStore(place, server, new HostAllowlist(['*'])), (error: unknown) => {
+  await assert.rejects(openObjectStore(location, server, new HostAllowlist(['*'])), (error: unknown) => {
     assert.equal((error as Failure).code, 'HOST_NOT_ALLOWED');
     return true;
   });

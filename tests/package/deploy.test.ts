@@ -36,7 +36,8 @@ describe('the Dockerfile', () => {
     return name === undefined || rest === undefined ? [] : [{ name, rest }];
   });
   const lastStage = instructions.slice(instructions.findLastIndex(({ name }) => name === 'FROM'));
-  const all = (name: string) => lastStage.flatMap((one) => (one.name === name ? [one.rest] : []));
+  const all = (name: string) =>
+    lastStage.flatMap((instruction) => (instruction.name === name ? [instruction.rest] : []));
   const only = (name: string): string => {
     const [found, ...others] = all(name);
     assert.ok(found !== undefined && others.length === 0, `one ${name} in the last stage`);
@@ -89,11 +90,11 @@ describe('the Dockerfile', () => {
   });
 
   test('copies everything that the package consists of', () => {
-    const given: readonly string[] = textOf('deploy/Dockerfile.dockerignore').match(/(?<=^!).*$/gm) ?? [];
-    for (const name of given) assert.ok(existsSync(join(root, name)), `${name} is there`);
+    const included: readonly string[] = textOf('deploy/Dockerfile.dockerignore').match(/(?<=^!).*$/gm) ?? [];
+    for (const name of included) assert.ok(existsSync(join(root, name)), `${name} is there`);
     const { files } = JSON.parse(textOf('package.json')) as { files: string[] };
     const projects = globSync('tsconfig*.json', { cwd: root });
     for (const name of [...files, 'src', 'scripts', 'package-lock.json', 'README.md', 'LICENSE', ...projects])
-      assert.ok(given.includes(name) || name === 'dist', `${name} is given`);
+      assert.ok(included.includes(name) || name === 'dist', `${name} is given`);
   });
 });

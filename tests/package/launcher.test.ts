@@ -22,11 +22,11 @@ import { after, describe, it } from 'node:test';
 import { pretendOld } from './user_environment.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-const place = mkdtempSync(join(tmpdir(), 'tabularium-launcher-'));
+const installed = mkdtempSync(join(tmpdir(), 'tabularium-launcher-'));
 /** The same without the packages that contain a Node. */
 const bare = mkdtempSync(join(tmpdir(), 'tabularium-launcher-bare-'));
 after(() => {
-  for (const directory of [place, bare]) rmSync(directory, { recursive: true });
+  for (const directory of [installed, bare]) rmSync(directory, { recursive: true });
 });
 
 const standIn = `
@@ -40,13 +40,14 @@ if (process.argv.includes('--die')) process.kill(pid, 'SIGKILL');
 if (process.argv.includes('--fail')) process.exit(3);
 `;
 
-mkdirSync(join(place, 'dist'));
-cpSync(join(root, 'bin'), join(place, 'bin'), { recursive: true });
-writeFileSync(join(place, 'package.json'), '{"type": "module"}');
-writeFileSync(join(place, 'dist/main.js'), standIn);
-writeFileSync(join(place, 'old.cjs'), pretendOld);
-for (const name of ['bin', 'dist', 'package.json']) cpSync(join(place, name), join(bare, name), { recursive: true });
-symlinkSync(join(root, 'node_modules'), join(place, 'node_modules'));
+mkdirSync(join(installed, 'dist'));
+cpSync(join(root, 'bin'), join(installed, 'bin'), { recursive: true });
+writeFileSync(join(installed, 'package.json'), '{"type": "module"}');
+writeFileSync(join(installed, 'dist/main.js'), standIn);
+writeFileSync(join(installed, 'old.cjs'), pretendOld);
+for (const name of ['bin', 'dist', 'package.json'])
+  cpSync(join(installed, name), join(bare, name), { recursive: true });
+symlinkSync(join(root, 'node_modules'), join(installed, 'node_modules'));
 
 type Launcher = ChildProcessByStdio<null, Readable, Readable>;
 interface Start {
@@ -58,10 +59,10 @@ interface Start {
 
 function launch(
   args: string[],
-  { old = false, directory = place, program = 'tabularium.js', env = {} }: Start = {},
+  { old = false, directory = installed, program = 'tabularium.js', env = {} }: Start = {},
 ): Launcher {
   const { UV_THREADPOOL_SIZE: _, NODE_COMPILE_CACHE: __, ...inherited } = process.env;
-  const script = [...(old ? ['--require', join(place, 'old.cjs')] : []), join(directory, 'bin', program), ...args];
+  const script = [...(old ? ['--require', join(installed, 'old.cjs')] : []), join(directory, 'bin', program), ...args];
   return spawn(process.execPath, script, { env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
@@ -83,7 +84,7 @@ for (const old of [false, true])
       assert.equal(
         said.pid === child.pid,
         !old,
-        'the new one takes the place of the launcher, the old one waits beside it',
+        'the new one takes the installed of the launcher, the old one waits beside it',
       );
     });
 
@@ -108,15 +109,18 @@ for (const old of [false, true])
       });
 
     it('runs any script, with the first Node on the PATH', async () => {
-      writeFileSync(join(place, 'any.cjs'), 'console.log(JSON.stringify([process.argv.slice(2), process.env.PATH]))');
-      const given = '/usr/bin:/bin';
-      const script = [join(place, 'any.cjs'), 'a b'];
-      const { out } = await result(launch(script, { old, program: 'runtime.js', env: { PATH: given } }));
+      writeFileSync(
+        join(installed, 'any.cjs'),
+        'console.log(JSON.stringify([process.argv.slice(2), process.env.PATH]))',
+      );
+      const environmentPath = '/usr/bin:/bin';
+      const script = [join(installed, 'any.cjs'), 'a b'];
+      const { out } = await result(launch(script, { old, program: 'runtime.js', env: { PATH: environmentPath } }));
       const [args, path] = JSON.parse(out);
       assert.deepEqual(args, ['a b']);
       // Whoever started it has already found a Node that is new enough.
       if (old) assert.match(path, /\/bin:\/usr\/bin:\/bin$/);
-      else assert.equal(path, given);
+      else assert.equal(path, environmentPath);
     });
   });
 
@@ -125,7 +129,7 @@ describe('compiled code is cached for the next start', () => {
     JSON.parse((await result(launch([], { env }))).out).compiled as string | undefined;
   /** A directory that is used as the user's cache. */
   const cache = (mode = 0o700) => {
-    const directory = mkdtempSync(join(place, 'cache-'));
+    const directory = mkdtempSync(join(installed, 'cache-'));
     chmodSync(directory, mode);
     return directory;
   };

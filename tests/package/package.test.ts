@@ -25,9 +25,9 @@ const { nodePackage } = createRequire(import.meta.url)('../../bin/runtime.js') a
 const outputBytesMax = 16 * 1024 * 1024;
 
 const env = userEnvironment();
-const place = mkdtempSync(join(tmpdir(), 'tabularium-package-'));
-const home = join(place, 'home');
-after(() => rmSync(place, { recursive: true, force: true }));
+const directory = mkdtempSync(join(tmpdir(), 'tabularium-package-'));
+const home = join(directory, 'home');
+after(() => rmSync(directory, { recursive: true, force: true }));
 
 const npm = (args: string[], cwd: string) =>
   run('npm', args, { cwd, env, timeout: installTimeoutMs, maxBuffer: outputBytesMax });
@@ -80,16 +80,16 @@ async function answerOfProgram(url: string, token: string): Promise<string> {
 describe('the package', () => {
   let tarball = '';
   before(async () => {
-    await npm(['pack', '--pack-destination', place], root);
-    tarball = readdirSync(place).find((name) => name.endsWith('.tgz')) ?? '';
+    await npm(['pack', '--pack-destination', directory], root);
+    tarball = readdirSync(directory).find((name) => name.endsWith('.tgz')) ?? '';
     assert.match(tarball, /^tabularium-\d+\.\d+\.\d+.*\.tgz$/);
     await run('mkdir', [home]);
     writeFileSync(join(home, 'package.json'), '{"private": true}');
-    await npm(['install', '--no-audit', '--no-fund', join(place, tarball)], home);
+    await npm(['install', '--no-audit', '--no-fund', join(directory, tarball)], home);
   });
 
   it('contains what it needs to run and nothing for its development', async () => {
-    const { stdout } = await run('tar', ['-tzf', join(place, tarball)]);
+    const { stdout } = await run('tar', ['-tzf', join(directory, tarball)]);
     const names = stdout.split('\n').map((name) => name.replace(/^package\//, ''));
     for (const name of [
       'bin/tabularium.js',

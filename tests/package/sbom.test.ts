@@ -38,7 +38,9 @@ test('the SBOM has every production dependency with its version, licence and int
   assert.equal(sbom.bomFormat, 'CycloneDX');
   assert.ok(installed.length > 50);
   for (const [path, { version, license, integrity = '' }] of installed) {
-    const component = sbom.components.find((one) => one.name === nameOf(path) && one.version === version);
+    const component = sbom.components.find(
+      (candidate) => candidate.name === nameOf(path) && candidate.version === version,
+    );
     assert.ok(component, `${path} ${version}`);
     const [{ license: single, expression } = {}] = component.licenses;
     assert.equal(single?.id ?? expression, license, path);
@@ -57,7 +59,7 @@ test('the SBOM lists nothing else, and the dependencies of each component lead t
   assert.equal(refs.size, sbom.components.length);
   for (const { ref, dependsOn } of sbom.dependencies) {
     assert.ok(refs.has(ref) || ref === sbom.metadata.component['bom-ref'], ref);
-    for (const one of dependsOn) assert.ok(refs.has(one), `${ref} depends on ${one}`);
+    for (const dependency of dependsOn) assert.ok(refs.has(dependency), `${ref} depends on ${dependency}`);
   }
   const reached = new Set(sbom.dependencies.flatMap(({ dependsOn }) => dependsOn));
   assert.deepEqual(

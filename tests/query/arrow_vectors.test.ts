@@ -67,7 +67,7 @@ const plain = (value: unknown): unknown =>
   );
 
 /** Numbers of JSON that Arrow has in 64 bits are texts in `plain`. */
-const told = (value: unknown): unknown =>
+const comparable = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value), (_, held) => (typeof held === 'number' ? String(held) : held));
 
 for (const [name, expression] of Object.entries(columns)) {
@@ -84,7 +84,7 @@ for (const [name, expression] of Object.entries(columns)) {
     assert.ok(table.batches.length > 1);
     for (const [row, value] of [...(vector ?? [])].entries()) {
       const want = wanted[row];
-      assert.deepEqual(told(plain(value)), told(JSON.parse(want ?? 'null')), `row ${row}`);
+      assert.deepEqual(comparable(plain(value)), comparable(JSON.parse(want ?? 'null')), `row ${row}`);
     }
   });
 }

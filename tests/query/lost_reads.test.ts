@@ -28,35 +28,35 @@ function lostRead(
 test('a read whose caller disconnects while it waits ends at once and is not run again', async () => {
   const reads = new RetriedReads();
   const first = Promise.withResolvers<void>();
-  const one = lostRead(reads, () => first.promise);
+  const read = lostRead(reads, () => first.promise);
   const two = lostRead(reads, async () => {});
   const three = lostRead(reads, async () => {});
   two.leave();
   assert.equal(await two.ended, 'STATEMENT_CANCELLED');
   assert.equal(three.runs(), 1);
   first.resolve();
-  assert.deepEqual(await Promise.all([one.ended, three.ended]), ['none', 'none']);
-  assert.deepEqual([one.runs(), two.runs(), three.runs()], [2, 1, 2]);
+  assert.deepEqual(await Promise.all([read.ended, three.ended]), ['none', 'none']);
+  assert.deepEqual([read.runs(), two.runs(), three.runs()], [2, 1, 2]);
 });
 
 test('a read whose caller disconnects while the engine starts delays nobody', async () => {
   const reads = new RetriedReads();
   const started = Promise.withResolvers<void>();
-  const one = lostRead(
+  const read = lostRead(
     reads,
     async () => {},
     () => started.promise,
   );
   const two = lostRead(reads, async () => {});
-  one.leave();
-  assert.deepEqual(await Promise.all([one.ended, two.ended]), ['STATEMENT_CANCELLED', 'none']);
-  assert.equal(one.runs(), 1);
+  read.leave();
+  assert.deepEqual(await Promise.all([read.ended, two.ended]), ['STATEMENT_CANCELLED', 'none']);
+  assert.equal(read.runs(), 1);
 });
 
 test('a caller that disconnected before the loss gets no second run', async () => {
   const reads = new RetriedReads();
-  const one = lostRead(reads, async () => {});
-  one.leave();
-  assert.equal(await one.ended, 'STATEMENT_CANCELLED');
-  assert.equal(one.runs(), 1);
+  const read = lostRead(reads, async () => {});
+  read.leave();
+  assert.equal(await read.ended, 'STATEMENT_CANCELLED');
+  assert.equal(read.runs(), 1);
 });

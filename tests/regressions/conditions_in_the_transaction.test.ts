@@ -58,9 +58,9 @@ test('a grant that was revoked and created again is not revoked', async () => {
   let now = 1;
   const grants = new Grants({ store, directory: new Directory(), trail: noTrail, clock: () => now++ });
   const make = async () => {
-    const made = await grants.create('u', 'read', ['/'], user);
-    assert.equal(made?.created, true);
-    return made.grant;
+    const grant = await grants.create('u', 'read', ['/'], user);
+    assert.equal(grant?.created, true);
+    return grant.grant;
   };
   const first = await make();
   assert.equal(await grants.remove(first, user), true);

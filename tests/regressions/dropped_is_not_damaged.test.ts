@@ -49,7 +49,7 @@ for (const when of ['while it is dropped', 'when it has been dropped'] as const)
           for (const [id, position] of positions) recorded.set(id, position);
         },
       },
-      found: (damaged) => found.push(damaged),
+      onDamage: (damaged) => found.push(damaged),
       changed: () => undefined,
       failed: (error) => assert.fail(String(error)),
     });

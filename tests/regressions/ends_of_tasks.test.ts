@@ -52,10 +52,10 @@ function watched(warehouse: EngineWarehouse): EngineWarehouse {
     get(target, key) {
       const value: unknown = Reflect.get(target, key, target);
       if (typeof value !== 'function') return value;
-      const call = value.bind(target) as (...given: unknown[]) => unknown;
+      const call = value.bind(target) as (...parameters: unknown[]) => unknown;
       if (!['execute', 'load'].includes(String(key))) return call;
-      return async (...given: unknown[]) => {
-        const answer = await call(...given);
+      return async (...parameters: unknown[]) => {
+        const answer = await call(...parameters);
         await afterCall?.(String(key));
         return answer;
       };

@@ -42,14 +42,14 @@ test('a transaction whose commit is interrupted reports its true outcome', async
   }) as DuckDBConnection;
   for (let n = 0; n < transactions; n++) {
     delayMs = (spreadMs * n) / transactions;
-    const said = await inTransaction(connection, () =>
+    const outcome = await inTransaction(connection, () =>
       real.run(`INSERT INTO t SELECT ${n}, repeat('x', 100) FROM range(20000)`),
     ).then(
       () => 'done',
       () => 'failed',
     );
     const [[rows] = []] = (await observer.runAndReadAll(`SELECT count(*) FROM t WHERE n = ${n}`)).getRows();
-    assert.equal(said, Number(rows) === 20_000 ? 'done' : 'failed', `transaction ${n}: ${rows} rows`);
+    assert.equal(outcome, Number(rows) === 20_000 ? 'done' : 'failed', `transaction ${n}: ${rows} rows`);
   }
   assert.ok(met > 0, 'no interrupt met a commit');
 });

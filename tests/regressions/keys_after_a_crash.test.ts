@@ -42,8 +42,8 @@ test('a key whose change was completed by recovery is answered with the result; 
       granted: [],
       authorise: async () => {},
       run: async () => {
-        const made = await run();
-        return { response: made, stored: made };
+        const first = await run();
+        return { response: first, stored: first };
       },
       again: async (_guard, objectId) => responseWith(`made: ${objectId}`),
     });

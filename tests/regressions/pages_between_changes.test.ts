@@ -175,7 +175,7 @@ test('tasks, queries and audit events are listed newest first, and new ones do n
     };
     await more();
     const all = (await server.get(`/api/v2/${collection}`)).is(200).at<Record<string, string>[]>(field);
-    const ids = all.map((one) => one[id] as string);
+    const ids = all.map((record) => record[id] as string);
     assert.deepEqual(ids, [...ids].sort().reverse());
     const first = (await server.get(`/api/v2/${collection}?pageSize=2`)).is(200);
     await more();
@@ -183,7 +183,7 @@ test('tasks, queries and audit events are listed newest first, and new ones do n
     const newest = first.at<string>(field, 1, id);
     assert.ok(next.at<string>(field, 0, id) < newest);
     const older = (await server.get(`/api/v2/${collection}?pageSize=1000`)).is(200).at<Record<string, string>[]>(field);
-    const at = older.findIndex((one) => one[id] === newest);
-    assert.equal(next.at(field, 0, id), older[at + 1]?.[id]);
+    const index = older.findIndex((record) => record[id] === newest);
+    assert.equal(next.at(field, 0, id), older[index + 1]?.[id]);
   }
 });

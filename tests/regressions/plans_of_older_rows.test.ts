@@ -53,7 +53,7 @@ for (const way of ['rows', 'SQL'] as const) {
       const seen = await Promise.all(questions.map(({ sql }) => server.rows('d', sql)));
       assert.deepEqual(
         seen,
-        questions.map((one) => one.before),
+        questions.map((question) => question.before),
       );
     }
     const rows = [

@@ -5,12 +5,12 @@ import type { EngineWarehouse } from '../../src/engines/engine.ts';
 import { start } from '../server.ts';
 
 test('steps of a dropped catalog are forgotten when it is restored, and not requested before', async (t) => {
-  const asked: string[] = [];
+  const askedSteps: string[] = [];
   const failed: unknown[] = [];
   const watched = (warehouse: EngineWarehouse): EngineWarehouse => {
     const { forget } = warehouse;
     warehouse.forget = async (catalog, steps) => {
-      asked.push(catalog.name);
+      askedSteps.push(catalog.name);
       await forget(catalog, steps).catch((error: unknown) => {
         failed.push(error);
         throw error;
@@ -33,8 +33,8 @@ test('steps of a dropped catalog are forgotten when it is restored, and not requ
   (await server.post('/api/v2/catalogs/a/rename', { newName: 'b' })).is(200);
   (await server.delete('/api/v2/catalogs/b')).is(200);
   await maintain();
-  assert.deepEqual([failed, asked.includes('b')], [[], false]);
+  assert.deepEqual([failed, askedSteps.includes('b')], [[], false]);
   (await server.post('/api/v2/catalogs/undrop', { name: 'b' })).is(200);
   await maintain();
-  assert.deepEqual([failed, asked.includes('b')], [[], true]);
+  assert.deepEqual([failed, askedSteps.includes('b')], [[], true]);
 });

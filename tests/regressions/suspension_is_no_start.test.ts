@@ -9,11 +9,11 @@ test('statements that run or wait when a warehouse is suspended report that', as
   t.after(() => server.close());
   const sql = 'SELECT count(*) FROM range(30000000) WHERE hash(range) % 7 = 0';
   for (let round = 0; round < 5; round++) {
-    const asked = Array.from({ length: 6 }, (_, i) =>
+    const requests = Array.from({ length: 6 }, (_, i) =>
       server.post('/api/v2/catalogs/default/query', { sql: `${sql} -- ${i}` }),
     );
     (await server.post('/api/v2/warehouses/default/suspend')).is(200);
-    for (const reply of await Promise.all(asked))
+    for (const reply of await Promise.all(requests))
       assert.ok(['0', 'WAREHOUSE_SUSPENDED'].includes(reply.code), reply.text);
     (await server.post('/api/v2/warehouses/default/resume')).is(200);
   }

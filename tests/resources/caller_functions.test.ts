@@ -20,11 +20,11 @@ before(async () => {
   ];
   (await server.post(`${database}/tables`, { name: 't', columns })).is(201);
   (await server.query('d', `INSERT INTO t VALUES (1, 'alice', 'x'), (2, '${quoted.replace("'", "''")}', 'y')`)).is(200);
-  const given: Given[] = [
+  const grants: Given[] = [
     ['use', '/warehouses/default'],
     ['own', '/catalogs/default/databases/d'],
   ];
-  people = [await newPerson(server, 'alice', given), await newPerson(server, quoted, given)];
+  people = [await newPerson(server, 'alice', grants), await newPerson(server, quoted, grants)];
 });
 after(() => server.close());
 
@@ -56,11 +56,11 @@ test('the same text returns each caller its own name, in every form and place', 
 
 test('callers at the same time get their own names', async () => {
   const sql = 'SELECT current_user, count(*) FROM t';
-  const asked = Array.from({ length: 60 }, (_, i) => people[i % 2]!);
-  const answers = await Promise.all(asked.map((person) => rowsOf(person, sql)));
+  const callers = Array.from({ length: 60 }, (_, i) => people[i % 2]!);
+  const answers = await Promise.all(callers.map((person) => rowsOf(person, sql)));
   assert.deepEqual(
     answers,
-    asked.map(({ name }) => [[name, 2]]),
+    callers.map(({ name }) => [[name, 2]]),
   );
 });
 

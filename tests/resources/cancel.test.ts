@@ -57,10 +57,12 @@ async function stopped(what: string, cancel: () => Promise<Reply>): Promise<numb
       stoppedWithinMs,
     ),
   ]);
-  const whole = Math.max(ms, performance.now() - since);
+  const totalMs = Math.max(ms, performance.now() - since);
   const isAnother = (await server.get(backend)).at('lastStartAt') !== startedAt;
-  process.stdout.write(`cancel of ${what}: ${whole.toFixed(0)} ms${isAnother ? ', by the end of the process' : ''}\n`);
-  return whole;
+  process.stdout.write(
+    `cancel of ${what}: ${totalMs.toFixed(0)} ms${isAnother ? ', by the end of the process' : ''}\n`,
+  );
+  return totalMs;
 }
 
 /** A task of its own, cancelled in the middle; the engine is there for others afterwards. */

@@ -223,7 +223,7 @@ test('a list is ordered by name, stable during additions, and bound to its colle
   await server.put(`${databases}/d00a`); // before the cut: not seen again
   await server.put(`${databases}/d10a`); // behind it: seen
   const second = (await server.get(`${databases}?pageSize=10&pageToken=${token}`)).is(200);
-  const names = (reply: typeof first) => reply.at<{ name: string }[]>('databases').map((one) => one.name);
+  const names = (reply: typeof first) => reply.at<{ name: string }[]>('databases').map((database) => database.name);
   assert.deepEqual([...names(first), ...names(second)].length, 20);
   assert.deepEqual(names(second).slice(0, 2), ['d10', 'd10a']);
   assert.equal(new Set([...names(first), ...names(second)]).size, 20);
@@ -244,7 +244,7 @@ test('search: pattern, comment, pages; a token is valid for its own search only'
     (await server.post(`${databases}/search`, body))
       .is(200)
       .at<{ name: string }[]>('databases')
-      .map((one) => one.name);
+      .map((record) => record.name);
   assert.deepEqual(await found({ namePattern: 's\\_a%' }), ['s_a%b', 's_axb']);
   assert.deepEqual(await found({ namePattern: 's\\_a\\%b' }), ['s_a%b']);
   assert.deepEqual(await found({ namePattern: 'S\\_A_B' }), ['s_a%b', 's_axb'], 'case does not count');

@@ -10,9 +10,9 @@ before(async () => {
 });
 after(() => server.close());
 
-let made = 0;
+let created = 0;
 async function newDatabase(): Promise<string> {
-  const name = `d${++made}`;
+  const name = `d${++created}`;
   (await server.put(uri`/databases/${name}`)).is(201);
   return name;
 }
@@ -23,8 +23,8 @@ async function newTable(): Promise<{ database: string; table: string; path: stri
   return { database, table: 't', path: uri`/databases/${database}/tables/t` };
 }
 
-const manyAtOnce = <T>(count: number, one: (n: number) => Promise<T>): Promise<T[]> =>
-  Promise.all(Array.from({ length: count }, (_, n) => one(n)));
+const manyAtOnce = <T>(count: number, run: (n: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, n) => run(n)));
 
 const codesOf = (replies: readonly Reply[]) => replies.map(({ status, code }) => `${status} ${code}`);
 

@@ -28,7 +28,7 @@ const database = '/api/v2/databases/shop';
 const table = `${database}/tables/facts`;
 const rows = 60_000;
 /** Nulls, quotes, line ends, delimiters, empty texts, wide numbers; and a column whose name needs quotes. */
-const made = `SELECT range AS id,
+const sourceSql = `SELECT range AS id,
   CASE WHEN range % 7 = 0 THEN NULL WHEN range % 7 = 1 THEN '' ELSE concat('v;,"', range, chr(10), 'é') END AS note,
   (range * 1.25)::DOUBLE AS size, (range::DECIMAL(38,10) / 8)::DECIMAL(30,5) AS price, range % 2 = 0 AS even,
   DATE '2020-01-01' + (range % 1000)::INT AS day, TIMESTAMP '2020-01-01' + to_microseconds(range * 1001) AS "at",
@@ -39,15 +39,15 @@ before(async () => {
   s3 = await startObjectStore();
   server = await start({ exportHosts: '127.0.0.1' });
   directory = await mkdtemp(join(tmpdir(), 'tabularium-export-'));
-  const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, pathStyle: true };
-  store = await openObjectStore(place, s3, new HostAllowlist(['127.0.0.1']));
+  const location = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, pathStyle: true };
+  store = await openObjectStore(location, s3, new HostAllowlist(['127.0.0.1']));
   duck = await (await DuckDBInstance.create(':memory:')).connect();
-  await duck.run(`SET TimeZone = 'UTC'; CREATE TABLE made AS ${made}`);
+  await duck.run(`SET TimeZone = 'UTC'; CREATE TABLE made AS ${sourceSql}`);
   (await server.put(database)).is(201);
   const types = ['BIGINT', 'STRING', 'DOUBLE', 'DECIMAL(30,5)', 'BOOLEAN', 'DATE', 'DATETIME', 'LARGEINT'];
   const columns = columnNames.map((name, i) => ({ name, type: types[i] }));
   (await server.post(`${database}/tables`, { name: 'facts', columns })).is(201);
-  (await server.query('shop', `INSERT INTO facts ${made}`)).is(200);
+  (await server.query('shop', `INSERT INTO facts ${sourceSql}`)).is(200);
 });
 after(async () => {
   store.close();
@@ -88,8 +88,8 @@ async function exported(body: object, path = table): Promise<{ manifest: Manifes
     assert.equal(createHash('sha256').update(content).digest('hex'), sha256);
     await writeFile(join(folder, name), content);
   }
-  const kept = JSON.parse((await store.readSmall(`out/${taskId}/manifest.json`, 1e7)).toString());
-  assert.deepEqual(kept, manifest);
+  const storedManifest = JSON.parse((await store.readSmall(`out/${taskId}/manifest.json`, 1e7)).toString());
+  assert.deepEqual(storedManifest, manifest);
   assert.equal(manifest.files.length, manifest.fileCount);
   assert.equal(
     manifest.files.reduce((sum, file) => sum + file.rows, 0),
@@ -181,10 +181,12 @@ for (const [name, more] of [
   test(`Arrow, ${name}: exported values are equal to the stored ones`, async () => {
     const { manifest, folder, names } = await exported({ format: 'arrow', ...more });
     assert.equal(manifest.fileCount > 1, 'fileBytesMax' in more);
-    const tables = await Promise.all(names.map(async (one) => tableFromIPC(await readFile(join(folder, one)))));
-    const all = (column: string, words?: number) => tables.flatMap((one) => values(one, column, words));
-    const texts = tables.flatMap((one) => [...(one.getChild('note') ?? [])]);
-    const even = tables.flatMap((one) => [...(one.getChild('even') ?? [])]);
+    const tables = await Promise.all(
+      names.map(async (candidate) => tableFromIPC(await readFile(join(folder, candidate)))),
+    );
+    const all = (column: string, words?: number) => tables.flatMap((table) => values(table, column, words));
+    const texts = tables.flatMap((table) => [...(table.getChild('note') ?? [])]);
+    const even = tables.flatMap((table) => [...(table.getChild('even') ?? [])]);
     const raw = `SELECT id, note, size, (price * 100000)::HUGEINT, even, day - DATE '1970-01-01', epoch_us("at"), wide FROM made`;
     const wanted = (await duck.runAndReadAll(raw)).getColumns();
     const text = (column: number) => wanted[column]?.map((value) => (value === null ? null : String(value)));
@@ -205,11 +207,11 @@ test('Arrow: values in lists, structs and maps', async () => {
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL`;
   const { folder, names } = await exported({ sql, format: 'arrow' }, database);
   const [first, second] = tableFromIPC(await readFile(join(folder, names[0] as string))).toArray();
-  const told = JSON.parse(
+  const manifest = JSON.parse(
     JSON.stringify(first, (_, value) => (typeof value === 'bigint' ? String(value) : value)),
   ) as Record<string, unknown>;
-  assert.deepEqual([told.l, told.s, told.m], [[1, null, 3], { a: 'x', b: [true] }, { k: 1.5 }]);
-  assert.deepEqual([told.t, told.u], ['10:00:00', '00000000-0000-0000-0000-000000000001']);
+  assert.deepEqual([manifest.l, manifest.s, manifest.m], [[1, null, 3], { a: 'x', b: [true] }, { k: 1.5 }]);
+  assert.deepEqual([manifest.t, manifest.u], ['10:00:00', '00000000-0000-0000-0000-000000000001']);
   assert.deepEqual([...first.b], [97, 98]);
   assert.deepEqual(Object.values(second.toJSON()), Array(7).fill(null));
 });
@@ -334,8 +336,8 @@ async function running(uri: string): Promise<void> {
 
 async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Promise<void> {
   const flags = ['--export-hosts=127.0.0.1'];
-  const kept = await mkdtemp(join(tmpdir(), 'tabularium-export-'));
-  const first = await startProcess(flags, kept);
+  const directory = await mkdtemp(join(tmpdir(), 'tabularium-export-'));
+  const first = await startProcess(flags, directory);
   const sql = `SELECT range AS n, md5(range::VARCHAR) AS t FROM range(400000)`;
   const accepted = await first.post('/api/v2/catalogs/default/export', { sql, format: 'csv', to: target() });
   const taskId = accepted.is(202).at<string>('taskId');
@@ -343,7 +345,7 @@ async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Pro
   first.child.kill(signal);
   await first.exited;
   await store.writeSmall(`out/${taskId}/part-00099.csv`, 'left behind');
-  const second = await startProcess(flags, kept);
+  const second = await startProcess(flags, directory);
   try {
     const ended = (await endOfTask(second, accepted.at<string>('uri'))).is(200, '0', {
       state: 'succeeded',
@@ -356,7 +358,7 @@ async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Pro
     await second.close();
   }
   // The credentials are kept no longer than the task.
-  const file = new DatabaseSync(join(kept, storeFileName));
+  const file = new DatabaseSync(join(directory, storeFileName));
   try {
     assert.deepEqual(
       { ...file.prepare("SELECT count(*) AS n FROM secrets WHERE name LIKE 'export %'").get() },
@@ -364,7 +366,7 @@ async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Pro
     );
   } finally {
     file.close();
-    await rm(kept, { recursive: true });
+    await rm(directory, { recursive: true });
   }
 }
 

@@ -34,8 +34,8 @@ const many = `SELECT range AS n, md5(range::VARCHAR) AS t FROM range(${rows})`;
 
 before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tabularium-download-'));
-  const assembled = (made: Services) => {
-    services = made;
+  const assembled = (assembledServices: Services) => {
+    services = assembledServices;
   };
   server = await start({ principalFileBytesMax: 16 * mebibyte }, { assembled });
   (await server.put(database)).is(201);
@@ -110,7 +110,7 @@ test('each format is downloaded through its links unchanged, in one file or in p
     const contents = task.at<Shown[]>('result', 'files').map(async ({ link }) => (await fetched(link)).content);
     const read = (await Promise.all(contents)).map((content) => tableFromIPC(content).numRows);
     assert.equal(
-      read.reduce((sum, one) => sum + one, 0),
+      read.reduce((sum, size) => sum + size, 0),
       rows,
     );
     await remove(task);
@@ -132,18 +132,18 @@ test('a download is the default; the query and its history refer to its files', 
 test('a range of a file, a conditional request, a modified link', async () => {
   const task = await exported({ format: 'csv' });
   const { link, bytes, sha256, fileId } = task.at<Shown>('result', 'files', 0);
-  const whole = (await fetched(link)).content;
+  const complete = (await fetched(link)).content;
   const part = await fetched(link, { range: 'bytes=10-19' });
-  assert.deepEqual([part.response.status, part.content], [206, whole.subarray(10, 20)]);
+  assert.deepEqual([part.response.status, part.content], [206, complete.subarray(10, 20)]);
   assert.equal(part.response.headers.get('content-range'), `bytes 10-19/${bytes}`);
   assert.equal((await fetched(link, { 'if-none-match': `"${sha256}"` })).response.status, 304);
   const other = new URL(task.at<string>('result', 'manifestLink'), server.url).search;
   assert.equal((await fetched(`/files/${fileId}${other}`)).response.status, 403);
   const again = (await server.get(task.at('uri'))).is(200).at<Shown>('result', 'files', 0);
-  assert.deepEqual((await fetched(again.link)).content, whole);
+  assert.deepEqual((await fetched(again.link)).content, complete);
   // A list may hold many thousands of files: it signs nothing.
   const listed = (await server.get('/api/v2/tasks')).at<{ taskId: string; result: { files: Shown[] } }[]>('tasks');
-  const inList = listed.find((one) => one.taskId === task.at('taskId'))?.result.files[0];
+  const inList = listed.find((candidate) => candidate.taskId === task.at('taskId'))?.result.files[0];
   assert.deepEqual([inList?.fileId, inList?.link], [fileId, undefined]);
   await remove(task);
   assert.equal((await fetched(again.link)).response.status, 404);
@@ -198,7 +198,7 @@ test('cancelled in the middle: no files are left', async () => {
 
 test('files that a crash left behind are removed; files of a successful task stay', async () => {
   const task = await exported({ format: 'csv' });
-  const kept = await stored();
+  const before = await stored();
   const failed = await server.ended(await server.post(`${database}/export`, { sql: 'SELECT nothing', format: 'csv' }));
   for (const taskId of [failed.at<string>('taskId'), '00000000-0000-7000-8000-000000000000']) {
     const path = join(directory, 'left');
@@ -206,9 +206,9 @@ test('files that a crash left behind are removed; files of a successful task sta
     const left = { kind: 'export', owner: 'root', name: 'left', expiresInMs: 60_000, taskId } as const;
     await services.files.adopt(path, left);
   }
-  assert.equal((await stored()).length, kept.length + 2);
+  assert.equal((await stored()).length, before.length + 2);
   await services.exports.sweep();
-  assert.deepEqual(await stored(), kept);
+  assert.deepEqual(await stored(), before);
   await remove(task);
 });
 
@@ -241,8 +241,8 @@ async function leaveBehind(dataDirectory: string, taskId: string, number: number
 
 const seed = Number(process.env.TEST_SEED ?? Date.now() % 1_000_000);
 test(`killed repeatedly: the files exist once, TEST_SEED=${seed}`, async () => {
-  const kept = await mkdtemp(join(directory, 'killed-'));
-  let running = await startProcess([], kept);
+  const copy = await mkdtemp(join(directory, 'killed-'));
+  let running = await startProcess([], copy);
   const sql = 'SELECT range AS n, md5(range::VARCHAR) AS t FROM range(1500000)';
   const body = { sql, format: 'csv', fileBytesMax: 4 * mebibyte };
   const uri = (await running.post('/api/v2/catalogs/default/export', body)).is(202).at<string>('uri');
@@ -251,8 +251,8 @@ test(`killed repeatedly: the files exist once, TEST_SEED=${seed}`, async () => {
     await new Promise((resolve) => setTimeout(resolve, (seed * kill * 7919) % 900));
     running.child.kill('SIGKILL');
     await running.exited;
-    await leaveBehind(kept, uri.split('/').at(-1) as string, kill);
-    running = await startProcess([], kept);
+    await leaveBehind(copy, uri.split('/').at(-1) as string, kill);
+    running = await startProcess([], copy);
   }
   try {
     const task = (await endOfTask(running, uri)).is(200, '0', { state: 'succeeded' });
@@ -266,7 +266,7 @@ test(`killed repeatedly: the files exist once, TEST_SEED=${seed}`, async () => {
   } finally {
     await running.close();
   }
-  const file = new DatabaseSync(join(kept, storeFileName));
+  const file = new DatabaseSync(join(copy, storeFileName));
   try {
     assert.deepEqual({ ...file.prepare('SELECT count(*) AS n FROM files').get() }, { n: 0 });
   } finally {

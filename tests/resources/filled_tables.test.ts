@@ -158,9 +158,7 @@ test('privileges: create on the parent, read on every source table, checked agai
     await maker.post(tables, { name: 'late', asSelect: { sql: 'SELECT note FROM orders', waitSeconds: 0 } })
   ).is(202);
   const grants = await server.get('/api/v2/users/maker/grants');
-  const mine = grants
-    .at<{ uri: string; on: string }[]>('grants')
-    .find(({ on: place }) => place.endsWith('/tables/orders'));
+  const mine = grants.at<{ uri: string; on: string }[]>('grants').find(({ on: uri }) => uri.endsWith('/tables/orders'));
   (await server.delete(mine?.uri as string)).is(200, '0', { deleted: true });
   (await server.post(busy.at('cancelUri'))).is(200);
   (await server.ended(accepted)).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });

@@ -28,12 +28,12 @@ before(async () => {
 after(() => server.close());
 
 async function newCaller(): Promise<string> {
-  const given = [
+  const flags = [
     ['use', '/warehouses/default'],
     ['read', '/databases/shop'],
     ['write', '/databases/shop'],
   ] as const;
-  return (await newPerson(server, `caller_${callers++}`, given)).token;
+  return (await newPerson(server, `caller_${callers++}`, flags)).token;
 }
 
 /** One connection, which stays open; or a new one for each request. */
@@ -87,7 +87,7 @@ describe('a full warehouse', () => {
       runs.end();
       await running;
       assert.equal((await again).status, status);
-      for (const one of [refused, late]) one.end();
+      for (const statement of [refused, late]) statement.end();
     });
   }
 
@@ -110,7 +110,7 @@ describe('a full warehouse', () => {
     runs.end();
     await Promise.all([running, waiting]);
     assert.equal((await again).status, 200);
-    for (const one of [waits, refused]) one.end();
+    for (const statement of [waits, refused]) statement.end();
   });
 
   it('serves a principal whose refused connection was closed before one that came later', async () => {
@@ -133,7 +133,7 @@ describe('a full warehouse', () => {
     runs.end();
     await running;
     assert.equal((await again).status, 200);
-    for (const one of [refused, late]) one.end();
+    for (const statement of [refused, late]) statement.end();
   });
 });
 
@@ -159,7 +159,7 @@ describe('rows for a full warehouse', () => {
     await until('1 1');
   });
   after(async () => {
-    for (const one of holders) one.end();
+    for (const statement of holders) statement.end();
     await Promise.all(held);
   });
 

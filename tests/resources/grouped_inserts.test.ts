@@ -69,43 +69,43 @@ describe('groups', () => {
   const always = new AbortController().signal;
 
   /** Records what the engine is asked, and answers as `outcomeOf` says. */
-  function grouped(outcomeOf: (asked: RowsBatch) => Failure | undefined) {
-    const asked: RowsBatch[] = [];
+  function grouped(outcomeOf: (batch: RowsBatch) => Failure | undefined) {
+    const batches: RowsBatch[] = [];
     const engine = {
       running: true,
-      insertRows: async (_table: unknown, one: RowsBatch) => {
-        asked.push(one);
+      insertRows: async (_table: unknown, batch: RowsBatch) => {
+        batches.push(batch);
         await new Promise((resolve) => setTimeout(resolve, 2));
-        const failure = outcomeOf(one);
+        const failure = outcomeOf(batch);
         if (failure) throw failure;
-        return one.rowCount;
+        return batch.rowCount;
       },
     } as unknown as EngineWarehouse;
     const inserts = withGroupedInserts(engine);
-    const insert = (one: RowsBatch, signal = always) =>
+    const insert = (batch: RowsBatch, signal = always) =>
       inserts
-        .insertRows(table, one, { signal, definition: { columns: [] } as never })
+        .insertRows(table, batch, { signal, definition: { columns: [] } as never })
         .catch((error: Failure) => error.code);
-    return { asked, insert };
+    return { asked: batches, insert };
   }
 
   it('consist of inserts that arrive while another runs', async () => {
-    const { asked, insert } = grouped(() => undefined);
+    const { asked: batches, insert } = grouped(() => undefined);
     const first = insert(batch([['0', '0']]));
     await new Promise((resolve) => setImmediate(resolve));
     const others = [1, 2, 3].map((n) => insert(batch([[`${n}`, '0']])));
     assert.deepEqual(await Promise.all([first, ...others]), [1, 1, 1, 1]);
     assert.deepEqual(
-      asked.map(({ rowCount }) => rowCount),
+      batches.map(({ rowCount }) => rowCount),
       [1, 3],
     );
   });
 
   it('exclude large inserts', async () => {
-    const { asked, insert } = grouped(() => undefined);
+    const { asked: batches, insert } = grouped(() => undefined);
     const large = batch(Array.from({ length: 101 }, () => ['1', '1']));
     assert.deepEqual(await Promise.all([insert(large), insert(large)]), [101, 101]);
-    assert.equal(asked.length, 2);
+    assert.equal(batches.length, 2);
   });
 
   it('are split if one is refused, but not if the outcome is unknown', async () => {
@@ -113,13 +113,17 @@ describe('groups', () => {
       json.includes('"bad"') ? new Failure('CONSTRAINT_VIOLATED', 'bad') : undefined,
     );
     const batches = ['1', 'bad', '2'].map((i) => batch([[i, '0']]));
-    assert.deepEqual(await Promise.all(batches.map((one) => refused.insert(one))), [1, 'CONSTRAINT_VIOLATED', 1]);
+    assert.deepEqual(await Promise.all(batches.map((candidate) => refused.insert(candidate))), [
+      1,
+      'CONSTRAINT_VIOLATED',
+      1,
+    ]);
     assert.deepEqual(
       refused.asked.map(({ rowCount }) => rowCount),
       [3, 1, 1, 1],
     );
     const lost = grouped(() => new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome: 'unknown' }));
-    assert.deepEqual(await Promise.all(batches.map((one) => lost.insert(one))), [
+    assert.deepEqual(await Promise.all(batches.map((batch) => lost.insert(batch))), [
       'WAREHOUSE_FAILED',
       'WAREHOUSE_FAILED',
       'WAREHOUSE_FAILED',
@@ -131,13 +135,13 @@ describe('groups', () => {
     const running = Promise.withResolvers<void>();
     const engine = {
       running: true,
-      insertRows: async (_table: unknown, one: RowsBatch) => {
-        asked.push(one.json);
-        if (asked.length === 1) await running.promise;
-        return one.rowCount;
+      insertRows: async (_table: unknown, batch: RowsBatch) => {
+        batches.push(batch.json);
+        if (batches.length === 1) await running.promise;
+        return batch.rowCount;
       },
     } as unknown as EngineWarehouse;
-    const asked: string[] = [];
+    const batches: string[] = [];
     const inserts = withGroupedInserts(engine);
     const insert = (i: string, signal = always) =>
       inserts.insertRows(table, batch([[i, '0']]), { signal, definition: { columns: [] } as never });
@@ -149,32 +153,32 @@ describe('groups', () => {
     gone.abort();
     await assert.rejects(cancelled, { code: 'STATEMENT_CANCELLED' });
     await assert.rejects(insert('5', AbortSignal.abort()), { code: 'STATEMENT_CANCELLED' });
-    assert.equal(asked.length, 1);
+    assert.equal(batches.length, 1);
     running.resolve();
     assert.deepEqual(await Promise.all([first, ...others]), [1, 1, 1]);
-    assert.deepEqual(asked, ['[["1","0"]]', '[["2","0"],["4","0"]]']);
+    assert.deepEqual(batches, ['[["1","0"]]', '[["2","0"],["4","0"]]']);
   });
 
   it('are split without those that were aborted while the group ran', async () => {
     const gone = new AbortController();
-    const { asked, insert } = grouped(({ json }) => {
+    const { asked: batches, insert } = grouped(({ json }) => {
       gone.abort();
       return json.includes('"bad"') ? new Failure('CONSTRAINT_VIOLATED', 'bad') : undefined;
     });
     const all = [insert(batch([['1', '0']])), insert(batch([['bad', '0']])), insert(batch([['2', '0']]), gone.signal)];
     assert.deepEqual(await Promise.all(all), [1, 'CONSTRAINT_VIOLATED', 'STATEMENT_CANCELLED']);
     assert.deepEqual(
-      asked.map(({ rowCount }) => rowCount),
+      batches.map(({ rowCount }) => rowCount),
       [3, 1, 1],
     );
   });
 
   it('are refused as a whole, and not run again, if the warehouse is busy or starting', async () => {
     for (const code of ['WAREHOUSE_BUSY', 'WAREHOUSE_STARTING', 'STORAGE_FULL'] as const) {
-      const { asked, insert } = grouped(() => new Failure(code, 'not now', {}, { outcome: 'notApplied' }));
+      const { asked: batches, insert } = grouped(() => new Failure(code, 'not now', {}, { outcome: 'notApplied' }));
       const all = ['1', '2', '3'].map((i) => insert(batch([[i, '0']])));
       assert.deepEqual(await Promise.all(all), [code, code, code]);
-      assert.equal(asked.length, 1, code);
+      assert.equal(batches.length, 1, code);
     }
   });
 

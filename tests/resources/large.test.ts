@@ -98,8 +98,8 @@ test('JSON deeper than any stack is shown or refused, never a 500', async () => 
   const sql = "INSERT INTO deep SELECT (repeat('[', 100000) || '1e5' || repeat(']', 100000))::JSON";
   const written = await server.query('shop', sql);
   assert.ok([200, 400].includes(written.status), written.text.slice(0, 300));
-  const asked = await server.send('GET', `${tables}/deep/rows`);
-  assert.ok([200, 400].includes(asked.status), asked.text.slice(0, 300));
+  const reply = await server.send('GET', `${tables}/deep/rows`);
+  assert.ok([200, 400].includes(reply.status), reply.text.slice(0, 300));
   const queried = await server.send('POST', '/api/v2/databases/shop/query', { body: { sql: 'SELECT j FROM deep' } });
   assert.ok([200, 400].includes(queried.status), queried.text.slice(0, 300));
 });

@@ -13,7 +13,7 @@ const sets = realpathSync(join(fileURLToPath(new URL('../../node_modules/vega-da
 const directory = realpathSync(mkdtempSync(join(tmpdir(), 'load [é] ')));
 const outside = realpathSync(mkdtempSync(join(tmpdir(), 'outside ')));
 let server: TestServer;
-let made = 0;
+let tableCount = 0;
 
 before(async () => {
   server = await start({ loadDirectories: `${directory}:${sets}`, loadFileBytesMax: 50_000_000 });
@@ -31,7 +31,7 @@ function put(name: string, bytes: string | Uint8Array): string {
 }
 
 async function table(columns: Readonly<Record<string, string>>, more: object = {}): Promise<string> {
-  const name = `t${++made}`;
+  const name = `t${++tableCount}`;
   const body = { columns: Object.entries(columns).map(([column, type]) => ({ name: column, type })), ...more };
   (await server.put(uri`/databases/${'d'}/tables/${name}`, body)).is(201);
   return name;
@@ -124,8 +124,8 @@ test('a malformed file fails the task with row and column, and the table is unch
     assert.equal(reply.at('state'), 'failed', file);
     assert.equal(reply.at('error', 'code'), 'DATA_INVALID', `${file}: ${reply.text}`);
     assert.partialDeepStrictEqual(reply.at('error', 'result') ?? {}, result, `${file}: ${reply.text}`);
-    const { request: _, ...told } = reply.result;
-    assert.ok(!JSON.stringify(told).includes(directory) && !JSON.stringify(told).includes('spool'), reply.text);
+    const { request: _, ...shown } = reply.result;
+    assert.ok(!JSON.stringify(shown).includes(directory) && !JSON.stringify(shown).includes('spool'), reply.text);
   }
   assert.deepEqual(await server.rows('d', `SELECT count(*) FROM ${name}`), [[2]]);
 });

@@ -7,17 +7,17 @@ import { type LoadingServer, startLoading } from './loading_server.ts';
 const database = '/api/v2/databases/d';
 let world: LoadingServer;
 let server: TestServer;
-let made = 0;
+let tableCount = 0;
 before(async () => {
   world = await startLoading();
   ({ server } = world);
 });
 after(() => world.close());
 
-const put = (ending: string, text: string) => ({ path: world.put(`${++made}.${ending}`, text) });
+const put = (ending: string, text: string) => ({ path: world.put(`${++tableCount}.${ending}`, text) });
 
 async function table(types: Record<string, string>): Promise<string> {
-  const name = `t${++made}`;
+  const name = `t${++tableCount}`;
   const columns = Object.entries(types).map(([name, type]) => ({ name, type }));
   (await server.post(`${database}/tables`, { name, columns })).is(201);
   return name;
@@ -26,7 +26,7 @@ async function table(types: Record<string, string>): Promise<string> {
 const load = async (into: string, source: object, more: object = {}): Promise<Reply> =>
   server.ended(await server.post(`${database}/tables/${into}/load`, { source, ...more }));
 const make = async (source: object, more: object = {}): Promise<{ task: Reply; name: string }> => {
-  const name = `t${++made}`;
+  const name = `t${++tableCount}`;
   return { task: await server.ended(await server.post(`${database}/load`, { table: name, source, ...more })), name };
 };
 const rowsOf = (name: string) => server.rows('d', `SELECT * FROM ${name} ORDER BY ALL`);
@@ -113,8 +113,8 @@ test('a quoted empty text is null like an unquoted one, unless the two are disti
       [1, null],
       [null, null],
     ]);
-    const told = put('csv', 'id,s\n1,""\n2,\n');
-    succeeded(await load(into, told, { errorsMax, mode: 'replace', csv: { quotedNulls: false } }));
+    const unquoted = put('csv', 'id,s\n1,""\n2,\n');
+    succeeded(await load(into, unquoted, { errorsMax, mode: 'replace', csv: { quotedNulls: false } }));
     assert.deepEqual(await rowsOf(into), [
       [1, ''],
       [2, null],

@@ -32,7 +32,7 @@ const typed = await parquet(
 );
 
 type Case = readonly [name: string, bytes: string | Uint8Array, result: object, message: RegExp];
-const row = (at: number, column: string | null) => ({ row: at, column });
+const row = (rowNumber: number, column: string | null) => ({ row: rowNumber, column });
 const notWhole = /incomplete, or not of this format/;
 const notPacked = /truncated, or not compressed in the stated format/;
 const tooLarge = /exceeds 45000000 bytes/;
@@ -121,23 +121,23 @@ async function refused(path: string, body: object, [name, , result, message]: Ca
   assert.equal(reply.at('error', 'code'), 'DATA_INVALID', `${name}: ${reply.text}`);
   assert.partialDeepStrictEqual(reply.at('error', 'result') ?? {}, result, `${name}: ${reply.text.slice(0, 1000)}`);
   assert.match(reply.at('error', 'message'), message, name);
-  const { request: _, ...told } = reply.result;
-  assert.doesNotMatch(JSON.stringify(told).slice(0, 10_000), /spool|data-[0-9a-f]|\/bad |read_csv|Try setting/, name);
+  const { request: _, ...shown } = reply.result;
+  assert.doesNotMatch(JSON.stringify(shown).slice(0, 10_000), /spool|data-[0-9a-f]|\/bad |read_csv|Try setting/, name);
 }
 
 for (const [kind, files] of Object.entries(cases)) {
   describe(`a file ${kind}`, () => {
-    for (const one of files) {
-      test(one[0], async () => {
-        const path = join(directory, one[0]);
-        writeFileSync(path, one[1]);
+    for (const file of files) {
+      test(file[0], async () => {
+        const path = join(directory, file[0]);
+        writeFileSync(path, file[1]);
         const source = { path };
-        await refused(uri`/databases/${'d'}/tables/${'t'}/load`, { source, mode: 'replace' }, one);
+        await refused(uri`/databases/${'d'}/tables/${'t'}/load`, { source, mode: 'replace' }, file);
         assert.deepEqual(await server.rows('d', 'SELECT * FROM t'), [[7, 'before']]);
         const columns = [{ name: 'id', type: 'BIGINT' }, { name: 'name' }];
         // Types are for what is told of a value; what is told of the file does not need them.
-        const said = kind === 'of a wrong type' ? { columns } : {};
-        await refused(uri`/databases/${'d'}/load`, { source, table: 'n', ...said }, one);
+        const fields = kind === 'of a wrong type' ? { columns } : {};
+        await refused(uri`/databases/${'d'}/load`, { source, table: 'n', ...fields }, file);
         (await server.get(uri`/databases/${'d'}/tables/${'n'}`)).is(404, 'OBJECT_NOT_FOUND');
         rmSync(path);
       });

@@ -19,7 +19,7 @@ let web: Server;
 let address: string;
 /** Those that wait for more of `/slow.csv`. */
 const slow: ServerResponse[] = [];
-let made = 0;
+let tableCount = 0;
 
 const slowRows = Array.from({ length: 10 }, (_, i) => `${i},${'x'.repeat(1000)}\n`);
 const slowBytes = 'id,name\n'.length + slowRows.join('').length;
@@ -49,7 +49,7 @@ function put(name: string, bytes: string | Uint8Array): string {
   return path;
 }
 
-const fresh = () => `t${++made}`;
+const fresh = () => `t${++tableCount}`;
 const post = (body: object, on = server): Promise<Reply> => on.post(uri`/databases/${'d'}/load`, body);
 const load = async (body: object): Promise<Reply> => server.ended(await post(body));
 
@@ -138,8 +138,8 @@ test('columns, types and keys that the caller specifies take precedence', async 
 
 test('inferOnly shows the table in the form of a definition, and creates nothing', async () => {
   const path = put('c.csv', 'id;share;big\n1;0.5;170141183460469231731687303715884105727\n2;1;1\n');
-  const asked = { table: 'shown', source: { path }, primaryKey: ['id'], types: { big: 'LARGEINT' } };
-  const reply = (await post({ ...asked, inferOnly: true })).is(200);
+  const request = { table: 'shown', source: { path }, primaryKey: ['id'], types: { big: 'LARGEINT' } };
+  const reply = (await post({ ...request, inferOnly: true })).is(200);
   assert.partialDeepStrictEqual(reply.result, {
     table: 'shown',
     columns: [
@@ -158,10 +158,10 @@ test('inferOnly shows the table in the form of a definition, and creates nothing
   assert.deepEqual(await columnsOf('shown'), ['id BIGINT NOT NULL', 'share DOUBLE', 'big LARGEINT']);
   // Without a name too, and where one is taken.
   (await post({ source: { path }, inferOnly: true })).is(200);
-  (await post({ ...asked, inferOnly: true })).is(200);
+  (await post({ ...request, inferOnly: true })).is(200);
   const broken = await post({ source: { path: put('c.parquet', csv) }, inferOnly: true });
   broken.is(400, 'DATA_INVALID');
-  const task = await server.ended(await post({ ...asked, inferOnly: true, waitSeconds: 0 }));
+  const task = await server.ended(await post({ ...request, inferOnly: true, waitSeconds: 0 }));
   assert.partialDeepStrictEqual(task.at('result'), { table: 'shown', format: 'csv' });
 });
 
@@ -236,8 +236,8 @@ test('a file that cannot be loaded leaves no table, and the name is free', async
   for (const [file, [bytes, more, error]] of Object.entries(cases)) {
     const reply = await failed({ table, source: { path: put(file, bytes) }, ...more });
     assert.partialDeepStrictEqual(reply.at('error'), error, `${file}: ${reply.text}`);
-    const { request: _, ...told } = reply.result;
-    assert.doesNotMatch(JSON.stringify(told), /spool|data-|load \//, file);
+    const { request: _, ...result } = reply.result;
+    assert.doesNotMatch(JSON.stringify(result), /spool|data-|load \//, file);
     (await server.get(uri`/databases/${'d'}/tables/${table}`)).is(404, 'OBJECT_NOT_FOUND');
   }
   assert.deepEqual(await loaded({ table, source: { path: put('f2.csv', late) }, inferFrom: 'all' }), {
@@ -276,8 +276,8 @@ test('the table is invisible before it is complete; the task shows its progress,
   t.after(() => receiver.close());
   const table = fresh();
   const label = 'slow';
-  const asked = { table, source: { url: `${address}/slow.csv` }, label, notify: { url: receiver.url } };
-  const first = await post(asked);
+  const request = { table, source: { url: `${address}/slow.csv` }, label, notify: { url: receiver.url } };
+  const first = await post(request);
   const task = async () => (await server.get(first.at<string>('uri'))).is(200);
   const far = (fraction: number) => until(task, (reply) => reply.at<number>('progress') >= fraction);
   const response = await slowOne();
@@ -295,8 +295,8 @@ test('the table is invisible before it is complete; the task shows its progress,
   assert.ok(Date.parse(then.at('expectedEndAt')) >= Date.parse(then.at('startedAt')), then.text);
   await unseen();
   // The same again is that task; anything else of the name has to wait.
-  assert.equal((await post(asked)).is(202).at('taskId'), first.at('taskId'));
-  (await post({ ...asked, label: 'another' })).is(503, 'CHANGE_IN_PROGRESS');
+  assert.equal((await post(request)).is(202).at('taskId'), first.at('taskId'));
+  (await post({ ...request, label: 'another' })).is(503, 'CHANGE_IN_PROGRESS');
   (await server.put(uri`/databases/${'d'}/tables/${table}`, { columns: [{ name: 'a', type: 'INT' }] })).is(
     503,
     'CHANGE_IN_PROGRESS',
@@ -370,10 +370,10 @@ test('another principal gets the result of a label if it may write the table, wi
   const table = fresh();
   const body = { table, source: { path: put('i.csv', csv) }, label: 'theirs' };
   await loaded(body);
-  const place = `/catalogs/default/databases/d`;
+  const database = `/catalogs/default/databases/d`;
   const use = ['use', '/warehouses/default'] as const;
-  const maker = await newPerson(server, 'maker', [['create', place], use]);
-  const writer = await newPerson(server, 'writer', [['create', place], ['write', place], use]);
+  const maker = await newPerson(server, 'maker', [['create', database], use]);
+  const writer = await newPerson(server, 'writer', [['create', database], ['write', database], use]);
   const path = uri`/databases/${'d'}/load`;
   (await maker.post(path, body)).is(400, 'OBJECT_ALREADY_EXISTS');
   const repeated = (await writer.post(path, body)).is(202);

@@ -117,13 +117,13 @@ test('an upload is loaded once, by its owner, and then deleted; the rejected row
 });
 
 test('an object of an object store is loaded; its credentials are shown nowhere and deleted with the task', async () => {
-  const place = { endpoint: store.endpoint, region: 'us-east-1', bucket: store.bucket, pathStyle: true };
+  const location = { endpoint: store.endpoint, region: 'us-east-1', bucket: store.bucket, pathStyle: true };
   const rules = new HostAllowlist(['127.0.0.1']);
-  const opened = await openObjectStore(place, store, rules);
+  const opened = await openObjectStore(location, store, rules);
   await opened.writeSmall('in/people é.csv', csv);
   opened.close();
   const { accessKeyId, secretAccessKey } = store;
-  const s3 = { ...place, key: 'in/people é.csv', accessKeyId, secretAccessKey };
+  const s3 = { ...location, key: 'in/people é.csv', accessKeyId, secretAccessKey };
   const reply = await load({ source: { s3 } });
   assert.equal(reply.at('state'), 'succeeded', reply.text);
   assert.equal(reply.at('result', 'rowsLoaded'), 2);

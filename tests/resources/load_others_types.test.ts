@@ -7,15 +7,15 @@ import { uri } from '../server.ts';
 import { startLoading } from './loading_server.ts';
 
 const ns = "'2024-01-02 03:04:05.123456789'::TIMESTAMP_NS";
-const at = '2024-01-02T03:04:05.123456';
+const time = '2024-01-02T03:04:05.123456';
 /** Of the file, and what comes of it: the column, its value. */
 const columns: readonly (readonly [string, string, unknown])[] = [
-  [`${ns} AS at`, 'at DATETIME', at],
-  [`[${ns}] AS many`, 'many ARRAY<DATETIME>', [at]],
+  [`${ns} AS at`, 'at DATETIME', time],
+  [`[${ns}] AS many`, 'many ARRAY<DATETIME>', [time]],
   [
     `{'at': ${ns}, 'of day': '03:04:05'::TIME} AS one`,
     'one STRUCT<at: DATETIME, "of day": STRING>',
-    { at, 'of day': '03:04:05' },
+    { at: time, 'of day': '03:04:05' },
   ],
   [`'03:04:05'::TIME AS of_day`, 'of_day STRING', '03:04:05'],
   [`'b'::ENUM ('a', 'b') AS letter`, 'letter STRING', 'b'],
@@ -33,9 +33,9 @@ test('unsupported types become the nearest supported type', async (t) => {
   const { text } = await server.ended(post);
   assert.match(text, /"state":"succeeded"/);
   const record = (await server.get(uri`/databases/${'d'}/tables/${'others'}`)).is(200);
-  const made = record.at<{ name: string; type: string }[]>('columns').map(({ name, type }) => `${name} ${type}`);
+  const types = record.at<{ name: string; type: string }[]>('columns').map(({ name, type }) => `${name} ${type}`);
   assert.deepEqual(
-    made,
+    types,
     columns.map(([, column]) => column),
   );
   const row = JSON.stringify(

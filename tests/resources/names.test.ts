@@ -67,7 +67,9 @@ const names = [
   'rowid',
 ];
 // Two names that SQL would take for one cannot stand side by side.
-const distinct = names.filter((name, i) => names.findIndex((one) => one.toLowerCase() === name.toLowerCase()) === i);
+const distinct = names.filter(
+  (name, i) => names.findIndex((candidate) => candidate.toLowerCase() === name.toLowerCase()) === i,
+);
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
 test('of a database, a table and a column', async (t) => {
@@ -85,8 +87,8 @@ async function isDatabaseTableAndColumn(name: string): Promise<void> {
   const body = { name, columns, primaryKey: [name] };
   (await server.post(`${database}/tables`, body)).is(201, '0', { name });
   (await server.get(table)).is(200, '0', { name, primaryKey: [name], columns: [{ name }, { name: 'other' }] });
-  const whole = uri`/catalogs/default/databases/${name}/tables/${name}`;
-  assert.equal((await server.get(table)).at('uri'), whole);
+  const tablePath = uri`/catalogs/default/databases/${name}/tables/${name}`;
+  assert.equal((await server.get(table)).at('uri'), tablePath);
   (await server.post(`${table}/rows`, { rows: [[1, null], { [name]: 2 }] })).is(201, '0', { rowCount: 2 });
   const q = quoted(name);
   // "default".x could be a database or a catalog of that name: the engine asks for the whole name.
@@ -106,7 +108,7 @@ async function isDatabaseTableAndColumn(name: string): Promise<void> {
   assert.deepEqual(await server.rows(name, `SELECT renamed FROM ${q} ORDER BY 1`), [[1], [3]]);
   (await server.post(`${table}/columns/renamed/rename`, { newName: name })).is(200, '0', { name });
   (await server.post(`${table}/rename`, { newName: 'renamed' })).is(200);
-  (await server.post(`${database}/tables/renamed/rename`, { newName: name })).is(200, '0', { name, uri: whole });
+  (await server.post(`${database}/tables/renamed/rename`, { newName: name })).is(200, '0', { name, uri: tablePath });
   (await server.post(`${table}/copy_definition`, { newName: 'copy' })).is(201);
   (await server.post(`${table}/truncate`)).is(200);
   (await server.delete(table)).is(200, '0', { deleted: true });
@@ -115,7 +117,7 @@ async function isDatabaseTableAndColumn(name: string): Promise<void> {
 }
 
 test('of catalogs and warehouses', async (t) => {
-  const free = distinct.filter((one) => !['default', 'main'].includes(one));
+  const free = distinct.filter((name) => !['default', 'main'].includes(name));
   for (const name of sampled(t, 5, free, (taken) => taken >= 8)) {
     (await server.post('/api/v2/catalogs', { name })).is(201, '0', { name, uri: uri`/catalogs/${name}` });
     (await server.put(uri`/catalogs/${name}/databases/d`)).is(201);
@@ -150,14 +152,14 @@ test('lists are ordered by code points for all names', async () => {
   for (const name of distinct) await server.post('/api/v2/databases', { name });
   const listed = (await server.get('/api/v2/databases?pageSize=1000'))
     .at<{ name: string }[]>('databases')
-    .map((one) => one.name);
+    .map((record) => record.name);
   const byCodePoint = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
   assert.deepEqual(listed, listed.toSorted(byCodePoint));
   const walked: string[] = [];
   let token = '';
   do {
     const page = (await server.get(`/api/v2/databases?pageSize=7${token}`)).is(200);
-    walked.push(...page.at<{ name: string }[]>('databases').map((one) => one.name));
+    walked.push(...page.at<{ name: string }[]>('databases').map((record) => record.name));
     const next = page.at<string | undefined>('nextPageToken');
     token = next === undefined ? '' : `&pageToken=${next}`;
   } while (token !== '');

@@ -84,13 +84,13 @@ const slow = 'SELECT max(hash(a.range, b.range)) AS slow FROM range(10000) a, ra
 
 test('the history stores the plan of slow statements; for others a plan is computed on request', async () => {
   const { queryId } = (await server.query('shop', slow, { parameters: [1] })).is(200).result;
-  const kept = (await server.get(`/api/v2/queries/${queryId}`)).is(200);
-  assert.ok(kept.at<number>('elapsedMs') >= 250, `${kept.at('elapsedMs')} ms: make the statement longer`);
-  assert.match(kept.at('plan'), /RANGE/);
+  const record = (await server.get(`/api/v2/queries/${queryId}`)).is(200);
+  assert.ok(record.at<number>('elapsedMs') >= 250, `${record.at('elapsedMs')} ms: make the statement longer`);
+  assert.match(record.at('plan'), /RANGE/);
   const quick = (await server.query('shop', 'SELECT s FROM t WHERE i = $1', { parameters: [5] })).is(200).result;
   (await server.get(`/api/v2/queries/${quick.queryId}`)).is(200, '0', { plan: null });
-  const told = await server.post(`/api/v2/queries/${quick.queryId}/explain`, { parameters: [5] });
-  assert.match(told.is(200).at('plan'), /SCAN/);
+  const explained = await server.post(`/api/v2/queries/${quick.queryId}/explain`, { parameters: [5] });
+  assert.match(explained.is(200).at('plan'), /SCAN/);
   (await server.post(`/api/v2/queries/${quick.queryId}/explain`)).is(400, 'PARAMETERS_INVALID');
   const listed = (await server.post('/api/v2/queries/search', { planText: 'range' })).at<object[]>('queries');
   assert.ok(listed.length > 0 && listed.every((entry) => !('plan' in entry)));

@@ -80,13 +80,13 @@ test('a refused statement is released by an operator of the warehouse', { timeou
 /** A server whose engine's process can be signalled. */
 async function withEnginePid() {
   const own = await startProcess(['--log-level=info', '--spare-engine=false']);
-  let said = '';
+  let output = '';
   own.child.stderr?.on('data', (chunk: Buffer) => {
-    said += chunk;
+    output += chunk;
   });
   (await own.put('/api/v2/databases/d')).is(201);
   (await own.query('d', 'SELECT 1')).is(200);
-  const pid = () => Number([...said.matchAll(/"pid":(\d+),"msg":"engineStarted"/g)].at(-1)?.[1]);
+  const pid = () => Number([...output.matchAll(/"pid":(\d+),"msg":"engineStarted"/g)].at(-1)?.[1]);
   /** Ends the process, which is another one than before, while a statement runs in it. */
   const crash = async (before?: number) => {
     await eventually('another process', () => pid() !== before);
@@ -146,12 +146,12 @@ test('a statement whose analysis process is killed from outside is analyzed agai
   timeout: deadlineMs(120_000),
 }, async () => {
   // Two processes that are ready: each attempt meets one of them.
-  for (const one of await Promise.all([bind(2_000_000), bind(2_000_001)])) one.is(400, 'SQL_NOT_SUPPORTED');
+  for (const reply of await Promise.all([bind(2_000_000), bind(2_000_001)])) reply.is(400, 'SQL_NOT_SUPPORTED');
   const once = bind(6_000_000);
   process.kill(await busyChild(), 'SIGKILL');
   (await once).is(400, 'SQL_NOT_SUPPORTED');
   assert.equal(await releasedStatements(), 0);
-  for (const one of await Promise.all([bind(2_000_002), bind(2_000_003)])) one.is(400, 'SQL_NOT_SUPPORTED');
+  for (const reply of await Promise.all([bind(2_000_002), bind(2_000_003)])) reply.is(400, 'SQL_NOT_SUPPORTED');
   const twice = bind(90_000_001);
   const first = await busyChild();
   process.kill(first, 'SIGKILL');

@@ -38,9 +38,10 @@ const nullText = '\\N';
 
 export const isFlat = (text: string): boolean => {
   const value = JSON.parse(text) as unknown;
-  const isObject = (one: unknown): one is object => typeof one === 'object' && one !== null && !Array.isArray(one);
-  const isPlain = (one: unknown) =>
-    isObject(one) && Object.values(one).every((v) => typeof v !== 'object' || v === null);
+  const isObject = (value: unknown): value is object =>
+    typeof value === 'object' && value !== null && !Array.isArray(value);
+  const isPlain = (value: unknown) =>
+    isObject(value) && Object.values(value).every((v) => typeof v !== 'object' || v === null);
   return Array.isArray(value) && value.every(isPlain);
 };
 
@@ -101,7 +102,7 @@ export class RealSets {
     const reader = readers[formatOf(name)];
     await this.#connection.run(`CREATE TABLE ${quoted(name)} AS FROM ${reader}('${path.replaceAll("'", "''")}')`);
     await this.#load(name, { source: { path } });
-    return { expected: await this.#here(name), got: await this.#there(name) };
+    return { expected: await this.#here(name), got: await this.#sumsInTable(name) };
   }
 
   /** The same in another format, into a table of the same columns and types. */
@@ -120,7 +121,7 @@ export class RealSets {
         columns: columns.map(({ name: column, type }) => ({ name: column, type })),
         ...csv,
       });
-      return { expected: await this.#here(name), got: await this.#there(table) };
+      return { expected: await this.#here(name), got: await this.#sumsInTable(table) };
     } finally {
       rmSync(path, { force: true });
     }
@@ -142,7 +143,7 @@ export class RealSets {
     return { columns, sums: sums.getRows()[0] as unknown[] };
   }
 
-  async #there(table: string): Promise<Sums> {
+  async #sumsInTable(table: string): Promise<Sums> {
     const columns = (await this.#columns(table)).map(({ name }) => name);
     const [sums] = await this.#server.rows('real', sumsText(columns, quoted(table)));
     return { columns, sums: sums as unknown[] };

@@ -50,7 +50,7 @@ export async function play(server: TestServer, scenario: Scenario): Promise<Repl
 function includes(actual: unknown, expected: unknown, text: string): void {
   if (Array.isArray(expected)) {
     assert.ok(Array.isArray(actual) && actual.length === expected.length, `${JSON.stringify(expected)}: ${text}`);
-    for (const [i, one] of expected.entries()) includes(actual[i], one, text);
+    for (const [i, value] of expected.entries()) includes(actual[i], value, text);
   } else if (typeof expected === 'object' && expected !== null) {
     for (const [key, value] of Object.entries(expected)) {
       assert.ok(typeof actual === 'object' && actual !== null, `${key}: ${text}`);

@@ -41,7 +41,7 @@ after(async () => {
 });
 
 /** Of an object store, with the token that only it should ever see. */
-const place = () => ({
+const target = () => ({
   endpoint: s3.endpoint,
   bucket: s3.bucket,
   pathStyle: true,
@@ -53,13 +53,13 @@ const request = (action: string, body: object, on = table) => ({ request: { on, 
 
 test('a load and an export every hour, with credentials that are never shown', async () => {
   await store.writeSmall('in/ran.csv', 'who\nloaded\n', new AbortController().signal);
-  const loading = request('load', { source: { s3: { ...place(), key: 'in/ran.csv' } }, mode: 'append' });
-  const exporting = request('export', { format: 'csv', to: { s3: { ...place(), prefix: 'out' } } });
-  const made = [
+  const loading = request('load', { source: { s3: { ...target(), key: 'in/ran.csv' } }, mode: 'append' });
+  const exporting = request('export', { format: 'csv', to: { s3: { ...target(), prefix: 'out' } } });
+  const schedules = [
     await w.make('loading', { ...loading, notify: notify(), priority: 'high' }),
     await w.make('exporting', exporting),
   ];
-  made[0]?.is(201, '0', {
+  schedules[0]?.is(201, '0', {
     query: null,
     request: { on: table, action: 'load', body: { mode: 'append', source: { s3: { key: 'in/ran.csv' } } } },
     notify: { host: `127.0.0.1:${receiver.port}`, signed: true },
@@ -73,10 +73,10 @@ test('a load and an export every hour, with credentials that are never shown', a
     assert.ok(receiver.of(loaded.at('taskId'))[0]?.headers['x-service-signature']);
     const exported = (await w.last('exporting')).is(200, '0', { state: 'succeeded', type: 'export' });
     assert.equal(exported.at('result', 'fileCount'), 1);
-    made.push(loaded, exported, await w.show('loading'), await w.show('exporting'));
+    schedules.push(loaded, exported, await w.show('loading'), await w.show('exporting'));
   }
   assert.equal((await Array.fromAsync(store.list('out'))).length, 4, 'two files with their manifests');
-  for (const { text } of made)
+  for (const { text } of schedules)
     for (const hidden of [`"${s3.secretAccessKey}"`, secret, 'in+the+address']) assert.ok(!text.includes(hidden), text);
   for (const entry of await readdir(w.dataDir, { recursive: true, withFileTypes: true }))
     if (entry.isFile() && entry.name !== 'secret.key') {
@@ -97,12 +97,12 @@ test('fields that are not given stay unchanged, credentials included; another ac
   (await w.last('loading')).is(200, '0', { state: 'succeeded', notify: null });
   const [object] = (await w.services.catalog.find([{ category: 'schedules', name: 'loading' }])) ?? [];
   assert.ok(object);
-  const kept = async () => JSON.stringify(await w.services.schedules.secretsOf(object.id));
-  assert.ok((await kept()).includes(s3.secretAccessKey));
-  const { secretAccessKey: _, accessKeyId: __, ...open } = place();
+  const storedSecrets = async () => JSON.stringify(await w.services.schedules.secretsOf(object.id));
+  assert.ok((await storedSecrets()).includes(s3.secretAccessKey));
+  const { secretAccessKey: _, accessKeyId: __, ...open } = target();
   const other = request('load', { source: { s3: { ...open, key: 'in/ran.csv' } } });
   (await w.server.patch(path('loading'), other)).is(200);
-  assert.equal(await kept(), '{}');
+  assert.equal(await storedSecrets(), '{}');
   (await w.server.patch(path('loading'), { query: noting('sql') })).is(200, '0', {
     request: null,
     query: noting('sql'),
@@ -110,9 +110,9 @@ test('fields that are not given stay unchanged, credentials included; another ac
   await w.at(w.now + hour);
   assert.equal(await w.ran('sql'), 1);
   (await w.server.patch(path('loading'), { notify: notify() })).is(200);
-  assert.ok((await kept()).includes(secret));
+  assert.ok((await storedSecrets()).includes(secret));
   for (const name of ['loading', 'exporting']) (await w.server.delete(path(name))).is(200);
-  assert.equal(await kept(), '{}');
+  assert.equal(await storedSecrets(), '{}');
 });
 
 test('a statement whose end is notified; a rename keeps everything', async () => {
@@ -132,9 +132,9 @@ test('a statement whose end is notified; a rename keeps everything', async () =>
 });
 
 test('a backup every night, with the credentials of an object store', async () => {
-  const to = { s3: { ...place(), prefix: 'backups' } };
-  const made = await w.make('backing', { ...request('backup', { to }, '/api/v2/databases/shop'), cron: '@daily' });
-  assert.ok(!made.text.includes(`"${s3.secretAccessKey}"`), made.text);
+  const to = { s3: { ...target(), prefix: 'backups' } };
+  const schedule = await w.make('backing', { ...request('backup', { to }, '/api/v2/databases/shop'), cron: '@daily' });
+  assert.ok(!schedule.text.includes(`"${s3.secretAccessKey}"`), schedule.text);
   await w.at(w.now + 24 * hour);
   const { backupId } = (await w.last('backing'))
     .is(200, '0', { state: 'succeeded' })
@@ -146,15 +146,15 @@ test('a backup every night, with the credentials of an object store', async () =
 test('every credential and secret field of any scheduled call is write-only', () => {
   const looksSecret = /secret|password|accessKeyId|sessionToken|credential/i;
   const seen: string[] = [];
-  const look = (schema: Shape, at: string): void => {
-    for (const one of schema.anyOf ?? []) look(one, at);
-    if (schema.items) look(schema.items, `${at}/*`);
+  const look = (schema: Shape, pointer: string): void => {
+    for (const member of schema.anyOf ?? []) look(member, pointer);
+    if (schema.items) look(schema.items, `${pointer}/*`);
     for (const [name, inner] of Object.entries(schema.properties ?? {})) {
       if (looksSecret.test(name)) {
-        assert.equal(inner.writeOnly, true, `${at}/${name} is shown again`);
+        assert.equal(inner.writeOnly, true, `${pointer}/${name} is shown again`);
         seen.push(name);
       }
-      look(inner, `${at}/${name}`);
+      look(inner, `${pointer}/${name}`);
     }
   };
   for (const { name, endpoints } of categoriesWith({ rowsBodyBytesMax: 1 }))

@@ -31,10 +31,10 @@ function localTimes(zone: string, from: number, until: number) {
   const all: { readonly at: number; readonly date: string; readonly minutes: number }[] = [];
   // No zone's clock is off by less, nor changes by less.
   const quarter = 15 * minute;
-  for (let at = Math.floor(from / quarter) * quarter; at <= until; at += quarter) {
-    const parts = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]));
+  for (let time = Math.floor(from / quarter) * quarter; time <= until; time += quarter) {
+    const parts = Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, value]));
     const { year, month, day, hour: hours, minute: minutes } = parts;
-    all.push({ at, date: `${year}-${month}-${day}`, minutes: Number(hours) * 60 + Number(minutes) });
+    all.push({ at: time, date: `${year}-${month}-${day}`, minutes: Number(hours) * 60 + Number(minutes) });
   }
   return all;
 }
@@ -91,9 +91,9 @@ for (const [from, until] of seasons[2026])
       await w.make(`query-${i}-${from}`, { ...more, timeZone, query: { sql: 'SELECT 1' } });
       await w.make(`request-${i}-${from}`, { ...more, timeZone, request });
     }
-    for (let at = begin; at < end; ) {
-      at = Math.min(end, at + 7 * hour);
-      await w.at(at);
+    for (let instant = begin; instant < end; ) {
+      instant = Math.min(end, instant + 7 * hour);
+      await w.at(instant);
     }
     for (const [i, zone] of zones.entries())
       for (const kind of ['query', 'request']) {

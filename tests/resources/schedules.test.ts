@@ -106,13 +106,13 @@ test('whichever statement of the store fails, each time has one run', async () =
 
 test('as its owner, with the privileges of the owner at that time', async () => {
   w.now = Date.parse('2026-02-10T00:30:00Z');
-  const given = [
+  const flags = [
     ['create', '/schedules'],
     ['use', '/warehouses/default'],
     ['write', '/catalogs/default/databases/shop/tables/ran'],
     ['read', '/catalogs/default/databases/shop/tables/ran'],
   ] as const;
-  const ann = await newPerson(w.server, 'ann', given);
+  const ann = await newPerson(w.server, 'ann', flags);
   const mine = { name: 'ann', query: noting('ann'), cron: '0 * * * *' };
   (await ann.post('/api/v2/schedules', mine)).is(201, '0', { owner: 'ann', needsConfirmation: false });
   await w.at(w.now + hour);

@@ -15,7 +15,7 @@ async function found(path: string, body: object, field: string, id: string): Pro
   return (await server.post(`${path}/search`, body))
     .is(200)
     .at<Record<string, unknown>[]>(field)
-    .map((one) => one[id]);
+    .map((record) => record[id]);
 }
 
 test('tasks are found by state, type, submitter, target and time', async () => {

@@ -48,19 +48,19 @@ interface Case {
   readonly rows: readonly unknown[][];
 }
 
-const [one, two, three] = first as [unknown[], unknown[], unknown[]];
+const [firstRow, secondRow, thirdRow] = first as [unknown[], unknown[], unknown[]];
 const cases: readonly Case[] = [
   {
     action: 'update',
     body: { set: { note: "note || '!'" }, where: 'id = 2' },
     rowCount: 1,
-    rows: [one, [2, 'b!', 20], three],
+    rows: [firstRow, [2, 'b!', 20], thirdRow],
   },
   {
     action: 'update',
     body: { set: { [strange]: '$add + id', note: 'NULL' }, where: 'id < $below', parameters: { add: 5, below: 2 } },
     rowCount: 1,
-    rows: [[1, null, 6], two, three],
+    rows: [[1, null, 6], secondRow, thirdRow],
   },
   {
     action: 'update',
@@ -73,9 +73,9 @@ const cases: readonly Case[] = [
     ],
   },
   { action: 'update', body: { set: { note: "'x'" }, where: 'id > 100' }, rowCount: 0, rows: first },
-  { action: 'delete_rows', body: { where: 'id IN (1, 3)' }, rowCount: 2, rows: [two] },
-  { action: 'delete_rows', body: { where: 'id = $1', parameters: [2] }, rowCount: 1, rows: [one, three] },
-  { action: 'delete_rows', body: { where: 'id IN (SELECT id - 6 FROM other)' }, rowCount: 2, rows: [three] },
+  { action: 'delete_rows', body: { where: 'id IN (1, 3)' }, rowCount: 2, rows: [secondRow] },
+  { action: 'delete_rows', body: { where: 'id = $1', parameters: [2] }, rowCount: 1, rows: [firstRow, thirdRow] },
+  { action: 'delete_rows', body: { where: 'id IN (SELECT id - 6 FROM other)' }, rowCount: 2, rows: [thirdRow] },
   { action: 'delete_rows', body: { where: 'true' }, rowCount: 3, rows: [] },
   {
     action: 'insert_select',
@@ -239,9 +239,9 @@ test('as a task, applied once however often it is sent with its key, and recorde
   }
   assert.deepEqual(await server.rows('shop', 'SELECT * FROM orders WHERE id = 1'), [[1, 'a', 2]]);
   const events = await server.post('/api/v2/audit_events/search', { requestId: 'keyed-update' });
-  const told = events.at<{ action: string; outcome: string }[]>('auditEvents');
-  assert.deepEqual(new Set(told.map(({ action }) => action)), new Set(['tables.update_rows']));
-  assert.deepEqual(told.map(({ outcome }) => outcome).sort(), ['0', 'begun']);
+  const outcomes = events.at<{ action: string; outcome: string }[]>('auditEvents');
+  assert.deepEqual(new Set(outcomes.map(({ action }) => action)), new Set(['tables.update_rows']));
+  assert.deepEqual(outcomes.map(({ outcome }) => outcome).sort(), ['0', 'begun']);
 });
 
 test('optimize: a task that frees the space of deleted rows and keeps the others', async () => {

@@ -49,10 +49,10 @@ const types: readonly [written: string, canonical: string, value: unknown][] = [
 
 test('every type: created, shown in its canonical form, filled and read back exactly', async () => {
   const columns = types.map(([type], i) => ({ name: `c${i}`, type }));
-  const made = (await server.post(tables, { name: 'types', columns })).is(201);
+  const created = (await server.post(tables, { name: 'types', columns })).is(201);
   const canonical = types.map(([, type]) => type);
   assert.deepEqual(
-    made.at<{ type: string }[]>('columns').map((column) => column.type),
+    created.at<{ type: string }[]>('columns').map((column) => column.type),
     canonical,
   );
   const row = types.map(([, , value]) => value);
@@ -326,7 +326,7 @@ test('search finds tables by pattern and comment, page by page', async () => {
     (await server.post(`${found}/search`, body))
       .is(200)
       .at<{ name: string }[]>('tables')
-      .map((one) => one.name);
+      .map((record) => record.name);
   assert.deepEqual(await search({}), ['A_2', 'a_1', 'ab3']);
   assert.deepEqual(await search({ namePattern: 'a\\_%' }), ['A_2', 'a_1']);
   assert.deepEqual(await search({ comment: 'alpha' }), ['a_1', 'ab3']);

@@ -51,16 +51,16 @@ async function shownOf(path: string, body: object): Promise<unknown> {
 }
 
 async function upload(text: string): Promise<string> {
-  const made = (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201);
-  const sent = await server.send('PUT', made.at('link'), { body: text, headers: { 'content-type': undefined } });
+  const upload = (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201);
+  const sent = await server.send('PUT', upload.at('link'), { body: text, headers: { 'content-type': undefined } });
   return (JSON.parse(sent.text) as { result: { uploadId: string } }).result.uploadId;
 }
 
 test('queries and profiles', async () => {
-  const asked = { sql: 'SELECT id FROM items WHERE id > $1', parameters: [1] };
-  const known = { ...asked, numbers: 'number', catalog: 'default', database: 'shop' };
-  assert.deepEqual(await shownOf(`${shop}/query`, { ...asked, ...now, rowsMax: 10 }), { ...known, rowsMax: 10 });
-  assert.deepEqual(await shownOf(`${shop}/profile`, { ...asked, ...now }), known);
+  const request = { sql: 'SELECT id FROM items WHERE id > $1', parameters: [1] };
+  const known = { ...request, numbers: 'number', catalog: 'default', database: 'shop' };
+  assert.deepEqual(await shownOf(`${shop}/query`, { ...request, ...now, rowsMax: 10 }), { ...known, rowsMax: 10 });
+  assert.deepEqual(await shownOf(`${shop}/profile`, { ...request, ...now }), known);
 });
 
 test('changes of rows by expressions show these, not the statement that was assembled from them', async () => {
@@ -90,7 +90,7 @@ test('loads', async () => {
   const load = { source, format: 'csv', mode: 'upsert', errorsMax: 2, label: 'five' };
   const shown = { ...load, compression: 'none' };
   assert.deepEqual(await shownOf(`${items}/load`, { ...load, priority: 'low' }), shown);
-  const made = {
+  const expected = {
     source: { upload: await upload('id,note\n5,five\n') },
     table: 'loaded',
     format: 'csv',
@@ -99,7 +99,7 @@ test('loads', async () => {
     owner: 'root',
     primaryKey: ['id'],
   };
-  assert.deepEqual(await shownOf(`${shop}/load`, made), { ...made, compression: 'none' });
+  assert.deepEqual(await shownOf(`${shop}/load`, expected), { ...expected, compression: 'none' });
   const looked = { source: { upload: await upload('id\n5\n') }, format: 'csv', inferOnly: true };
   assert.deepEqual(await shownOf(`${shop}/load`, { ...looked, ...now }), { ...looked, compression: 'none' });
 });
@@ -109,24 +109,24 @@ test('exports', async () => {
   const table = { columns: ['id'], format: 'csv', compression: 'gzip', csv };
   const download = { to: { download: true } };
   assert.deepEqual(await shownOf(`${items}/export`, table), { ...table, ...download });
-  const place = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, prefix: 'out/', pathStyle: true };
+  const location = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket, prefix: 'out/', pathStyle: true };
   const keys = { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey };
   const query = { sql: 'SELECT id FROM items WHERE id > ?', parameters: [1], format: 'ndjson', numbers: 'string' };
-  assert.deepEqual(await shownOf(`${shop}/export`, { ...query, to: { s3: { ...place, ...keys } } }), {
+  assert.deepEqual(await shownOf(`${shop}/export`, { ...query, to: { s3: { ...location, ...keys } } }), {
     ...query,
     catalog: 'default',
     database: 'shop',
     compression: 'none',
-    to: { s3: place },
+    to: { s3: location },
   });
   const arrow = { format: 'arrow', arrowLayout: 'stream', fileBytesMax: 1024 * 1024 };
   assert.deepEqual(await shownOf(`${items}/export`, arrow), { ...arrow, ...download });
 });
 
 test('backups and restores', async () => {
-  const place = { path: backing.directory };
-  assert.deepEqual(await shownOf(`${shop}/backup`, { to: place }), { to: place });
-  const database = { name: 'restored', from: place };
+  const target = { path: backing.directory };
+  assert.deepEqual(await shownOf(`${shop}/backup`, { to: target }), { to: target });
+  const database = { name: 'restored', from: target };
   assert.deepEqual(await shownOf('/api/v2/databases/restore', database), database);
   const store = { endpoint: s3.endpoint, region: 'us-east-1', bucket: s3.bucket };
   const to = { s3: { ...store, prefix: 'kept/', pathStyle: true } };
@@ -160,9 +160,9 @@ test('a task of an earlier release shows no statement that its caller did not se
 test('the signature of a URL is not shown', () => {
   const source = { url: 'https://data.example.com/rows.csv?X-Amz-Signature=planted#there' };
   const shown = { format: 'csv', compression: 'none', source: { url: 'https://data.example.com/rows.csv?…' } };
-  const kept = { path: [], source, format: 'csv', compression: 'none' } as const;
-  const table = { ...kept, tableId: '1' };
-  const database = { ...kept, databaseId: '1', table: '', definition: {} };
+  const request = { path: [], source, format: 'csv', compression: 'none' } as const;
+  const table = { ...request, tableId: '1' };
+  const database = { ...request, databaseId: '1', table: '', definition: {} };
   assert.deepEqual(redactedRequest({ type: 'load_table', request: table }), shown);
   assert.deepEqual(redactedRequest({ type: 'load_database', request: database }), shown);
 });

@@ -119,20 +119,20 @@ test('DML in a task is applied once', async () => {
 
 test('a task can precede others, or depend on some that the caller may read', async () => {
   const blocker = await submit(endless);
-  const asked = async (sql: string, more: object) => {
+  const submitQuery = async (sql: string, more: object) => {
     const accepted = (await server.query('shop', sql, { waitSeconds: 0, ...more })).is(202);
     return { uri: accepted.at<string>('uri'), taskId: accepted.at<string>('taskId') };
   };
-  const low = await asked('SELECT 1', { priority: 'low' });
-  const high = await asked('SELECT 2', { priority: 'high', after: [low.taskId] });
+  const low = await submitQuery('SELECT 1', { priority: 'low' });
+  const high = await submitQuery('SELECT 2', { priority: 'high', after: [low.taskId] });
   (await server.get(low.uri)).is(200, '0', { priority: 'low', after: [] });
   (await server.get(high.uri)).is(200, '0', { state: 'pending', priority: 'high', after: [low.taskId] });
   const third = (await server.query('shop', 'SELECT 3', { after: [high.taskId] })).is(202).at<string>('uri');
   (await server.post(`${blocker}/cancel`)).is(200);
   (await endOfTask(server, third)).is(200, '0', { state: 'succeeded', priority: 'normal' });
   (await server.get(low.uri)).is(200, '0', { state: 'succeeded' });
-  const failing = await asked('SELECT nothing', {});
-  const after = await asked('SELECT 4', { after: [failing.taskId] });
+  const failing = await submitQuery('SELECT nothing', {});
+  const after = await submitQuery('SELECT 4', { after: [failing.taskId] });
   (await endOfTask(server, after.uri)).is(200, '0', {
     state: 'failed',
     error: { code: 'TASK_DEPENDENCY_FAILED', result: { taskId: failing.taskId, state: 'failed' } },

@@ -73,12 +73,12 @@ const formats: readonly (readonly [string, object, object])[] = [
   ['Parquet', { format: 'parquet' }, {}],
 ];
 
-for (const [i, [name, asked, read]] of formats.entries()) {
+for (const [i, [name, options, read]] of formats.entries()) {
   test(`${name} is loaded as it was exported`, async () => {
     const [from, to] = [`from_${i}`, `to_${i}`];
     for (const table of [from, to]) (await server.post(tables, { name: table, columns })).is(201);
     (await server.post(`${tables}/${from}/rows`, `{"rows": [${rows}]}`)).is(201);
-    const [file] = await exported(`${tables}/${from}/export`, asked);
+    const [file] = await exported(`${tables}/${from}/export`, options);
     const path = world.put(`${i}-${file?.name}`, file?.content as Buffer);
     // With `errorsMax`, the rows go another way; they mean the same.
     for (const more of [{}, { errorsMax: 5 }]) {

@@ -20,12 +20,14 @@ const columns = [
 
 async function makeTable(path: string, rows: number): Promise<void> {
   (await server.post(path, { columns, primaryKey: ['id'], unique_key_constraints: ['note'], name: 't' })).is(201);
-  const given = Array.from({ length: rows }, (_, i) => ({ id: i, note: `n${i}` }));
-  if (rows > 0) (await server.post(`${path}/t/rows`, { rows: given })).is(201);
+  const rowValues = Array.from({ length: rows }, (_, i) => ({ id: i, note: `n${i}` }));
+  if (rows > 0) (await server.post(`${path}/t/rows`, { rows: rowValues })).is(201);
 }
 
-const count = async (at: string, from: string) =>
-  (await server.post(`${at}/query`, { sql: `SELECT count(*) FROM ${from}` })).is(200).at<unknown[][]>('rows')[0]?.[0];
+const count = async (parent: string, from: string) =>
+  (await server.post(`${parent}/query`, { sql: `SELECT count(*) FROM ${from}` }))
+    .is(200)
+    .at<unknown[][]>('rows')[0]?.[0];
 
 test('a table is restored with its rows, its keys and its statistics', async () => {
   const database = uri`/databases/${'tables back'}`;

@@ -19,7 +19,7 @@ const rows = (path: string, sql: string) => world.rows(path, sql);
 test('a view is created from a query, shown, listed and read', async () => {
   const path = await database('made "of" é');
   const sql = 'SELECT id, n + 1 AS "n é", x.n FROM t AS x WHERE id > 0 -- the first is none';
-  const made = (await server.post(`${path}/views`, { name: 'v 1', sql, comment: 'Some' })).is(201, '0', {
+  const created = (await server.post(`${path}/views`, { name: 'v 1', sql, comment: 'Some' })).is(201, '0', {
     name: 'v 1',
     sql,
     comment: 'Some',
@@ -33,9 +33,9 @@ test('a view is created from a query, shown, listed and read', async () => {
     ],
     dependsOn: [`${inDefault(path)}/tables/t`],
   });
-  assert.equal(made.headers.location, made.at('uri'));
-  const { created: _, ...shown } = made.result;
-  assert.deepEqual((await server.get(made.at('uri'))).is(200).result, shown);
+  assert.equal(created.headers.location, created.at('uri'));
+  const { created: _, ...shown } = created.result;
+  assert.deepEqual((await server.get(created.at('uri'))).is(200).result, shown);
   (await server.post(`${path}/views`, { name: 'v 1', sql })).is(400, 'OBJECT_ALREADY_EXISTS', { category: 'views' });
   (await server.put(`${path}/views`, { name: 'v 1', sql: 'SELECT 2 AS a' })).is(201, '0', { created: false, sql });
   assert.deepEqual(await rows(path, 'SELECT * FROM "v 1" ORDER BY id'), [
@@ -59,10 +59,10 @@ test('a CREATE VIEW statement creates a view, with the names of its columns', as
   const path = await database('by statement');
   const text = 'create view if not exists "by statement" . "a b" (one, "two x") as\nselect id, n from t;';
   const headers = { 'content-type': 'application/sql' };
-  const made = await server.request('POST', `${path}/views/create`, { body: text, headers });
-  made.is(201, '0', { name: 'a b', dependsOn: [`${inDefault(path)}/tables/t`] });
+  const created = await server.request('POST', `${path}/views/create`, { body: text, headers });
+  created.is(201, '0', { name: 'a b', dependsOn: [`${inDefault(path)}/tables/t`] });
   assert.deepEqual(
-    made.at<{ name: string }[]>('columns').map(({ name }) => name),
+    created.at<{ name: string }[]>('columns').map(({ name }) => name),
     ['one', 'two x'],
   );
   assert.deepEqual(await rows(path, 'SELECT "two x" FROM "a b" WHERE one = 1'), [[10]]);

@@ -21,8 +21,8 @@ test('reading a view requires read on it and on everything under it', async () =
   const path = await database('read through');
   (await view(path, 'low', 'SELECT id FROM t WHERE false')).is(201);
   (await view(path, 'high', 'SELECT count(*) AS c FROM low')).is(201);
-  const at = inDefault(path).replace('/api/v2', '');
-  const [t, low, high] = [`${at}/tables/t`, `${at}/views/low`, `${at}/views/high`] as const;
+  const target = inDefault(path).replace('/api/v2', '');
+  const [t, low, high] = [`${target}/tables/t`, `${target}/views/low`, `${target}/views/high`] as const;
   const use: Given = ['use', '/warehouses/default'];
   const ask = (who: Person) => who.query('read through', 'SELECT * FROM high');
   const missing = (await newPerson(server, 'v-none', [use, ['read', t]])).query(
@@ -30,8 +30,8 @@ test('reading a view requires read on it and on everything under it', async () =
     'SELECT * FROM nothing',
   );
   const answers: Reply[] = [await missing];
-  for (const [i, given] of [[high], [high, low], [high, t], [low, t]].entries()) {
-    const person = await newPerson(server, `v-${i}`, [use, ...given.map((on): Given => ['read', on])]);
+  for (const [i, tables] of [[high], [high, low], [high, t], [low, t]].entries()) {
+    const person = await newPerson(server, `v-${i}`, [use, ...tables.map((on): Given => ['read', on])]);
     answers.push((await ask(person)).is(403, 'FORBIDDEN'));
   }
   for (const { message } of answers) assert.equal(message, answers[0]?.message);
@@ -42,13 +42,13 @@ test('reading a view requires read on it and on everything under it', async () =
     ['read', high],
     ['drop', t],
     ['alter', t],
-    ['create', at],
+    ['create', target],
   ]);
   (await some.get(`${path}/views/high`)).is(200, '0', { dependsOn: [] });
   assert.deepEqual(names((await some.get(`${path}/views`)).is(200), 'views'), ['high']);
   (await some.request('DELETE', `${path}/tables/t`)).is(400, 'IN_USE', { views: [], otherViews: 1 });
   (await some.post(`${path}/views`, { name: 'mine', sql: 'SELECT 1 AS a' })).is(403, 'FORBIDDEN');
-  const maker = await newPerson(server, 'v-maker', [use, ['create', at]]);
+  const maker = await newPerson(server, 'v-maker', [use, ['create', target]]);
   const refused = await maker.post(`${path}/views`, { name: 'mine', sql: 'SELECT * FROM t' });
   assert.equal(
     refused.is(403, 'FORBIDDEN').message,
@@ -63,11 +63,11 @@ test('a changed view applies to statements that were run before', async () => {
   const path = await database('stale views');
   await table(path, 'u');
   (await view(path, 'v', 'SELECT id FROM t')).is(201);
-  const at = inDefault(path).replace('/api/v2', '');
+  const target = inDefault(path).replace('/api/v2', '');
   const person = await newPerson(server, 'stale', [
     ['use', '/warehouses/default'],
-    ['read', `${at}/views/v`],
-    ['read', `${at}/tables/t`],
+    ['read', `${target}/views/v`],
+    ['read', `${target}/tables/t`],
   ]);
   const ask = () => person.query('stale views', 'SELECT count(*) FROM v');
   assert.deepEqual((await ask()).is(200).at('rows'), [[3]]);

@@ -14,8 +14,8 @@ export const inDefault = (path: string) => path.replace('/api/v2/', '/api/v2/cat
 export function viewsOn(server: TestServer) {
   async function table(path: string, name: string, rows = 0): Promise<void> {
     (await server.post(`${path}/tables`, { name, columns })).is(201);
-    const given = Array.from({ length: rows }, (_, i) => [i, i * 10]);
-    if (rows > 0) (await server.post(`${path}/tables/${name}/rows`, { rows: given })).is(201);
+    const rowValues = Array.from({ length: rows }, (_, i) => [i, i * 10]);
+    if (rows > 0) (await server.post(`${path}/tables/${name}/rows`, { rows: rowValues })).is(201);
   }
   return {
     table,

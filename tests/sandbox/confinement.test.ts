@@ -44,7 +44,7 @@ let events: EngineEvent[];
 
 function open(mode: ConfinementMode): { engine: EngineWarehouse; events: EngineEvent[] } {
   const seen: EngineEvent[] = [];
-  const made = duckdbWith({ confinement: new Confinement(mode), analysisTimeoutMs }).open({
+  const opened = duckdbWith({ confinement: new Confinement(mode), analysisTimeoutMs }).open({
     name: 'w',
     spec,
     dataDirectory: data,
@@ -52,7 +52,7 @@ function open(mode: ConfinementMode): { engine: EngineWarehouse; events: EngineE
     observe: (event) => seen.push(event),
     catalogs: async () => [],
   });
-  return { engine: made, events: seen };
+  return { engine: opened, events: seen };
 }
 
 const pidIn = (seen: readonly EngineEvent[]) =>
@@ -74,7 +74,7 @@ test('no variable of the server reaches the engine', { skip: process.platform !=
   const variables = readFileSync(`/proc/${pidIn(events)}/environ`, 'utf8')
     .split('\0')
     .filter(Boolean);
-  const names = variables.map((one) => one.split('=', 1)[0]).sort();
+  const names = variables.map((variable) => variable.split('=', 1)[0]).sort();
   const known =
     /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH|UV_THREADPOOL_SIZE|OPENSSL_CONF|NODE_CHANNEL_\w+|NODE_COMPILE_CACHE|PWD|OLDPWD|SHLVL|_)$/;
   assert.deepEqual(
@@ -135,7 +135,7 @@ whereItWorks('the running engine has its own directories writable, and no more',
     const path = point.replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 8)));
     return { path, writable: !options.split(',').includes('ro') };
   });
-  const writable = points.flatMap((one) => (one.writable ? [one.path] : []));
+  const writable = points.flatMap((candidate) => (candidate.writable ? [candidate.path] : []));
   assert.deepEqual(writable.sort(), places.writable.toSorted());
   // Of the machine there are only parts, and of the data directory only what is the engine's.
   const seen = points.map(({ path }) => path);
@@ -320,7 +320,7 @@ interface Attempted {
   readonly program: string;
 }
 
-const reasonOf = (measure: string) => confinement.find((one) => one.measure === measure)?.reason ?? null;
+const reasonOf = (measure: string) => confinement.find((candidate) => candidate.measure === measure)?.reason ?? null;
 
 function attempted(used: readonly SandboxMeasure[], calls: Calls, isConfined: boolean): Attempted {
   // Files of the test's own: where a measure is missing, the attempts to write succeed.
@@ -420,6 +420,6 @@ test('each measure is active, or has the reason why it is not', () => {
   );
   for (const { active, reason } of confinement) assert.equal(active, reason === null);
   const started = events.find(({ kind }) => kind === 'engineStarted');
-  const active = confinement.flatMap((one) => (one.active ? [one.measure] : []));
+  const active = confinement.flatMap((status) => (status.active ? [status.measure] : []));
   assert.partialDeepStrictEqual(started, { confinement: active.join(', ') || 'none' });
 });

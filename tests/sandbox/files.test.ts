@@ -103,10 +103,10 @@ test('no path is read, in any notation', async (t) => {
 
 test('existing and missing files are refused with the same message', async () => {
   for (const path of sandbox.secrets) {
-    const there = await sandbox.send(`SELECT nope FROM '${path}'`);
+    const existing = await sandbox.send(`SELECT nope FROM '${path}'`);
     const not = await sandbox.send(`SELECT nope FROM '${path.replace('secret', 'nosuch')}'`);
-    assert.equal(there.message, not.message);
-    assert.equal(there.code, not.code);
+    assert.equal(existing.message, not.message);
+    assert.equal(existing.code, not.code);
   }
 });
 

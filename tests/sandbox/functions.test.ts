@@ -58,7 +58,9 @@ async function unoffered(): Promise<EngineFunction[]> {
     .map(({ name, kind, types }) => ({
       name,
       kind,
-      calls: (types as (string | null)[][]).map((one) => one.map((type) => argument(name, type ?? 'ANY', secret))),
+      calls: (types as (string | null)[][]).map((signature) =>
+        signature.map((type) => argument(name, type ?? 'ANY', secret)),
+      ),
     }));
 }
 
@@ -135,7 +137,7 @@ test('every function of the engine that is not allowed is refused, in every disg
   const functions = await unoffered();
   assert.ok(functions.length > 150, `${functions.length} functions`);
   let sent = 0;
-  const cases = functions.map((one, index) => ({ ...one, index }));
+  const cases = functions.map((tested, index) => ({ ...tested, index }));
   for (const { name, kind, calls, index } of sampled(t, 8, cases, (taken) => taken >= 50)) {
     const isTable = kind.startsWith('table');
     // An operator of the same name, which any two texts may stand beside.
@@ -192,7 +194,7 @@ test('a default, a check and a generated column cannot call one either', async (
     `1) , b TEXT DEFAULT (read_text('${secret}')`,
   ]) {
     const columns = [{ name: 'a', type: 'STRING', defaultValue: call }];
-    const asked = [
+    const statements = [
       await sandbox.server.post(tables, { name: 'made', columns }),
       ...(await Promise.all(
         [
@@ -203,7 +205,7 @@ test('a default, a check and a generated column cannot call one either', async (
         ].map((sql) => sandbox.server.post(`${tables}/create`, { sql })),
       )),
     ];
-    for (const reply of asked) {
+    for (const reply of statements) {
       assert.equal(reply.status, 400, `${call}: ${reply.text}`);
       assert.ok(!reply.text.includes(sandbox.canary), reply.text);
     }

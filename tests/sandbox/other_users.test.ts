@@ -97,7 +97,7 @@ function seen(reply: Reply, named: readonly string[]): string {
   let text = JSON.stringify([reply.status, headers, reply.text]).replaceAll('\\"', '"');
   text = withoutQueryId(text);
   for (const name of named) {
-    for (const one of [name, name.toUpperCase(), encodeURIComponent(name)]) text = text.replaceAll(one, '#');
+    for (const form of [name, name.toUpperCase(), encodeURIComponent(name)]) text = text.replaceAll(form, '#');
   }
   return text;
 }
@@ -114,9 +114,9 @@ async function requireAlike(
   [there, missing]: readonly [string, string],
   named = (name: string): string[] => [name],
 ): Promise<void> {
-  const [one, other] = [await make(there), await make(missing)];
-  requireRefused(one, what);
-  assert.equal(seen(one, named(there)), seen(other, named(missing)), `${what}: ${there} and ${missing} differ`);
+  const [first, second] = [await make(there), await make(missing)];
+  requireRefused(first, what);
+  assert.equal(seen(first, named(there)), seen(second, named(missing)), `${what}: ${there} and ${missing} differ`);
 }
 
 const parts = (name: string) => name.split('.');
@@ -349,9 +349,11 @@ describe('facts that the engine knows', () => {
     for (const [name, isTable] of sampled(t, 5, functions)) {
       if (!/^\w+$/.test(name)) continue;
       const call = isTable ? `SELECT * FROM "${name}"('#')` : `SELECT "${name}"('#')`;
-      const [there, missing] = await Promise.all(pairs[0].map((table) => eve.query('mine', call.replace('#', table))));
-      assert.equal(`${there?.status} ${there?.code}`, `${missing?.status} ${missing?.code}`, call);
-      for (const mark of marks) assert.ok(!there?.text.includes(mark), call);
+      const [existing, missing] = await Promise.all(
+        pairs[0].map((table) => eve.query('mine', call.replace('#', table))),
+      );
+      assert.equal(`${existing?.status} ${existing?.code}`, `${missing?.status} ${missing?.code}`, call);
+      for (const mark of marks) assert.ok(!existing?.text.includes(mark), call);
     }
   });
 });

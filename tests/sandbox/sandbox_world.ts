@@ -77,12 +77,12 @@ export class Sandbox {
     return reply.code;
   }
 
-  #tellsNothing({ text }: Reply, asked: string): void {
-    const shown = `${asked.slice(0, 500)}: ${text.slice(0, 500)}`;
+  #tellsNothing({ text }: Reply, sent: string): void {
+    const shown = `${sent.slice(0, 500)}: ${text.slice(0, 500)}`;
     for (const secret of [this.canary, 'hidden_', '__tabularium', 'node_modules', '.ts:', '\\n    at '])
-      assert.ok(!text.includes(secret) || asked.includes(secret), `${secret} is in the answer to ${shown}`);
-    for (const place of [this.server.dataDirectory, this.outside, process.cwd()])
-      assert.ok(!text.includes(place) || asked.includes(place), `a path is in the answer to ${shown}`);
+      assert.ok(!text.includes(secret) || sent.includes(secret), `${secret} is in the answer to ${shown}`);
+    for (const path of [this.server.dataDirectory, this.outside, process.cwd()])
+      assert.ok(!text.includes(path) || sent.includes(path), `a path is in the answer to ${shown}`);
   }
 
   /** The server works, nobody was called, and no file came, went or changed. */
@@ -109,12 +109,12 @@ export class Sandbox {
     for (const directory of [this.outside, this.server.dataDirectory]) {
       for (const path of globSync('**', { cwd: directory }).sort()) {
         if (/^spool\/spill|\.wal$|-wal$|-shm$/.test(path)) continue;
-        const whole = join(directory, path);
+        const fullPath = join(directory, path);
         const isWritten =
           /^(?:catalogs\/.*|metadata\.sqlite|metadata\.sqlite-sums(?:\.draft)?|audit\.journal)$/.test(path) &&
           !path.includes('secret');
-        const isFile = statSync(whole).isFile() && !isWritten;
-        found.set(whole, isFile ? readFileSync(whole, 'latin1') : '');
+        const isFile = statSync(fullPath).isFile() && !isWritten;
+        found.set(fullPath, isFile ? readFileSync(fullPath, 'latin1') : '');
       }
     }
     return found;

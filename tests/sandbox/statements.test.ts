@@ -259,7 +259,9 @@ function statementsOf(text: string): string[] {
   return written
     .split('\n')
     .slice(1)
-    .map((line) => line.replace(/\\([nrt\\])/g, (_, one: string) => ({ n: '\n', r: '\r', t: '\t' })[one] ?? '\\'));
+    .map((line) =>
+      line.replace(/\\([nrt\\])/g, (_, letter: string) => ({ n: '\n', r: '\r', t: '\t' })[letter] ?? '\\'),
+    );
 }
 
 for (const [theme, text] of Object.entries(themes)) {

@@ -27,7 +27,7 @@ before(async () => {
   const shown = (await server.get('/api/v2/warehouses/default')).is(200);
   const confinement = shown.at<{ measure: string; active: boolean; reason: string | null }[]>('confinement');
   assert.match(confinement.find(({ measure }) => measure === 'namespaces')?.reason ?? '', /unshare/);
-  active = confinement.flatMap((one) => (one.active ? [one.measure] : []));
+  active = confinement.flatMap((status) => (status.active ? [status.measure] : []));
 });
 after(async () => {
   await server.close();

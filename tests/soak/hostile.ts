@@ -27,7 +27,7 @@ interface Latency {
 }
 
 /** What the honest client asks in turn. */
-const asked = ['record', 'query', 'insert'] as const;
+const requestKinds = ['record', 'query', 'insert'] as const;
 const round = (ms: number) => Math.round(ms * 10) / 10;
 const quantile = (sorted: readonly number[], share: number) => round(sorted[Math.floor(sorted.length * share)] ?? 0);
 const ascending = (a: number, b: number) => a - b;
@@ -103,17 +103,17 @@ class Honest {
       await this.#request(times.length);
       times.push(performance.now() - began);
     }
-    const p99MsOf = asked.map((what, kind) => {
-      const own = times.filter((_ms, n) => n % asked.length === kind).sort(ascending);
+    const p99MsOf = requestKinds.map((what, kind) => {
+      const own = times.filter((_ms, n) => n % requestKinds.length === kind).sort(ascending);
       return [what, quantile(own, 0.99)] as const;
     });
     times.sort(ascending);
-    const at = (share: number) => quantile(times, share);
+    const quantileAt = (share: number) => quantile(times, share);
     return {
       requests: times.length,
-      p50Ms: at(0.5),
-      p99Ms: at(0.99),
-      maxMs: at(1 - 1e-9),
+      p50Ms: quantileAt(0.5),
+      p99Ms: quantileAt(0.99),
+      maxMs: quantileAt(1 - 1e-9),
       p99MsOf: Object.fromEntries(p99MsOf),
     };
   }
@@ -128,10 +128,10 @@ class Honest {
 
   async #request(n: number): Promise<void> {
     const id = n % 100_000;
-    if (asked[n % asked.length] === 'record') {
+    if (requestKinds[n % requestKinds.length] === 'record') {
       const { result } = await this.#sent({ method: 'GET', path: pathOf('databases', 'shop', 'tables', 't') });
       if (result.name !== 't') this.problems.push(`the record of t: ${JSON.stringify(result).slice(0, 200)}`);
-    } else if (asked[n % asked.length] === 'query') {
+    } else if (requestKinds[n % requestKinds.length] === 'query') {
       const body = { sql: 'SELECT text FROM t WHERE id = $1', parameters: [id] };
       const { result } = await this.#sent({ method: 'POST', path: pathOf('databases', 'shop', 'query'), body });
       if (JSON.stringify(result.rows) !== `[["text ${id}"]]`)

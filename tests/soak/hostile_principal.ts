@@ -80,15 +80,16 @@ async function client(agent: Agent, next: (n: number) => readonly [string, strin
 async function main(): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax });
   const query = '/api/v2/databases/shop/query';
-  const asked = (sql: string) => [query, JSON.stringify({ sql })] as const;
+  const queryRequest = (sql: string) => [query, JSON.stringify({ sql })] as const;
   const clients: Record<Hostility, () => Promise<void>[]> = {
     statements: () =>
       Array.from({ length: 8 }, (_, c) =>
-        client(agent, (n) => asked(statements[(n + c) % statements.length] as string)),
+        client(agent, (n) => queryRequest(statements[(n + c) % statements.length] as string)),
       ),
     bodies: () =>
       Array.from({ length: 3 }, (_, c) => client(agent, (n) => bodies[(n + c) % bodies.length] as (typeof bodies)[0])),
-    connections: () => Array.from({ length: connectionsMax }, () => client(agent, (n) => asked(`select ${n % 100}`))),
+    connections: () =>
+      Array.from({ length: connectionsMax }, () => client(agent, (n) => queryRequest(`select ${n % 100}`))),
   };
   await Promise.all(clients[kind]());
   agent.destroy();

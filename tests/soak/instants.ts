@@ -102,8 +102,8 @@ async function killAtInstant(
   await server.maintain();
   for (const [i, { scenario, id }] of chosen.entries()) {
     const answer = first[i] as Answer;
-    const told = `${answer.status} ${answer.code}`;
-    report.answers[told] = (report.answers[told] ?? 0) + 1;
+    const outcome = `${answer.status} ${answer.code}`;
+    report.answers[outcome] = (report.answers[outcome] ?? 0) + 1;
     const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
     if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
     const fault = { point: 'store', n: 0, lasting: false } as const;

@@ -88,6 +88,6 @@ async function sampleOf(server: ServerProcess): Promise<Sample> {
 }
 
 function median(samples: readonly Sample[], of: keyof Sample): number {
-  const values = samples.map((one) => one[of]).sort((a, b) => a - b);
+  const values = samples.map((sample) => sample[of]).sort((a, b) => a - b);
   return Math.round(values[values.length >> 1] ?? 0);
 }

@@ -34,7 +34,7 @@ const isDecided = ({ state, code }: TaskEnd) =>
 interface Container {
   readonly path: readonly string[];
   /** Undefined: it is not known. */
-  there: boolean | undefined;
+  exists: boolean | undefined;
 }
 
 const columnTypes = ['INT', 'DOUBLE', 'STRING', 'DATE'];
@@ -55,8 +55,8 @@ export class Worker {
     this.#database = ['default', `worker ${index}`];
     this.#tables = Array.from({ length: tables }, () => new TableModel(this.#database));
     this.#containers = [
-      { path: [`catalog "${index}"`], there: false },
-      { path: ['default', `side/${index}`], there: false },
+      { path: [`catalog "${index}"`], exists: false },
+      { path: ['default', `side/${index}`], exists: false },
     ];
   }
 
@@ -89,11 +89,11 @@ export class Worker {
     }
     for (const container of this.#containers) {
       const { status } = await api.get(uriOfPath(container.path));
-      const there = status === 200;
-      if (container.there !== undefined && container.there !== there) {
-        this.problems.push(`${container.path.join('/')} is ${there ? '' : 'not '}there`);
+      const exists = status === 200;
+      if (container.exists !== undefined && container.exists !== exists) {
+        this.problems.push(`${container.path.join('/')} is ${exists ? '' : 'not '}there`);
       }
-      container.there = there;
+      container.exists = exists;
     }
   }
 
@@ -133,9 +133,9 @@ export class Worker {
     else if (answer.status >= 500) this.counts.failed++;
     else if (!isAcknowledged(answer)) {
       this.counts.refusals++;
-      const said = `${answer.status} ${answer.code}: ${answer.message} ${JSON.stringify(answer.result)}`;
+      const description = `${answer.status} ${answer.code}: ${answer.message} ${JSON.stringify(answer.result)}`;
       this.problems.push(
-        `refused: ${request.method} ${request.path} ${JSON.stringify(request.body)?.slice(0, 300)}: ${said}`,
+        `refused: ${request.method} ${request.path} ${JSON.stringify(request.body)?.slice(0, 300)}: ${description}`,
       );
     }
     if (answer.code === 'INTERNAL_ERROR') {
@@ -145,9 +145,9 @@ export class Worker {
   }
 
   async #changeContainer(api: Api, container: Container): Promise<boolean> {
-    if (container.there === undefined) return true;
+    if (container.exists === undefined) return true;
     const [root = '', name] = container.path;
-    const wanted = !container.there;
+    const wanted = !container.exists;
     const body = { name: name ?? root };
     const collection = name === undefined ? pathOf('catalogs') : `${uriOfPath([root])}/databases`;
     const request: Request = wanted
@@ -155,8 +155,8 @@ export class Worker {
       : { method: 'DELETE', path: `${uriOfPath(container.path)}?cascade=true` };
     const answer = await api.send(request);
     if (isAcknowledged(answer)) this.counts.acknowledged++;
-    if (isAcknowledged(answer)) container.there = wanted;
-    else if (answer.status === 0 || answer.status >= 500) container.there = undefined;
+    if (isAcknowledged(answer)) container.exists = wanted;
+    else if (answer.status === 0 || answer.status >= 500) container.exists = undefined;
     return this.#note(request, answer);
   }
 
@@ -257,7 +257,7 @@ export class Worker {
     const { columns } = table.state;
     if (columns.length === 0) return this.#addColumn(api, table);
     const column = this.#random.pick(columns);
-    const next = { ...table.state, columns: columns.filter((one) => one !== column) };
+    const next = { ...table.state, columns: columns.filter((candidate) => candidate !== column) };
     const path = `${table.uri}/columns/${column.split(' ')[0]}`;
     return this.#change(api, table, { method: 'DELETE', path }, next);
   };

@@ -57,12 +57,12 @@ test('the envelope of a failure has exactly three keys', () => {
 });
 
 test('violations are listed up to a limit, and counted beyond it', () => {
-  const one = { pointer: '/a', rule: 'type', message: 'must be a number' };
-  assert.deepEqual(violationsFailure('INVALID_PARAMETER', 'm', [one]).result, { violations: [one] });
+  const violation = { pointer: '/a', rule: 'type', message: 'must be a number' };
+  assert.deepEqual(violationsFailure('INVALID_PARAMETER', 'm', [violation]).result, { violations: [violation] });
   const { violations, violationCount } = violationsFailure(
     'INVALID_PARAMETER',
     'm',
-    Array(violationsMax + 5).fill(one),
+    Array(violationsMax + 5).fill(violation),
   ).result;
   assert.equal((violations as unknown[]).length, violationsMax);
   assert.equal(violationCount, violationsMax + 5);

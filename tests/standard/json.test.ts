@@ -83,7 +83,7 @@ test('any integer and any decimal of 38 digits is preserved', () => {
   );
 });
 
-const expand = (_: string, whole: string, zeros: string) => whole + '0'.repeat(Number(zeros));
+const expand = (_: string, integer: string, zeros: string) => integer + '0'.repeat(Number(zeros));
 
 /** A decimal text as digits and a power of ten, so that `1.50` and `15e-1` are one. */
 function scaled(text: string): string {
@@ -208,7 +208,7 @@ test('equal names in different objects are not duplicates', () => {
 });
 
 test('the number of values in a request is limited, wherever they are', () => {
-  const many = (n: number, one: (i: number) => string) => Array.from({ length: n }, (_, i) => one(i)).join();
+  const many = (n: number, memberOf: (i: number) => string) => Array.from({ length: n }, (_, i) => memberOf(i)).join();
   for (const text of [
     `{${many(1001, (i) => `"k${i}":1`)}}`,
     `[${many(1001, () => '1')}]`,

@@ -19,7 +19,7 @@ function violations(schema: TSchema, value: unknown): readonly Violation[] {
   return assert.fail(`${JSON.stringify(value)} was taken`);
 }
 
-const said = (schema: TSchema, value: unknown) =>
+const violationsOf = (schema: TSchema, value: unknown) =>
   violations(schema, value).map(({ pointer, rule, message }) => `${pointer} ${rule}: ${message}`);
 
 const Mode = Type.Union([Type.Literal('append'), Type.Literal('replace'), Type.Literal('upsert')]);
@@ -31,11 +31,11 @@ test('the values of a union of literals are listed once', () => {
   const body = Type.Object({ mode: Mode, maybe: Type.Optional(Type.Union([Mode, Type.Null()])) });
   const modes = 'one of append, replace, upsert';
   for (const mode of ['upsrt', 1, null, {}, ['append'], JSON.rawJSON('1')])
-    assert.deepEqual(said(body, { mode }), [`/mode enum: must be ${modes}`]);
-  assert.deepEqual(said(body, {}), [`/mode required: is required: ${modes}`]);
-  assert.deepEqual(said(body, { mode: 'append', maybe: 'no' }), [`/maybe enum: must be ${modes}, null`]);
+    assert.deepEqual(violationsOf(body, { mode }), [`/mode enum: must be ${modes}`]);
+  assert.deepEqual(violationsOf(body, {}), [`/mode required: is required: ${modes}`]);
+  assert.deepEqual(violationsOf(body, { mode: 'append', maybe: 'no' }), [`/maybe enum: must be ${modes}, null`]);
   const signs = Type.Object({ sign: Type.Union([Type.Literal(','), Type.Literal('.')]), fixed: Type.Literal('x') });
-  assert.deepEqual(said(signs, { sign: ';', fixed: 'y' }), [
+  assert.deepEqual(violationsOf(signs, { sign: ';', fixed: 'y' }), [
     '/sign enum: must be one of ",", "."',
     '/fixed const: must be x',
   ]);
@@ -47,7 +47,7 @@ test('in lists and maps too', () => {
     map: Type.Optional(Type.Record(Type.String(), Mode)),
   });
   const modes = 'must be one of append, replace, upsert';
-  assert.deepEqual(said(body, { list: ['append', 'x'], map: { a: 'y', 'b/c': 'append' } }), [
+  assert.deepEqual(violationsOf(body, { list: ['append', 'x'], map: { a: 'y', 'b/c': 'append' } }), [
     `/list/1 enum: ${modes}`,
     `/map/a enum: ${modes}`,
   ]);
@@ -56,7 +56,7 @@ test('in lists and maps too', () => {
 test('a union of more literals than the validator reports is listed completely', () => {
   const names = Array.from({ length: 40 }, (_, i) => `n${i}`);
   const body = Type.Object({ name: Type.Union(names.map((name) => Type.Literal(name))), other: Type.Integer() });
-  assert.deepEqual(said(body, { name: 'x', other: 'y' }), [
+  assert.deepEqual(violationsOf(body, { name: 'x', other: 'y' }), [
     `/name enum: must be one of ${names.join(', ')}`,
     '/other type: must be integer',
   ]);
@@ -73,19 +73,19 @@ test('of very many errors, some are reported', () => {
   const many = (count: number) => Array.from({ length: count }, (_, i) => `n${i}`);
   const mapOf = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 'x']));
   const integer = 'type: must be integer';
-  assert.deepEqual(said(body, { list: [...Array(900).keys(), 'x'] }), [`/list/900 ${integer}`]);
+  assert.deepEqual(violationsOf(body, { list: [...Array(900).keys(), 'x'] }), [`/list/900 ${integer}`]);
   assert.deepEqual(
-    said(body, { list: [0, ...many(900)], map: mapOf(many(900)) }),
+    violationsOf(body, { list: [0, ...many(900)], map: mapOf(many(900)) }),
     [...Array(8).keys()]
       .map((i) => `/list/${i + 1} ${integer}`)
       .concat(many(8).map((name) => `/map/${name} ${integer}`)),
   );
-  assert.deepEqual(said(body, { list: many(1001), map: mapOf(many(1001)) }), [
+  assert.deepEqual(violationsOf(body, { list: many(1001), map: mapOf(many(1001)) }), [
     '/list maxItems: must not have more than 1000 items',
     '/map maxProperties: must not have more than 1000 properties',
   ]);
   assert.deepEqual(
-    said(body, mapOf(many(1000))),
+    violationsOf(body, mapOf(many(1000))),
     many(8).map((name) => `/${name} unknownField: is not a field of this API`),
   );
 });
@@ -94,17 +94,19 @@ test('of other unions, the member with the type of the value is chosen', () => {
   const body = Type.Object({
     value: Type.Union([Type.String({ maxLength: 2 }), Type.Number(), Type.Array(Type.Boolean()), Type.Null()]),
   });
-  assert.deepEqual(said(body, { value: 'abc' }), ['/value maxLength: must not have more than 2 characters']);
-  assert.deepEqual(said(body, { value: [1] }), ['/value/0 type: must be boolean']);
-  assert.deepEqual(said(body, { value: {} }), ['/value type: must be either string or number or array or null']);
+  assert.deepEqual(violationsOf(body, { value: 'abc' }), ['/value maxLength: must not have more than 2 characters']);
+  assert.deepEqual(violationsOf(body, { value: [1] }), ['/value/0 type: must be boolean']);
+  assert.deepEqual(violationsOf(body, { value: {} }), [
+    '/value type: must be either string or number or array or null',
+  ]);
 });
 
 test('one of several fields is named', () => {
   const fields = { url: Type.Optional(Type.String()), path: Type.Optional(Type.String()) };
-  const one = Type.Object(fields, { ...closed, minProperties: 1, maxProperties: 1 });
+  const exactlyOne = Type.Object(fields, { ...closed, minProperties: 1, maxProperties: 1 });
   const message = 'must have exactly one of url, path';
-  assert.deepEqual(said(one, {}), [` minProperties: ${message}`]);
-  assert.deepEqual(said(one, { url: '', path: '' }), [` maxProperties: ${message}`]);
+  assert.deepEqual(violationsOf(exactlyOne, {}), [` minProperties: ${message}`]);
+  assert.deepEqual(violationsOf(exactlyOne, { url: '', path: '' }), [` maxProperties: ${message}`]);
 });
 
 test('every mismatch is reported', () => {
@@ -134,7 +136,7 @@ test('every union of literals that an endpoint accepts is reported once', () => 
     for (const endpoint of endpoints) {
       const body = parametersOf(endpoint).body;
       for (const [field, schema] of Object.entries((body?.properties ?? {}) as Record<string, Schema>)) {
-        const literals = schema.anyOf?.map((one) => one.const) ?? [];
+        const literals = schema.anyOf?.map((member) => member.const) ?? [];
         if (literals.length < 2 || literals.includes(undefined)) continue;
         fields++;
         const found = violations(body as TSchema, { [field]: 'no such value' }).filter(

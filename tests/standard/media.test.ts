@@ -72,7 +72,7 @@ test('an undeclared Content-Type is refused, with the declared ones', () => {
       (error: unknown) =>
         error instanceof Failure &&
         error.code === 'UNSUPPORTED_MEDIA_TYPE' &&
-        declared.every((one) => error.message.includes(one)) &&
+        declared.every((code) => error.message.includes(code)) &&
         JSON.stringify(error.result.supported) === JSON.stringify(declared),
       JSON.stringify(header),
     );

@@ -82,7 +82,7 @@ test('links of a 202 lead to operations that have the parameter in their path', 
   const links = AcceptedTask?.links ?? {};
   assert.deepEqual(Object.keys(links), ['showTask', 'cancelTask']);
   for (const { operationId, parameters } of Object.values(links)) {
-    const operation = operations.find((one) => one.operationId === operationId);
+    const operation = operations.find((candidate) => candidate.operationId === operationId);
     for (const name of Object.keys(parameters)) assert.ok(operation?.path.includes(`{${name}}`), operationId);
   }
 });
@@ -124,7 +124,7 @@ test('an alias has the request and the responses of its operation, which is no a
   }
   const isAlias = (path: string) => /^\/api\/v2\/databases|\/create$/.test(path);
   for (const [path, item] of Object.entries(document.paths))
-    for (const method of methods.filter((one) => item[one]))
+    for (const method of methods.filter((candidate) => item[candidate]))
       assert.equal(item[method]?.['x-alias-of'] !== undefined, isAlias(path), `${method} ${path}`);
 });
 
@@ -171,9 +171,9 @@ test('every way to reach an endpoint has its own id and resolves to that endpoin
 
 test('both shapes of a path exist for everything below a category with a default parent', () => {
   const paths = new Set(operations.map((operation) => `${operation.method} ${operation.path}`));
-  const whole = [...paths].filter((path) => path.includes('/catalogs/{catalog}/databases'));
-  assert.ok(whole.length > 20);
-  for (const path of whole) assert.ok(paths.has(path.replace('/catalogs/{catalog}', '')), path);
+  const fullPaths = [...paths].filter((path) => path.includes('/catalogs/{catalog}/databases'));
+  assert.ok(fullPaths.length > 20);
+  for (const path of fullPaths) assert.ok(paths.has(path.replace('/catalogs/{catalog}', '')), path);
 });
 
 test('names: categories in snake_case and plural, actions in snake_case, fields in camelCase with one exception', () => {
@@ -247,9 +247,9 @@ test('codes: declared ones exist, none is repeated, and each status of the close
 test('every reference in the document resolves', () => {
   eachObject(document, ({ $ref }) => {
     if (typeof $ref !== 'string') return;
-    let at: unknown = document;
-    for (const key of $ref.slice(2).split('/')) at = (at as Record<string, unknown> | undefined)?.[key];
-    assert.notEqual(at, undefined, $ref);
+    let node: unknown = document;
+    for (const key of $ref.slice(2).split('/')) node = (node as Record<string, unknown> | undefined)?.[key];
+    assert.notEqual(node, undefined, $ref);
   });
 });
 

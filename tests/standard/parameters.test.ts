@@ -37,8 +37,9 @@ function fault(check: (value: unknown) => void, value: unknown): [code: string, 
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     const { violations } = error.result as { violations: { pointer: string; rule: string; message: string }[] };
-    for (const one of violations) assert.ok(one.rule !== '' && one.message !== '', JSON.stringify(one));
-    return [error.code, ...violations.map((one) => one.pointer)];
+    for (const violation of violations)
+      assert.ok(violation.rule !== '' && violation.message !== '', JSON.stringify(violation));
+    return [error.code, ...violations.map((violation) => violation.pointer)];
   }
   return assert.fail(`${JSON.stringify(value)} was taken`);
 }

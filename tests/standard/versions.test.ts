@@ -77,11 +77,11 @@ const sideNotes = implementWith<typeof sideNotesApi, Shelf>(sideNotesApi, {
     return { outcome: 'found', record: { ...found, length: found.text.length } };
   },
   create: async ({ body: { name, text: written = '' }, ifExists }, shelf) => {
-    const made = !shelf.notes.has(name);
-    if (!made && ifExists === 'fail') throw new Failure('OBJECT_ALREADY_EXISTS', 'it exists');
-    if (made) shelf.notes.set(name, { text: written });
+    const isNew = !shelf.notes.has(name);
+    if (!isNew && ifExists === 'fail') throw new Failure('OBJECT_ALREADY_EXISTS', 'it exists');
+    if (isNew) shelf.notes.set(name, { text: written });
     const shown = record(name, shelf);
-    return { outcome: 'created', record: shown, created: made, uri: shown.uri };
+    return { outcome: 'created', record: shown, created: isNew, uri: shown.uri };
   },
   update: async ({ path, body }, shelf) => {
     const { name } = record(path.sideNote, shelf);
@@ -186,9 +186,9 @@ test('both versions respond, each with its own endpoint and its own URIs; all ot
 });
 
 test('the outcome determines status and envelope', async () => {
-  const made = await call('PUT', '/api/v2/side_notes/n', { text: 'x' });
-  assert.deepEqual([made.status, made.code, made.message, made.result.created], [201, '0', 'OK', true]);
-  assert.equal(made.headers.get('location'), '/api/v2/side_notes/n');
+  const reply = await call('PUT', '/api/v2/side_notes/n', { text: 'x' });
+  assert.deepEqual([reply.status, reply.code, reply.message, reply.result.created], [201, '0', 'OK', true]);
+  assert.equal(reply.headers.get('location'), '/api/v2/side_notes/n');
   const again = await call('PUT', '/api/v2/side_notes/n', { text: 'y' });
   assert.deepEqual([again.status, again.result.created, again.result.text], [201, false, 'x']);
   assert.equal((await call('POST', '/api/v2/side_notes/create', { name: 'n' })).code, 'OBJECT_ALREADY_EXISTS');
@@ -230,7 +230,8 @@ test('an authenticated but unauthorized caller gets 403, before the body is read
 });
 
 test('documents of both versions are generated from the same declarations', () => {
-  const ids = (version: 'v2' | 'v3') => operationsOf([sideNotes as Category], version).map((one) => one.operationId);
+  const ids = (version: 'v2' | 'v3') =>
+    operationsOf([sideNotes as Category], version).map((operation) => operation.operationId);
   assert.deepEqual(ids('v2'), ids('v3'));
   const info = { title: 't', description: 'd', release: '1', version: 'v3' } as const;
   const { paths } = openApi([sideNotes as Category], info) as { paths: Record<string, { get: { summary: string } }> };

@@ -78,10 +78,10 @@ test('a changed byte anywhere in a page is detected; quick_check accepts most of
   const missed: number[] = [];
   for (let n = 0; n < flips; n++) {
     copied('closed', 'case');
-    const at = random.below(size);
-    flip(file('case'), at);
+    const offset = random.below(size);
+    flip(file('case'), offset);
     const { faults } = checkStoreFile(file('case'));
-    if (!new RegExp(`page ${Math.floor(at / 4096) + 1} differs`).test(faults.join())) missed.push(at);
+    if (!new RegExp(`page ${Math.floor(offset / 4096) + 1} differs`).test(faults.join())) missed.push(offset);
     if (quickCheckAccepts(file('case'))) accepted++;
   }
   console.log(
@@ -132,10 +132,10 @@ test('another program that reads the store, or an end between a commit and its c
   other.close();
   assert.equal(existsSync(`${file('case')}-wal`), false, 'its end wrote the log into the file');
   assert.deepEqual(checkStoreFile(file('case')).faults, []);
-  const whole = readFileSync(`${file('killed')}-sums`).length;
+  const length = readFileSync(`${file('killed')}-sums`).length;
   for (const bytes of [1, 20, 60, 200]) {
     copied('killed', 'case');
-    truncateSync(`${file('case')}-sums`, whole - bytes);
+    truncateSync(`${file('case')}-sums`, length - bytes);
     assert.deepEqual(checkStoreFile(file('case')).faults, [], `${bytes} bytes less`);
   }
 });

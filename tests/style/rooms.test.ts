@@ -62,7 +62,7 @@ function isAllowed(from: string, to: string): boolean {
   return above !== undefined && below !== undefined && below >= above;
 }
 
-const place = (source: Source, line: number): string => `${source.path}:${line}`;
+const locationOf = (source: Source, line: number): string => `${source.path}:${line}`;
 /** Fails with the places, one a line, after what to do about them. */
 function none(places: readonly string[], advice: string): void {
   if (places.length > 0) assert.fail(`${advice}\n${places.join('\n')}`);
@@ -97,7 +97,7 @@ describe('rooms', () => {
     const upward = ours.flatMap((source) =>
       source.imports
         .filter(({ target }) => target.startsWith('src/') && !isAllowed(roomOf(source.path), roomOf(target)))
-        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+        .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
     none(upward, 'turn the dependency round (main hands it over), or move what both need down:');
   });
@@ -106,7 +106,7 @@ describe('rooms', () => {
     const outward = ours.flatMap((source) =>
       source.imports
         .filter(({ target }) => /^(\.\.|tests|bench|scripts|demo|bin)\//.test(target))
-        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+        .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
     none(outward, 'the package has src only:');
   });
@@ -124,7 +124,7 @@ describe('the console', () => {
     const places = files.flatMap((source) =>
       source.imports
         .filter(({ target }) => target.startsWith('node:') || (target.startsWith('src/') && !fromServer.test(target)))
-        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+        .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
     none(places, 'speak to the server through src/client:');
   });
@@ -135,7 +135,7 @@ describe('the console', () => {
       .flatMap((source) =>
         source.imports
           .filter(({ target }) => target.startsWith('console/src/') && consoleRoomOf(target) !== 'ui')
-          .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+          .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
       );
     none(places, 'hand it over as a property:');
   });
@@ -144,7 +144,7 @@ describe('the console', () => {
     const places = files.flatMap((source) =>
       source.words
         .filter(({ text }) => /^(dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML)$/.test(text))
-        .map(({ text, line }) => `${place(source, line)} has ${text}`),
+        .map(({ text, line }) => `${locationOf(source, line)} has ${text}`),
     );
     none(places, 'names and values of the server are text:');
   });
@@ -160,7 +160,7 @@ describe('HTTP', () => {
           ),
         )
         .filter(() => !source.path.startsWith('src/http/') && !source.path.startsWith('src/outbound/'))
-        .map(({ target, line }) => `${place(source, line)} imports ${target}`),
+        .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
     none(places, 'answer with an outcome or a failure; clients use fetch; src/outbound connects to others:');
   });
@@ -169,7 +169,7 @@ describe('HTTP', () => {
     const places = ours
       .filter(({ path }) => path.startsWith('src/client/'))
       .flatMap((source) =>
-        source.imports.filter(({ target }) => target.startsWith('node:')).map(({ line }) => place(source, line)),
+        source.imports.filter(({ target }) => target.startsWith('node:')).map(({ line }) => locationOf(source, line)),
       );
     none(places, 'src/client runs in browsers:');
   });
@@ -182,7 +182,7 @@ describe('engines', () => {
         .filter(({ path }) => path !== 'src/main.ts' && !path.startsWith(`src/engines/${name}/`))
         .flatMap((source) => {
           const words = source.words.filter(({ text }) => text.toLowerCase().includes(name));
-          return words.map(({ text, line }) => `${place(source, line)} has ${text.slice(0, 60)}`);
+          return words.map(({ text, line }) => `${locationOf(source, line)} has ${text.slice(0, 60)}`);
         });
       none(places, 'say what is wanted in the port (engines/engine.ts) and let the adapter do it:');
     });

@@ -103,7 +103,8 @@ function targetOf(from: string, specifier: string): string {
 function take(path: string, file: SourceFile): Source {
   const text = textOf(path);
   const starts = [0];
-  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) starts.push(at + 1);
+  for (let newline = text.indexOf('\n'); newline >= 0; newline = text.indexOf('\n', newline + 1))
+    starts.push(newline + 1);
   const lineOf = (offset: number): number => {
     const after = starts.findIndex((start) => start > offset);
     return after < 0 ? starts.length : after;

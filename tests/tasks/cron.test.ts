@@ -8,9 +8,9 @@ const texts = (times: readonly number[]) => times.map((ms) => new Date(ms).toISO
 function next(cron: string, timeZone: string, from: string, count: number): string[] {
   const times = new CronTimes(cron, timeZone);
   const all: number[] = [];
-  for (let at = Date.parse(from); all.length < count; ) {
-    at = times.after(at) as number;
-    all.push(at);
+  for (let ms = Date.parse(from); all.length < count; ) {
+    ms = times.after(ms) as number;
+    all.push(ms);
   }
   return texts(all);
 }

@@ -16,7 +16,7 @@ const root = mkdtempSync(join(tmpdir(), 'tabularium-leases-'));
 const opened: { close: () => Promise<void> }[] = [];
 const stores: Store[] = [];
 after(async () => {
-  for (const one of opened) await one.close();
+  for (const store of opened) await store.close();
   for (const store of stores) await store.close();
   rmSync(root, { recursive: true, force: true });
 });
@@ -40,7 +40,7 @@ interface Clock {
 /** A runner whose tasks end when `ends` is called, or when they are told to stop. */
 async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, attemptsMax = 3) {
   const begun: string[] = [];
-  const told: unknown[] = [];
+  const observed: unknown[] = [];
   const { promise: end, resolve: ends } = Promise.withResolvers<string>();
   const kind: TaskKind = {
     type: 'work',
@@ -50,7 +50,7 @@ async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, atte
       progress(0.5, 'half');
       const { promise: stopped, reject } = Promise.withResolvers<never>();
       signal.addEventListener('abort', () => {
-        told.push(signal.reason);
+        observed.push(signal.reason);
         reject(signal.reason);
       });
       return { by: await Promise.race([end, stopped]) };
@@ -60,7 +60,7 @@ async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, atte
   const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...options });
   opened.push({ close: () => tasks.stop(600) });
   await tasks.start();
-  return { tasks, begun, told, ends };
+  return { tasks, begun, told: observed, ends };
 }
 
 const until = (is: () => boolean | Promise<boolean>, what: string) => eventually(what, is);
@@ -72,9 +72,9 @@ const row = (store: Store, taskId: string) =>
 test('a runner with a heartbeat keeps its task, however long that takes', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
-  const one = await runner(store, clock, beatMs);
-  const { taskId } = await one.tasks.submit(work());
-  await until(() => one.begun.length === 1, 'it begins');
+  const firstRunner = await runner(store, clock, beatMs);
+  const { taskId } = await firstRunner.tasks.submit(work());
+  await until(() => firstRunner.begun.length === 1, 'it begins');
   const other = await runner(store, clock, beatMs);
   for (let i = 0; i < 10; i++) {
     const { lease_until } = await row(store, taskId);
@@ -82,8 +82,8 @@ test('a runner with a heartbeat keeps its task, however long that takes', async 
     await until(async () => ((await row(store, taskId)).lease_until ?? 0) > (lease_until ?? 0), 'the lease is renewed');
   }
   assert.deepEqual(other.begun, []);
-  one.ends('one');
-  assert.deepEqual((await one.tasks.wait(taskId, soonMs))?.result, { by: 'one' });
+  firstRunner.ends('one');
+  assert.deepEqual((await firstRunner.tasks.wait(taskId, soonMs))?.result, { by: 'one' });
   const { leased_by, lease_until, attempt } = await row(store, taskId);
   assert.deepEqual({ leased_by, lease_until, attempt }, { leased_by: null, lease_until: null, attempt: 1 });
 });
@@ -112,12 +112,12 @@ test('one without a heartbeat loses it; its late end, its progress and its stop 
 
 test('one whose task another runner has taken over is notified', async () => {
   const store = await newStore();
-  const one = await runner(store, { now: Date.now() }, beatMs);
-  const { taskId } = await one.tasks.submit(work());
-  await until(() => one.begun.length === 1, 'it begins');
+  const firstRunner = await runner(store, { now: Date.now() }, beatMs);
+  const { taskId } = await firstRunner.tasks.submit(work());
+  await until(() => firstRunner.begun.length === 1, 'it begins');
   await store.db.updateTable('tasks').set({ leased_by: 'another' }).where('task_id', '=', taskId).execute();
-  await until(() => one.told.length === 1, 'it is told');
-  assert.ok(one.told[0] instanceof LeaseLost);
+  await until(() => firstRunner.told.length === 1, 'it is told');
+  assert.ok(firstRunner.told[0] instanceof LeaseLost);
   const { state, leased_by } = await row(store, taskId);
   assert.deepEqual([state, leased_by], ['running', 'another']);
 });
@@ -125,14 +125,14 @@ test('one whose task another runner has taken over is notified', async () => {
 test('a task that is cancelled through one runner stops at the other', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
-  const one = await runner(store, clock, beatMs);
-  const { taskId } = await one.tasks.submit(work());
-  await until(() => one.begun.length === 1, 'it begins');
+  const firstRunner = await runner(store, clock, beatMs);
+  const { taskId } = await firstRunner.tasks.submit(work());
+  await until(() => firstRunner.begun.length === 1, 'it begins');
   const other = await runner(store, clock, silent);
   await other.tasks.cancel(taskId, { id: 'root', name: 'root', action: 'tasks.cancel' });
-  await until(() => one.told.length === 1, 'it is told');
-  assert.ok(one.told[0] instanceof Cancelled);
-  assert.equal((await one.tasks.wait(taskId, soonMs))?.state, 'cancelled');
+  await until(() => firstRunner.told.length === 1, 'it is told');
+  assert.ok(firstRunner.told[0] instanceof Cancelled);
+  assert.equal((await firstRunner.tasks.wait(taskId, soonMs))?.state, 'cancelled');
 });
 
 test('a cancelled task whose runner is lost ends; out of attempts it fails', async () => {
@@ -160,15 +160,15 @@ test('a cancelled task whose runner is lost ends; out of attempts it fails', asy
 test('a clock change takes nothing from a live runner', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
-  const one = await runner(store, clock, beatMs);
-  const { taskId } = await one.tasks.submit(work());
-  await until(() => one.begun.length === 1, 'it begins');
+  const firstRunner = await runner(store, clock, beatMs);
+  const { taskId } = await firstRunner.tasks.submit(work());
+  await until(() => firstRunner.begun.length === 1, 'it begins');
   for (const jumpMs of [86_400_000, -2 * 86_400_000]) {
     clock.now += jumpMs;
     const wanted = clock.now + leaseMs;
     await until(async () => (await row(store, taskId)).lease_until === wanted, 'the lease follows');
   }
-  one.ends('one');
-  const done = await one.tasks.wait(taskId, soonMs);
+  firstRunner.ends('one');
+  const done = await firstRunner.tasks.wait(taskId, soonMs);
   assert.deepEqual([done?.state, done?.attempt], ['succeeded', 1]);
 });

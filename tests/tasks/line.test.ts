@@ -88,7 +88,7 @@ test('owners take turns: an owner of many tasks does not delay others', async ()
   ]);
   const firsts = ['few 0', 'one 0', 'few 1'].map((name) => order.indexOf(name));
   assert(
-    firsts.every((at) => at < 8),
+    firsts.every((position) => position < 8),
     `begun at ${firsts}`,
   );
   assert.deepEqual(
@@ -111,18 +111,18 @@ test('a new owner is queued beside the next tasks of the others, not before wait
   for (let i = 0; i < 5; i++) all.push(await tasks.submit(work('late', { request: 'late' })));
   gate.resolve();
   for (const { taskId } of all) await tasks.wait(taskId, 5000);
-  const late = order.flatMap((name, at) => (name === 'late' ? [at - 10] : []));
+  const late = order.flatMap((name, position) => (name === 'late' ? [position - 10] : []));
   assert.equal(late.length, 5);
-  for (const [i, at] of late.entries()) assert(Math.abs(at - (2 * i + 1)) <= 2, `turns ${late}`);
+  for (const [i, position] of late.entries()) assert(Math.abs(position - (2 * i + 1)) <= 2, `turns ${late}`);
 });
 
 test('nothing starves: one of eight started tasks is the longest-waiting one', async () => {
   const high = Array.from({ length: 40 }, () => work('root', { priority: 'high', request: 'high' }));
   const low = Array.from({ length: 3 }, (_, i) => work('root', { priority: 'low', request: `low ${i}` }));
   const order = await begun([...low, ...high]);
-  const at = low.map(({ request }) => order.indexOf(String(request)));
+  const positions = low.map(({ request }) => order.indexOf(String(request)));
   assert.deepEqual(
-    at,
+    positions,
     [1, 2, 3].map((n) => n * longestWaitingEvery - 1),
   );
 });
@@ -250,9 +250,9 @@ test('delays grow, are jittered, and are no shorter than requested', () => {
     ],
   );
   assert.equal(pauseOf(soon, 8, 1), 60_000, 'a minute at most');
-  const asked = new RetryableError('asked', { retryAfterMs: 90_000 });
+  const retryable = new RetryableError('asked', { retryAfterMs: 90_000 });
   assert.deepEqual(
-    [0, 1].map((chance) => pauseOf(asked, 1, chance)),
+    [0, 1].map((chance) => pauseOf(retryable, 1, chance)),
     [90_000, 112_500],
   );
   assert.equal(pauseOf(new Failure('CONSTRAINT_VIOLATED', 'no'), 1, 1), undefined);

@@ -149,8 +149,8 @@ test('a failure keeps its code; the message of an unexpected error is not shown'
     if ((task.request as { ours?: boolean }).ours) throw new Error('/secret/path');
     throw new Failure('CONSTRAINT_VIOLATED', 'twice the same key', { keys: [1] });
   });
-  const told = await ended(tasks, await tasks.submit(request()));
-  assert.deepEqual(told?.error, {
+  const task = await ended(tasks, await tasks.submit(request()));
+  assert.deepEqual(task?.error, {
     code: 'CONSTRAINT_VIOLATED',
     message: 'twice the same key',
     result: { keys: [1] },

@@ -33,8 +33,8 @@ export class RefusalSampler {
   #addresses = 0;
 
   /** Returns true if the refusal is to be logged by itself; otherwise it is counted. */
-  shouldLog(refusal: Refusal, at: number): boolean {
-    this.#startMinute(at);
+  shouldLog(refusal: Refusal, now: number): boolean {
+    this.#startMinute(now);
     const { id, name, address = '', outcome } = refusal;
     const isOverload = outcome === overloadCode;
     const key = id === undefined ? '' : `${isOverload ? 'overload' : 'user'} ${id}`;
@@ -55,9 +55,9 @@ export class RefusalSampler {
   }
 
   /** Returns and removes the counts of past minutes; `all`: of the current minute too. */
-  take(at: number, all = false): RefusalSample[] {
-    if (all) this.#finishMinute(at);
-    else this.#startMinute(at);
+  take(now: number, all = false): RefusalSample[] {
+    if (all) this.#finishMinute(now);
+    else this.#startMinute(now);
     const finished = this.#finished;
     this.#finished = [];
     return finished;
@@ -70,15 +70,15 @@ export class RefusalSampler {
     else this.#counts.set(key, { refusal: { outcome }, count: 1 });
   }
 
-  #startMinute(at: number): void {
-    const minute = Math.floor(at / minuteMs);
+  #startMinute(now: number): void {
+    const minute = Math.floor(now / minuteMs);
     if (minute === this.#minute) return;
-    this.#finishMinute(at);
+    this.#finishMinute(now);
     this.#minute = minute;
   }
 
-  #finishMinute(at: number): void {
-    for (const { refusal, count } of this.#counts.values()) this.#finished.push({ ...refusal, count, at });
+  #finishMinute(now: number): void {
+    for (const { refusal, count } of this.#counts.values()) this.#finished.push({ ...refusal, count, at: now });
     this.#counts.clear();
     this.#logged.clear();
     this.#addresses = 0;

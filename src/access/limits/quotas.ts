@@ -161,7 +161,7 @@ export class Quotas {
     if (this.#isChecking) return;
     this.#isChecking = true;
     try {
-      for (const warehouse of new Set([...this.#running].map((one) => one.warehouse))) {
+      for (const warehouse of new Set([...this.#running].map((statement) => statement.warehouse))) {
         const spilled = await this.#options.spilledBytes(warehouse).catch(() => undefined);
         if (spilled !== undefined) this.#enforceSpill(warehouse, spilled);
       }
@@ -172,9 +172,9 @@ export class Quotas {
 
   #enforceSpill(warehouse: string, spilled: number): void {
     const { principalSpillBytesMax } = this.#options.settings;
-    const statements = [...this.#running].filter((one) => one.warehouse === warehouse);
+    const statements = [...this.#running].filter((statement) => statement.warehouse === warehouse);
     const [first] = statements;
-    if (!first || statements.some((one) => one.principalId !== first.principalId)) {
+    if (!first || statements.some((statement) => statement.principalId !== first.principalId)) {
       this.#soleUse.delete(warehouse);
       return;
     }
@@ -221,7 +221,7 @@ export class Quotas {
 
 function sum(results: ReadonlyMap<string, number>): number {
   let bytes = 0;
-  for (const one of results.values()) bytes += one;
+  for (const size of results.values()) bytes += size;
   return bytes;
 }
 

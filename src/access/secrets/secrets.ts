@@ -149,7 +149,7 @@ const isKeyOf = (key: SecretKey, usedKeyIds: readonly string[]): boolean => used
 function environmentKey({ key = '', nextKey }: KeyLocation, usedKeyIds: readonly string[]): SecretKey {
   const [name, nextName] = ['TABULARIUM_SECRET_KEY', 'TABULARIUM_SECRET_KEY_NEW'];
   const keys = [readKey(key, name), ...(nextKey ? [readKey(nextKey, nextName)] : [])];
-  const found = keys.find((one) => isKeyOf(one, usedKeyIds));
+  const found = keys.find((candidate) => isKeyOf(candidate, usedKeyIds));
   if (!found) throw sealedWithAnother(name);
   return found;
 }

@@ -63,7 +63,7 @@ export type NewTableDefinition = Given<typeof definitionFields & Pick<typeof des
 
 export const columnFieldSchemas = {
   name: Type.String(),
-  position: Type.Integer({ minimum: 1, description: 'The place of the column in the table, from 1.' }),
+  position: Type.Integer({ minimum: 1, description: 'The position of the column in the table, from 1.' }),
   type: Type.String({ description: 'The logical type in its canonical form.' }),
   nullable: Type.Boolean(),
   defaultValue: nullable(Type.String({ description: 'A SQL expression.' })),

@@ -6,7 +6,7 @@ import { storeFolder } from '../object_store_fields.ts';
 const pathCharactersMax = 4096;
 
 /** `hosts`: the name of the setting that lists the allowed object stores. */
-export const place = (hosts: 'exportHosts' | 'loadHosts', title: string, description: string) =>
+export const location = (hosts: 'exportHosts' | 'loadHosts', title: string, description: string) =>
   Type.Object(
     {
       path: Type.Optional(
@@ -36,11 +36,11 @@ export const CatalogsLeftOut = Type.Array(Type.Object({ name: Type.String(), rea
 const kept =
   'The target of the backups: one of these. If it has a backup of the same object, only changed data is sent.';
 
-export const To = place('exportHosts', 'BackupTarget', kept);
+export const To = location('exportHosts', 'BackupTarget', kept);
 
-export const From = place('loadHosts', 'BackupSource', kept);
+export const From = location('loadHosts', 'BackupSource', kept);
 
-export const ServerPlace = place(
+export const ServerPlace = location(
   'exportHosts',
   'ServerBackupTarget',
   'The target that contains the backup: one of these.',

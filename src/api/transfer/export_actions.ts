@@ -12,7 +12,7 @@ import { CompressionOfFiles } from './file_formats.ts';
 const fileBytesMin = 1024 * 1024;
 const fileBytesMost = 1024 ** 4;
 
-const one = <const N extends string>(names: readonly N[], description: string) =>
+const literalsOf = <const N extends string>(names: readonly N[], description: string) =>
   Type.Optional(oneOf(names, { description }));
 const Csv = Type.Object(
   {
@@ -59,7 +59,7 @@ const common = {
   }),
   compression: Type.Optional(CompressionOfFiles),
   csv: Type.Optional(Csv),
-  arrowLayout: one(['file', 'stream'], 'For `arrow`; by default `file`.'),
+  arrowLayout: literalsOf(['file', 'stream'], 'For `arrow`; by default `file`.'),
   fileBytesMax: Type.Optional(
     Type.Integer({
       minimum: fileBytesMin,

@@ -14,7 +14,7 @@ const cost = 100;
 export const ServerBackupRecord = Type.Object({
   name: Type.String(),
   backupId: Type.String({ description: 'Its name in the target.' }),
-  place: Type.Unknown({ description: 'Where its files are, without keys.' }),
+  place: Type.Unknown({ description: 'Location of its files, without credentials.' }),
   takenAt: nullable(
     Type.String({
       format: 'date-time',
@@ -28,7 +28,7 @@ export const ServerBackupRecord = Type.Object({
   task: Type.String({ description: 'URI of the task that makes it, until that task is deleted.' }),
   state: stateField({
     creating: 'its task has not ended',
-    ready: 'all its files are in their place',
+    ready: 'all of its files are complete',
     failed: 'its task did not succeed; it cannot be restored',
     deleting: 'its deletion was begun; it cannot be restored',
   }),

@@ -81,9 +81,9 @@ export class ServerBackups {
     { name, to, credentials, ifExists, task }: ServerBackupSubmission,
     actor: Actor,
   ): Promise<{ readonly object: ServerBackup; readonly taskId?: string }> {
-    const { catalog, tasks, secrets: notes, targets: places } = this.#parts;
+    const { catalog, tasks, secrets: notes, targets } = this.#parts;
     this.#requirePassphrase(to);
-    await places.check(to, 'to');
+    await targets.check(to, 'to');
     const backupId = newId();
     const called = name ?? backupId;
     // A repeated request is answered with the task, because submitting the task marks the idempotency key.

@@ -43,7 +43,7 @@ export interface CopyRun {
   readonly target: BackupTarget;
   readonly backupId: string;
   readonly signal: AbortSignal;
-  readonly progress: (at: Amount) => void;
+  readonly progress: (amount: Amount) => void;
 }
 
 /** Throws RetryableError if files changed during the copy; pieces that were sent are not sent again. */
@@ -54,17 +54,17 @@ export async function copyServer(
 ): Promise<ServerManifest & { readonly heldMs: number }> {
   const staging = join(server.stagingDirectory, newId());
   await mkdir(staging, { recursive: true, mode: 0o700 });
-  const cutter = new Pieces(run.signal);
+  const pieces = new Pieces(run.signal);
   try {
     const snapshot = await take();
     try {
-      const manifest = await copySnapshot(server, snapshot, { ...run, staging, cutter });
+      const manifest = await copySnapshot(server, snapshot, { ...run, staging, cutter: pieces });
       return { ...manifest, heldMs: Math.round(snapshot.heldMs) };
     } finally {
       await snapshot.release();
     }
   } finally {
-    await cutter.stop();
+    await pieces.stop();
     await rm(staging, { recursive: true, force: true });
   }
 }

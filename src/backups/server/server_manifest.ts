@@ -80,7 +80,7 @@ export async function listServerBackups(
     if (backupId !== undefined) found.set(backupId, found.get(backupId) === true || name === manifestName);
   }
   const ids = [...found.keys()].sort().reverse();
-  return { whole: ids.filter((one) => found.get(one)), unfinished: ids.filter((one) => !found.get(one)) };
+  return { whole: ids.filter((id) => found.get(id)), unfinished: ids.filter((id) => !found.get(id)) };
 }
 
 /** A piece that is shared by two files counts once. */

@@ -82,9 +82,9 @@ export async function isEmptyDirectory(directory: string): Promise<boolean> {
 }
 
 async function chooseManifest(target: BackupTarget, { backupId, signal }: ServerRestore): Promise<ServerManifest> {
-  const { whole } = await listServerBackups(target, signal);
-  const id = backupId ?? whole[0];
-  if (id === undefined || !whole.includes(id)) throw backupNotFound(backupId);
+  const { whole: complete } = await listServerBackups(target, signal);
+  const id = backupId ?? complete[0];
+  if (id === undefined || !complete.includes(id)) throw backupNotFound(backupId);
   return loadServerManifest(target, id, signal);
 }
 

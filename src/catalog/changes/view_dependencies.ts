@@ -107,7 +107,7 @@ async function checkSource(context: CatalogContext, tx: Tx, { id, version, path 
   const names = chain.map(({ name }) => name).reverse();
   const isSame = row?.version === version && chain.every(isVisible) && names.join('\u007f') === path.join('\u007f');
   if (!isSame) throw new ObjectChanged();
-  const altering = chain.filter(({ state }) => state === 'altering' || state === 'blocked').map((one) => one.id);
+  const altering = chain.filter(({ state }) => state === 'altering' || state === 'blocked').map((object) => object.id);
   if (altering.length > 0) throw new Blocked(altering);
 }
 
@@ -169,14 +169,14 @@ async function findAffectedViews(context: CatalogContext, tx: Tx, id: string) {
     .selectFrom('below')
     .select(['id', 'category'])
     .execute();
-  const inside = new Set(objects.map((one) => one.id));
+  const inside = new Set(objects.map((object) => object.id));
   const outside: string[] = [];
   for (const viewId of await directDependents(tx, [...inside]))
     if (!inside.has(viewId) && (await chainUnlessDropped(context, tx, viewId))) outside.push(viewId);
   const innerViews: string[] = [];
-  for (const one of objects)
-    if (one.category === 'views' && one.id !== id && (await chainUnlessDropped(context, tx, one.id)))
-      innerViews.push(one.id);
+  for (const object of objects)
+    if (object.category === 'views' && object.id !== id && (await chainUnlessDropped(context, tx, object.id)))
+      innerViews.push(object.id);
   return { outside, within: innerViews };
 }
 

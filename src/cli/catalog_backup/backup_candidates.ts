@@ -13,15 +13,15 @@ import { type BackupLocation, openBackupTarget, parseBackupLocation } from '../b
 import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
 import { secretsOf } from '../data_directory.ts';
 
-export interface OpenPlace {
-  readonly place: BackupTarget;
+export interface OpenTarget {
+  readonly target: BackupTarget;
   /** In the form of a request body. */
   readonly named: BackupLocation;
   /** For messages. */
   readonly where: string;
 }
 
-export interface Candidate extends OpenPlace {
+export interface Candidate extends OpenTarget {
   readonly kind: 'server' | 'catalog';
   readonly backupId: string;
 }
@@ -37,7 +37,7 @@ export interface FoundBackup {
   readonly older: Store;
   readonly identity: string | undefined;
   /** The objects of the backup that could not be restored. */
-  readonly left: readonly string[];
+  readonly omitted: readonly string[];
 }
 
 /** The files and the store of a candidate cannot be used. */
@@ -55,17 +55,17 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | Failure> {
 
 /** Newest first. */
 export async function candidatesIn(
-  places: readonly OpenPlace[],
+  targets: readonly OpenTarget[],
   { say, settings: { backupId: wanted } }: CatalogsToCheck,
 ): Promise<Candidate[]> {
   const candidates: Candidate[] = [];
-  for (const open of places) {
+  for (const open of targets) {
     const listed = await attempt(async () => [
-      ...(await listServerBackups(open.place)).whole.map((backupId) => ({ kind: 'server' as const, backupId })),
-      ...listBackupIds(await listFiles(open.place)).map((backupId) => ({ kind: 'catalog' as const, backupId })),
+      ...(await listServerBackups(open.target)).whole.map((backupId) => ({ kind: 'server' as const, backupId })),
+      ...listBackupIds(await listFiles(open.target)).map((backupId) => ({ kind: 'catalog' as const, backupId })),
     ]);
     if (listed instanceof Failure) say(`  the backups in ${open.where} cannot be listed: ${listed.message}`);
-    else candidates.push(...listed.map((one) => ({ ...open, ...one })));
+    else candidates.push(...listed.map((backup) => ({ ...open, ...backup })));
   }
   // Ids are ordered by time.
   candidates.sort((a, b) => (a.backupId < b.backupId ? 1 : -1));
@@ -73,27 +73,27 @@ export async function candidatesIn(
 }
 
 /** The caller must close it. */
-export async function openPlaces(
+export async function openTargets(
   { store, settings, dataDirectory, say }: CatalogsToCheck,
   { id }: CatalogName,
-): Promise<OpenPlace[]> {
+): Promise<OpenTarget[]> {
   const { backupPlace } = settings;
   if (backupPlace !== '')
     return [
       {
-        place: await openBackupTarget(backupPlace, settings),
+        target: await openBackupTarget(backupPlace, settings),
         named: parseBackupLocation(backupPlace, settings),
         where: backupPlace,
       },
     ];
-  const opened: OpenPlace[] = [];
+  const opened: OpenTarget[] = [];
   const notes = new TargetSecrets(store, await secretsOf(settings, store, dataDirectory), serverBackupNotes);
   for (const { to, backupId } of await listRecordedTargets(store, id)) {
     const where = to.kind === 's3' ? `s3://${to.bucket}/${to.prefix}` : to.path;
     const credentials = backupId === undefined ? undefined : (await notes.get(backupId))?.credentials;
-    const place = await attempt(() => openRecordedTarget(to, credentials));
-    if (place instanceof Failure) say(`  ${where} cannot be used: ${place.message}`);
-    else opened.push({ place, named: namedAs(to, credentials), where });
+    const target = await attempt(() => openRecordedTarget(to, credentials));
+    if (target instanceof Failure) say(`  ${where} cannot be used: ${target.message}`);
+    else opened.push({ target, named: namedAs(to, credentials), where });
   }
   return opened;
 }

@@ -10,7 +10,7 @@ import { expectedTables } from '../../store/expected_tables.ts';
 import { rewindCatalog, subtreeIds } from '../../store/rewound_catalog.ts';
 import type { Store } from '../../store/store.ts';
 import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
-import { attempt, candidatesIn, type FoundBackup, openPlaces } from './backup_candidates.ts';
+import { attempt, candidatesIn, type FoundBackup, openTargets } from './backup_candidates.ts';
 import { fromParquetBackup } from './parquet_backup.ts';
 import { fromServerBackup } from './server_backup.ts';
 
@@ -20,8 +20,8 @@ const stagingName = 'staging';
 
 /** Known before the search for a backup. */
 export async function backupLoses(store: Store, { id }: CatalogName, backupPlace: string): Promise<string | undefined> {
-  const places = backupPlace === '' ? await listRecordedTargets(store, id) : [backupPlace];
-  if (places.length === 0) return undefined;
+  const targets = backupPlace === '' ? await listRecordedTargets(store, id) : [backupPlace];
+  if (targets.length === 0) return undefined;
   return 'puts the catalog back to its state in the newest backup that can be used, of the server or of the catalog, and loses what was written after that';
 }
 
@@ -61,9 +61,9 @@ async function foundBackup(
   directory: string,
 ): Promise<FoundBackup | undefined> {
   const { say } = work;
-  const places = await openPlaces(work, catalog);
+  const targets = await openTargets(work, catalog);
   try {
-    for (const candidate of await candidatesIn(places, work)) {
+    for (const candidate of await candidatesIn(targets, work)) {
       const { kind, backupId, where } = candidate;
       const fetch = kind === 'server' ? fromServerBackup : fromParquetBackup;
       const found = await attempt(() => fetch(work, catalog, candidate, join(directory, backupId)));
@@ -72,7 +72,7 @@ async function foundBackup(
     }
     return undefined;
   } finally {
-    for (const { place } of places) place.close();
+    for (const { target } of targets) target.close();
   }
 }
 
@@ -80,13 +80,13 @@ async function putBack(
   work: CatalogsToCheck,
   catalog: CatalogName,
   faults: readonly string[],
-  { kind, backupId, takenAt, directory, older, identity, left }: FoundBackup,
+  { kind, backupId, takenAt, directory, older, identity, omitted }: FoundBackup,
 ): Promise<readonly string[]> {
   const { store, dataDirectory, checks, suffix, audit, say } = work;
   const named = `backup ${backupId}${kind === 'server' ? '' : ' of the catalog alone'}`;
   say(`  it is restored to its state of ${takenAt}, from ${named}; losses:`);
   const tables = await tablesLost(work, catalog, directory, older);
-  const lost = [...tables, ...left, ...(await workLost(store, catalog, takenAt))];
+  const lost = [...tables, ...omitted, ...(await workLost(store, catalog, takenAt))];
   for (const line of lost.length === 0 ? ['nothing that is recorded'] : lost) say(`    ${line}`);
   const originals = await checks.setFilesAside(dataDirectory, catalog, suffix);
   const { id } = catalog;

@@ -17,10 +17,10 @@ import { checkedBackup } from './checked_backup.ts';
 export async function fromParquetBackup(
   work: CatalogsToCheck,
   catalog: CatalogName,
-  { place, named, kind, backupId }: Candidate,
+  { target, named, kind, backupId }: Candidate,
   directory: string,
 ): Promise<FoundBackup | undefined> {
-  const { manifest } = await loadManifest(place, backupId);
+  const { manifest } = await loadManifest(target, backupId);
   if (manifest.of.id !== catalog.id || manifest.of.category !== 'catalogs') return undefined;
   const { takenAt } = manifest;
   try {
@@ -30,7 +30,7 @@ export async function fromParquetBackup(
     const older = await openStore({ file: join(scratch, storeFileName) });
     await adopt(older, work, catalog, manifest, { scratch, directory });
     const omissions = viewsLeft.map((view) => `view ${JSON.stringify(view)}: it is not valid in the catalog alone`);
-    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, left: omissions });
+    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, omitted: omissions });
   } catch (error) {
     await rm(directory, { recursive: true, force: true });
     throw error;

@@ -11,10 +11,10 @@ import { checkedBackup } from './checked_backup.ts';
 export async function fromServerBackup(
   work: CatalogsToCheck,
   catalog: CatalogName,
-  { place, kind, backupId }: Candidate,
+  { target, kind, backupId }: Candidate,
   directory: string,
 ): Promise<FoundBackup | undefined> {
-  const manifest = await loadServerManifest(place, backupId);
+  const manifest = await loadServerManifest(target, backupId);
   const omission = manifest.catalogsLeftOut.find(({ name }) => name === catalog.name);
   if (omission) throw unusable(`the catalog was damaged already when it was made (${omission.reason})`);
   if (!hasCatalog(manifest, catalog.id)) return undefined;
@@ -22,9 +22,9 @@ export async function fromServerBackup(
   if (fault !== undefined) throw unusable(fault);
   try {
     const { signal } = new AbortController();
-    const older = await openStore({ file: await fetchCatalog(place, manifest, catalog.id, directory, signal) });
+    const older = await openStore({ file: await fetchCatalog(target, manifest, catalog.id, directory, signal) });
     const { takenAt } = manifest;
-    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, left: [] });
+    return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, omitted: [] });
   } catch (error) {
     await rm(directory, { recursive: true, force: true });
     throw error;

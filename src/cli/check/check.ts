@@ -69,13 +69,13 @@ async function withCheckedStore(
   settings: Settings,
   suffix: string,
   say: Say,
-  work: (found: CheckedStore) => Promise<number>,
+  check: (found: CheckedStore) => Promise<number>,
 ): Promise<number> {
   const dataDirectory = resolve(settings.dataDir);
   const file = join(dataDirectory, storeFileName);
   const { faults } = checkStoreFile(file);
   const withOriginal = (accepted: string[]) =>
-    withStore(settings, (store) => work({ store, dataDirectory, isCopy: false, accepted }));
+    withStore(settings, (store) => check({ store, dataDirectory, isCopy: false, accepted }));
   if (faults.length === 0) return withOriginal([]);
   if (isStoreInUse(file)) throw storeInUseError(file);
   if (settings.repair === 'accept') {
@@ -95,7 +95,7 @@ async function withCheckedStore(
     for (const end of ['', '-wal']) await copyFile(file + end, copy + end).catch(ignoreMissing);
     const store = await openStore({ file: copy });
     try {
-      return faults.length + (await work({ store, dataDirectory, isCopy: true, accepted: [] }));
+      return faults.length + (await check({ store, dataDirectory, isCopy: true, accepted: [] }));
     } finally {
       await store.close();
     }

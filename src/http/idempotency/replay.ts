@@ -110,7 +110,7 @@ export class IdempotentRequests {
       return storedReply(begun.response);
     }
     const guard: Guard = { ...begun.guard, granted: keyed.granted };
-    if (begun.kind === 'done') return this.#confirm(keyed, guard, begun.made);
+    if (begun.kind === 'done') return this.#confirm(keyed, guard, begun.completed);
     return begun.isRetry ? this.#resume(keyed, guard) : this.#first(keyed, guard);
   }
 

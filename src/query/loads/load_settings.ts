@@ -34,7 +34,7 @@ export async function readLoadSettings(
 
 function parseHosts(setting: string): HostAllowlist {
   try {
-    return new HostAllowlist(setting.split(',').filter((one) => one.trim() !== ''));
+    return new HostAllowlist(setting.split(',').filter((host) => host.trim() !== ''));
   } catch (error) {
     throw new LoadSettingsError(`loadHosts: ${(error as Error).message}`);
   }
@@ -47,7 +47,9 @@ export async function readBackupDirectories(
   loadDirectories: readonly string[],
 ): Promise<string[]> {
   const directories = await directoriesOutside(dataDirectory, 'backupDirectories', setting);
-  const overlapping = directories.find((one) => loadDirectories.some((other) => isIn(one, other) || isIn(other, one)));
+  const overlapping = directories.find((candidate) =>
+    loadDirectories.some((other) => isIn(candidate, other) || isIn(other, candidate)),
+  );
   if (overlapping === undefined) return directories;
   throw new LoadSettingsError(`backupDirectories: ${overlapping} overlaps with one of loadDirectories`);
 }

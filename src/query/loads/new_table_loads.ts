@@ -347,6 +347,6 @@ function columnSource(
   name: string,
   { loaded }: InferredTable,
 ): { readonly source?: string; readonly expression?: string } {
-  const { source, expression } = loaded?.find((one) => one.name === name) ?? {};
+  const { source, expression } = loaded?.find((column) => column.name === name) ?? {};
   return { ...(source === undefined ? {} : { source }), ...(expression === undefined ? {} : { expression }) };
 }

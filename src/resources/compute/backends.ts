@@ -78,10 +78,10 @@ export const backends = implement(backendsApi, {
   create: async ({ segments, body, ifExists }, context) => {
     const { name } = body;
     const [warehouse] = await context.catalog.require(segments);
-    const at = [...segments, segment('backends', name)] as const;
-    const existing = await context.catalog.find(at);
+    const path = [...segments, segment('backends', name)] as const;
+    const existing = await context.catalog.find(path);
     if (existing && ifExists === 'return') {
-      const record = await render(at, existing, context, toRecord);
+      const record = await render(path, existing, context, toRecord);
       return { outcome: 'created', record, created: false, uri: record.uri };
     }
     if (existing)

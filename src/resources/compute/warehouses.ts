@@ -38,7 +38,9 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
     availableBackendCount,
     openChanges: changes.open,
     blockedChanges: changes.blocked.length,
-    blocked: await Promise.all(changes.blocked.slice(0, blockedShownMax).map((one) => blockedChange(one, context))),
+    blocked: await Promise.all(
+      changes.blocked.slice(0, blockedShownMax).map((change) => blockedChange(change, context)),
+    ),
     confinement: backend.confinement,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
@@ -107,13 +109,13 @@ export const warehouses = implement(warehousesApi, {
   get: async ({ segments }, context) =>
     found(await render(segments, await context.catalog.require(segments), context, toRecord)),
   create: async ({ body, ifExists }, context) => {
-    const { name, owner, comment, properties, engine: asked, ...limits } = body;
+    const { name, owner, comment, properties, engine: requestedEngine, ...limits } = body;
     const names = context.warehouses.engineNames();
-    const [engine = ''] = asked === undefined ? names : [asked];
+    const [engine = ''] = requestedEngine === undefined ? names : [requestedEngine];
     if (!names.includes(engine)) throw invalidParameter('/engine', 'engine', `is not one of ${dottedNames(names)}`);
     const spec = describe({ ...warehouseSpec(engine, context), ...defined(limits) }, defined({ comment, properties }));
     const { actor: principal } = context.call;
-    const { object, created: made } = await context.catalog.create({
+    const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'warehouses',
       name,
@@ -125,7 +127,7 @@ export const warehouses = implement(warehousesApi, {
     await ensureBackend(object, context, principal);
     await context.warehouses.changed(object.name);
     const record = await render([segment('warehouses', object.name)], [object], context, toRecord);
-    return created(record, made, record.uri);
+    return created(record, isNew, record.uri);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

@@ -90,7 +90,7 @@ export const identityProviders = implement(identityProvidersApi, {
     const existing = await context.catalog.find([segment('identity_providers', name)]);
     const spec = specOf(nothing, { ...change, clientSecret });
     if (!existing) await check(spec, undefined, context);
-    const { object, created: made } = await context.catalog.create({
+    const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'identity_providers',
       name,
@@ -100,8 +100,8 @@ export const identityProviders = implement(identityProvidersApi, {
       ifExists,
       inTransaction: (tx, id) => context.identityProviders.storeSecret(tx, id, clientSecret),
     });
-    if (made) await context.identityProviders.reload();
-    return commonHandlers.createdAs(object, made, context);
+    if (isNew) await context.identityProviders.reload();
+    return commonHandlers.createdAs(object, isNew, context);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

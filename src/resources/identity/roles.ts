@@ -37,10 +37,10 @@ type Tx = Parameters<NonNullable<Parameters<Context['catalog']['update']>[1]['in
 async function writeMembers(tx: Tx, roleId: string, userIds: ReadonlySet<string>): Promise<void> {
   await tx.deleteFrom('role_members').where('role_id', '=', roleId).execute();
   const rows = [...userIds].map((user_id) => ({ role_id: roleId, user_id }));
-  for (let at = 0; at < rows.length; at += 1000)
+  for (let start = 0; start < rows.length; start += 1000)
     await tx
       .insertInto('role_members')
-      .values(rows.slice(at, at + 1000))
+      .values(rows.slice(start, start + 1000))
       .execute();
 }
 
@@ -71,7 +71,7 @@ export const roles = implement(rolesApi, {
     const { name, owner, members = [] } = body;
     requirePrincipalName(name);
     const ids = idsOfMembers(members, '/members', context);
-    const { object, created: made } = await context.catalog.create({
+    const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'roles',
       name,
@@ -81,8 +81,8 @@ export const roles = implement(rolesApi, {
       ifExists,
       inTransaction: (tx, id) => writeMembers(tx, id, ids),
     });
-    if (made) context.directory.setMembers(object.id, ids);
-    return commonHandlers.createdAs(object, made, context);
+    if (isNew) context.directory.setMembers(object.id, ids);
+    return commonHandlers.createdAs(object, isNew, context);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

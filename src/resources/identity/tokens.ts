@@ -32,7 +32,7 @@ async function record(row: TokenRow, user: UserPath[0], context: Context) {
   const shown =
     scopes &&
     (await Promise.all(
-      scopes.map(async (one) => ({ privilege: one.privilege, on: await uriOfIds(one.path, context) })),
+      scopes.map(async (scope) => ({ privilege: scope.privilege, on: await uriOfIds(scope.path, context) })),
     ));
   const createdAt = new Date(row.created_at).toISOString();
   return {
@@ -52,15 +52,16 @@ async function record(row: TokenRow, user: UserPath[0], context: Context) {
 }
 
 /** Milliseconds since 1970; undefined: the token does not expire. */
-function expiryOf(asked: string | null | undefined): number | undefined {
+function expiryOf(requested: string | null | undefined): number | undefined {
   const now = Date.now();
-  if (asked === undefined) return now + lifetimeMsDefault;
-  if (asked === null) return undefined;
-  const at = Date.parse(asked);
-  if (Number.isNaN(at)) throw invalidParameter('/expiresAt', 'format', 'must be a time such as 2026-12-31T00:00:00Z');
-  if (at <= now) throw invalidParameter('/expiresAt', 'future', 'is past');
-  if (at > now + lifetimeMsMax) throw invalidParameter('/expiresAt', 'maximum', 'is more than ten years away');
-  return at;
+  if (requested === undefined) return now + lifetimeMsDefault;
+  if (requested === null) return undefined;
+  const expiresAt = Date.parse(requested);
+  if (Number.isNaN(expiresAt))
+    throw invalidParameter('/expiresAt', 'format', 'must be a time such as 2026-12-31T00:00:00Z');
+  if (expiresAt <= now) throw invalidParameter('/expiresAt', 'future', 'is past');
+  if (expiresAt > now + lifetimeMsMax) throw invalidParameter('/expiresAt', 'maximum', 'is more than ten years away');
+  return expiresAt;
 }
 
 const missing = (name: string) =>

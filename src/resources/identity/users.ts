@@ -15,7 +15,7 @@ import { userActions } from './user_actions.ts';
 import { protectRoot, requireFreeIdentity, requireOwnUser, setSpec, shownUser, specOf } from './user_record.ts';
 
 export const users = implement(usersApi, {
-  list: ({ segments, page: at }, context) => freshPage(segments, 'users', at, context, shownUser),
+  list: ({ segments, page: requestedPage }, context) => freshPage(segments, 'users', requestedPage, context, shownUser),
   get: async ({ segments }, context) =>
     found(await render(segments, await context.catalog.require(segments), context, shownUser)),
   create: async ({ body, ifExists }, context) => {
@@ -26,7 +26,7 @@ export const users = implement(usersApi, {
     if (!existing && name !== rootPrincipal.name) requirePrincipalName(name);
     const spec = existing ? {} : await specOf({}, body, name, context);
     requireFreeIdentity(spec, undefined, context);
-    const { object, created: made } = await context.catalog.create({
+    const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'users',
       name,
@@ -36,7 +36,7 @@ export const users = implement(usersApi, {
       ifExists,
     });
     const record = await render([segment('users', object.name)], [object], context, shownUser);
-    return created(record, made, record.uri);
+    return created(record, isNew, record.uri);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

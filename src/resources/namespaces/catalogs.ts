@@ -49,7 +49,7 @@ async function requireUsableName(name: string, warehouse: string, context: Conte
 const engineChange = (object: CatalogObject) => ({ id: object.id, name: object.name });
 
 export const catalogs = implement(catalogsApi, {
-  list: ({ segments, page: at }, context) => page(segments, 'catalogs', at, context, toRecord),
+  list: ({ segments, page: requestedPage }, context) => page(segments, 'catalogs', requestedPage, context, toRecord),
   get: async ({ segments }, context) => found(await show(segments, context, toRecord)),
   create: async ({ body, ifExists }, context) => {
     const { name, warehouse = defaultWarehouseName } = body;
@@ -58,7 +58,7 @@ export const catalogs = implement(catalogsApi, {
       throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
     }
     await requireUsableName(name, warehouse, context);
-    const { object, created: made } = await context.catalog.create<CatalogSpec>({
+    const { object, created: isNew } = await context.catalog.create<CatalogSpec>({
       parent: null,
       category: 'catalogs',
       name,
@@ -71,7 +71,7 @@ export const catalogs = implement(catalogsApi, {
       owner: ownerId(body.owner, context),
     });
     const record = await render([segment('catalogs', object.name)], [object], context, toRecord);
-    return created(record, made, record.uri);
+    return created(record, isNew, record.uri);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);
@@ -116,7 +116,7 @@ export const catalogs = implement(catalogsApi, {
     check: (name, _parents, context, { warehouse }) => requireUsableName(name, warehouse, context),
     prepare: ({ object, name }) => ({
       change: (within) => {
-        const names = new Map(within.map((one) => [one.id, one.name]));
+        const names = new Map(within.map((warehouse) => [warehouse.id, warehouse.name]));
         const views = keptViews(within, ({ parentId }) => names.get(parentId ?? '') ?? '');
         return { kind: 'restoreCatalog', catalog: { id: object.id, name }, views };
       },

@@ -56,14 +56,14 @@ async function tablesOf(database: CatalogObject, context: Context): Promise<Obje
 }
 
 export const databases = implement(databasesApi, {
-  list: ({ segments, page: at }, context) => page(segments, 'databases', at, context, toRecord),
+  list: ({ segments, page: requestedPage }, context) => page(segments, 'databases', requestedPage, context, toRecord),
   get: async ({ segments }, context) => found(await show(segments, context, toRecord)),
   create: async ({ segments, body, ifExists }, context) => {
     const { name } = body;
     const [root] = await context.catalog.require(segments);
     await requireUsableName(name, root, context);
     const database = ref(root, name);
-    const { object, created: made } = await context.catalog.create<DatabaseSpec>({
+    const { object, created: isNew } = await context.catalog.create<DatabaseSpec>({
       parent: root,
       category: 'databases',
       name,
@@ -77,7 +77,7 @@ export const databases = implement(databasesApi, {
     });
     const path = [...segments, segment('databases', object.name)] as const;
     const record = await render(path, [root, object], context, toRecord);
-    return created(record, made, record.uri);
+    return created(record, isNew, record.uri);
   },
   update: async ({ segments, body }, context) => {
     const [root, object] = await context.catalog.require(segments);
@@ -104,8 +104,8 @@ export const databases = implement(databasesApi, {
     };
   }),
   rename: async ({ segments, body }, context) => {
-    const { asked, options } = await splitTaskOptions(body, context);
-    const { newName } = asked;
+    const { request, options } = await splitTaskOptions(body, context);
+    const { newName } = request;
     const [root, object] = await context.catalog.require(segments);
     await requireUsableName(newName, root, context);
     const tables = await tablesOf(object, context);
@@ -120,7 +120,7 @@ export const databases = implement(databasesApi, {
         tables: tables.map(({ name, spec }) => ({ name, definition: definitionOf(spec) })),
       },
       children: { category: 'tables', expected: tables },
-      task: { type: 'rename_database', target: uriOf(context.call.version, segments), request: asked, ...options },
+      task: { type: 'rename_database', target: uriOf(context.call.version, segments), request, ...options },
     });
     if (changed.taskId !== undefined)
       return accepted(await requireTask(changed.taskId, 'rename_database', context), context);
@@ -137,7 +137,7 @@ export const databases = implement(databasesApi, {
         database: ref(root, name),
         from: object.name,
         tables: within
-          .filter((one) => isOf(one, 'tables'))
+          .filter((object) => isOf(object, 'tables'))
           .map((table) => ({ id: table.id, name: table.name, definition: definitionOf(table.spec) })),
         views: keptViews(within, () => name),
       }),

@@ -50,7 +50,7 @@ export async function createView(
   body: CreateViewBody,
   ifExists: 'fail' | 'return',
   context: Context,
-): Promise<{ readonly chain: ViewChain; readonly made: boolean }> {
+): Promise<{ readonly chain: ViewChain; readonly isNew: boolean }> {
   const chain = await context.catalog.require(parents);
   const [root, database] = chain;
   const { warehouse } = root.spec;
@@ -72,18 +72,18 @@ export async function createView(
     change: { kind: 'createView', view, sql },
     undo: { kind: 'dropView', view },
   });
-  return { chain: [root, database, object], made: created };
+  return { chain: [root, database, object], isNew: created };
 }
 
 /** The name and the query: `sql` may be a CREATE VIEW statement. */
 async function readBody(body: CreateViewBody, [root, database]: ViewParents, context: Context) {
   const parsed = (await context.warehouses.use(root.spec.warehouse)).parseCreateView(body.sql);
-  const mismatch = (what: string, said: string | undefined, is: string | undefined) => {
-    if (said !== undefined && is !== undefined && said !== is)
+  const mismatch = (category: string, stated: string | undefined, expected: string | undefined) => {
+    if (stated !== undefined && expected !== undefined && stated !== expected)
       throw invalidParameter(
         '/sql',
         'name',
-        `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`,
+        `names the ${category} ${JSON.stringify(stated)}, the request ${JSON.stringify(expected)}`,
       );
   };
   mismatch('catalog', parsed?.catalog, root.name);
@@ -118,7 +118,7 @@ async function seenSource({ name, isView, uses }: ViewSource, context: Context):
   // The query was allowed just before, so an object in it was dropped or replaced since.
   if (!chain || !object || foldName(object.name) !== foldName(name.table))
     throw new Failure('CHANGE_IN_PROGRESS', 'what the query reads is being changed');
-  return { id: object.id, version: object.version, path: chain.map((one) => one.name), uses };
+  return { id: object.id, version: object.version, path: chain.map((object) => object.name), uses };
 }
 
 export async function changeView(path: ViewPath, body: ViewPatch, context: Context): Promise<ViewChain> {
@@ -172,6 +172,6 @@ export async function restoredView(view: ObjectOf<'views'>, name: string, parent
 /** The views that a dropped catalog or database contained. `nameOf`: returns the name of the view's database after the restore. */
 export function keptViews(within: readonly CatalogObject[], nameOf: (view: CatalogObject) => string) {
   return within
-    .filter((one) => isOf(one, 'views'))
+    .filter((object) => isOf(object, 'views'))
     .map((view) => ({ id: view.id, database: nameOf(view), name: view.name, sql: view.spec.sql }));
 }

@@ -51,11 +51,11 @@ async function sourceUris({ id, state }: CatalogObject, context: Context): Promi
 }
 
 export const views = implement(viewsApi, {
-  list: ({ segments, page: at }, context) => freshPage(segments, 'views', at, context, toRecord),
+  list: ({ segments, page: requestedPage }, context) => freshPage(segments, 'views', requestedPage, context, toRecord),
   get: async ({ segments }, context) =>
     found(await render(segments, await context.catalog.require(segments), context, toRecord)),
   create: async ({ segments, body, ifExists }, context) => {
-    const { chain, made } = await createView(segments, body, ifExists, context);
+    const { chain, isNew: made } = await createView(segments, body, ifExists, context);
     const path = [...segments, segment('views', chain[2].name)] as const;
     const record = await render(path, chain, context, toRecord);
     return created(record, made, record.uri);

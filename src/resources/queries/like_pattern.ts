@@ -30,20 +30,20 @@ function tokensOf(pattern: string): Token[] {
 /** Only the last `%` needs backtracking: whatever an earlier one could match differently, the last one can match too. */
 function matches(tokens: readonly Token[], characters: readonly string[]): boolean {
   let token = 0;
-  let at = 0;
+  let position = 0;
   let lastAny = -1;
   let resumeAt = 0;
-  while (at < characters.length) {
+  while (position < characters.length) {
     const expected = tokens[token];
     if (expected === anyText) {
       lastAny = token++;
-      resumeAt = at;
-    } else if (expected === oneCharacter || expected === characters[at]) {
+      resumeAt = position;
+    } else if (expected === oneCharacter || expected === characters[position]) {
       token++;
-      at++;
+      position++;
     } else if (lastAny >= 0) {
       token = lastAny + 1;
-      at = ++resumeAt;
+      position = ++resumeAt;
     } else return false;
   }
   while (tokens[token] === anyText) token++;

@@ -80,7 +80,7 @@ export function requirePrincipalName(name: string): void {
 /** Milliseconds since 1970. Throws INVALID_PARAMETER. */
 export function timeOf(text: string | undefined, pointer: string): number | undefined {
   if (text === undefined) return undefined;
-  const at = Date.parse(text);
-  if (Number.isNaN(at)) throw invalidParameter(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
-  return at;
+  const time = Date.parse(text);
+  if (Number.isNaN(time)) throw invalidParameter(pointer, 'format', 'must be a time such as 2026-01-31T00:00:00Z');
+  return time;
 }

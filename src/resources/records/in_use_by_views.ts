@@ -15,11 +15,11 @@ interface Asked {
 /** How many views are named; further ones are counted. */
 const namedMax = 100;
 
-export async function withInUseErrors<T>(work: () => Promise<T>, asked: Asked): Promise<T> {
+export async function withInUseErrors<T>(work: () => Promise<T>, request: Asked): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof UsedByViews ? await inUse(error.viewIds, asked) : error;
+    throw error instanceof UsedByViews ? await inUse(error.viewIds, request) : error;
   }
 }
 

@@ -83,27 +83,30 @@ export type Member<P extends ObjectPath, K extends string> = readonly [...P, Seg
 export async function page<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
-  at: { readonly after?: string; readonly limit: number },
+  requested: { readonly after?: string; readonly limit: number },
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const base = uriOf(context.call.version, parents);
-  if (context.call.reach === 'within') return partOfPage(parents, category, at, context, toRecord);
-  const key = `${base}/${category}?${at.limit}&${at.after ?? ''}`;
+  if (context.call.reach === 'within') return partOfPage(parents, category, requested, context, toRecord);
+  const key = `${base}/${category}?${requested.limit}&${requested.after ?? ''}`;
   const cached = context.records.get(key);
   if (cached instanceof ReadyPage) return listed((cached as ReadyPage<T>).items, cached.next);
   const loaded = await context.records.loadAndCache(key, async () => {
     const chain = await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
-    const objects = await context.catalog.list(parentId, category, { ...at, limit: at.limit + 1 });
+    const objects = await context.catalog.list(parentId, category, { ...requested, limit: requested.limit + 1 });
     const texts: string[] = [];
-    for (const object of objects.slice(0, at.limit)) {
+    for (const object of objects.slice(0, requested.limit)) {
       const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
       const known = context.records.get(uri);
       if (known instanceof ReadyRecord) texts.push(known.recordText);
       else texts.push(JSON.stringify(await toRecord([...chain, object], uri, context)));
     }
-    const value = new ReadyPage<T>(texts, objects.length > at.limit ? objects[at.limit - 1]?.name : undefined);
+    const value = new ReadyPage<T>(
+      texts,
+      objects.length > requested.limit ? objects[requested.limit - 1]?.name : undefined,
+    );
     return { value, dependsOn: [parentId ?? rootId, ...objects.map((object) => object.id)] };
   });
   return listed(loaded.items, loaded.next);
@@ -113,14 +116,14 @@ export async function page<T extends object, P extends ObjectPath, K extends str
 async function partOfPage<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
-  at: { readonly after?: string; readonly limit: number },
+  requested: { readonly after?: string; readonly limit: number },
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const base = uriOf(context.call.version, parents);
   const { records } = context;
   const since = records.generation;
-  const { chain, objects, next } = await listShown(parents, category, at, context);
+  const { chain, objects, next } = await listShown(parents, category, requested, context);
   const texts: string[] = [];
   for (const object of objects) {
     const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
@@ -140,18 +143,18 @@ async function partOfPage<T extends object, P extends ObjectPath, K extends stri
 async function listShown<P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
-  at: { readonly after?: string; readonly limit: number },
+  requested: { readonly after?: string; readonly limit: number },
   context: Context,
 ) {
   const chain = await context.catalog.require(parents);
-  const only = listing(category, chain, context);
+  const restrictTo = listing(category, chain, context);
   const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, {
-    ...at,
-    limit: at.limit + 1,
-    restrictTo: only,
+    ...requested,
+    limit: requested.limit + 1,
+    restrictTo,
   });
-  const next = objects.length > at.limit ? objects[at.limit - 1]?.name : undefined;
-  return { chain, objects: objects.slice(0, at.limit), next };
+  const next = objects.length > requested.limit ? objects[requested.limit - 1]?.name : undefined;
+  return { chain, objects: objects.slice(0, requested.limit), next };
 }
 
 /**
@@ -161,11 +164,11 @@ async function listShown<P extends ObjectPath, K extends string>(
 export async function freshPage<T extends object, P extends ObjectPath, K extends string>(
   parents: P,
   category: K,
-  at: { readonly after?: string; readonly limit: number },
+  requested: { readonly after?: string; readonly limit: number },
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
-  const { chain, objects, next } = await listShown(parents, category, at, context);
+  const { chain, objects, next } = await listShown(parents, category, requested, context);
   const records: T[] = [];
   for (const object of objects) {
     const uri = uriOf(context.call.version, [...parents, segment(category, object.name)]);

@@ -21,14 +21,14 @@ export const listedAs = <T extends object>(
   next,
 });
 
-export const created = <T extends object>(record: T, made: boolean, uri: string): Created<T> => ({
+export const created = <T extends object>(record: T, isNew: boolean, uri: string): Created<T> => ({
   outcome: 'created',
   record,
-  created: made,
+  created: isNew,
   uri,
 });
 export const updated = <T extends object>(record: RecordBody<T>): Updated<T> => ({ outcome: 'updated', record });
-export const deleted = (was: boolean): Deleted => ({ outcome: 'deleted', deleted: was });
+export const deleted = (existed: boolean): Deleted => ({ outcome: 'deleted', deleted: existed });
 
 /** `stored`: as in the outcome (standard/endpoint.ts). */
 export const done = <T extends object>(result: RecordBody<T>, stored?: RecordBody | null): Done<T> => ({

@@ -67,14 +67,14 @@ function formatShown(format: ExportFormat): object {
   }
 }
 
-export function redactedTarget(place: ExportTarget | TargetRequest): object {
-  switch (place.kind) {
+export function redactedTarget(target: ExportTarget | TargetRequest): object {
+  switch (target.kind) {
     case 'download':
       return { download: true };
     case 'directory':
-      return { path: place.path };
+      return { path: target.path };
     case 's3': {
-      const { kind: _, ...s3 } = place;
+      const { kind: _, ...s3 } = target;
       return { s3 };
     }
   }

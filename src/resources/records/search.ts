@@ -59,8 +59,8 @@ async function findObjects<T extends object, P extends ObjectPath, K extends str
   const { namePattern, comment, dropped } = body;
   const by = defined({ namePattern, comment });
   if (dropped) return searchDropped(category, segments, chain, by, page, context, toRecord);
-  const only = listing(category, chain, context);
-  const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo: only };
+  const restrictTo = listing(category, chain, context);
+  const options: ListOptions = { ...by, after: page.after, limit: page.limit + 1, restrictTo };
   const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
   const show = (object: ObjectOf<K>) =>
     toRecord([...chain, object], uriOf(context.call.version, [...segments, segment(category, object.name)]), context);

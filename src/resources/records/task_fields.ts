@@ -36,9 +36,9 @@ export async function taskOptions(body: TaskBody, context: Context, within = '')
 export async function splitTaskOptions<B extends TaskBody>(
   body: B,
   context: Context,
-): Promise<{ readonly asked: Omit<B, keyof TaskBody>; readonly options: TaskOptions }> {
-  const { priority: _, after: __, notify: ___, ...asked } = body;
-  return { asked, options: await taskOptions(body, context) };
+): Promise<{ readonly request: Omit<B, keyof TaskBody>; readonly options: TaskOptions }> {
+  const { priority: _, after: __, notify: ___, ...request } = body;
+  return { request, options: await taskOptions(body, context) };
 }
 
 /** How long the caller waits before the statement becomes a task. A statement with dependencies is a task from the beginning. */

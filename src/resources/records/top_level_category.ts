@@ -21,9 +21,9 @@ export function handlersAtTop<T extends { readonly uri: string }, const K extend
   const show = (object: ObjectOf<K>, context: Context) =>
     render([segment(category, object.name)], [object], context, toRecord);
   return {
-    async createdAs(object: ObjectOf<K>, made: boolean, context: Context) {
+    async createdAs(object: ObjectOf<K>, isNew: boolean, context: Context) {
       const record = await show(object, context);
-      return created(record, made, record.uri);
+      return created(record, isNew, record.uri);
     },
     list: ({ page }: Pick<Input<undefined, undefined>, 'page'>, context: Context) =>
       freshPage([], category, page, context, toRecord),

@@ -74,12 +74,12 @@ export async function searchDropped<T extends object, P extends ObjectPath, K ex
   path: P,
   parents: ChainOf<P>,
   body: { readonly namePattern?: string; readonly comment?: string },
-  at: { readonly after?: string; readonly limit: number },
+  page: { readonly after?: string; readonly limit: number },
   context: Context,
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const { namePattern, comment } = body;
-  const { after, limit } = at;
+  const { after, limit } = page;
   const [name, id = ''] = after?.split(tokenSeparator) ?? [];
   const found = await context.catalog.listDropped(parents.at(-1)?.id ?? null, category, {
     after: name === undefined ? undefined : { name, id },
@@ -155,9 +155,9 @@ async function restoreDropped<C extends DeclaredCategory, T extends UndropTask>(
   context: Context,
 ): Promise<Done<RecordOf<C>> | Accepted<T>> {
   const category: C['name'] = declared.name;
-  const { asked, options } = await splitTaskOptions(body, context);
+  const { request, options } = await splitTaskOptions(body, context);
   const parents = await context.catalog.require(segments);
-  const dropped = await requireDropped(category, parents, asked, context);
+  const dropped = await requireDropped(category, parents, request, context);
   const { object, originalDatabase } = dropped;
   const name = body.newName ?? object.name;
   await check(name, parents, context, dropped);
@@ -168,7 +168,7 @@ async function restoreDropped<C extends DeclaredCategory, T extends UndropTask>(
     newName: name,
     sharesNames,
     principal: context.call.actor,
-    task: taskType === undefined ? undefined : { type: taskType, target: uri, request: asked, ...options },
+    task: taskType === undefined ? undefined : { type: taskType, target: uri, request, ...options },
   });
   if (outcome.taskId !== undefined) {
     assert(taskType !== undefined, 'the category has no undrop by task');

@@ -103,12 +103,12 @@ async function readDefinition(body: CreateTableBody, [root, database]: ParentCha
     return { name: body.name, definition: tableSpec({ ...body, columns: body.columns }, engine) };
   }
   const parsed = await (await context.warehouses.use(warehouse)).parseCreateTable(body.sql);
-  const mismatch = (what: string, said: string | undefined, is: string | undefined) => {
-    if (said !== undefined && is !== undefined && said !== is) {
+  const mismatch = (category: string, stated: string | undefined, expected: string | undefined) => {
+    if (stated !== undefined && expected !== undefined && stated !== expected) {
       throw invalidParameter(
         '/sql',
         'name',
-        `names the ${what} ${JSON.stringify(said)}, the request ${JSON.stringify(is)}`,
+        `names the ${category} ${JSON.stringify(stated)}, the request ${JSON.stringify(expected)}`,
       );
     }
   };
@@ -131,10 +131,10 @@ async function readDefinition(body: CreateTableBody, [root, database]: ParentCha
   return { name: body.name ?? parsed.table, definition: tableSpec(merged, engine) };
 }
 
-async function makeTable(...of: Parameters<typeof tableRequest>): Promise<{ chain: TableChain; made: boolean }> {
+async function makeTable(...of: Parameters<typeof tableRequest>): Promise<{ chain: TableChain; isNew: boolean }> {
   const [[root, database], , , , , context] = of;
   const { object, created } = await context.catalog.create(await tableRequest(...of));
-  return { chain: [root, database, object], made: created };
+  return { chain: [root, database, object], isNew: created };
 }
 
 type TableCreation = CreateRequest<TableSpec> & {
@@ -298,9 +298,9 @@ function patchedSpec(
     for (const column of spec.columns)
       if (!retainedNames.has(column.name))
         requireUnused(column.name, { ...spec, uniqueKey: patched(spec.uniqueKey, body.unique_key_constraints) ?? [] });
-    columns = body.columns.map((given, i) => {
-      const was = before.get(given.name);
-      return touched(was, columnSpec(given, `/columns/${i}`, violations), table, context);
+    columns = body.columns.map((fields, i) => {
+      const was = before.get(fields.name);
+      return touched(was, columnSpec(fields, `/columns/${i}`, violations), table, context);
     });
   }
   const uniqueKey = patched(spec.uniqueKey, body.unique_key_constraints) ?? [];
@@ -321,19 +321,19 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
     requireFreeColumnName(column.name, spec);
     return { ...spec, columns: [...spec.columns, touched(undefined, column, table, context)] };
   }
-  const column = spec.columns.find((one) => one.name === change.name);
+  const column = spec.columns.find((candidate) => candidate.name === change.name);
   if (!column) throw columnMissing(change.name);
   switch (change.kind) {
     case 'dropColumn':
       requireUnused(change.name, spec);
       if (spec.columns.length === 1)
         throw new Failure('CHANGE_NOT_SUPPORTED', 'a table keeps at least one column; delete the table instead');
-      return { ...spec, columns: spec.columns.filter((one) => one !== column) };
+      return { ...spec, columns: spec.columns.filter((candidate) => candidate !== column) };
     case 'renameColumn': {
-      requireFreeColumnName(change.newName, { columns: spec.columns.filter((one) => one !== column) });
+      requireFreeColumnName(change.newName, { columns: spec.columns.filter((candidate) => candidate !== column) });
       const renamed = withColumnRenamed(spec, change.name, change.newName);
-      const columns = renamed.columns.map((one) =>
-        one.name === change.newName ? touched(column, one, table, context) : one,
+      const columns = renamed.columns.map((candidate) =>
+        candidate.name === change.newName ? touched(column, candidate, table, context) : candidate,
       );
       return { ...renamed, columns };
     }
@@ -348,7 +348,9 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
       };
       const next = columnSpec(merged, '', violations);
       refuse(violations);
-      const columns = spec.columns.map((one) => (one === column ? touched(column, next, table, context) : one));
+      const columns = spec.columns.map((candidate) =>
+        candidate === column ? touched(column, next, table, context) : candidate,
+      );
       return { ...spec, columns: withKeysNotNull(columns, spec.primaryKey) };
     }
   }

@@ -79,13 +79,21 @@ export function faults(spec: TableSpec, engine: Engine): Violation[] {
   const refer = (pointer: string, names: readonly string[], key: boolean) => {
     names.forEach((name, i) => {
       const column = byName.get(name);
-      const at = `${pointer}/${i}`;
+      const columnPointer = `${pointer}/${i}`;
       if (!column)
-        found.push({ pointer: at, rule: 'column', message: `is no column of the table: ${JSON.stringify(name)}` });
+        found.push({
+          pointer: columnPointer,
+          rule: 'column',
+          message: `is no column of the table: ${JSON.stringify(name)}`,
+        });
       else if (key && !engine.keyable(column.type))
-        found.push({ pointer: at, rule: 'keyType', message: `${formatType(column.type)} cannot be in a key` });
+        found.push({
+          pointer: columnPointer,
+          rule: 'keyType',
+          message: `${formatType(column.type)} cannot be in a key`,
+        });
       if (names.indexOf(name) !== i)
-        found.push({ pointer: at, rule: 'unique', message: `${JSON.stringify(name)} is repeated` });
+        found.push({ pointer: columnPointer, rule: 'unique', message: `${JSON.stringify(name)} is repeated` });
     });
   };
   refer('/primaryKey', spec.primaryKey, true);
@@ -149,7 +157,7 @@ export function usesOf(name: string, spec: TableSpec): string[] {
 
 /** The spec with a column renamed in all references. */
 export function withColumnRenamed(spec: TableSpec, from: string, to: string): TableSpec {
-  const name = (one: string) => (one === from ? to : one);
+  const name = (column: string) => (column === from ? to : column);
   return {
     ...spec,
     columns: spec.columns.map((column) => (column.name === from ? { ...column, name: to } : column)),

@@ -52,19 +52,19 @@ function requireShown(table: Table, name: string, path: TablePath, context: Cont
 /** Columns ordered by name, from after a name, as in every list. */
 function columnsPage(
   table: Table,
-  at: { after?: string | undefined; limit: number },
+  page: { after?: string | undefined; limit: number },
   path: TablePath,
   context: Context,
   fits: (column: ColumnSpec) => boolean,
 ) {
   const columns = table.spec.columns
     .map((column, index) => ({ column, index }))
-    .filter(({ column }) => (at.after === undefined || compareNames(column.name, at.after) > 0) && fits(column))
+    .filter(({ column }) => (page.after === undefined || compareNames(column.name, page.after) > 0) && fits(column))
     .sort((a, b) => compareNames(a.column.name, b.column.name));
   const shown = columns
-    .slice(0, at.limit)
+    .slice(0, page.limit)
     .map(({ column, index }) => record(column, index, table, path, context.call.version));
-  return listed(shown, columns.length > at.limit ? shown.at(-1)?.name : undefined);
+  return listed(shown, columns.length > page.limit ? shown.at(-1)?.name : undefined);
 }
 
 function canonicalType(text: string): string {
@@ -84,11 +84,11 @@ export const columns = implement(columnsApi, {
     return found(requireShown(await require(path, context), column, path, context));
   },
   create: async ({ segments: path, body, ifExists }, context) => {
-    const { asked, options } = await splitTaskOptions(body, context);
-    const { name } = asked;
+    const { request, options } = await splitTaskOptions(body, context);
+    const { name } = request;
     const existing = show(await require(path, context), name, path, context);
     if (existing && ifExists === 'return') return created(existing, false, existing.uri);
-    const outcome = await changeTable(path, { kind: 'addColumn', column: asked }, context, options).catch(
+    const outcome = await changeTable(path, { kind: 'addColumn', column: request }, context, options).catch(
       async (error: unknown) => {
         // A concurrent PUT of the same column was first.
         const now = ifExists === 'return' ? show(await require(path, context), name, path, context) : undefined;
@@ -103,9 +103,9 @@ export const columns = implement(columnsApi, {
     return created(shown, true, shown.uri);
   },
   update: async ({ segments, path: { column: name }, body }, context) => {
-    const { asked, options } = await splitTaskOptions(body, context);
+    const { request, options } = await splitTaskOptions(body, context);
     const path = tablePathIn(segments);
-    const outcome = await changeTable(path, { kind: 'changeColumn', name, change: asked }, context, options);
+    const outcome = await changeTable(path, { kind: 'changeColumn', name, change: request }, context, options);
     if (outcome.taskId !== undefined)
       return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     return updated(requireShown(outcome.chain[2], name, path, context));
@@ -120,8 +120,8 @@ export const columns = implement(columnsApi, {
     return deleted(true);
   },
   rename: async ({ segments, path: { column: name }, body }, context) => {
-    const { asked, options } = await splitTaskOptions(body, context);
-    const { newName } = asked;
+    const { request, options } = await splitTaskOptions(body, context);
+    const { newName } = request;
     const path = tablePathIn(segments);
     const outcome = await changeTable(path, { kind: 'renameColumn', name, newName }, context, options);
     if (outcome.taskId !== undefined)

@@ -39,19 +39,19 @@ interface AsSelect extends TaskBody {
   readonly waitSeconds?: number;
 }
 
-export interface Made {
+export interface CreatedTable {
   readonly chain: TableChain;
-  readonly made: boolean;
+  readonly isNew: boolean;
   readonly accepted?: undefined;
 }
-export type Filled = Made | { readonly accepted: Accepted<typeof createFilledTableTask> };
+export type FilledTable = CreatedTable | { readonly accepted: Accepted<typeof createFilledTableTask> };
 
 export async function createFromQuery(
   parents: ParentPath,
   body: CreateTableBody & { readonly asSelect: AsSelect },
   ifExists: 'fail' | 'return',
   context: Context,
-): Promise<Filled> {
+): Promise<FilledTable> {
   const { asSelect, name } = body;
   const waitSeconds = waitSecondsOf(asSelect, '/asSelect');
   for (const other of ['columns', 'sql'] as const)
@@ -79,7 +79,7 @@ export async function createFromQuery(
     parameters,
     asked: { ...body, asSelect: { sql: asSelect.sql } },
   };
-  return makeFilled(
+  return createFilled(
     chain,
     name,
     filling,
@@ -93,10 +93,10 @@ export async function cloneTable(
   toParents: ParentPath,
   body: { readonly newName: string; readonly waitSeconds?: number } & TaskBody,
   context: Context,
-): Promise<Filled> {
+): Promise<FilledTable> {
   const { waitSeconds: _, ...sent } = body;
-  const { asked, options: of } = await splitTaskOptions(sent, context);
-  const options = { waitSeconds: waitSecondsOf(body), ...of };
+  const { request: asked, options: taskFields } = await splitTaskOptions(sent, context);
+  const options = { waitSeconds: waitSecondsOf(body), ...taskFields };
   const source = await context.catalog.require(path);
   const to = await context.catalog.require(toParents);
   if (source[0].spec.warehouse !== to[0].spec.warehouse)
@@ -104,7 +104,7 @@ export async function cloneTable(
   const spec = await copiedSpec(source, to, context);
   const columns = spec.columns.map(({ name }) => quoted(name)).join(', ');
   const query = `SELECT ${columns} FROM ${source.map(({ name }) => quoted(name)).join('.')}`;
-  return makeFilled(to, body.newName, { spec, query, pointer: '', asked }, { ifExists: 'fail', ...options }, context);
+  return createFilled(to, body.newName, { spec, query, pointer: '', asked }, { ifExists: 'fail', ...options }, context);
 }
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -118,7 +118,7 @@ interface Filling {
   readonly asked: object;
 }
 
-async function makeFilled(
+async function createFilled(
   parents: ParentChain,
   name: string,
   { spec, query, pointer, parameters, asked }: Filling,
@@ -128,7 +128,7 @@ async function makeFilled(
     readonly waitSeconds: number;
   },
   context: Context,
-): Promise<Filled> {
+): Promise<FilledTable> {
   const [root, database] = parents;
   const { priority, after, notify, waitSeconds } = options;
   const { warehouse } = root.spec;
@@ -139,8 +139,8 @@ async function makeFilled(
   const columns = spec.columns.map((column) => column.name);
   const engine = await context.warehouses.use(warehouse);
   const { sql } = await engine.buildStatement({ kind: 'insert', table, columns, query: { text: query, pointer } });
-  const only = { kind: 'insert' as const, table: { ...names, table: name }, isNew: true as const };
-  const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only, asked } };
+  const expected = { kind: 'insert' as const, table: { ...names, table: name }, isNew: true as const };
+  const fill: FillRequest = { fill: { sql, parameters, numbers: 'number', ...names, only: expected, asked } };
   const path = pathOfTable([root, database, { name }]);
   const target = uriOf(context.call.version, path);
   const { principal } = context.call;
@@ -148,13 +148,18 @@ async function makeFilled(
     ...request,
     task: { type: createFilledTableTask, target, request: fill, principal, priority, after, notify },
   });
-  if (outcome.object) return { chain: [root, database, outcome.object], made: false };
-  return whenMade(outcome.taskId, path, waitSeconds, context);
+  if (outcome.object) return { chain: [root, database, outcome.object], isNew: false };
+  return waitForTable(outcome.taskId, path, waitSeconds, context);
 }
 
 /** Returns the table if its task succeeds in time, else the task. A failure of the task becomes that of the request. */
-async function whenMade(taskId: string, path: TablePath, waitSeconds: number, context: Context): Promise<Filled> {
+async function waitForTable(
+  taskId: string,
+  path: TablePath,
+  waitSeconds: number,
+  context: Context,
+): Promise<FilledTable> {
   const task = await waitForTask(taskId, createFilledTableTask, waitSeconds, context);
-  if (task.state === 'succeeded') return { chain: await context.catalog.require(path), made: true };
+  if (task.state === 'succeeded') return { chain: await context.catalog.require(path), isNew: true };
   return { accepted: accepted(task, context) };
 }

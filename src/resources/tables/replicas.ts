@@ -14,7 +14,7 @@ import { tabletMissing, tabletsOf } from './tablets.ts';
 async function records(path: SegmentsOf<typeof tabletsApi>, context: Context) {
   const { table, warehouse, tablets } = await tabletsOf(tablePathIn(path), context);
   const tabletId = path[3].name;
-  const tablet = tablets.find((one) => one.tabletId === tabletId);
+  const tablet = tablets.find((candidate) => candidate.tabletId === tabletId);
   if (!tablet) throw tabletMissing(tabletId);
   const [holder] = await context.catalog.require([segment('warehouses', warehouse)]);
   return (await backendsOf(holder, context)).map((backend) => {
@@ -35,12 +35,14 @@ async function records(path: SegmentsOf<typeof tabletsApi>, context: Context) {
 export const replicas = implement(replicasApi, {
   list: async ({ segments, page }, context) => {
     const all = (await records(segments, context)).filter(
-      (one) => page.after === undefined || one.replicaId > page.after,
+      (replica) => page.after === undefined || replica.replicaId > page.after,
     );
     return listed(all.slice(0, page.limit), all.length > page.limit ? all[page.limit - 1]?.replicaId : undefined);
   },
   get: async ({ path: { replicaId: name }, segments: [root, database, table, tablet] }, context) => {
-    const record = (await records([root, database, table, tablet], context)).find((one) => one.replicaId === name);
+    const record = (await records([root, database, table, tablet], context)).find(
+      (replica) => replica.replicaId === name,
+    );
     if (!record)
       throw new Failure('OBJECT_NOT_FOUND', `the tablet has no replica ${JSON.stringify(name)}`, {
         category: 'replicas',

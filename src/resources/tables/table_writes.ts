@@ -30,7 +30,7 @@ async function written(
   const waitSeconds = waitSecondsOf(body);
   await requireQueueCapacity(waitSeconds, path, context);
   const { parameters, waitSeconds: _, ...sent } = body;
-  const { asked, options } = await splitTaskOptions(sent, context);
+  const { request, options } = await splitTaskOptions(sent, context);
   const chain = await context.catalog.require(path);
   const [root, database, table] = chain;
   await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
@@ -49,7 +49,7 @@ async function written(
           table: { catalog: root.name, database: database.name, table: table.name },
           objectId: table.id,
         },
-        asked,
+        asked: request,
       },
       principal: context.call.principal,
       actor: context.call.actor,
@@ -114,9 +114,9 @@ function placedInBody(error: unknown, { parts }: BuiltStatement): unknown {
   if (!(error instanceof Failure) || error.code !== 'SQL_INVALID') return error;
   const { line, column, engineMessage } = error.result;
   if (typeof line !== 'number' || engineMessage === undefined) return error;
-  const part = parts.findLast((one) => one.line <= line);
+  const part = parts.findLast((candidate) => candidate.line <= line);
   if (!part) return error;
-  const at = { line: line - part.line + 1, column };
-  const message = `${part.pointer}: ${engineMessage} (line ${at.line}, column ${column})`;
-  return new Failure('SQL_INVALID', message, { ...at, engineMessage, pointer: part.pointer });
+  const position = { line: line - part.line + 1, column };
+  const message = `${part.pointer}: ${engineMessage} (line ${position.line}, column ${column})`;
+  return new Failure('SQL_INVALID', message, { ...position, engineMessage, pointer: part.pointer });
 }

@@ -18,7 +18,7 @@ import {
 import { tableRecordOf as toRecord } from '../table_definitions/table_record.ts';
 import { exportTable } from '../transfer/export_actions.ts';
 import { loadTable } from '../transfer/load_table.ts';
-import { cloneTable, createFromQuery, type Filled, type Made } from './create_table_as_select.ts';
+import { type CreatedTable, cloneTable, createFromQuery, type FilledTable } from './create_table_as_select.ts';
 import { optimizeTable } from './table_optimize.ts';
 import { dropTable, undropTable } from './table_undrop.ts';
 import { tableWrites } from './table_writes.ts';
@@ -34,16 +34,16 @@ async function requireTarget(
   return target;
 }
 
-async function shownMade({ chain, made }: Made, context: Context) {
+async function shownMade({ chain, isNew: made }: CreatedTable, context: Context) {
   const record = await render(pathOfTable(chain), chain, context, toRecord);
   return created(record, made, record.uri);
 }
 
 /** The response to a request that creates a table, at once or by a task. */
-const shownFilled = (outcome: Filled, context: Context) => outcome.accepted ?? shownMade(outcome, context);
+const shownFilled = (outcome: FilledTable, context: Context) => outcome.accepted ?? shownMade(outcome, context);
 
 export const tables = implement(tablesApi, {
-  list: ({ segments, page: at }, context) => page(segments, 'tables', at, context, toRecord),
+  list: ({ segments, page: requestedPage }, context) => page(segments, 'tables', requestedPage, context, toRecord),
   get: async ({ segments }, context) => found(await show(segments, context, toRecord)),
   create: async ({ segments, body, ifExists }, context) => {
     const { asSelect } = body;
@@ -51,16 +51,16 @@ export const tables = implement(tablesApi, {
     return shownFilled(await createFromQuery(segments, { ...body, asSelect }, ifExists, context), context);
   },
   update: async ({ segments, body }, context) => {
-    const { asked, options } = await splitTaskOptions(body, context);
-    const outcome = await changeTable(segments, { kind: 'patch', body: asked }, context, options);
+    const { request, options } = await splitTaskOptions(body, context);
+    const outcome = await changeTable(segments, { kind: 'patch', body: request }, context, options);
     if (outcome.taskId !== undefined)
       return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
     return updated(await render(segments, outcome.chain, context, toRecord));
   },
   delete: dropTable,
   rename: async ({ segments, body }, context) => {
-    const { asked, options } = await splitTaskOptions(body, context);
-    const change = { kind: 'rename', newName: asked.newName } as const;
+    const { request, options } = await splitTaskOptions(body, context);
+    const change = { kind: 'rename', newName: request.newName } as const;
     const outcome = await changeTable(segments, change, context, options);
     if (outcome.taskId !== undefined)
       return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);

@@ -46,12 +46,12 @@ async function records(path: TablePath, context: Context) {
 export const tablets = implement(tabletsApi, {
   list: async ({ segments, page }, context) => {
     const all = (await records(segments, context)).filter(
-      (one) => page.after === undefined || one.tabletId > page.after,
+      (tablet) => page.after === undefined || tablet.tabletId > page.after,
     );
     return listed(all.slice(0, page.limit), all.length > page.limit ? all[page.limit - 1]?.tabletId : undefined);
   },
   get: async ({ path: { tabletId }, segments }, context) => {
-    const record = (await records(tablePathIn(segments), context)).find((one) => one.tabletId === tabletId);
+    const record = (await records(tablePathIn(segments), context)).find((tablet) => tablet.tabletId === tabletId);
     if (!record) throw tabletMissing(tabletId);
     return found(record);
   },

@@ -109,6 +109,6 @@ function withPointerPrefix(error: unknown, prefix: string): unknown {
   if (!(error instanceof Failure)) return error;
   const violations = violationsOf(error);
   if (violations.length === 0) return error;
-  const moved = violations.map((one) => ({ ...one, pointer: `${prefix}${one.pointer}` }));
+  const moved = violations.map((violation) => ({ ...violation, pointer: `${prefix}${violation.pointer}` }));
   return violationsFailure(error.code, `${moved[0]?.pointer} ${moved[0]?.message}`, moved);
 }

@@ -21,7 +21,7 @@ export const schedules = implement(schedulesApi, {
     const { name, owner, ...change } = body;
     if (!change.query && !change.request) throw invalidParameter('/query', 'required', 'or /request is required');
     const { spec, secrets } = changed(nothing, {}, change, context);
-    const { object, created: made } = await context.catalog.create({
+    const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'schedules',
       name,
@@ -34,8 +34,8 @@ export const schedules = implement(schedulesApi, {
         if (secrets) await context.schedules.setSecrets(tx, id, secrets);
       },
     });
-    if (made) context.schedules.changed();
-    return commonHandlers.createdAs(object, made, context);
+    if (isNew) context.schedules.changed();
+    return commonHandlers.createdAs(object, isNew, context);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

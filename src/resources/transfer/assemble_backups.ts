@@ -49,20 +49,20 @@ export function assembleBackups(parts: {
   readonly release: string;
 }): AssembledBackups {
   const { store, secrets, backupDirectories: directories, exportHosts, loading, settings, catalog } = parts;
-  const places = new BackupTargets({ directories, hosts: { to: exportHosts, from: loading.hosts } });
+  const targets = new BackupTargets({ directories, hosts: { to: exportHosts, from: loading.hosts } });
   const metadataCategories = declaredCategories.flatMap(({ name, spec }) => (spec ? [{ name, spec }] : []));
   const notes = (prefix: string) => new TargetSecrets(store, secrets, prefix);
   return {
     backups: new Backups({
       ...parts,
-      targets: places,
+      targets,
       secrets: notes('backup '),
       bodyOf: backedUpBody,
       metadataCategories,
     }),
     restores: new Restores({
       ...parts,
-      targets: places,
+      targets,
       secrets: notes('restore '),
       specOf: restoredSpec,
       definitionOf,
@@ -70,7 +70,7 @@ export function assembleBackups(parts: {
     }),
     serverBackups: new ServerBackups({
       ...parts,
-      targets: places,
+      targets,
       secrets: notes(serverBackupNotes),
       warehouseNames: () => warehouseNames(catalog),
       isKeyOutside: settings.secretKey !== '' || settings.secretKeyFile !== '',

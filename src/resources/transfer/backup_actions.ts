@@ -19,16 +19,16 @@ import { accepted, requireTask } from '../records/task_record.ts';
 import { storeFolderOf } from './object_store_fields.ts';
 
 /** Separates the part of the request that the task may show from its secrets. */
-export function placeOf({ path, s3 }: Static<typeof To>): {
-  readonly asked: TargetRequest;
+export function targetOf({ path, s3 }: Static<typeof To>): {
+  readonly target: TargetRequest;
   readonly credentials: ObjectStoreCredentials | undefined;
 } {
   if (s3) {
-    const { place, credentials } = storeFolderOf(s3);
-    return { asked: { kind: 's3', ...place }, credentials };
+    const { location, credentials } = storeFolderOf(s3);
+    return { target: { kind: 's3', ...location }, credentials };
   }
-  assert(path !== undefined, 'the schema requires one of the places');
-  return { asked: { kind: 'directory', path }, credentials: undefined };
+  assert(path !== undefined, 'the schema requires one of them');
+  return { target: { kind: 'directory', path }, credentials: undefined };
 }
 
 type InCatalog = readonly [Segment<'catalogs'>, ...Segment[]];
@@ -39,9 +39,9 @@ export const backupHandlers: SharedHandlers<ReturnType<typeof backupApi>, Contex
     const [root] = chain;
     const { id: objectId } = chain.at(-1) ?? root;
     await requirePrivilege('use', [segment('warehouses', root.spec.warehouse)], context);
-    const { asked, credentials } = placeOf(body.to);
+    const { target: destination, credentials } = targetOf(body.to);
     const { principal, actor, version } = context.call;
-    const request: BackupRequest = { objectId, to: asked };
+    const request: BackupRequest = { objectId, to: destination };
     const target = uriOf(version, segments);
     const task = { principal, guard: actor.guard, target, request, ...(await taskOptions(body, context)) };
     return accepted(await context.backups.submit(task, actor, credentials), context);
@@ -111,11 +111,11 @@ async function submitted(body: Body, context: Context, restored: Restored) {
   const { category, parents, parent, warehouse, spec, change, undo, catalog, database } = restored;
   const fault = (await context.warehouses.engineOf(warehouse)).reservedName(category, name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
-  const { asked, credentials } = placeOf(from);
-  const { places, notes } = context.restores;
-  await places.check(asked, 'from');
+  const { target: source, credentials } = targetOf(from);
+  const { targets, notes } = context.restores;
+  await targets.check(source, 'from');
   const options = await taskOptions(body, context);
-  const request: RestoreRequest = { category, name, from: asked, backupId, database, warehouse, catalog };
+  const request: RestoreRequest = { category, name, from: source, backupId, database, warehouse, catalog };
   const { principal, actor, version } = context.call;
   const { taskId } = await context.catalog.createLater({
     parent,

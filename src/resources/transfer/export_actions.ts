@@ -82,6 +82,6 @@ function targetOf({ s3 }: NonNullable<Body['to']> = {}): {
   readonly credentials?: ObjectStoreCredentials;
 } {
   if (!s3) return { to: { kind: 'download' } };
-  const { place, credentials } = storeFolderOf(s3);
-  return { to: { kind: 's3', ...place }, credentials };
+  const { location, credentials } = storeFolderOf(s3);
+  return { to: { kind: 's3', ...location }, credentials };
 }

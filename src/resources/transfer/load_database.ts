@@ -141,7 +141,7 @@ async function firstOf(error: unknown, task: Task, context: Context): Promise<Su
   const isSame = first?.type === loadDatabaseTask && first.request.label === task.request.label;
   if (isSame && authorizer.isSubmitter(principal, first.principal)) return first;
   const { path, table } = task.request;
-  const place = { category: 'catalogs', path: [...path, segment('tables', table)] };
-  if (known.tableId === undefined || !(await authorizer.isAllowed(principal, 'write', place))) return undefined;
+  const tableTarget = { category: 'catalogs', path: [...path, segment('tables', table)] };
+  if (known.tableId === undefined || !(await authorizer.isAllowed(principal, 'write', tableTarget))) return undefined;
   return submitInference({ ...task, request: { ...task.request, repeatOf: known.tableId } }, undefined, context);
 }

@@ -11,10 +11,10 @@ export function splitSource({ s3: from, ...source }: Static<typeof Source>): {
   readonly credentials: ObjectStoreCredentials | undefined;
 } {
   if (!from) return { source, credentials: undefined };
-  const { accessKeyId, secretAccessKey, sessionToken, ...place } = from;
+  const { accessKeyId, secretAccessKey, sessionToken, ...location } = from;
   if ((accessKeyId === undefined) !== (secretAccessKey === undefined))
     throw invalidParameter('/source/s3', 'credentials', 'has `accessKeyId` and `secretAccessKey`, or neither');
-  const s3 = storePlace(place);
+  const s3 = storePlace(location);
   if (accessKeyId === undefined || secretAccessKey === undefined) return { source: { s3 }, credentials: undefined };
   return { source: { s3 }, credentials: { accessKeyId, secretAccessKey, sessionToken } };
 }

@@ -10,10 +10,10 @@ import { splitSource } from './load_fields.ts';
 
 export const loadTable: SharedHandlers<typeof loadTableApi, Context> = {
   load: async ({ segments, body }, context) => {
-    const { asked, options } = await splitTaskOptions(body, context);
-    const { source, credentials } = splitSource(asked.source);
+    const { request: fields, options } = await splitTaskOptions(body, context);
+    const { source, credentials } = splitSource(fields.source);
     const { principal, actor, version } = context.call;
-    const request = await context.loads.request(segments, { ...asked, source }, principal);
+    const request = await context.loads.request(segments, { ...fields, source }, principal);
     const target = uriOf(version, segments);
     const task = await context.submitLoad(
       { type: loadTableTask, principal, guard: actor.guard, target, request, ...options },

@@ -8,19 +8,19 @@ import type { Static } from '../../standard/type.ts';
 export function storePlace<
   P extends { readonly region?: string | undefined; readonly pathStyle?: boolean | undefined },
 >(body: P): Omit<P, 'region' | 'pathStyle'> & Pick<ObjectStoreLocation, 'region' | 'pathStyle'> {
-  const { region = defaultRegion, pathStyle = true, ...place } = body;
-  return { ...place, region, pathStyle };
+  const { region = defaultRegion, pathStyle = true, ...location } = body;
+  return { ...location, region, pathStyle };
 }
 
 /** Separates the part that may be shown from the credentials. */
 export function storeFolderOf(body: Static<ReturnType<typeof storeFolder>>): {
-  readonly place: ObjectStoreLocation & { readonly prefix: string };
+  readonly location: ObjectStoreLocation & { readonly prefix: string };
   readonly credentials: ObjectStoreCredentials;
 } {
-  const { accessKeyId, secretAccessKey, sessionToken, prefix = '', ...place } = body;
-  const below = prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`;
+  const { accessKeyId, secretAccessKey, sessionToken, prefix = '', ...location } = body;
+  const folder = prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`;
   return {
-    place: { ...storePlace(place), prefix: below },
+    location: { ...storePlace(location), prefix: folder },
     credentials: { accessKeyId, secretAccessKey, sessionToken },
   };
 }

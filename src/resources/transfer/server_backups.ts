@@ -13,7 +13,7 @@ import { findByName } from '../records/search.ts';
 import { taskOptions } from '../records/task_fields.ts';
 import { accepted, requireTask } from '../records/task_record.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
-import { placeOf } from './backup_actions.ts';
+import { targetOf } from './backup_actions.ts';
 
 const toRecord: RenderOf<typeof serverBackupsApi> = async ([object], uri, context) => {
   const { backupId, to, status, reason, takenAt, bytes, catalogs, catalogsLeftOut, release } = object.spec;
@@ -43,11 +43,11 @@ export const serverBackups = implement(serverBackupsApi, {
     const { serverBackups: backups, call } = context;
     const { principal, actor, version } = call;
     const { name, to } = body;
-    const { asked, credentials } = placeOf(to);
+    const { target: destination, credentials } = targetOf(to);
     const options = await taskOptions(body, context);
     const target = (called: string) => uriOf(version, [segment('server_backups', called)]);
     const task = (called: string) => ({ principal, guard: actor.guard, target: target(called), ...options });
-    const { object, taskId } = await backups.submit({ name, to: asked, credentials, ifExists, task }, actor);
+    const { object, taskId } = await backups.submit({ name, to: destination, credentials, ifExists, task }, actor);
     if (taskId === undefined) return commonHandlers.createdAs(object, false, context);
     return accepted(await requireTask(taskId, serverBackupTask, context), context);
   },

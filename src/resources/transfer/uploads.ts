@@ -56,8 +56,8 @@ export async function permittedUpload(uploadId: string, context: Context): Promi
     });
   const user = file && context.directory.users.get(file.owner);
   // Also evaluated for a missing upload, so that the duration of a refusal does not reveal whether it exists.
-  const at = { category: 'users', path: [segment('users', user?.name ?? '')] };
-  const ownsUser = !isOwn && (await access.authorizer.isAllowed(principal, 'own', at)) && user !== undefined;
+  const userTarget = { category: 'users', path: [segment('users', user?.name ?? '')] };
+  const ownsUser = !isOwn && (await access.authorizer.isAllowed(principal, 'own', userTarget)) && user !== undefined;
   if (!isOwn && !ownsUser) await requireOnCollection('own', 'uploads', context);
   call.permitted = true;
   return file;

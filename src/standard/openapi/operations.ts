@@ -58,19 +58,19 @@ const groupOf = (category: Category, categories: readonly Category[]): string =>
   prefixOf(category, categories) + category.name;
 
 function prefixOf({ name, parent }: Category, categories: readonly Category[]): string {
-  if (categories.filter((one) => one.name === name).length === 1) return '';
-  return `${categories.find((one) => one.name === parent)?.singular}_`;
+  if (categories.filter((candidate) => candidate.name === name).length === 1) return '';
+  return `${categories.find((candidate) => candidate.name === parent)?.singular}_`;
 }
 
 function shapesOf(category: Category, categories: readonly Category[], version: string): Shape[] {
-  const byName = new Map(categories.map((one) => [one.name, one]));
+  const byName = new Map(categories.map((candidate) => [candidate.name, candidate]));
   const ancestors: Category[] = [];
   for (let parent = byName.get(category.parent ?? ''); parent; parent = byName.get(parent.parent ?? ''))
     ancestors.unshift(parent);
   const template = (parents: readonly Category[]) =>
     `/api/${version}/${[...parents.map(({ name, parameter }) => `${name}/{${parameter}}`), category.name].join('/')}`;
   const shapes: Shape[] = [{ base: template(ancestors) }];
-  const from = [...ancestors, category].findIndex((one) => one.parentDefault !== undefined);
+  const from = [...ancestors, category].findIndex((ancestor) => ancestor.parentDefault !== undefined);
   const implied = ancestors[from - 1];
   if (implied) shapes.push({ base: template(ancestors.slice(from)), suffix: `_in_default_${implied.singular}` });
   return shapes;

@@ -74,9 +74,11 @@ export class Schemas {
 
   /** Several objects with titles stay alternatives. */
   #union(members: readonly TSchema[]): Json {
-    const named = members.filter((one) => (one as Declared).title !== undefined && (one as Declared).properties);
-    if (named.length > 1) return { anyOf: members.map((one) => this.describe(one)) };
-    return unite(members.map((one) => this.inline(one)));
+    const named = members.filter(
+      (member) => (member as Declared).title !== undefined && (member as Declared).properties,
+    );
+    if (named.length > 1) return { anyOf: members.map((member) => this.describe(member)) };
+    return unite(members.map((member) => this.inline(member)));
   }
 
   #additional(values: TSchema): Json | true {
@@ -96,9 +98,9 @@ function describedDefault({ default: value, ...rest }: Declared): Declared {
 }
 
 const flatten = (members: readonly TSchema[]): readonly TSchema[] =>
-  members.flatMap((one) => {
-    const { anyOf } = one as Declared;
-    return anyOf ? flatten(anyOf) : [one];
+  members.flatMap((member) => {
+    const { anyOf } = member as Declared;
+    return anyOf ? flatten(anyOf) : [member];
   });
 
 /** One schema for members of different types, or for literals of one type, each also with null. */
@@ -108,8 +110,8 @@ function unite(members: readonly Json[]): Json {
   const types = [...new Set(others.map(({ type }) => type as string))];
   const type = isNullable ? [...types, 'null'] : types;
   const single = type.length === 1 ? type[0] : type;
-  if (others.every((one) => one.const !== undefined)) {
-    const values = others.map((one) => one.const);
+  if (others.every((member) => member.const !== undefined)) {
+    const values = others.map((member) => member.const);
     return { type: single, enum: isNullable ? [...values, null] : values };
   }
   const [only] = others;
@@ -125,10 +127,10 @@ function unite(members: readonly Json[]): Json {
 
 /** The keywords of a union, with what its literals mean. */
 function describedMembers(members: readonly TSchema[], { description = '', ...rest }: Declared): Json {
-  const meanings = members.flatMap((one) => {
-    const { const: value, description: meaning } = one as Declared;
+  const meanings = members.flatMap((member) => {
+    const { const: value, description: meaning } = member as Declared;
     return value === undefined || meaning === undefined ? [] : [`\`${value}\`: ${meaning}`];
   });
-  const text = [description, ...meanings].filter((one) => one !== '').join(' ');
+  const text = [description, ...meanings].filter((sentence) => sentence !== '').join(' ');
   return text === '' ? rest : { ...rest, description: text };
 }

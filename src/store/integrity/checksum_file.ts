@@ -49,27 +49,28 @@ export function readChecksumFile(path: string): ChecksumFile | undefined | 'dama
   }
   if (bytes.length < snapshotHeadBytes + sumBytes || !bytes.subarray(0, magic.length).equals(magic)) return 'damaged';
   const pages = bytes.readUInt32LE(snapshotHeadBytes - 4);
-  let at = snapshotHeadBytes + pages * 4;
-  if (bytes.length < at + sumBytes || bytes.readUInt32LE(at) !== crc32(bytes.subarray(0, at))) return 'damaged';
+  let offset = snapshotHeadBytes + pages * 4;
+  if (bytes.length < offset + sumBytes || bytes.readUInt32LE(offset) !== crc32(bytes.subarray(0, offset)))
+    return 'damaged';
   const sums: number[] = [0];
   for (let page = 1; page <= pages; page++) sums[page] = bytes.readUInt32LE(snapshotHeadBytes + (page - 1) * 4);
   let position = readPosition(bytes, magic.length);
-  at += sumBytes;
+  offset += sumBytes;
   const commits: Commit[] = [];
-  while (at < bytes.length) {
-    const end = at + recordHeadBytes + (at + 4 <= bytes.length ? bytes.readUInt32LE(at) : 0) * entryBytes;
-    const isWhole = end + sumBytes <= bytes.length && bytes.readUInt32LE(end) === crc32(bytes.subarray(at, end));
+  while (offset < bytes.length) {
+    const end = offset + recordHeadBytes + (offset + 4 <= bytes.length ? bytes.readUInt32LE(offset) : 0) * entryBytes;
+    const isIntact = end + sumBytes <= bytes.length && bytes.readUInt32LE(end) === crc32(bytes.subarray(offset, end));
     // Records after a torn one were not durable, or are unreadable: their pages are in the log of the store, unless they differ.
-    if (!isWhole) return { sums, position, commits, isBroken: end + sumBytes < bytes.length, bytes: at };
-    position = readPosition(bytes, at + 4);
+    if (!isIntact) return { sums, position, commits, isBroken: end + sumBytes < bytes.length, bytes: offset };
+    position = readPosition(bytes, offset + 4);
     const changed = new Map<number, number>();
-    for (let entry = at + recordHeadBytes; entry < end; entry += entryBytes)
+    for (let entry = offset + recordHeadBytes; entry < end; entry += entryBytes)
       changed.set(bytes.readUInt32LE(entry), bytes.readUInt32LE(entry + 4));
     for (const [page, sum] of changed) setSum(sums, page, sum);
     commits.push({ ...position, pages: changed });
-    at = end + sumBytes;
+    offset = end + sumBytes;
   }
-  return { sums, position, commits, isBroken: false, bytes: at };
+  return { sums, position, commits, isBroken: false, bytes: offset };
 }
 
 export function setSum(sums: number[], page: number, sum: number): void {
@@ -93,24 +94,24 @@ export function encodeRecord({ pages, ...position }: Commit): Buffer {
   const bytes = Buffer.alloc(recordHeadBytes + pages.size * entryBytes + sumBytes);
   bytes.writeUInt32LE(pages.size, 0);
   writePosition(bytes, 4, position);
-  let at = recordHeadBytes;
+  let offset = recordHeadBytes;
   for (const [page, sum] of pages) {
-    bytes.writeUInt32LE(page, at);
-    bytes.writeUInt32LE(sum, at + 4);
-    at += entryBytes;
+    bytes.writeUInt32LE(page, offset);
+    bytes.writeUInt32LE(sum, offset + 4);
+    offset += entryBytes;
   }
-  bytes.writeUInt32LE(crc32(bytes.subarray(0, at)), at);
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, offset)), offset);
   return bytes;
 }
 
-const readPosition = (bytes: Buffer, at: number): LogPosition => ({
-  salt1: bytes.readUInt32LE(at),
-  salt2: bytes.readUInt32LE(at + 4),
-  frame: bytes.readUInt32LE(at + 8),
+const readPosition = (bytes: Buffer, offset: number): LogPosition => ({
+  salt1: bytes.readUInt32LE(offset),
+  salt2: bytes.readUInt32LE(offset + 4),
+  frame: bytes.readUInt32LE(offset + 8),
 });
 
-function writePosition(bytes: Buffer, at: number, { salt1, salt2, frame }: LogPosition): void {
-  bytes.writeUInt32LE(salt1, at);
-  bytes.writeUInt32LE(salt2, at + 4);
-  bytes.writeUInt32LE(frame, at + 8);
+function writePosition(bytes: Buffer, offset: number, { salt1, salt2, frame }: LogPosition): void {
+  bytes.writeUInt32LE(salt1, offset);
+  bytes.writeUInt32LE(salt2, offset + 4);
+  bytes.writeUInt32LE(frame, offset + 8);
 }

@@ -103,7 +103,8 @@ export class PageChecksums {
   *storedChecksums(): Generator<number> {
     const bytes = this.pageBytes;
     const page = Buffer.allocUnsafe(bytes);
-    for (let at = 0; readSync(this.#storeDescriptor, page, 0, bytes, at) === bytes; at += bytes) yield checksumOf(page);
+    for (let offset = 0; readSync(this.#storeDescriptor, page, 0, bytes, offset) === bytes; offset += bytes)
+      yield checksumOf(page);
   }
 
   get pageBytes(): number {
@@ -134,7 +135,7 @@ export class PageChecksums {
     if (this.#logDescriptor === undefined || header === undefined || !isLogged) return found;
     for (const { number, page: logged, content } of framesAfter(this.#logDescriptor, header, 0, this.#position.frame))
       if (this.#inLog.get(logged) === number && checksumOf(content) !== this.#sums[logged]) found.push(logged);
-    return found.sort((one, other) => one - other);
+    return found.sort((a, b) => a - b);
   }
 
   sumOf(page: number): number {

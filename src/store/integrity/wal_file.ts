@@ -60,8 +60,8 @@ export function* framesAfter(file: number, { pageBytes }: LogHeader, after: numb
     const frames = Math.floor(read / frameBytes);
     if (frames === 0) return;
     for (let n = 0; n < frames; n++, number++) {
-      const at = n * frameBytes;
-      const head = buffer.subarray(at, at + frameHeadBytes);
+      const offset = n * frameBytes;
+      const head = buffer.subarray(offset, offset + frameHeadBytes);
       yield {
         number,
         page: head.readUInt32BE(0),
@@ -69,7 +69,7 @@ export function* framesAfter(file: number, { pageBytes }: LogHeader, after: numb
         salts: { salt1: head.readUInt32BE(8), salt2: head.readUInt32BE(12) },
         sums: [head.readUInt32BE(16), head.readUInt32BE(20)],
         head,
-        content: buffer.subarray(at + frameHeadBytes, at + frameBytes),
+        content: buffer.subarray(offset + frameHeadBytes, offset + frameBytes),
       };
     }
   }
@@ -79,7 +79,7 @@ export function frameCount(file: number, { pageBytes }: LogHeader): number {
   return Math.floor((fstatSync(file).size - headerBytes) / (frameHeadBytes + pageBytes));
 }
 
-export const isSameLog = (one: Salts, other: Salts): boolean => one.salt1 === other.salt1 && one.salt2 === other.salt2;
+export const isSameLog = (a: Salts, b: Salts): boolean => a.salt1 === b.salt1 && a.salt2 === b.salt2;
 
 /** The last frame of the last transaction that SQLite recovers from the log; 0 if there is none. */
 export function lastCommittedFrame(file: number, header: LogHeader): number {
@@ -101,9 +101,9 @@ export function lastCommittedFrame(file: number, header: LogHeader): number {
 function updateChecksum([before1, before2]: Sums, bytes: Buffer, isBigEndian: boolean): Sums {
   let first = before1;
   let second = before2;
-  for (let at = 0; at < bytes.length; at += 8) {
-    first = (first + (isBigEndian ? bytes.readUInt32BE(at) : bytes.readUInt32LE(at)) + second) >>> 0;
-    second = (second + (isBigEndian ? bytes.readUInt32BE(at + 4) : bytes.readUInt32LE(at + 4)) + first) >>> 0;
+  for (let offset = 0; offset < bytes.length; offset += 8) {
+    first = (first + (isBigEndian ? bytes.readUInt32BE(offset) : bytes.readUInt32LE(offset)) + second) >>> 0;
+    second = (second + (isBigEndian ? bytes.readUInt32BE(offset + 4) : bytes.readUInt32LE(offset + 4)) + first) >>> 0;
   }
   return [first, second];
 }

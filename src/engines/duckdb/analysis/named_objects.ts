@@ -263,6 +263,6 @@ export const qualified = ({ catalog, database, table }: TableName) =>
 
 /** `CREATE UNIQUE INDEX i ON d.t("a");` → `("a")` */
 function indexedColumns(sql: string): string {
-  for (const { text, at } of tokensOf(sql)) if (text === '(') return sql.slice(at).replace(/;\s*$/, '');
+  for (const { text, start } of tokensOf(sql)) if (text === '(') return sql.slice(start).replace(/;\s*$/, '');
   return '';
 }

@@ -52,7 +52,7 @@ export async function restoreTables(
 ): Promise<void> {
   const source: DatabaseRef = { catalog: database.catalog, database: from };
   const existing = await tablesOf(connection, source);
-  const dropped = tables.map((one) => ({ ...one, table: droppedTableName(source, one.id) }));
+  const dropped = tables.map((table) => ({ ...table, table: droppedTableName(source, table.id) }));
   const remaining = dropped.filter(({ table }) => existing.has(table.table));
   const next = stagesOf(stage, await copyWeights(connection, remaining));
   for (const { name, definition, table: hidden } of remaining) {

@@ -70,7 +70,7 @@ export class FatalEngineError extends Error {
   override name = 'FatalEngineError';
 }
 
-export interface ErrorPlace {
+export interface StatementText {
   /** The user's text. */
   readonly sql: string;
   /** How many generated lines precede it in the text that the engine ran. */
@@ -78,7 +78,7 @@ export interface ErrorPlace {
 }
 
 /** Converts any error of a statement into the error to throw. Failures pass through. */
-export function failureOf(error: unknown, place: ErrorPlace): Error {
+export function failureOf(error: unknown, statement: StatementText): Error {
   if (!(error instanceof Error)) return new Error(String(error));
   if (fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) return storageFull(error);
   if (error instanceof Failure || !/^[A-Z][A-Za-z ]* Error: |^INTERRUPT/.test(error.message)) return error;
@@ -109,7 +109,7 @@ export function failureOf(error: unknown, place: ErrorPlace): Error {
       { cause: error },
     );
   }
-  return sqlInvalid(message, place.sql, offsetOf(message, place));
+  return sqlInvalid(message, statement.sql, offsetOf(message, statement));
 }
 
 /** The failure for an error about the engine itself or a catalog file, independent of the operation; undefined for other errors. */
@@ -126,16 +126,16 @@ export function engineFailure(message: string): Error | undefined {
 const storageFull = (cause: Error) => new Failure('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
 
 /** Converts the engine's `LINE n:` and caret into an offset into the user's text. */
-function offsetOf(message: string, { sql, linesAbove }: ErrorPlace): number | undefined {
-  const found = /\n\nLINE (\d+): (.*)\n( *)\^/.exec(message);
-  if (!found) return undefined;
-  const line = Number(found[1]) - linesAbove;
-  const shown = found[2] as string;
+function offsetOf(message: string, { sql, linesAbove }: StatementText): number | undefined {
+  const match = /\n\nLINE (\d+): (.*)\n( *)\^/.exec(message);
+  if (!match) return undefined;
+  const line = Number(match[1]) - linesAbove;
+  const shown = match[2] as string;
   const lines = sql.split('\n');
   const text = lines[line - 1];
   if (text === undefined) return undefined;
   const start = lines.slice(0, line - 1).reduce((sum, { length }) => sum + length + 1, 0);
-  const caret = (found[3] as string).length - `LINE ${found[1]}: `.length;
+  const caret = (match[3] as string).length - `LINE ${match[1]}: `.length;
   if (!shown.startsWith('...')) return start + offsetOfWidth(text, caret);
   // A long line is abbreviated: locate the part that is shown.
   const part = shown.slice(3).replace(/\.\.\.$/, '');

@@ -37,7 +37,7 @@ export interface ColumnMapping {
 }
 
 /** The names of the columns of a file without a header, if the load refers to them by position only. */
-export const namesByPlace = (columns: readonly LoadColumn[]): readonly string[] =>
+export const namesByPosition = (columns: readonly LoadColumn[]): readonly string[] =>
   columns.every(({ source, expression }) => source === undefined && expression === undefined)
     ? columns.map(({ name }) => name)
     : [];
@@ -83,7 +83,7 @@ function sourcedColumns(
 }
 
 function byName<T extends { readonly name: string }>(all: readonly T[]): (name: string) => T | undefined {
-  const folded = new Map(all.map((one) => [foldName(one.name), one]));
+  const folded = new Map(all.map((column) => [foldName(column.name), column]));
   return (name) => folded.get(foldName(name));
 }
 
@@ -94,7 +94,7 @@ const wrong = (pointer: string, message: string): Failure =>
 function withValues(file: FileSchema, sourced: readonly SourcedColumn[]): ColumnMapping {
   const hasExpression = sourced.some(({ expression }) => expression !== undefined);
   const isText = file.format !== 'parquet' && !hasExpression;
-  const types = new Map(file.columns.map((one) => [foldName(one.name), one]));
+  const types = new Map(file.columns.map((candidate) => [foldName(candidate.name), candidate]));
   const sqlValue = ({ column, source, expression }: SourcedColumn): string => {
     if (!source) return cast(`(${expression}\n)`, column.type);
     const name = quoteIdentifier(source.name);
@@ -104,7 +104,7 @@ function withValues(file: FileSchema, sourced: readonly SourcedColumn[]): Column
     if (column.type.kind === 'TIMESTAMPTZ' && file.format === 'csv') return zonedValue(name, file.csv);
     return fileValue(name, type, column.type);
   };
-  const columns = sourced.map((one) => ({ ...one, value: sqlValue(one) }));
+  const columns = sourced.map((column) => ({ ...column, value: sqlValue(column) }));
   return { types: [...types.values()], columns };
 }
 
@@ -194,14 +194,14 @@ async function requireOne(connection: DuckDBConnection, text: string, refused: (
   const node = parsed.statements?.length === 1 ? parsed.statements[0]?.node : undefined;
   const { select_list: list, from_table: from, ...rest } = node ?? {};
   const isOne = Array.isArray(list) && list.length === 1 && (from as { type?: string } | undefined)?.type === 'EMPTY';
-  if (!isOne || holds(rest, (one) => 'class' in one)) throw refused('it is not one expression');
-  if (holds(list, (one) => one.class === 'SUBQUERY')) throw refused('it has a subquery');
-  if (holds(list, (one) => one.class === 'STAR')) throw refused('it has a star');
-  if (holds(list, (one) => one.class === 'PARAMETER')) throw refused('it has a parameter');
+  if (!isOne || holds(rest, (node) => 'class' in node)) throw refused('it is not one expression');
+  if (holds(list, (node) => node.class === 'SUBQUERY')) throw refused('it has a subquery');
+  if (holds(list, (node) => node.class === 'STAR')) throw refused('it has a star');
+  if (holds(list, (node) => node.class === 'PARAMETER')) throw refused('it has a parameter');
 }
 
 function holds(part: unknown, is: (node: Readonly<Record<string, unknown>>) => boolean): boolean {
   if (typeof part !== 'object' || part === null) return false;
   if (!Array.isArray(part) && is(part as Record<string, unknown>)) return true;
-  return Object.values(part).some((one) => holds(one, is));
+  return Object.values(part).some((value) => holds(value, is));
 }

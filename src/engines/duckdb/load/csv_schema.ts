@@ -35,10 +35,10 @@ export async function csvSchema(
   const csv = { ...file.csv, delimiter };
   const header = csv.header ?? (await hasHeader(connection, { ...file, csv }, fields, options.headings));
   const named = { ...csv, header };
-  const place = (i: number) => `column${i + 1}`;
+  const generatedName = (i: number) => `column${i + 1}`;
   const names = fields.map((field, i) => {
-    if (!header) return options.names[i] ?? place(i);
-    return field.trim() === '' ? place(i) : field;
+    if (!header) return options.names[i] ?? generatedName(i);
+    return field.trim() === '' ? generatedName(i) : field;
   });
   const untyped = names.map((name) => ({ name, type: 'VARCHAR' }));
   if (!options.isTyped) return { ...file, csv: named, columns: untyped };
@@ -120,7 +120,7 @@ async function hasHeader(
   if (fields.some((field) => known.has(foldName(field)))) return true;
   const named = fields.filter((field) => field.trim() !== '');
   if (named.length === 0 || named.some((field) => isData.test(field))) return false;
-  const options = csvOptions(file.csv).filter((one) => !one.startsWith('header'));
+  const options = csvOptions(file.csv).filter((option) => !option.startsWith('header'));
   try {
     const from = reader('sniff_csv', file, [...options, `sample_size = ${sampleRows}`, 'ignore_errors = true']);
     const [row] = await rowsOf(connection, `SELECT HasHeader FROM ${from}`);

@@ -36,7 +36,7 @@ export async function conflictingFormat(path: string, format: DataFormat): Promi
 /** DuckDB refuses longer lines, but silently drops a line that is longer than its buffers (32 MB). */
 export const lineBytesMax = 2_000_000;
 const windowBytes = 8_000_000;
-const lookBytes = 65_536;
+const chunkBytes = 65_536;
 
 const delimiters = [',', ';', '\t', '|'];
 
@@ -57,21 +57,22 @@ export function csvFields(
   { delimiter, quote, escape: escaping = quote }: { delimiter: string; quote: string; escape?: string | undefined },
 ): string[] | undefined {
   const fields: string[] = [];
-  for (let at = 0; ; ) {
+  for (let position = 0; ; ) {
     let field = '';
-    if (quote !== '' && line.startsWith(quote, at)) {
-      for (at += 1; ; at++) {
-        if (at >= line.length) return undefined;
-        if (line[at] === escaping && (line[at + 1] === quote || line[at + 1] === escaping)) field += line[++at];
-        else if (line[at] === quote) break;
-        else field += line[at];
+    if (quote !== '' && line.startsWith(quote, position)) {
+      for (position += 1; ; position++) {
+        if (position >= line.length) return undefined;
+        if (line[position] === escaping && (line[position + 1] === quote || line[position + 1] === escaping))
+          field += line[++position];
+        else if (line[position] === quote) break;
+        else field += line[position];
       }
-      at++;
+      position++;
     }
-    const end = line.indexOf(delimiter, at);
-    fields.push(field + line.slice(at, end < 0 ? line.length : end));
+    const end = line.indexOf(delimiter, position);
+    fields.push(field + line.slice(position, end < 0 ? line.length : end));
     if (end < 0) return fields;
-    at = end + delimiter.length;
+    position = end + delimiter.length;
   }
 }
 
@@ -80,13 +81,13 @@ export async function hasLines(path: string): Promise<boolean> {
   const file = await open(path);
   try {
     const { size } = await file.stat();
-    const buffer = Buffer.allocUnsafe(lookBytes);
+    const buffer = Buffer.allocUnsafe(chunkBytes);
     for (let window = 0; window + windowBytes <= size; window += windowBytes) {
       let isFound = false;
-      for (let at = window; !isFound && at < window + windowBytes; at += lookBytes) {
-        const { bytesRead } = await file.read(buffer, 0, lookBytes, at);
-        const seen = buffer.subarray(0, bytesRead);
-        isFound = seen.includes(10) || seen.includes(13);
+      for (let position = window; !isFound && position < window + windowBytes; position += chunkBytes) {
+        const { bytesRead } = await file.read(buffer, 0, chunkBytes, position);
+        const chunk = buffer.subarray(0, bytesRead);
+        isFound = chunk.includes(10) || chunk.includes(13);
       }
       if (!isFound) return false;
     }
@@ -97,40 +98,40 @@ export async function hasLines(path: string): Promise<boolean> {
 }
 
 /** How much of a line is retained. */
-const keptBytesMax = 8_000_000;
+const retainedBytesMax = 8_000_000;
 const newline = 10;
 
 /** The bytes of a line, counted from 1; only the beginning of a very long line. */
 export async function lineAt(path: string, line: number): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
-  let [at, bytes] = [1, 0];
+  let [lineNumber, bytes] = [1, 0];
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
     for (let from = 0; from < chunk.length; ) {
       const end = chunk.indexOf(newline, from);
       const to = end < 0 ? chunk.length : end;
-      if (at === line && bytes < keptBytesMax) {
+      if (lineNumber === line && bytes < retainedBytesMax) {
         chunks.push(chunk.subarray(from, to));
         bytes += to - from;
       }
       if (end < 0) break;
-      if (at === line) return Buffer.concat(chunks);
-      at++;
+      if (lineNumber === line) return Buffer.concat(chunks);
+      lineNumber++;
       from = end + 1;
     }
   }
-  return at === line && bytes > 0 ? Buffer.concat(chunks) : undefined;
+  return lineNumber === line && bytes > 0 ? Buffer.concat(chunks) : undefined;
 }
 
 /** The number, from 1, of the first line with more bytes. */
 export async function lineLongerThan(path: string, bytesMax: number): Promise<number | undefined> {
-  let [at, bytes] = [1, 0];
+  let [lineNumber, bytes] = [1, 0];
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
     for (let from = 0; from <= chunk.length; ) {
       const end = chunk.indexOf(newline, from);
       bytes += (end < 0 ? chunk.length : end) - from;
-      if (bytes > bytesMax) return at;
+      if (bytes > bytesMax) return lineNumber;
       if (end < 0) break;
-      at++;
+      lineNumber++;
       bytes = 0;
       from = end + 1;
     }

@@ -9,7 +9,13 @@ import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '..
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping.ts';
-import { type ColumnMapping, expressionSource, mapColumns, namesByPlace, requireExpression } from './column_mapping.ts';
+import {
+  type ColumnMapping,
+  expressionSource,
+  mapColumns,
+  namesByPosition,
+  requireExpression,
+} from './column_mapping.ts';
 import { readFileSchema } from './file_schema.ts';
 import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';
 
@@ -24,15 +30,15 @@ export async function inferTable(
 ): Promise<InferredTable> {
   const known = await readFileSchema(connection, file, {
     headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
-    names: namesByPlace(asked ?? []),
+    names: namesByPosition(asked ?? []),
     isTyped: true,
     isWhole,
   });
   const columns = asked
-    ? await typed(connection, known, asked, unreviewed)
+    ? await typedColumns(connection, known, asked, unreviewed)
     : columnsOf(known, requireTypes(types, known));
   const { csv, columns: shape } = known;
-  const loaded = asked && readOf(known, asked);
+  const loaded = asked && loadedColumns(known, asked);
   const rows = await firstRows(connection, known, columns, mapColumns(known, { columns }, loaded), rowsMax);
   return { columns, shape: { csv, columns: shape }, loaded, rows };
 }
@@ -57,37 +63,37 @@ function requireTypes(types: Readonly<Record<string, LogicalType>>, known: FileS
 }
 
 function sourceOf(known: FileSchema): (column: InferColumn) => FileColumn | undefined {
-  const byName = new Map(known.columns.map((one) => [foldName(one.name), one]));
+  const byName = new Map(known.columns.map((column) => [foldName(column.name), column]));
   return ({ name, source }) => byName.get(foldName(source ?? name));
 }
 
 /** Omits the columns that the file does not have. */
-function readOf(known: FileSchema, asked: readonly InferColumn[]): LoadColumn[] {
-  const found = sourceOf(known);
-  return asked
-    .filter((one) => one.expression !== undefined || found(one))
+function loadedColumns(known: FileSchema, columns: readonly InferColumn[]): LoadColumn[] {
+  const fileColumnOf = sourceOf(known);
+  return columns
+    .filter((column) => column.expression !== undefined || fileColumnOf(column))
     .map(({ name, source, expression }) => ({ name, source, expression }));
 }
 
-async function typed(
+async function typedColumns(
   connection: DuckDBConnection,
   known: FileSchema,
-  asked: readonly InferColumn[],
+  requested: readonly InferColumn[],
   unreviewed: ReadonlySet<string>,
 ): Promise<ColumnDefinition[]> {
-  const found = sourceOf(known);
+  const fileColumnOf = sourceOf(known);
   const columns: ColumnDefinition[] = [];
-  for (const [i, one] of asked.entries()) {
-    const { name, source, expression, type } = one;
+  for (const [i, column] of requested.entries()) {
+    const { name, source, expression, type } = column;
     if (expression !== undefined) {
       const pointer = `/columns/${i}/expression`;
       await requireExpression(connection, known, { pointer, name, expression, type }, unreviewed);
       columns.push({ name, type: type ?? (await typeOfExpression(connection, known, expression)), nullable: true });
       continue;
     }
-    const fileColumn = found(one);
+    const fileColumn = fileColumnOf(column);
     const inferred = type ?? (fileColumn && nearestTypeOf(fileColumn.type));
-    if (!inferred || (!fileColumn && !one.isOptional))
+    if (!inferred || (!fileColumn && !column.isOptional))
       throw wrong(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
     columns.push({ name, type: inferred, nullable: true });
   }

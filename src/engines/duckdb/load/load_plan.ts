@@ -6,7 +6,7 @@ import type { FileLoad } from '../../load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';
 import { createTableText, createUniqueKeyTexts, nameList } from '../sql/table_ddl.ts';
-import { type ColumnMapping, mapColumns, namesByPlace, requireExpressions } from './column_mapping.ts';
+import { type ColumnMapping, mapColumns, namesByPosition, requireExpressions } from './column_mapping.ts';
 import { readFileSchema } from './file_schema.ts';
 import { type FileSchema, fromText } from './reader_sql.ts';
 
@@ -36,7 +36,7 @@ export async function planLoad(
   const headings = definition.columns.map(({ name }) => name);
   const schema = await readFileSchema(connection, work.file, {
     headings,
-    names: columns ? namesByPlace(columns) : headings,
+    names: columns ? namesByPosition(columns) : headings,
     isTyped: columns?.some(({ expression }) => expression !== undefined) ?? false,
   });
   const mapping = mapColumns(schema, definition, columns);

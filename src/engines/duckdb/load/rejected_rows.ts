@@ -104,10 +104,10 @@ function sourceOf(
   }
   const fieldText = (name: string) => `json_extract(json, ${quoteLiteral(`$.${JSON.stringify(name)}`)})`;
   const broken = `json IS NULL OR json_type(json) <> 'OBJECT'`;
-  const fromFile = columns.map((one) =>
-    one.source
-      ? { ...one, value: fromJson(one.column.type, fieldText(one.source.name)) }
-      : { ...one, fault: faultOf(one, types) },
+  const fromFile = columns.map((column) =>
+    column.source
+      ? { ...column, value: fromJson(column.column.type, fieldText(column.source.name)) }
+      : { ...column, fault: faultOf(column, types) },
   );
   if (!hasExpression) return { from: jsonRecordsText(file), record: 'json', broken, columns: fromFile };
   // Expressions see the columns with the inferred types, as in a load that rejects nothing.
@@ -195,9 +195,9 @@ async function scanRejects(
 
 async function longField(
   { path, csv, columns }: FileSchema,
-  at: number,
+  lineNumber: number,
 ): Promise<Pick<RejectedRow, 'column' | 'text'>> {
-  const line = await lineAt(path, at);
+  const line = await lineAt(path, lineNumber);
   const { delimiter = ',', quote = '"' } = csv;
   const field = line && longestField(line, { delimiter, quote, escape: csv.escape });
   const column = field === undefined ? null : (columns[field]?.name ?? null);
@@ -207,8 +207,8 @@ async function longField(
 /** `counted`: the row's index among the rows that were read; `before`: the rejected rows, in order. */
 function rowInFile(counted: number, before: readonly number[]): number {
   let row = counted;
-  for (const one of before) {
-    if (one > row) break;
+  for (const count of before) {
+    if (count > row) break;
     row++;
   }
   return row;

@@ -241,7 +241,7 @@ function conflictStatement(table: TableRef, batch: RowsBatch, columns: readonly 
   const parameters = [batch.json];
   const names = columns.map((column) => quoteIdentifier(column.name));
   const keys = columns.map((column, k) => {
-    const c = batch.columns.findIndex((one) => one.name === column.name);
+    const c = batch.columns.findIndex((candidate) => candidate.name === column.name);
     const value =
       c < 0
         ? `(${column.defaultValue ?? 'NULL'})::${duckdbType(column.type)}`

@@ -113,13 +113,13 @@ function namesOf(statement: DuckDBPreparedStatement): string[] {
 
 /** Maps a placeholder (`?` in their order, `$1`, `$name`) to the type of its value, for statements that do not determine the type. */
 export function parameterTypes(json: string | undefined): (placeholder: string) => string {
-  const given = json === undefined ? [] : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
+  const values = json === undefined ? [] : (parseJson(json) as readonly unknown[] | Readonly<Record<string, unknown>>);
   let next = 0;
   return (placeholder) => {
     const name = placeholder === '?' ? String(++next) : placeholder.slice(1);
-    const value = Array.isArray(given)
-      ? given[Number(name) - 1]
-      : Object.entries(given).find(([key]) => key.toLowerCase() === name.toLowerCase())?.[1];
+    const value = Array.isArray(values)
+      ? values[Number(name) - 1]
+      : Object.entries(values).find(([key]) => key.toLowerCase() === name.toLowerCase())?.[1];
     return typeOfValue(value);
   };
 }
@@ -128,9 +128,11 @@ function typeOfValue(value: unknown): string {
   if (typeof value === 'boolean') return 'BOOLEAN';
   if (typeof value === 'number') return Number.isSafeInteger(value) ? 'BIGINT' : 'DOUBLE';
   if (JSON.isRawJSON(value)) return /^-?\d+$/.test(value.rawJSON) ? 'HUGEINT' : 'DOUBLE';
-  if (Array.isArray(value)) return `${typeOfValue(value.find((one) => one !== null))}[]`;
+  if (Array.isArray(value)) return `${typeOfValue(value.find((item) => item !== null))}[]`;
   if (typeof value === 'object' && value !== null) {
-    const fields = Object.entries(value).map(([key, one]) => `${quoteIdentifier(key)} ${typeOfValue(one)}`);
+    const fields = Object.entries(value).map(
+      ([key, fieldValue]) => `${quoteIdentifier(key)} ${typeOfValue(fieldValue)}`,
+    );
     return fields.length === 0 ? 'VARCHAR' : `STRUCT(${fields.join(', ')})`;
   }
   return 'VARCHAR';
@@ -138,19 +140,19 @@ function typeOfValue(value: unknown): string {
 
 function valuesByName(
   names: readonly string[],
-  given: readonly unknown[] | Readonly<Record<string, unknown>> | undefined,
+  supplied: readonly unknown[] | Readonly<Record<string, unknown>> | undefined,
 ): unknown[] {
   const positional = names.every((name) => /^\d+$/.test(name));
   const wrong = (message: string) => new Failure('PARAMETERS_INVALID', message, { parameters: names });
-  if (given === undefined) throw wrong(`the statement has ${names.length} parameters, but the request has none`);
-  if (Array.isArray(given)) {
+  if (supplied === undefined) throw wrong(`the statement has ${names.length} parameters, but the request has none`);
+  if (Array.isArray(supplied)) {
     if (!positional && names.length > 0)
       throw wrong(`the statement has named parameters (${names.join(', ')}); send them as an object`);
-    if (given.length !== names.length)
-      throw wrong(`the statement has ${names.length} parameters, but the request has ${given.length}`);
-    return names.map((name) => given[Number(name) - 1]);
+    if (supplied.length !== names.length)
+      throw wrong(`the statement has ${names.length} parameters, but the request has ${supplied.length}`);
+    return names.map((name) => supplied[Number(name) - 1]);
   }
-  const byName = given as Readonly<Record<string, unknown>>;
+  const byName = supplied as Readonly<Record<string, unknown>>;
   const unused = new Map(Object.keys(byName).map((name) => [name.toLowerCase(), name]));
   const values = names.map((name) => {
     const key = unused.get(name.toLowerCase());
@@ -168,7 +170,7 @@ function toValue(value: unknown, name: string): DuckDBValue {
   if (typeof value === 'number')
     return Number.isSafeInteger(value) && !Object.is(value, -0) ? integer(BigInt(value)) : value;
   if (JSON.isRawJSON(value)) return exactNumber(value.rawJSON, name);
-  if (Array.isArray(value)) return listOf(value.map((one) => toValue(one, name)));
+  if (Array.isArray(value)) return listOf(value.map((item) => toValue(item, name)));
   return structValue(
     Object.fromEntries(Object.entries(value as object).map(([key, one]) => [key, toValue(one, name)])),
   );

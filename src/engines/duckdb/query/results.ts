@@ -145,9 +145,9 @@ function typeText(type: DuckDBType): string {
   if (type instanceof DuckDBMapType) return `MAP(${typeText(type.keyType)}, ${typeText(type.valueType)})`;
   if (type instanceof DuckDBStructType) {
     // The fields of a row(...) have no names; the driver reports empty ones.
-    const fields = type.entryTypes.map((one, i) => {
+    const fields = type.entryTypes.map((entryType, i) => {
       const name = type.entryNames[i] ?? '';
-      return name === '' ? typeText(one) : `${quoteIdentifier(name)} ${typeText(one)}`;
+      return name === '' ? typeText(entryType) : `${quoteIdentifier(name)} ${typeText(entryType)}`;
     });
     return `STRUCT(${fields.join(', ')})`;
   }

@@ -81,7 +81,7 @@ const invalidDefault = (why: string): Failure => new Failure('INVALID_PARAMETER'
 function requireAllowed(part: unknown): void {
   if (typeof part !== 'object' || part === null) return;
   if (Array.isArray(part)) {
-    for (const one of part) requireAllowed(one);
+    for (const item of part) requireAllowed(item);
     return;
   }
   const node = part as Record<string, unknown>;
@@ -98,7 +98,7 @@ function requireAllowed(part: unknown): void {
   if (node.class === 'FUNCTION' && !allowedFunctions.has(String(node.function_name).toLowerCase())) {
     throw invalidDefault(`the function ${String(node.function_name)} is not allowed in a default`);
   }
-  for (const one of Object.values(node)) requireAllowed(one);
+  for (const child of Object.values(node)) requireAllowed(child);
 }
 
 export function holdsExpression(part: unknown): boolean {

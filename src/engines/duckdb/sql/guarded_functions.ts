@@ -219,7 +219,7 @@ const guards: readonly Guard[] = [
   ...Array.from({ length: mergedMax - 1 }, (_, i) => patches(i + 2)).map((parameters) => ({
     names: ['json_merge_patch'],
     parameters,
-    call: (name: string) => parameters.map((one) => boundedDepth(name, one)).join(', '),
+    call: (name: string) => parameters.map((parameter) => boundedDepth(name, parameter)).join(', '),
   })),
 ];
 
@@ -229,7 +229,7 @@ const texts = [...new Set(guards.flatMap(({ names }) => names))].map((name) => {
     .filter(({ names }) => names.includes(name))
     .map(({ parameters, call, isNested }) => {
       const body = `system.main.${name}(${call(name)})`;
-      const fields = parameters.map((one) => `${one}: ${one}`).join(', ');
+      const fields = parameters.map((parameter) => `${parameter}: ${parameter}`).join(', ');
       return `(${parameters.join(', ')}) AS ${isNested ? `list_transform([{${fields}}], lambda g: ${body})[1]` : body}`;
     });
   return `CREATE OR REPLACE TEMP MACRO ${name}${forms.join(', ')}`;

@@ -14,7 +14,7 @@ export function quoteLiteral(text: string): string {
 export const foldedName = (name: string): string => name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 
 /** Whether DuckDB treats two names as the same. */
-export const sameName = (one: string, other: string): boolean => foldedName(one) === foldedName(other);
+export const sameName = (name: string, other: string): boolean => foldedName(name) === foldedName(other);
 
 export function qualifiedSchema(ref: DatabaseRef): string {
   return `${quoteIdentifier(ref.catalog.name)}.${quoteIdentifier(ref.database)}`;

@@ -14,7 +14,7 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
   if (word(0) !== 'CREATE') return undefined;
   const viewIndex = tokens.findIndex(({ text }) => text.toUpperCase() === 'VIEW');
   const modifiers = tokens.slice(1, viewIndex).map(({ text }) => text.toUpperCase());
-  if (viewIndex < 1 || !modifiers.every((one) => knownModifiers.has(one))) return undefined;
+  if (viewIndex < 1 || !modifiers.every((modifier) => knownModifiers.has(modifier))) return undefined;
   if (modifiers.length > 0)
     throw new Failure(
       'SQL_NOT_SUPPORTED',
@@ -34,8 +34,8 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
   if (columns && columns.length > 0) next += columns.length * 2 + 1;
   const queryStart = columns && parts.length > 0 && parts.length <= 3 && word(next) === 'AS' && tokens[next + 1];
   if (!queryStart)
-    throw sqlInvalid('the statement must be CREATE VIEW name [(columns)] AS query', sql, tokens[next]?.at);
-  const query = withoutSemicolon(sql.slice(queryStart.at));
+    throw sqlInvalid('the statement must be CREATE VIEW name [(columns)] AS query', sql, tokens[next]?.start);
+  const query = withoutSemicolon(sql.slice(queryStart.start));
   const names = columns.map(quoteIdentifier).join(', ');
   const view = parts.at(-1) as string;
   const [database, catalog] = parts.slice(0, -1).reverse();
@@ -45,7 +45,7 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
     view,
     sql:
       columns.length === 0
-        ? sql.slice(queryStart.at)
+        ? sql.slice(queryStart.start)
         : `SELECT * FROM (\n${query}\n) AS ${quoteIdentifier(view)}(${names})`,
   };
 }

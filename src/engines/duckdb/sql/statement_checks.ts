@@ -32,24 +32,24 @@ const blank = new RegExp(String.raw`^(?:[${spaces}]|--|\/\*)`, 'u');
 const word = new RegExp(`^${letter}`, 'u');
 
 interface Token {
-  readonly at: number;
+  readonly start: number;
   readonly end: number;
   readonly text: string;
 }
 
 /** The tokens of a text, without blanks and comments. */
 export function* tokensOf(sql: string): Generator<Token> {
-  for (let at = 0; at < sql.length; ) {
-    token.lastIndex = at;
-    const text = token.exec(sql)?.[0] ?? (sql[at] as string);
-    let end = at + text.length;
-    if (text === '/*') end = commentEnd(sql, at);
+  for (let start = 0; start < sql.length; ) {
+    token.lastIndex = start;
+    const text = token.exec(sql)?.[0] ?? (sql[start] as string);
+    let end = start + text.length;
+    if (text === '/*') end = commentEnd(sql, start);
     else if (text.length > 1 && text.startsWith('$') && text.endsWith('$')) {
       const close = sql.indexOf(text, end);
       end = close < 0 ? sql.length : close + text.length;
     }
-    if (!blank.test(text)) yield { at, end, text: sql.slice(at, end) };
-    at = end;
+    if (!blank.test(text)) yield { start, end, text: sql.slice(start, end) };
+    start = end;
   }
 }
 
@@ -61,32 +61,32 @@ function commentEnd(sql: string, start: number): number {
   const mark = /\/\*|\*\//g;
   mark.lastIndex = start + 2;
   for (let depth = 1; ; ) {
-    const found = mark.exec(sql);
-    if (!found) return sql.length;
-    depth += found[0] === '/*' ? 1 : -1;
+    const match = mark.exec(sql);
+    if (!match) return sql.length;
+    depth += match[0] === '/*' ? 1 : -1;
     if (depth === 0) return mark.lastIndex;
     if (depth > statementLimits.commentDepth)
-      throw sqlInvalid(`comments are nested deeper than ${statementLimits.commentDepth}`, sql, found.index);
+      throw sqlInvalid(`comments are nested deeper than ${statementLimits.commentDepth}`, sql, match.index);
   }
 }
 
 /** The text without its final semicolon, so that it can be put in parentheses. The analysis has shown that nothing follows. */
 export function withoutSemicolon(sql: string): string {
   if (!sql.includes(';')) return sql;
-  for (const { at, text } of tokensOf(sql)) if (text === ';') return sql.slice(0, at);
+  for (const { start: at, text } of tokensOf(sql)) if (text === ';') return sql.slice(0, at);
   return sql;
 }
 
 /** Replaces each parameter (`?`, `$1`, `$name`). */
 export function withParameters(sql: string, replace: (mark: string) => string): string {
   let result = '';
-  let at = 0;
-  for (const one of tokensOf(sql)) {
-    if (one.text !== '?' && !/^\$[^$]+$/.test(one.text)) continue;
-    result += sql.slice(at, one.at) + replace(one.text);
-    at = one.end;
+  let copiedTo = 0;
+  for (const token of tokensOf(sql)) {
+    if (token.text !== '?' && !/^\$[^$]+$/.test(token.text)) continue;
+    result += sql.slice(copiedTo, token.start) + replace(token.text);
+    copiedTo = token.end;
   }
-  return result + sql.slice(at);
+  return result + sql.slice(copiedTo);
 }
 
 /**
@@ -95,16 +95,16 @@ export function withParameters(sql: string, replace: (mark: string) => string): 
  */
 export function writingWord(sql: string): 'insert' | 'update' | 'delete' | 'merge' | undefined {
   let depth = 0;
-  let before = ';';
+  let previous = ';';
   for (const { text } of tokensOf(sql)) {
     if (text === '(') depth++;
     else if (text === ')') depth--;
-    const found =
-      depth === 0 && (before === ';' || before === ')')
-        ? (['insert', 'update', 'delete', 'merge'] as const).find((one) => one === text.toLowerCase())
+    const verb =
+      depth === 0 && (previous === ';' || previous === ')')
+        ? (['insert', 'update', 'delete', 'merge'] as const).find((verb) => verb === text.toLowerCase())
         : undefined;
-    if (found) return found;
-    before = text;
+    if (verb) return verb;
+    previous = text;
   }
   return undefined;
 }
@@ -115,8 +115,8 @@ const refusedFirst =
 /** Throws SQL_NOT_SUPPORTED for statements that are never run: even binding one may have side effects. */
 export function refuseOtherStatement(sql: string): void {
   const { value } = tokensOf(sql).next();
-  const [first] = refusedFirst.exec(value ? sql.slice(value.at, value.at + 100) : '') ?? [];
-  if (first !== undefined) throw refusedStatement(sql.slice(value?.at), first.toUpperCase());
+  const [first] = refusedFirst.exec(value ? sql.slice(value.start, value.start + 100) : '') ?? [];
+  if (first !== undefined) throw refusedStatement(sql.slice(value?.start), first.toUpperCase());
 }
 
 /** After these keywords a name before a parenthesis is not a call: INSERT INTO query (a), WITH query (a) AS, FROM t AS query (a). */
@@ -131,24 +131,24 @@ export function refuseUnbindable(sql: string, refused: (name: string) => boolean
   if (nul >= 0) throw sqlInvalid('a NUL character cannot be in SQL text', sql, nul);
   const shape = new StatementShape();
   const paths = new Paths();
-  let before = '';
+  let previous = '';
   let name: Token | undefined;
   let qualifiers: string[] = [];
-  for (const one of tokensOf(sql)) {
-    const { text, at } = one;
+  for (const token of tokensOf(sql)) {
+    const { text, start: at } = token;
     paths.add(text);
     if (text === '(' && name) refuseCall(nameIn(name.text), qualifiers, refused);
     if (text !== '.') {
       const isNamed = kindOf(text) === 'name';
-      qualifiers = isNamed && before === '.' && name === undefined ? qualifiers : [];
+      qualifiers = isNamed && previous === '.' && name === undefined ? qualifiers : [];
       if (isNamed) qualifiers.push(nameIn(text));
     }
     name = undefined;
     const upper = word.test(text) ? text.toUpperCase() : '';
-    if (((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) && !naming.has(before)) name = one;
+    if (((upper !== '' && !text.endsWith("'")) || text.startsWith('"')) && !naming.has(previous)) name = token;
     const exceeded = shape.count(upper === '' ? text : upper);
     if (exceeded !== undefined) throw sqlInvalid(exceeded, sql, at);
-    before = text === '.' ? '.' : upper;
+    previous = text === '.' ? '.' : upper;
   }
 }
 

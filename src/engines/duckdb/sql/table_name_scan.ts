@@ -113,13 +113,13 @@ class NameReader {
     return last;
   }
 
-  #isBeforeTable(word: string, at: number, { isCall }: Level): boolean {
-    const previous = this.#upper(at - 1);
+  #isBeforeTable(word: string, index: number, { isCall }: Level): boolean {
+    const previous = this.#upper(index - 1);
     if (tableFollowsAtStart.has(word)) return ['', '(', ';', 'FROM'].includes(previous);
     if (!tableFollows.has(word)) return false;
-    if (word === 'FROM') return !isCall && !(previous === 'DISTINCT' && ['IS', 'NOT'].includes(this.#upper(at - 2)));
+    if (word === 'FROM') return !isCall && !(previous === 'DISTINCT' && ['IS', 'NOT'].includes(this.#upper(index - 2)));
     if (word === 'UPDATE') return !updateIsNoTable.has(previous);
-    return word !== 'USING' || this.#upper(at + 1) !== 'SAMPLE' || !samples.test(this.#tokens[at + 2] ?? '');
+    return word !== 'USING' || this.#upper(index + 1) !== 'SAMPLE' || !samples.test(this.#tokens[index + 2] ?? '');
   }
 
   /** Whether a name is a table function or a common table expression. The target of a statement that writes is neither. */
@@ -128,7 +128,9 @@ class NameReader {
     if (previous === 'INTO' || previous === 'UPDATE' || this.#upper(first - 2) === 'DELETE') return false;
     if (this.#tokens[last + 1] === '(') return true;
     const name = nameOf(this.#tokens[first] as string).toLowerCase();
-    return first === last && this.#scopes.some((one) => one.name === name && one.from <= first && first <= one.to);
+    return (
+      first === last && this.#scopes.some((scope) => scope.name === name && scope.from <= first && first <= scope.to)
+    );
   }
 
   /** Whether the parentheses contain the columns of a join, USING (a, b): they never contain only a table. */
@@ -142,13 +144,15 @@ class NameReader {
   }
 
   /** Records the names that a WITH defines: each is valid after its expression and, if recursive, inside of it after the last UNION. */
-  #declare(at: number): void {
+  #declare(index: number): void {
     const isRecursive =
-      this.#upper(at + 1) === 'RECURSIVE' && isPart(this.#tokens[at + 2] ?? '') && this.#upper(at + 2) !== 'AS';
+      this.#upper(index + 1) === 'RECURSIVE' &&
+      isPart(this.#tokens[index + 2] ?? '') &&
+      this.#upper(index + 2) !== 'AS';
     const opened = this.#opened.at(-1);
-    const end = opened === undefined ? this.#tokens.indexOf(';', at) : this.#matching.get(opened);
+    const end = opened === undefined ? this.#tokens.indexOf(';', index) : this.#matching.get(opened);
     const to = end === undefined || end < 0 ? this.#tokens.length : end;
-    for (let i = at + (isRecursive ? 2 : 1); ; i++) {
+    for (let i = index + (isRecursive ? 2 : 1); ; i++) {
       const text = this.#tokens[i] ?? '';
       const open = isPart(text) ? this.#bodyIndex(i + 1) : undefined;
       const close = open === undefined ? undefined : this.#matching.get(open);
@@ -167,8 +171,8 @@ class NameReader {
    * Skips what can stand between a name and its expression: column names, a key, MATERIALIZED. Returns the index of the opening
    * parenthesis.
    */
-  #bodyIndex(at: number): number | undefined {
-    let i = at;
+  #bodyIndex(index: number): number | undefined {
+    let i = index;
     const skip = (...words: string[]) => {
       if (words.every((word, n) => this.#upper(i + n) === word)) i += words.length;
     };

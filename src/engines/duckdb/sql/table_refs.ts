@@ -59,7 +59,7 @@ function tablesIn(root: unknown, sql: string): TableInText[] {
     if (typeof node !== 'object' || node === null) continue;
     if (++seen > nodesMax) throw new Failure('SQL_NOT_SUPPORTED', 'the query is too large to be a view');
     if (Array.isArray(node)) {
-      for (const one of node) stack.push({ node: one, commonNames });
+      for (const child of node) stack.push({ node: child, commonNames });
       continue;
     }
     const { cte_map: commonTables, ...rest } = node as Node;
@@ -72,10 +72,10 @@ function tablesIn(root: unknown, sql: string): TableInText[] {
     }
     const { type } = rest;
     if (type === 'BASE_TABLE') {
-      const one = tableOf(rest, sql);
-      if (one.parts.length > 1 || !commonNames.has(foldedName(one.parts[0] as string))) tables.push(one);
+      const table = tableOf(rest, sql);
+      if (table.parts.length > 1 || !commonNames.has(foldedName(table.parts[0] as string))) tables.push(table);
     }
-    for (const one of Object.values(rest)) stack.push({ node: one, commonNames: scope });
+    for (const child of Object.values(rest)) stack.push({ node: child, commonNames: scope });
   }
   return tables.sort((a, b) => a.offset - b.offset);
 }

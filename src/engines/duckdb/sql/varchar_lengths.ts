@@ -51,8 +51,8 @@ const keyOf = (type: TextType): string => `${type.kind} ${type.length}`;
 /** Groups the occurrences so that no group has more distinct types than there are markers. */
 function* groupsOf(occurrences: readonly Occurrence[]): Generator<readonly Occurrence[]> {
   const keys = [...new Set(occurrences.map((occurrence) => keyOf(occurrence.type)))];
-  for (let at = 0; at < keys.length; at += markers.length) {
-    const groupKeys = new Set(keys.slice(at, at + markers.length));
+  for (let start = 0; start < keys.length; start += markers.length) {
+    const groupKeys = new Set(keys.slice(start, start + markers.length));
     yield occurrences.filter((occurrence) => groupKeys.has(keyOf(occurrence.type)));
   }
 }
@@ -67,16 +67,16 @@ async function applyLengths(
   const byKey = new Map<string, string>();
   const byMarker = new Map<string, TextType>();
   let marked = '';
-  let at = 0;
+  let copiedTo = 0;
   for (const { start, end, type } of occurrences) {
     const marker = byKey.get(keyOf(type)) ?? markers[byKey.size]!;
     byKey.set(keyOf(type), marker);
     byMarker.set(marker, type);
-    marked += `${sql.slice(at, start)}DECIMAL(${marker})`;
-    at = end;
+    marked += `${sql.slice(copiedTo, start)}DECIMAL(${marker})`;
+    copiedTo = end;
   }
   try {
-    const texts = await typesOf(marked + sql.slice(at));
+    const texts = await typesOf(marked + sql.slice(copiedTo));
     return types.map((type, i) => merge(type, parseEngineType(texts[i] ?? ''), byMarker));
   } catch {
     return undefined;
