@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,6 +16,7 @@ import type { Endpoint } from '../src/standard/endpoint.ts';
 import { codesOf } from '../src/standard/openapi/endpoint_codes.ts';
 import { Routes } from '../src/standard/paths.ts';
 import { analysisTimeoutMs, deadlineMs, eventually, statementWaitSeconds } from './deadline.ts';
+import { RawHttp, type RawReply } from './raw_http.ts';
 
 /** The statuses that anything under /api/ may have (rest-standard A4). */
 export const statuses: readonly number[] = [200, 201, 202, 400, 401, 403, 404, 405, 406, 415, 500, 503];
@@ -94,14 +95,6 @@ export class Reply {
   }
 }
 
-export interface RawReply {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-  /** As they came, perhaps compressed. */
-  readonly bytes: Buffer;
-}
-
 /** `uri`/catalogs/${name}`` → the path under /api/v2 with the name percent-encoded. */
 export function uri(texts: TemplateStringsArray, ...names: readonly string[]): string {
   return `/api/v2${texts.reduce((path, text, i) => path + encodeURIComponent(names[i - 1] ?? '') + text)}`;
@@ -135,11 +128,12 @@ export class TestServer {
   readonly port: number;
   readonly token: string;
   readonly dataDirectory: string;
-  readonly #agent = new Agent({ keepAlive: true });
+  readonly #http: RawHttp;
   readonly #stop: () => Promise<void>;
 
   constructor(running: { url: string; token: string; dataDirectory: string }, stop: () => Promise<void>) {
     this.url = running.url;
+    this.#http = new RawHttp(running.url);
     this.port = Number(new URL(running.url).port);
     this.token = running.token;
     this.dataDirectory = running.dataDirectory;
@@ -148,43 +142,15 @@ export class TestServer {
 
   /** Any answer of the server, unchecked. With a body and no Content-Type, it is JSON; `undefined` sends no such header. */
   send(method: string, path: string, options: RequestOptions = {}): Promise<RawReply> {
-    const { body, signal } = options;
+    const { body, headers, signal } = options;
     const bytes =
       body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
-    const candidates: Record<string, string | readonly string[] | undefined> = {
+    const given = {
       authorization: `Bearer ${this.token}`,
       ...(bytes === undefined ? {} : { 'content-type': 'application/json' }),
-      ...options.headers,
+      ...headers,
     };
-    if (bytes !== undefined && !('content-length' in candidates))
-      candidates['content-length'] = String(Buffer.byteLength(bytes));
-    const headers = Object.fromEntries(Object.entries(candidates).filter(([, value]) => value !== undefined));
-    const { promise, resolve, reject } = Promise.withResolvers<RawReply>();
-    const request = httpRequest(
-      {
-        host: '127.0.0.1',
-        port: this.port,
-        agent: this.#agent,
-        method,
-        path,
-        headers: headers as Record<string, string>,
-        timeout: requestMs,
-        ...(signal ? { signal } : {}),
-      },
-      (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.on('error', reject);
-        response.on('end', () => {
-          const bytes = Buffer.concat(chunks);
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, text: bytes.toString(), bytes });
-        });
-      },
-    );
-    request.on('timeout', () => request.destroy(new Error(`${method} ${path}: no answer in ${requestMs} ms`)));
-    request.on('error', reject);
-    request.end(bytes);
-    return promise;
+    return this.#http.send({ method, path, headers: given, body: bytes, timeoutMs: requestMs, signal });
   }
 
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
@@ -214,7 +180,7 @@ export class TestServer {
   ended = (accepted: Reply) => endOfTask(this, accepted.is(202).at('uri'));
 
   async close(): Promise<void> {
-    this.#agent.destroy();
+    this.#http.close();
     await this.#stop();
   }
 }

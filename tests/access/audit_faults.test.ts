@@ -13,16 +13,6 @@ import { type Scenario, scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
 import { leaveSurroundings } from '../faults/surroundings.ts';
 
-interface Event {
-  readonly sequence: number;
-  readonly action: string;
-  readonly outcome: string;
-  readonly principal: string | null;
-  readonly requestId: string | null;
-  readonly address: string | null;
-  readonly objectId: string | null;
-}
-
 const broken = [
   'create a catalog',
   'create a database',
@@ -51,8 +41,7 @@ const budget = new Budget(6, broken.length);
 const taskWaitMs = deadlineMs(20_000);
 let ids = 0;
 
-const events = async (api: Api) =>
-  ((await api.all('/api/v2/audit_events', 'auditEvents')) as unknown as Event[]).reverse();
+const events = async ({ client }: Api) => (await client.auditEvents.list({ pageSize: 1000 }).all()).reverse();
 
 /** Whether the change was made; it must be complete or absent. */
 async function isMade(world: World, { before: was, after: is, name }: Scenario, id: string): Promise<boolean> {

@@ -16,7 +16,8 @@ import { Budget } from '../budget.ts';
 import { type Fault, FaultPlan } from '../faults/fault_plan.ts';
 import { faultyEngine } from '../faults/faulty_engine.ts';
 import { Random, seedFrom } from '../faults/random.ts';
-import { type RawReply, start, statementRuns, type TestServer, uri } from '../server.ts';
+import type { RawReply } from '../raw_http.ts';
+import { start, statementRuns, type TestServer, uri } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
 import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
 

@@ -1,7 +1,8 @@
 // A REST client for tests: every response is data and none is thrown; if the connection breaks before the response is complete, it
 // is `noAnswer`, because the outcome is unknown. Paths are sent exactly as given.
-import { Agent, request } from 'node:http';
+import { type Client, createClient, type TaskRecord } from '../../src/client/index.ts';
 import { deadlineMs } from '../deadline.ts';
+import { RawHttp } from '../raw_http.ts';
 
 export interface Answer {
   readonly status: number;
@@ -35,58 +36,31 @@ export function pathOf(...segments: readonly string[]): string {
 const answerMsMax = deadlineMs(120_000);
 
 export class Api {
-  readonly #url: URL;
+  readonly #http: RawHttp;
   readonly #token: string;
-  readonly #agent: Agent;
+  /** For what is no part of a fault: its calls fail at once. */
+  readonly client: Client;
 
   constructor(url: string, token: string) {
-    this.#url = new URL(url);
+    this.#http = new RawHttp(url);
     this.#token = token;
-    this.#agent = new Agent({ keepAlive: true, maxSockets: 64 });
+    this.client = createClient({ url, token, retryForMs: 0, timeoutMs: answerMsMax });
   }
 
   /** `sent` is called when the request has left this process. */
-  send({ method, path, body, bytes, key }: Request, answerMs = answerMsMax, sent = () => {}): Promise<Answer> {
-    return new Promise((resolve) => {
-      const text = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
-      const outgoing = request({
-        agent: this.#agent,
-        host: this.#url.hostname,
-        port: this.#url.port,
-        method,
-        path,
-        headers: {
-          authorization: `Bearer ${this.#token}`,
-          ...(key === undefined ? {} : { 'x-service-idempotency-key': key }),
-          ...(text === undefined
-            ? {}
-            : {
-                ...(bytes === undefined ? { 'content-type': 'application/json' } : {}),
-                'content-length': Buffer.byteLength(text),
-              }),
-        },
-        timeout: answerMs,
-      });
-      const broken = (): void => resolve(noAnswer);
-      outgoing.on('timeout', () => outgoing.destroy());
-      outgoing.on('error', broken);
-      outgoing.on('response', (incoming) => {
-        const chunks: Buffer[] = [];
-        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-        incoming.on('error', broken);
-        incoming.on('aborted', broken);
-        incoming.on('end', () => {
-          try {
-            const envelope = JSON.parse(Buffer.concat(chunks).toString()) as Omit<Answer, 'status'>;
-            resolve({ ...envelope, status: incoming.statusCode ?? 0 });
-          } catch {
-            broken();
-          }
-        });
-      });
-      outgoing.once('finish', sent);
-      outgoing.end(text);
-    });
+  async send({ method, path, body, bytes, key }: Request, answerMs = answerMsMax, sent = () => {}): Promise<Answer> {
+    const text = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
+    const headers = {
+      authorization: `Bearer ${this.#token}`,
+      'x-service-idempotency-key': key,
+      'content-type': body === undefined || bytes !== undefined ? undefined : 'application/json',
+    };
+    try {
+      const reply = await this.#http.send({ method, path, headers, body: text, timeoutMs: answerMs, sent });
+      return { ...(JSON.parse(reply.text) as Omit<Answer, 'status'>), status: reply.status };
+    } catch {
+      return noAnswer;
+    }
   }
 
   get(path: string): Promise<Answer> {
@@ -109,37 +83,26 @@ export class Api {
     return this.send({ method: 'DELETE', path });
   }
 
-  /** All items of a list, page by page. */
-  async all(path: string, key: string, pageSize = 1000): Promise<Record<string, unknown>[]> {
-    const items: Record<string, unknown>[] = [];
-    for (let token: string | undefined; ; ) {
-      const more = token === undefined ? '' : `&pageToken=${token}`;
-      const { status, code, result } = await this.get(`${path}?pageSize=${pageSize}${more}`);
-      if (status !== 200) throw new Error(`GET ${path}: ${status} ${code}`);
-      items.push(...(result[key] as Record<string, unknown>[]));
-      token = result.nextPageToken as string | undefined;
-      if (token === undefined) return items;
-    }
+  tasks(): Promise<TaskRecord[]> {
+    return this.client.tasks.list({ pageSize: 1000 }).all();
   }
 
   /** Waits until every existing task has ended; returns the records. Throws if one does not end in time. */
-  async endOfTasks(waitMs: number): Promise<Record<string, unknown>[]> {
-    const deadline = Date.now() + waitMs;
-    const ended: Record<string, unknown>[] = [];
-    for (const task of await this.all(pathOf('tasks'), 'tasks')) {
-      let record: Readonly<Record<string, unknown>> = task;
-      while (!['succeeded', 'failed', 'cancelled'].includes(String(record.state))) {
-        if (Date.now() > deadline) throw new Error(`a task does not end: ${JSON.stringify(record)}`);
-        const answer = await this.get(`${pathOf('tasks', String(record.taskId))}?waitSeconds=2`);
-        if (answer.status !== 200) throw new Error(`a task was lost: ${JSON.stringify({ record, answer })}`);
-        record = answer.result;
-      }
-      ended.push(record);
+  async endOfTasks(waitMs: number): Promise<TaskRecord[]> {
+    const signal = AbortSignal.timeout(waitMs);
+    const ended: TaskRecord[] = [];
+    for (const { taskId } of await this.tasks()) {
+      const task = await this.client.task(taskId, { signal });
+      // A task that fails has ended, too.
+      await task.done({ signal }).catch((error: unknown) => {
+        if (task.record.endedAt === null) throw error;
+      });
+      ended.push(task.record);
     }
     return ended;
   }
 
   close(): void {
-    this.#agent.destroy();
+    this.#http.close();
   }
 }

@@ -1,5 +1,6 @@
 // The expected state, compared with everything that could contradict it: the record, the lists, the table in the engine, and its
 // number of rows.
+import { errors } from '../../src/client/index.ts';
 import { quoted } from './agreement.ts';
 import { type Api, pathOf } from './api.ts';
 
@@ -86,10 +87,16 @@ async function tableDifferences(
   return found;
 }
 
-async function listed(api: Api, path: readonly string[], isView = false): Promise<boolean> {
-  const key = isView ? 'views' : (categories[path.length - 1] as string);
-  const collection = `${path.length === 1 ? '/api/v2' : uriOfPath(path.slice(0, -1))}/${key}`;
-  const first = await api.get(collection);
-  if (first.status === 404) return false;
-  return (await api.all(collection, key)).some(({ name }) => name === path.at(-1));
+async function listed({ client }: Api, path: readonly string[], isView = false): Promise<boolean> {
+  const [catalog = '', database, name] = path;
+  const { databases } = client.catalogs(catalog);
+  const { tables, views } = databases(database ?? '');
+  const { list } = database === undefined ? client.catalogs : name === undefined ? databases : isView ? views : tables;
+  try {
+    for await (const object of list({ pageSize: 1000 })) if (object.name === path.at(-1)) return true;
+    return false;
+  } catch (error) {
+    if (error instanceof errors.OBJECT_NOT_FOUND) return false;
+    throw error;
+  }
 }

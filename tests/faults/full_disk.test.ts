@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { deadlineMs } from '../deadline.ts';
-import { type RawReply, uri } from '../server.ts';
+import type { RawReply } from '../raw_http.ts';
+import { uri } from '../server.ts';
 import { SmallDisk } from './small_disk.ts';
 import { leaveSurroundings, reaching, surroundings } from './surroundings.ts';
 

@@ -172,7 +172,7 @@ const ofNewTables: Scenario[] = [
 async function lookAtExports({ api }: World, id: string): Promise<string[]> {
   const target = uriOfPath(tableOf(id));
   const { objects } = await surroundings();
-  for (const task of await api.all(pathOf('tasks'), 'tasks')) {
+  for (const task of await api.tasks()) {
     if (task.type !== 'export' || task.target !== target || task.state !== 'succeeded') continue;
     const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
     const { rowCount } = result.result as { rowCount: number };
@@ -201,7 +201,7 @@ async function lookAtPages({ api }: World, id: string): Promise<string[]> {
   const target = uriOfPath(databaseOf(id));
   const found: string[] = [];
   let done = 0;
-  for (const task of await api.all(pathOf('tasks'), 'tasks')) {
+  for (const task of await api.tasks()) {
     if (task.target !== target || task.state !== 'succeeded') continue;
     done++;
     const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
@@ -230,7 +230,7 @@ const onDatabase = (
 async function lookAtNotice({ api }: World, id: string): Promise<string[]> {
   const { receiver } = await surroundings();
   const sql = noticeSql(id);
-  for (const task of await api.all(pathOf('tasks'), 'tasks')) {
+  for (const task of await api.tasks()) {
     const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
     if ((result.request as { sql?: string } | null)?.sql !== sql) continue;
     for (const deadline = Date.now() + noticeMsMax; Date.now() < deadline; await pause(lookAgainMs)) {

@@ -4,7 +4,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { after, before, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { preferenceOf } from '../../src/http/content_coding.ts';
-import { type RawReply, start, type TestServer } from '../server.ts';
+import type { RawReply } from '../raw_http.ts';
+import { start, type TestServer } from '../server.ts';
 import { head, Wire } from './wire.ts';
 
 let server: TestServer;
