@@ -32,7 +32,7 @@ export const Owner = Type.String({
   maxLength: 128,
   description: 'The principal that owns the object.',
 });
-const Timestamp = Type.String({ format: 'date-time' });
+export const Timestamp = Type.String({ format: 'date-time' });
 
 /** A union of string literals. */
 export const oneOf = <const N extends string>(

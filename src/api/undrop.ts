@@ -3,11 +3,9 @@ import type { Code } from '../standard/codes.ts';
 import { objectName } from '../standard/object_name.ts';
 import { type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action, remove } from './declare.ts';
-import { engineCodes } from './fields.ts';
+import { engineCodes, Timestamp } from './fields.ts';
 import { taskCodes, taskFields } from './task_fields.ts';
 import type { TaskType } from './tasks/task_types.ts';
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 /** The record in a search result. */
 export const searchResultOf = <F extends TProperties>(record: TObject<F>) =>

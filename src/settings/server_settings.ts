@@ -4,7 +4,6 @@
 import { backupCommandSettings, backupSettings } from './backup_settings.ts';
 import { callerLimitSettings } from './caller_limit_settings.ts';
 import { outboundSettings } from './outbound_settings.ts';
-import { retentionSettings } from './retention_settings.ts';
 import { GiB, KiB, MiB, type Setting, TiB } from './setting_type.ts';
 
 export const sections = [
@@ -350,7 +349,14 @@ export const settings = define({
     default: 7,
     doc: 'How long the record and the result of an ended task are retained.',
   },
-  ...retentionSettings,
+  undropSeconds: {
+    section: 'Data',
+    type: 'integer',
+    min: 0,
+    max: 31_536_000,
+    default: 86_400,
+    doc: 'How long a dropped catalog, database or table can be restored; until then its data occupies disk space. 0: it is deleted immediately.',
+  },
   ...outboundSettings,
   ...backupSettings,
   queryHistoryMax: {

@@ -92,15 +92,6 @@ export type Done<T extends object = object> = {
 
 export type Outcome = Found | Listed | Created | Updated | Deleted | Accepted | Done;
 
-export interface OutcomeOf {
-  list: Listed;
-  get: Found;
-  create: Created | Accepted;
-  update: Updated | Accepted;
-  delete: Deleted | Accepted;
-  action: Done | Accepted | Listed | Created;
-}
-
 /** The dates on which an endpoint was deprecated and will be removed, such as `2027-06-30`. */
 export interface Deprecation {
   readonly since: string;

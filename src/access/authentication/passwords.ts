@@ -107,12 +107,6 @@ export class Passwords {
     return this.#isVerified(this.#keyOf(phc ?? this.#dummyHash, password));
   }
 
-  /** Takes the time of a `check` that fails. */
-  async verifyDummy(password: string): Promise<false> {
-    await this.check(undefined, password);
-    return false;
-  }
-
   async #verify(phc: string, password: string, key: string): Promise<boolean> {
     const hash = parsePhc(phc);
     if (!hash) return false;

@@ -1,7 +1,7 @@
 // The declaration of `backends`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { action, category, create, get, list, remove, update } from '../declare.ts';
-import { Comment, exampleFields, noFields, nullable, recordFields } from '../fields.ts';
+import { Comment, exampleFields, noFields, nullable, recordFields, Timestamp } from '../fields.ts';
 import { enabledState } from '../states.ts';
 import { warehousesApi } from './warehouses.ts';
 
@@ -26,8 +26,8 @@ const BackendRecord = Type.Object({
   diskTotalBytes: Bytes('Size of that disk.'),
   tabletCount: Type.Integer(),
   runningQueries: Type.Integer(),
-  lastStartAt: nullable(Type.String({ format: 'date-time' })),
-  lastHeartbeatAt: nullable(Type.String({ format: 'date-time' })),
+  lastStartAt: nullable(Timestamp),
+  lastHeartbeatAt: nullable(Timestamp),
   errorMessage: nullable(Type.String({ description: 'Why it is not healthy.' })),
   ...recordFields,
 });

@@ -10,6 +10,7 @@ import {
   Owner,
   PropertiesField,
   recordFields,
+  Timestamp,
 } from '../fields.ts';
 import { searchByName } from '../search.ts';
 import { stateField } from '../states.ts';
@@ -83,7 +84,7 @@ const WarehouseRecord = Type.Object({
       ),
       change: Type.String({ description: '`create`, `update`, `drop`, `undrop` or `purge`.' }),
       reason: Type.String(),
-      since: Type.String({ format: 'date-time' }),
+      since: Timestamp,
     }),
     {
       description: `What these changes are of, the first ${blockedShownMax}; also where no record shows the object, as while it is purged.`,

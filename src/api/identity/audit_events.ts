@@ -1,11 +1,9 @@
 // The declaration of `audit_events`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { action, category, get, list } from '../declare.ts';
-import { nullable } from '../fields.ts';
+import { nullable, recordFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { stateField } from '../states.ts';
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 const EventRecord = Type.Object({
   eventId: Type.String(),
@@ -25,12 +23,7 @@ const EventRecord = Type.Object({
   sequence: Type.Integer({ description: 'Position in the chain of its server.' }),
   digest: Type.String({ description: 'Keyed digest of the event and of the previous one.' }),
   state: stateField({ recorded: 'it is in the trail' }),
-  createdAt: Timestamp,
-  createdBy: Type.String(),
-  updatedAt: Timestamp,
-  updatedBy: Type.String(),
-  version: Type.Integer(),
-  uri: Type.String(),
+  ...recordFields,
 });
 
 const example = {

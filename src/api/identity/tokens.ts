@@ -2,7 +2,7 @@
 import { privileges } from '../../model/privileges.ts';
 import { Type } from '../../standard/type.ts';
 import { category, create, get, list, remove } from '../declare.ts';
-import { nullable, oneOf, recordFields, searchFields } from '../fields.ts';
+import { nullable, oneOf, recordFields, searchFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { stateField } from '../states.ts';
 import { usersApi } from './users.ts';
@@ -24,8 +24,6 @@ const Scopes = nullable(
   }),
   { title: 'Scopes' },
 );
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 const TokenRecord = Type.Object({
   name: Type.String(),

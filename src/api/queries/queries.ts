@@ -1,12 +1,10 @@
 // The declaration of `queries`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { action, category, get, list, remove } from '../declare.ts';
-import { nullable } from '../fields.ts';
+import { nullable, recordFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { stateField } from '../states.ts';
 import { explainCodes, Plan, Parameters as StatementParameters } from './statement_fields.ts';
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 const State = Type.Union([
   Type.Literal('queued'),
@@ -50,12 +48,7 @@ const QueryRecord = Type.Object({
       }),
     ),
   ),
-  createdAt: Timestamp,
-  createdBy: Type.String(),
-  updatedAt: Timestamp,
-  updatedBy: Type.String(),
-  version: Type.Integer(),
-  uri: Type.String(),
+  ...recordFields,
 });
 
 const part = (of: string) =>

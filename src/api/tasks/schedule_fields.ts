@@ -10,6 +10,7 @@ import {
   oneOf,
   PropertiesField,
   recordFields,
+  Timestamp,
 } from '../fields.ts';
 import { sqlCharactersMax } from '../queries/statement_fields.ts';
 import { enabledState } from '../states.ts';
@@ -19,8 +20,6 @@ import { scheduledActions } from './scheduled_actions.ts';
 export const missedRunsMax = 100;
 
 export const missedRunsDefault = 10;
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 const Name = Type.String({ minLength: 1, maxLength: 128 });
 

@@ -1,12 +1,10 @@
 // The types of tasks and the results of their tasks. From this list derive the results that jobs may return, the tasks that endpoints may
 // respond with, and the `result` of a task in the API.
 import { type Sendable, type Static, Type } from '../../standard/type.ts';
-import { nullable } from '../fields.ts';
+import { nullable, Timestamp } from '../fields.ts';
 import { ColumnOfResult, ResultFiles, Statistics } from '../queries/statement_fields.ts';
 import { CatalogsLeftOut } from '../transfer/backup_places.ts';
 import { InferredTable } from '../transfer/inferred_table.ts';
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 const QueryTaskResult = Type.Object(
   {

@@ -1,13 +1,11 @@
 // The declaration of `tasks`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { action, category, get, list, remove } from '../declare.ts';
-import { nullable } from '../fields.ts';
+import { nullable, recordFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { stateField } from '../states.ts';
 import { PriorityField } from '../task_fields.ts';
 import { TaskResult } from './task_types.ts';
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 export const waitSecondsMax = 60;
 
@@ -56,12 +54,7 @@ const TaskRecordSchema = Type.Object({
     Type.String({ description: 'Link to the rejected rows of a load, one JSON object per line; valid for an hour.' }),
   ),
   error: nullable(Type.Object({ code: Type.String(), message: Type.String(), result: Type.Optional(Type.Unknown()) })),
-  createdAt: Timestamp,
-  createdBy: Type.String(),
-  updatedAt: Timestamp,
-  updatedBy: Type.String(),
-  version: Type.Integer(),
-  uri: Type.String(),
+  ...recordFields,
   cancelUri: Type.String(),
 });
 

@@ -1,13 +1,11 @@
 // The declaration of `uploads`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { category, create, get, list, remove } from '../declare.ts';
-import { nullable, searchFields } from '../fields.ts';
+import { nullable, recordFields, searchFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { stateField } from '../states.ts';
 
 const nameCharactersMax = 255;
-
-const Timestamp = Type.String({ format: 'date-time' });
 
 export const uuid = '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
 
@@ -43,12 +41,7 @@ const UploadRecord = Type.Object({
     }),
   ),
   expiresAt: Timestamp,
-  createdAt: Timestamp,
-  createdBy: Type.String(),
-  updatedAt: Timestamp,
-  updatedBy: Type.String(),
-  version: Type.Integer(),
-  uri: Type.String(),
+  ...recordFields,
 });
 
 export const uploadsApi = category({

@@ -9,7 +9,7 @@ import type { Static } from '../../standard/type.ts';
 import { defined, describe, shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, type RenderOf, render } from '../records/object_records.ts';
-import { deleted, updated } from '../records/outcomes.ts';
+import { updated } from '../records/outcomes.ts';
 import { newOwner, ownerId, ownerName, requireOnCollection, requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { enabledStateOf } from '../records/states.ts';
@@ -117,16 +117,12 @@ export const identityProviders = implement(identityProvidersApi, {
     await context.identityProviders.reload();
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
-  delete: async ({ segments }, context) => {
-    const [object] = (await context.catalog.find(segments)) ?? [];
-    if (!object) return deleted(false);
-    const was = await context.catalog.drop(object, {
-      principal: context.call.actor,
-      cascade: true,
-      inTransaction: (tx) => context.identityProviders.storeSecret(tx, object.id, null),
-    });
+  delete: async (input, context) => {
+    const outcome = await commonHandlers.delete(input, context, (tx, id) =>
+      context.identityProviders.storeSecret(tx, id, null),
+    );
     await context.identityProviders.reload();
-    return deleted(was);
+    return outcome;
   },
   search: findByName(identityProvidersApi, toRecord),
 });

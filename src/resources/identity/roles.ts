@@ -8,7 +8,7 @@ import { invalidParameter } from '../../standard/failure.ts';
 import { describe, requirePrincipalName, shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, type RenderOf, render } from '../records/object_records.ts';
-import { deleted, done, updated } from '../records/outcomes.ts';
+import { done, updated } from '../records/outcomes.ts';
 import { newOwner, ownerId, ownerName, requirePrivilege, userNamed } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
@@ -98,12 +98,7 @@ export const roles = implement(rolesApi, {
     if (ids) context.directory.setMembers(object.id, ids);
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
-  delete: async ({ segments }, context) => {
-    const [object] = (await context.catalog.find(segments)) ?? [];
-    if (!object) return deleted(false);
-    const principal = context.call.actor;
-    return deleted(await context.catalog.drop(object, { principal, cascade: true }));
-  },
+  delete: (input, context) => commonHandlers.delete(input, context),
   rename: commonHandlers.rename,
   add_members: async ({ segments, body }, context) => {
     const more = () => idsOfMembers(body.members, '/members', context);

@@ -1,10 +1,11 @@
-// Handlers that the top-level categories share: list, get and rename.
+// Handlers that the top-level categories share: list, get, delete and rename.
+import type { Tx } from '../../catalog/changes/change_context.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import type { Input, Segment } from '../../standard/endpoint.ts';
 import { segment } from '../../standard/paths.ts';
 import type { Context } from './handler_context.ts';
 import { freshPage, type Render, render } from './object_records.ts';
-import { created, done, found } from './outcomes.ts';
+import { created, deleted, done, found } from './outcomes.ts';
 
 type Top<K extends string> = readonly [Segment<K>];
 
@@ -29,6 +30,18 @@ export function handlersAtTop<T extends { readonly uri: string }, const K extend
       freshPage([], category, page, context, toRecord),
     get: async ({ segments }: Named<K>, context: Context) =>
       found(await render(segments, await context.catalog.require(segments), context, toRecord)),
+    /** Deletes an object that has no children. `inTransaction`: further changes in the same transaction. */
+    async delete(
+      { segments }: Named<K>,
+      context: Context,
+      inTransaction?: (tx: Tx, objectId: string) => Promise<unknown>,
+    ) {
+      const [object] = (await context.catalog.find(segments)) ?? [];
+      if (!object) return deleted(false);
+      const also = async (tx: Tx) => void (await inTransaction?.(tx, object.id));
+      const request = { principal: context.call.actor, cascade: true, inTransaction: also };
+      return deleted(await context.catalog.drop(object, request));
+    },
     async rename({ segments, body }: Named<K> & { readonly body: { readonly newName: string } }, context: Context) {
       const [object] = await context.catalog.require(segments);
       const { newName: name } = body;

@@ -3,7 +3,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { changeFields, missedRunsDefault, type QueryField } from '../../api/tasks/schedule_fields.ts';
 import type { schedulesApi } from '../../api/tasks/schedules.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import { invalidParameter } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
@@ -19,7 +18,6 @@ import { checkNotify } from '../records/task_fields.ts';
 
 const Change = Type.Object(changeFields);
 
-export type Schedule = CatalogObject<ScheduleSpec>;
 export type ScheduleChange = {
   readonly [K in keyof Omit<Static<typeof Change>, 'owner'>]?: Static<typeof Change>[K] | undefined;
 };

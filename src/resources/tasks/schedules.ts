@@ -5,7 +5,7 @@ import { schedulesApi } from '../../api/tasks/schedules.ts';
 import { invalidParameter } from '../../standard/failure.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { render } from '../records/object_records.ts';
-import { deleted, updated } from '../records/outcomes.ts';
+import { updated } from '../records/outcomes.ts';
 import { newOwner, ownerId } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
@@ -57,16 +57,8 @@ export const schedules = implement(schedulesApi, {
     context.schedules.changed();
     return updated(await render(segments, [outcome.object ?? object], context, toRecord));
   },
-  delete: async ({ segments }, context) => {
-    const [object] = (await context.catalog.find(segments)) ?? [];
-    if (!object) return deleted(false);
-    const was = await context.catalog.drop(object, {
-      principal: context.call.actor,
-      cascade: true,
-      inTransaction: (tx) => context.schedules.setSecrets(tx, object.id, {}),
-    });
-    return deleted(was);
-  },
+  delete: (input, context) =>
+    commonHandlers.delete(input, context, (tx, id) => context.schedules.setSecrets(tx, id, {})),
   rename: commonHandlers.rename,
   search: findByName(schedulesApi, toRecord),
 });
