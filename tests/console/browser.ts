@@ -52,6 +52,15 @@ interface OpenOptions extends BrowserContextOptions {
   readonly token?: string | null;
 }
 
+/** Reported by `reportViolations` instead, with the element. */
+const policyMessage = /violates the following Content Security Policy/;
+/** Where text is replaced in an editable element, Chromium itself adds style attributes, which the policy refuses: they do no harm. */
+const reportViolations = `document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, target }) => {
+  const element = target instanceof Element ? target : undefined;
+  if (violatedDirective === 'style-src-attr' && element?.closest('.cm-content')) return;
+  reportViolation('policy: ' + violatedDirective + ' ' + blockedURI + ' ' + (element?.outerHTML ?? '').slice(0, 300));
+});`;
+
 /** A page of a browser of its own, and what went wrong in it. */
 export class ConsolePage {
   readonly page: Page;
@@ -62,7 +71,8 @@ export class ConsolePage {
     page.setDefaultTimeout(deadlineMs(10_000));
     page.on('pageerror', (error) => this.problems.push(`script: ${error.message}`));
     page.on('console', (message) => {
-      if (message.type() === 'error') this.problems.push(`console: ${message.text()}`);
+      if (message.type() === 'error' && !policyMessage.test(message.text()))
+        this.problems.push(`console: ${message.text()} (${message.location().url}:${message.location().lineNumber})`);
     });
     page.on('request', (request) => {
       const url = request.url();
@@ -75,6 +85,8 @@ export class ConsolePage {
     const browsing = await browser.newContext({ ...desktop, reducedMotion: 'reduce', ...context });
     await browsing.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
     const opened = new ConsolePage(await browsing.newPage(), server.url);
+    await browsing.exposeFunction('reportViolation', (what: string) => void opened.problems.push(what));
+    await browsing.addInitScript(reportViolations);
     await opened.page.goto(`${server.url}/console/${path}`);
     await opened.page.getByRole('main').waitFor();
     if (token !== null) await opened.signIn(token);

@@ -106,7 +106,7 @@ describe('the console', { skip: noBrowser }, () => {
     await opened.photograph('sql_phone');
     const width = await page.evaluate<number>('document.documentElement.scrollWidth');
     assert.equal(width, 390, 'the page does not scroll sideways');
-    await page.getByRole('button', { name: 'Show the explorer' }).click();
+    await page.getByRole('button', { name: 'Show the catalog' }).click();
     await page.getByRole('treeitem', { name: 'default' }).waitFor();
     await opened.photograph('sql_phone_explorer');
     await opened.close();

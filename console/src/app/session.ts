@@ -69,6 +69,14 @@ export const client: Client = createClient({
   fetch: watchedFetch,
 });
 
+/** For the last request of a page that is being hidden: it outlives the page, and its body has at most 64 kB. */
+export const lastMomentClient: Client = createClient({
+  url,
+  retryForMs: 0,
+  token: () => state.session?.token ?? '',
+  fetch: (input, init) => plainFetch(input, { ...init, keepalive: true }),
+});
+
 export const sessionToken = (): string => state.session?.token ?? '';
 
 export function expireSession(): void {
@@ -111,6 +119,8 @@ const subscribe = (listener: () => void) => {
   listeners.add(listener);
   return () => void listeners.delete(listener);
 };
+
+export const sessionUser = (): string | undefined => state.session?.user;
 
 export const useSessionState = (): State => useSyncExternalStore(subscribe, () => state);
 

@@ -1,126 +1,175 @@
-// The SQL room: the explorer, the editor and the result of what was run.
-import { PanelLeft, Play, Square, WandSparkles } from 'lucide-react';
-import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+// The SQL room: the explorer and the saved queries at the side, the tabs, the editor, and the result of what was run.
+import { useEffect, useMemo, useRef, useState } from 'react';
+import { useOpenRoom, useRoomSearch } from '../app/room_path.tsx';
+import { client } from '../app/session.ts';
 import { Explorer } from '../explorer/explorer.tsx';
 import type { ExplorerObject } from '../explorer/objects_store.ts';
-import type { Place } from '../results/messages.ts';
 import { ResultPanel } from '../results/result_panel.tsx';
-import { prepareResults, StatementRun } from '../results/statement_run.ts';
+import { prepareResults } from '../results/statement_run.ts';
 import { quoteName } from '../results/value_text.ts';
-import { Button, IconButton } from '../ui/button.tsx';
 import { Split } from '../ui/split.tsx';
+import { Tabs } from '../ui/tabs.tsx';
 import { showFailure } from '../ui/toasts.tsx';
 import { namesFrom } from './catalog_names.ts';
 import styles from './editor_room.module.css';
-import { PlaceSelect } from './place_select.tsx';
+import { EditorToolbar } from './editor_toolbar.tsx';
+import { ParametersBar, parametersFor } from './parameters_bar.tsx';
 import { runnableSpan } from './runnable_statement.ts';
-import { type EditorHandle, SqlEditor, type TextError } from './sql_editor.tsx';
-
-interface CurrentRun {
-  readonly run: StatementRun;
-  /** Where its statement begins in the text. */
-  readonly start: number;
-}
-
-const noRun = { subscribe: () => () => undefined, state: () => undefined };
-
-/** The run of the room, and its error at its place in the text. */
-function useRun(place: Place) {
-  const [current, setCurrent] = useState<CurrentRun>();
-  const { subscribe, state: read } = current?.run ?? noRun;
-  const state = useSyncExternalStore(subscribe, read);
-  const start = (sql: string, from: number): void => {
-    current?.run.close();
-    setCurrent({ run: new StatementRun({ sql, place }), start: from });
-  };
-  const error = useMemo((): TextError | undefined => {
-    if (state?.kind !== 'failed' || !current) return undefined;
-    const { message, result } = state.error;
-    if (typeof result.line !== 'number') return undefined;
-    return { start: current.start, line: result.line, column: numberOf(result.column), message };
-  }, [state, current]);
-  return { run: current?.run, isRunning: state?.kind === 'running', error, start };
-}
-
-const numberOf = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined);
-
-const textKey = 'tabularium.sql';
+import { contentOfSaved, SaveDialog, SavedQueries } from './saved_queries.tsx';
+import { type EditorHandle, SqlEditor } from './sql_editor.tsx';
+import type { Tab } from './tab.ts';
+import { TabBar } from './tab_bar.tsx';
+import { closeRunsExcept, startRun, useTabRun } from './tab_runs.ts';
+import { tabsStore, useTabs } from './tabs_store.ts';
 
 export function Room() {
-  const [place, setPlace] = useState<Place>({ catalog: 'default' });
-  const [isExplorerOpen, setIsExplorerOpen] = useState(false);
+  const { tabs, activeId } = useTabs();
+  const [isSideOpen, setIsSideOpen] = useState(false);
   const editor = useRef<EditorHandle>(undefined);
-  const { run, isRunning, error, start } = useRun(place);
-  const names = useMemo(() => namesFrom(place), [place]);
-  useEffect(prepareResults, []);
-
-  const onRun = (): void => {
-    const state = editor.current?.view.state;
-    const span = state && runnableSpan(state);
-    if (span) start(state.sliceDoc(span.from, span.to), span.from);
-  };
-  const onInsert = useCallback(({ kind, path, name }: ExplorerObject): void => {
-    const [, ...inCatalog] = path;
-    editor.current?.insert(kind === 'column' ? quoteName(name) : inCatalog.map(quoteName).join('.'));
-    setIsExplorerOpen(false);
+  useEffect(() => {
+    prepareResults();
+    tabsStore.load().catch((error: unknown) => showFailure('The drafts could not be read', error));
   }, []);
-  const onFormat = (): void => void format(editor.current);
+  useOpenedByAddress();
+  useEffect(() => closeRunsExcept(new Set(tabs.map(({ id }) => id))), [tabs]);
+  const onInsert = ({ kind, path, name }: ExplorerObject): void => {
+    const [catalog = '', ...inCatalog] = path;
+    const place = tabs.find(({ id }) => id === activeId)?.place;
+    const names = kind === 'column' ? [name] : place?.catalog === catalog ? inCatalog : path;
+    // In its own database a table needs no other name.
+    const shortest = names.length === 2 && names[0] === place?.database ? names.slice(1) : names;
+    editor.current?.insert(shortest.map(quoteName).join('.'));
+    setIsSideOpen(false);
+  };
+  const active = tabs.find(({ id }) => id === activeId);
   return (
-    <div className={styles.room} data-explorer={isExplorerOpen ? 'open' : undefined}>
+    <div className={styles.room} data-side={isSideOpen ? 'open' : undefined}>
       <Split
         name="explorer"
         direction="row"
         initial={270}
         min={160}
-        first={<Explorer onInsert={onInsert} />}
+        first={<Side onInsert={onInsert} onOpened={() => setIsSideOpen(false)} />}
         second={
           <>
-            <div className={styles.toolbar}>
-              <span className={styles.drawer}>
-                <IconButton label="Show the explorer" onClick={() => setIsExplorerOpen(!isExplorerOpen)}>
-                  <PanelLeft aria-hidden />
-                </IconButton>
-              </span>
-              {isRunning ? (
-                <Button look="danger" icon={<Square aria-hidden />} onClick={() => run?.cancel()}>
-                  Cancel
-                </Button>
-              ) : (
-                <Button look="primary" icon={<Play aria-hidden />} onClick={onRun}>
-                  Run
-                </Button>
-              )}
-              <PlaceSelect place={place} onChange={setPlace} />
-              <span className={styles.space} />
-              <IconButton label="Format" keys="Shift+Alt+F" onClick={onFormat}>
-                <WandSparkles aria-hidden />
-              </IconButton>
-            </div>
-            <Split
-              name="editor"
-              direction="column"
-              initial={300}
-              min={80}
-              first={
-                <SqlEditor
-                  initialText={sessionStorage.getItem(textKey) ?? ''}
-                  names={names}
-                  error={error}
-                  onChange={(text) => sessionStorage.setItem(textKey, text)}
-                  onRun={onRun}
-                  onCancel={() => run?.cancel()}
-                  onFormat={onFormat}
-                  onReady={(handle) => {
-                    editor.current = handle;
-                  }}
-                />
-              }
-              second={<ResultPanel run={run} />}
-            />
+            <TabBar />
+            {active && (
+              <ActiveTab key={active.id} tab={active} editor={editor} onToggleSide={() => setIsSideOpen(!isSideOpen)} />
+            )}
           </>
         }
       />
     </div>
+  );
+}
+
+/** `?sql=`, with `catalog` and `database`, opens a tab with a text; `?query=` one with a saved query. Nothing is run by an address. */
+function useOpenedByAddress(): void {
+  const { sql, catalog, database, query } = useRoomSearch();
+  const openRoom = useOpenRoom();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once for each address
+  useEffect(() => {
+    if (sql !== undefined) tabsStore.open({ sql, place: { catalog: catalog ?? 'default', database } });
+    if (query !== undefined)
+      client
+        .savedQueries(query)
+        .get()
+        .then(
+          (saved) => tabsStore.open(contentOfSaved(saved)),
+          (error: unknown) => showFailure(`The saved query ${query} could not be opened`, error),
+        );
+    if (sql !== undefined || query !== undefined) openRoom('sql', [], {}, { replace: true });
+  }, [sql, query]);
+}
+
+type SideView = 'catalog' | 'saved';
+
+interface SideProps {
+  readonly onInsert: (object: ExplorerObject) => void;
+  readonly onOpened: () => void;
+}
+
+function Side({ onInsert, onOpened }: SideProps) {
+  const [view, setView] = useState<SideView>('catalog');
+  return (
+    <Tabs
+      label="Side panel"
+      value={view}
+      onChange={setView}
+      tabs={[
+        { value: 'catalog', label: 'Catalog', content: <Explorer onInsert={onInsert} /> },
+        { value: 'saved', label: 'Saved queries', content: <SavedQueries onOpened={onOpened} /> },
+      ]}
+    />
+  );
+}
+
+interface ActiveTabProps {
+  readonly tab: Tab;
+  readonly editor: React.RefObject<EditorHandle | undefined>;
+  readonly onToggleSide: () => void;
+}
+
+function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
+  const { id, sql, place, parameters } = tab;
+  const [isSaving, setIsSaving] = useState(false);
+  const { run, isRunning, error } = useTabRun(id);
+  const names = useMemo(() => namesFrom(place), [place]);
+  const statement = () => {
+    const state = editor.current?.view.state;
+    const span = state && runnableSpan(state);
+    if (!span) return undefined;
+    const text = state.sliceDoc(span.from, span.to);
+    return { sql: text, place, parameters: parametersFor(text, parameters) ?? undefined, start: span.from };
+  };
+  const onRun = (): void => {
+    const found = statement();
+    if (found) startRun(id, found, found.start);
+  };
+  const onFormat = (): void => void format(editor.current);
+  return (
+    <>
+      <EditorToolbar
+        tab={tab}
+        isRunning={isRunning}
+        statement={statement}
+        onRun={onRun}
+        onCancel={() => run?.cancel()}
+        onFormat={onFormat}
+        onSave={() => setIsSaving(true)}
+        onToggleSide={onToggleSide}
+      />
+      <ParametersBar
+        sql={sql}
+        values={parameters}
+        onChange={(values) => tabsStore.update(id, { parameters: values })}
+      />
+      <Split
+        name="editor"
+        direction="column"
+        initial={260}
+        min={80}
+        first={
+          <SqlEditor
+            text={sql}
+            names={names}
+            error={error}
+            onChange={(text) => tabsStore.update(id, { sql: text })}
+            onRun={onRun}
+            onCancel={() => run?.cancel()}
+            onFormat={onFormat}
+            onSave={() => setIsSaving(true)}
+            onReady={(handle) => {
+              editor.current = handle;
+            }}
+          />
+        }
+        second={
+          <ResultPanel run={run} chart={{ settings: tab.chart, onChange: (chart) => tabsStore.keepChart(id, chart) }} />
+        }
+      />
+      {isSaving && <SaveDialog tab={tab} onClose={() => setIsSaving(false)} />}
+    </>
   );
 }
 

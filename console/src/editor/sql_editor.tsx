@@ -31,13 +31,15 @@ export interface TextError {
 }
 
 interface SqlEditorProps {
-  readonly initialText: string;
+  /** A text that the editor did not write itself replaces its own. */
+  readonly text: string;
   readonly names: NamesOfCatalog;
   readonly error: TextError | undefined;
   readonly onChange: (text: string) => void;
   readonly onRun: () => void;
   readonly onCancel: () => void;
   readonly onFormat: () => void;
+  readonly onSave: () => void;
   readonly onReady: (handle: EditorHandle | undefined) => void;
 }
 
@@ -51,7 +53,7 @@ const handleOf = (view: EditorView): EditorHandle => ({
 });
 
 export function SqlEditor(props: SqlEditorProps) {
-  const { initialText, error, onReady } = props;
+  const { text, error, onReady } = props;
   const container = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(undefined);
   // The extensions are made once; what they call changes with each render.
@@ -62,7 +64,7 @@ export function SqlEditor(props: SqlEditorProps) {
   useEffect(() => {
     const editor = new EditorView({
       parent: container.current as HTMLElement,
-      state: EditorState.create({ doc: initialText, extensions: extensionsOf(() => latest.current) }),
+      state: EditorState.create({ doc: text, extensions: extensionsOf(() => latest.current) }),
     });
     view.current = editor;
     onReady(handleOf(editor));
@@ -71,6 +73,12 @@ export function SqlEditor(props: SqlEditorProps) {
       editor.destroy();
     };
   }, []);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (editor && editor.state.doc.toString() !== text)
+      editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
+  }, [text]);
 
   useEffect(() => {
     const editor = view.current;
@@ -93,6 +101,7 @@ const keys = (props: () => SqlEditorProps) =>
       { key: 'Mod-Enter', run: handled(() => props().onRun()) },
       { key: 'Mod-Shift-Enter', run: handled(() => props().onCancel()) },
       { key: 'Shift-Alt-f', run: handled(() => props().onFormat()) },
+      { key: 'Mod-s', run: handled(() => props().onSave()) },
       { key: 'Mod-/', run: toggleComment },
     ]),
   );

@@ -32,7 +32,7 @@ export function CellDetail({ column: { name, type }, value, row, onClose }: Cell
     <aside className={styles.panel} aria-label="Cell">
       <header className={styles.header}>
         <div className={styles.title}>
-          <h3>{name}</h3>
+          <h2>{name}</h2>
           <p>{`${type} · row ${row + 1}`}</p>
         </div>
         <CopyButton text={text} label="Copy the value" />

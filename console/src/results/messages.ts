@@ -1,6 +1,7 @@
 // What the page and the worker of results say to each other. A run is one statement; its rows stay in the worker, and the page asks
 // for those in view.
 import type { Column, TaskRecord, Value } from '../../../src/client/index.ts';
+import type { ColumnProfile } from './column_profile.ts';
 
 /** Where a statement runs. */
 export interface Place {
@@ -30,9 +31,10 @@ export interface Sort {
 }
 
 export interface Filter {
-  readonly column: number;
-  /** Part of the text of the value; case does not count. `null`: only nulls. */
-  readonly text: string | null;
+  /** Null: any column. */
+  readonly column: number | null;
+  /** Part of the text of the value; case does not count. */
+  readonly text: string;
 }
 
 /** Which rows are shown, in which order. */
@@ -66,6 +68,7 @@ export type ToWorker = { readonly run: number } & (
 export type Question =
   | { readonly kind: 'rows'; readonly view: View; readonly from: number; readonly to: number }
   | { readonly kind: 'viewSize'; readonly view: View }
+  | { readonly kind: 'profile'; readonly view: View }
   | { readonly kind: 'export'; readonly view: View; readonly format: CopyFormat; readonly rowsMax: number };
 
 export type CopyFormat = 'csv' | 'tsv' | 'markdown' | 'json' | 'insert';
@@ -73,6 +76,7 @@ export type CopyFormat = 'csv' | 'tsv' | 'markdown' | 'json' | 'insert';
 export interface Answers {
   readonly rows: readonly (readonly Value[])[];
   readonly viewSize: number;
+  readonly profile: readonly ColumnProfile[];
   readonly export: string;
 }
 

@@ -1,34 +1,45 @@
 // What a run shows below the editor: its progress while it runs, its rows or its error afterwards, and the bar with what to do with it.
-import { CheckCheck, Copy, Play, X } from 'lucide-react';
-import { useEffect, useState, useSyncExternalStore } from 'react';
+import { ChartColumn, CheckCheck, Columns3, Gauge, Play, Table2, X } from 'lucide-react';
+import { type ReactNode, useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import type { ChartSettings } from '../charts/chart_settings.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Progress } from '../ui/feedback.tsx';
-import { formatBytes, formatCount, formatDuration } from '../ui/format.ts';
-import { Menu } from '../ui/menu.tsx';
-import { showFailure, showToast } from '../ui/toasts.tsx';
+import { formatCount, formatDuration } from '../ui/format.ts';
+import { showFailure } from '../ui/toasts.tsx';
 import { CellDetail } from './cell_detail.tsx';
-import type { CopyFormat, Sort, Summary, View } from './messages.ts';
+import { ColumnExplorer } from './column_explorer.tsx';
+import type { Filter, Sort, Summary, View } from './messages.ts';
+import { ResultBar } from './result_bar.tsx';
+import { ResultChart } from './result_chart.tsx';
 import { type CellPosition, ResultGrid } from './result_grid.tsx';
 import styles from './result_panel.module.css';
 import { useRowWindow } from './row_window.ts';
+import { StatementProfile } from './statement_profile.tsx';
 import type { RunState, StatementRun } from './statement_run.ts';
 
 interface ResultPanelProps {
   readonly run: StatementRun | undefined;
+  /** How its rows are drawn, and what is called when the user changes that. */
+  readonly chart: StoredChart;
 }
 
-export function ResultPanel({ run }: ResultPanelProps) {
+export interface StoredChart {
+  readonly settings: unknown;
+  readonly onChange: (settings: ChartSettings) => void;
+}
+
+export function ResultPanel({ run, chart }: ResultPanelProps) {
   if (!run)
     return (
       <EmptyState icon={<Play aria-hidden />} title="No result yet">
         Press <kbd>Ctrl</kbd> <kbd>Enter</kbd> to run the statement under the cursor, or what is selected.
       </EmptyState>
     );
-  return <Outcome run={run} />;
+  return <Outcome run={run} chart={chart} />;
 }
 
-function Outcome({ run }: { readonly run: StatementRun }) {
+function Outcome({ run, chart }: { readonly run: StatementRun; readonly chart: StoredChart }) {
   const state = useSyncExternalStore(run.subscribe, run.state);
   switch (state.kind) {
     case 'running':
@@ -38,13 +49,16 @@ function Outcome({ run }: { readonly run: StatementRun }) {
         <div className={styles.failure}>
           <ErrorPanel
             error={state.error}
+            advice={
+              typeof state.error.result.line === 'number' ? 'Correct the statement where it is marked.' : undefined
+            }
             title={state.error.code === 'TASK_CANCELLED' ? 'Cancelled' : `Failed after ${formatDuration(state.tookMs)}`}
           />
         </div>
       );
     case 'succeeded':
       return state.summary.columns.length > 0 ? (
-        <Rows key={state.summary.queryId} run={run} summary={state.summary} tookMs={state.tookMs} />
+        <Rows key={state.summary.queryId} run={run} summary={state.summary} tookMs={state.tookMs} chart={chart} />
       ) : (
         <EmptyState icon={<CheckCheck aria-hidden />} title={`${formatCount(state.summary.rowCount)} rows changed`}>
           {`The statement took ${formatDuration(state.tookMs)}.`}
@@ -85,6 +99,7 @@ function Running({ run, state: { task, isCancelling } }: RunningProps) {
 }
 
 interface RowsProps {
+  readonly chart: StoredChart;
   readonly run: StatementRun;
   readonly summary: Summary;
   readonly tookMs: number;
@@ -93,33 +108,76 @@ interface RowsProps {
 const noFilters: View['filters'] = [];
 const wholeView: View = { filters: noFilters };
 
-function Rows({ run, summary, tookMs }: RowsProps) {
+type ResultView = 'rows' | 'chart' | 'columns' | 'profile';
+
+const resultViews: readonly { readonly value: ResultView; readonly label: string; readonly icon: ReactNode }[] = [
+  { value: 'rows', label: 'Rows', icon: <Table2 aria-hidden /> },
+  { value: 'chart', label: 'Chart', icon: <ChartColumn aria-hidden /> },
+  { value: 'columns', label: 'Columns', icon: <Columns3 aria-hidden /> },
+  { value: 'profile', label: 'Profile', icon: <Gauge aria-hidden /> },
+];
+
+function Rows({ run, summary, tookMs, chart }: RowsProps) {
+  const [shown, setShown] = useState<ResultView>('rows');
   const [view, setView] = useState<View>(wholeView);
   const [rowCount, setRowCount] = useState(summary.rowCount);
   const [selected, setSelected] = useState<CellPosition>();
   const [opened, setOpened] = useState<CellPosition>();
   const { rows, error } = useRowWindow(run, view);
-  const changeView = async (next: View): Promise<void> => {
-    try {
-      // The rows are shown in the old order until those in the new one are known.
-      setRowCount(await run.ask({ kind: 'viewSize', view: next }));
-      setView(next);
-      setSelected(undefined);
-    } catch (failure) {
-      showFailure('The rows could not be sorted', failure);
-    }
-  };
-  const onSort = (sort: Sort | undefined) => void changeView({ ...view, sort });
+  const latest = useRef(view);
+  latest.current = view;
+  const changeView = useCallback(
+    async (change: Partial<View>): Promise<void> => {
+      const next = { ...latest.current, ...change };
+      try {
+        // The rows are shown in the old order until those in the new one are known.
+        setRowCount(await run.ask({ kind: 'viewSize', view: next }));
+        setView(next);
+        setSelected(undefined);
+      } catch (failure) {
+        showFailure('The rows could not be sorted or filtered', failure);
+      }
+    },
+    [run],
+  );
+  const onSort = (sort: Sort | undefined) => void changeView({ sort });
+  const onFilter = useCallback((filters: readonly Filter[]) => void changeView({ filters }), [changeView]);
   const openedColumn = opened && summary.columns[opened.column];
   return (
     <>
-      <Bar run={run} summary={summary} tookMs={tookMs} view={view} rowCount={rowCount} />
+      <ResultBar
+        run={run}
+        summary={summary}
+        tookMs={tookMs}
+        view={view}
+        rowCount={rowCount}
+        onFilter={onFilter}
+        views={
+          <div role="group" aria-label="Show" className={styles.views}>
+            {resultViews.map(({ value, label, icon }) => (
+              <Button
+                key={value}
+                size="small"
+                look="quiet"
+                icon={icon}
+                aria-pressed={shown === value}
+                onClick={() => setShown(value)}
+              >
+                {label}
+              </Button>
+            ))}
+          </div>
+        }
+      />
       {error !== undefined && (
         <div className={styles.failure}>
           <ErrorPanel error={error} title="Rows could not be fetched" />
         </div>
       )}
-      <div className={styles.content}>
+      {shown === 'chart' && <ResultChart run={run} summary={summary} view={view} rowCount={rowCount} chart={chart} />}
+      {shown === 'profile' && <StatementProfile statement={run.statement} queryId={summary.queryId} />}
+      {shown === 'columns' && <ColumnExplorer run={run} queryId={summary.queryId} view={view} />}
+      <div className={styles.content} hidden={shown !== 'rows'}>
         <ResultGrid
           columns={summary.columns}
           rowCount={rowCount}
@@ -143,57 +201,5 @@ function Rows({ run, summary, tookMs }: RowsProps) {
         )}
       </div>
     </>
-  );
-}
-
-const copyFormats: readonly { readonly format: CopyFormat; readonly label: string }[] = [
-  { format: 'tsv', label: 'For a spreadsheet' },
-  { format: 'csv', label: 'As CSV' },
-  { format: 'markdown', label: 'As Markdown' },
-  { format: 'json', label: 'As JSON' },
-  { format: 'insert', label: 'As INSERT' },
-];
-const copiedRowsMax = 100_000;
-
-interface BarProps extends RowsProps {
-  readonly view: View;
-  readonly rowCount: number;
-}
-
-function Bar({ run, summary, tookMs, view, rowCount }: BarProps) {
-  const copy = async (format: CopyFormat): Promise<void> => {
-    try {
-      const text = await run.ask({ kind: 'export', view, format, rowsMax: copiedRowsMax });
-      await navigator.clipboard.writeText(text);
-      const count = Math.min(rowCount, copiedRowsMax);
-      showToast(
-        `${formatCount(count)} rows copied`,
-        count < rowCount ? 'Only the first rows: download the rest.' : undefined,
-      );
-    } catch (failure) {
-      showFailure('The rows could not be copied', failure);
-    }
-  };
-  return (
-    <div className={styles.bar}>
-      <p role="status">
-        <strong>{formatCount(rowCount)}</strong> {rowCount === 1 ? 'row' : 'rows'}
-        {rowCount !== summary.rowCount && ` of ${formatCount(summary.rowCount)}`}
-        <span className={styles.muted}>
-          {` · ${formatDuration(tookMs)}`}
-          {` · ${formatBytes(summary.statistics.resultBytes)}`}
-          {summary.truncated && ' · truncated'}
-        </span>
-      </p>
-      <Menu
-        align="end"
-        trigger={
-          <Button size="small" look="quiet" icon={<Copy aria-hidden />}>
-            Copy
-          </Button>
-        }
-        items={copyFormats.map(({ format, label }) => ({ label, onSelect: () => void copy(format) }))}
-      />
-    </div>
   );
 }

@@ -8,8 +8,9 @@ import {
   type Task,
   type Value,
 } from '../../../src/client/index.ts';
+import { profileOf } from './column_profile.ts';
 import { copiedText } from './copied_text.ts';
-import type { FromWorker, Question, SentError, Statement, Summary, ToWorker, View } from './messages.ts';
+import type { Answers, FromWorker, Question, SentError, Statement, Summary, ToWorker, View } from './messages.ts';
 import { isWhole, orderOf } from './row_order.ts';
 
 /** After that a statement that still runs has a task, whose progress is shown. */
@@ -89,12 +90,16 @@ class Run {
     this.#rows.length = 0;
   }
 
-  answer(question: Question): Promise<readonly (readonly Value[])[] | number | string> {
+  answer(question: Question): Promise<Answers[keyof Answers]> {
     switch (question.kind) {
       case 'rows':
         return this.#window(question.view, question.from, question.to);
       case 'viewSize':
-        return this.#indicesOf(question.view).then(({ length }) => length);
+        return isWhole(question.view)
+          ? Promise.resolve(this.#summary?.rowCount ?? 0)
+          : this.#indicesOf(question.view).then(({ length }) => length);
+      case 'profile':
+        return this.#profile(question.view);
       case 'export':
         return this.#window(question.view, 0, question.rowsMax).then((rows) =>
           copiedText(question.format, this.#summary?.columns ?? [], rows),
@@ -109,6 +114,12 @@ class Run {
     }
     const indices = await this.#indicesOf(view);
     return Array.from(indices.subarray(from, to), (index) => this.#rows[index] ?? []);
+  }
+
+  async #profile(view: View): Promise<Answers['profile']> {
+    const rows = await this.#window(view, 0, Number.POSITIVE_INFINITY);
+    const columns = this.#summary?.columns ?? [];
+    return columns.map((column, i) => profileOf(column, valuesOf(rows, i)));
   }
 
   /** Needs all rows of the result. */
@@ -136,6 +147,10 @@ class Run {
     this.#fetching = next.catch(() => undefined);
     return next;
   }
+}
+
+function* valuesOf(rows: readonly (readonly Value[])[], column: number): Generator<Value> {
+  for (const row of rows) yield row[column] ?? null;
 }
 
 function sentError(error: unknown): SentError {

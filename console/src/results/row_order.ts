@@ -8,11 +8,14 @@ type Rows = readonly (readonly Value[])[];
 export const isWhole = ({ sort, filters }: View): boolean => sort === undefined && filters.length === 0;
 
 export function orderOf(columns: readonly Column[], rows: Rows, { sort, filters }: View): Uint32Array {
-  const wanted = filters.map(({ column, text }) => ({ column, text: text?.toLowerCase() ?? null }));
+  const wanted = filters.map(({ column, text }) => ({ column, text: text.toLowerCase() }));
   const chosen: number[] = [];
   for (let i = 0; i < rows.length; i++) {
     const row = rows[i] as readonly Value[];
-    if (wanted.every(({ column, text }) => matches(row[column] as Value, text))) chosen.push(i);
+    const isIn = wanted.every(({ column, text }) =>
+      column === null ? row.some((value) => contains(value, text)) : contains(row[column] ?? null, text),
+    );
+    if (isIn) chosen.push(i);
   }
   const order = Uint32Array.from(chosen);
   if (!sort) return order;
@@ -26,10 +29,9 @@ export function orderOf(columns: readonly Column[], rows: Rows, { sort, filters 
   });
 }
 
-function matches(value: Value, text: string | null): boolean {
-  if (text === null || value === null) return text === null && value === null;
-  return textOf(value).toLowerCase().includes(text);
-}
+/** Nulls are found as `null`. */
+const contains = (value: Value, text: string): boolean =>
+  (value === null ? 'null' : textOf(value)).toLowerCase().includes(text);
 
 type Compare = (a: Value, b: Value) => number;
 

@@ -22,7 +22,14 @@ export function adviceOf(error: unknown): string | undefined {
 
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
+/** What stands between backticks is code. */
+const withCode = (text: string): ReactNode[] =>
+  // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one sentence do not move
+  text.split('`').map((part, i) => (i % 2 === 0 ? part : <code key={i}>{part}</code>));
+
 interface ErrorPanelProps {
+  /** What to do, where the page knows more than the table of codes. */
+  readonly advice?: string | undefined;
   readonly error: unknown;
   /** What failed, as in `The tables could not be listed`. */
   readonly title?: string;
@@ -30,8 +37,7 @@ interface ErrorPanelProps {
   readonly children?: ReactNode;
 }
 
-export function ErrorPanel({ error, title, onRetry, children }: ErrorPanelProps) {
-  const advice = adviceOf(error);
+export function ErrorPanel({ error, title, advice = adviceOf(error), onRetry, children }: ErrorPanelProps) {
   const isOurs = error instanceof TabulariumError;
   return (
     <div role="alert" className={styles.panel}>
@@ -39,7 +45,7 @@ export function ErrorPanel({ error, title, onRetry, children }: ErrorPanelProps)
       <div className={styles.text}>
         {title !== undefined && <strong>{title}</strong>}
         <p className={styles.message}>{messageOf(error)}</p>
-        {advice !== undefined && <p className={styles.advice}>{advice}</p>}
+        {advice !== undefined && <p className={styles.advice}>{withCode(advice)}</p>}
         {isOurs && (
           <p className={styles.details}>
             <code>{error.code}</code>

@@ -1,0 +1,58 @@
+// How a result is drawn: the kind of chart and its columns by name. Stored with a saved query; the server does not read it.
+import type { Column } from '../../../src/client/index.ts';
+import { isNestedType, isNumberType, isTimeType } from '../results/value_text.ts';
+
+export const chartKinds = ['line', 'bar', 'area', 'scatter', 'pie', 'heatmap'] as const;
+export type ChartKind = (typeof chartKinds)[number];
+
+export const chartKindLabels: Readonly<Record<ChartKind, string>> = {
+  line: 'Line',
+  bar: 'Bar',
+  area: 'Area',
+  scatter: 'Scatter',
+  pie: 'Pie',
+  heatmap: 'Heat map',
+};
+
+export interface ChartSettings {
+  readonly kind: ChartKind;
+  readonly x: string;
+  /** The values: one or more for lines, bars, areas and points, one for the others. */
+  readonly y: readonly string[];
+  /** The vertical categories of a heat map. */
+  readonly group: string | null;
+}
+
+const manyCategories = 60;
+
+/** A chart that suits the types; undefined if nothing can be drawn. */
+export function suggestChart(columns: readonly Column[], rowCount: number): ChartSettings | undefined {
+  const numbers = columns.filter(({ type }) => isNumberType(type)).map(({ name }) => name);
+  const times = columns.filter(({ type }) => isTimeType(type)).map(({ name }) => name);
+  const texts = columns
+    .filter(({ type }) => !isNumberType(type) && !isTimeType(type) && !isNestedType(type))
+    .map(({ name }) => name);
+  const [number] = numbers;
+  if (number === undefined) return undefined;
+  const [time] = times;
+  if (time !== undefined) return { kind: 'line', x: time, y: numbers.slice(0, 4), group: null };
+  const [text, secondText] = texts;
+  if (text !== undefined && secondText !== undefined && numbers.length === 1)
+    return { kind: 'heatmap', x: text, y: [number], group: secondText };
+  if (text !== undefined) return { kind: 'bar', x: text, y: numbers.slice(0, 3), group: null };
+  if (numbers.length === 1) return { kind: 'bar', x: number, y: [number], group: null };
+  // A first column with few rows, such as a year, is an axis of categories.
+  const kind = rowCount <= manyCategories ? 'line' : 'scatter';
+  return { kind, x: number, y: numbers.slice(1, 4), group: null };
+}
+
+/** Settings that were stored, as far as they fit the columns of this result. */
+export function fittingChart(stored: unknown, columns: readonly Column[]): ChartSettings | undefined {
+  const { kind, x, y, group = null } = (stored ?? {}) as Partial<ChartSettings>;
+  const names = new Set(columns.map(({ name }) => name));
+  const knownKind = chartKinds.find((known) => known === kind);
+  if (!knownKind || x === undefined || !names.has(x) || !Array.isArray(y)) return undefined;
+  const known = y.filter((name: unknown): name is string => typeof name === 'string' && names.has(name));
+  if (known.length === 0) return undefined;
+  return { kind: knownKind, x, y: known, group: group !== null && names.has(group) ? group : null };
+}

@@ -1,0 +1,56 @@
+// The bar above the text of a tab: run or cancel, where it runs, format and save.
+import { PanelLeft, Play, Save, Square, WandSparkles } from 'lucide-react';
+import type { Statement } from '../results/messages.ts';
+import { Button, IconButton } from '../ui/button.tsx';
+import styles from './editor_room.module.css';
+import { PlaceSelect } from './place_select.tsx';
+import { PlanPreview } from './plan_preview.tsx';
+import type { Tab } from './tab.ts';
+import { tabsStore } from './tabs_store.ts';
+
+interface EditorToolbarProps {
+  readonly tab: Tab;
+  readonly isRunning: boolean;
+  /** What Run would run. */
+  readonly statement: () => Statement | undefined;
+  readonly onRun: () => void;
+  readonly onCancel: () => void;
+  readonly onFormat: () => void;
+  readonly onSave: () => void;
+  readonly onToggleSide: () => void;
+}
+
+export function EditorToolbar(props: EditorToolbarProps) {
+  const { tab, isRunning, statement, onRun, onCancel, onFormat, onSave, onToggleSide } = props;
+  return (
+    <div className={styles.toolbar}>
+      <span className={styles.drawer}>
+        <IconButton label="Show the catalog" onClick={onToggleSide}>
+          <PanelLeft aria-hidden />
+        </IconButton>
+      </span>
+      {isRunning ? (
+        <Button look="danger" icon={<Square aria-hidden />} onClick={onCancel}>
+          Cancel
+        </Button>
+      ) : (
+        <PlanPreview statement={statement}>
+          <Button look="primary" icon={<Play aria-hidden />} onClick={onRun}>
+            Run
+            <kbd className={styles.keys} aria-hidden>
+              Ctrl ⏎
+            </kbd>
+          </Button>
+        </PlanPreview>
+      )}
+      <PlaceSelect place={tab.place} onChange={(place) => tabsStore.update(tab.id, { place })} />
+      <span className={styles.space} />
+      <IconButton label="Format" keys="Shift+Alt+F" onClick={onFormat}>
+        <WandSparkles aria-hidden />
+      </IconButton>
+      <IconButton label="Save the query" keys="Ctrl+S" onClick={onSave}>
+        <Save aria-hidden />
+      </IconButton>
+    </div>
+  );
+}

@@ -1,0 +1,59 @@
+// The plan of the statement that Run would run, while the pointer rests on the button.
+import { PreviewCard } from '@base-ui/react/preview-card';
+import { useQuery } from '@tanstack/react-query';
+import type { ReactElement } from 'react';
+import { client } from '../app/session.ts';
+import type { Statement } from '../results/messages.ts';
+import { adviceOf, messageOf } from '../ui/error_panel.tsx';
+import { Loading } from '../ui/feedback.tsx';
+import styles from './plan_preview.module.css';
+
+const openMs = 700;
+const freshMs = 30_000;
+
+export function explain({ sql, place, parameters }: Statement, signal: AbortSignal) {
+  const { catalog, database } = place;
+  const target = client.catalogs(catalog);
+  const body = { sql, ...(parameters == null ? {} : { parameters: parameters as unknown[] }) };
+  return database === undefined
+    ? target.explain(body, { signal })
+    : target.databases(database).explain(body, { signal });
+}
+
+interface PlanPreviewProps {
+  /** Read when the preview opens; undefined: there is no statement. */
+  readonly statement: () => Statement | undefined;
+  readonly children: ReactElement;
+}
+
+export function PlanPreview({ statement, children }: PlanPreviewProps) {
+  return (
+    <PreviewCard.Root>
+      <PreviewCard.Trigger render={children} delay={openMs} />
+      <PreviewCard.Portal>
+        <PreviewCard.Positioner side="bottom" align="start" sideOffset={6} className={styles.positioner}>
+          <PreviewCard.Popup className={styles.popup}>
+            <Preview statement={statement()} />
+          </PreviewCard.Popup>
+        </PreviewCard.Positioner>
+      </PreviewCard.Portal>
+    </PreviewCard.Root>
+  );
+}
+
+function Preview({ statement }: { readonly statement: Statement | undefined }) {
+  const { data, error } = useQuery({
+    queryKey: ['explain', statement],
+    enabled: statement !== undefined,
+    staleTime: freshMs,
+    queryFn: ({ signal }) => explain(statement as Statement, signal),
+  });
+  if (!statement) return <p>There is no statement at the cursor.</p>;
+  if (error)
+    return (
+      <p className={styles.error}>
+        {messageOf(error)} {adviceOf(error)}
+      </p>
+    );
+  return data ? <pre className={styles.plan}>{data.plan}</pre> : <Loading label="Explaining…" />;
+}

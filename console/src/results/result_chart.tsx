@@ -1,0 +1,50 @@
+// The chart of a result: the rows that it draws, and the settings that suit them until the user chooses others.
+import { useQuery } from '@tanstack/react-query';
+import { ChartColumn } from 'lucide-react';
+import { lazy, Suspense, useMemo } from 'react';
+import { fittingChart, suggestChart } from '../charts/chart_settings.ts';
+import { ErrorPanel } from '../ui/error_panel.tsx';
+import { EmptyState, Loading } from '../ui/feedback.tsx';
+import type { Summary, View } from './messages.ts';
+import type { StoredChart } from './result_panel.tsx';
+import type { StatementRun } from './statement_run.ts';
+
+const ChartPanel = lazy(async () => ({ default: (await import('../charts/chart_panel.tsx')).ChartPanel }));
+
+/** A canvas shows no more, and the page must not wait for more to be drawn. */
+const drawnMax = 5000;
+
+interface ResultChartProps {
+  readonly run: StatementRun;
+  readonly summary: Summary;
+  readonly view: View;
+  readonly rowCount: number;
+  readonly chart: StoredChart;
+}
+
+export function ResultChart({ run, summary, view, rowCount, chart }: ResultChartProps) {
+  const { columns, queryId } = summary;
+  const { data, error, refetch } = useQuery({
+    queryKey: ['queries', queryId, 'drawn', view],
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+    queryFn: () => run.ask({ kind: 'rows', view, from: 0, to: drawnMax }),
+  });
+  const settings = useMemo(
+    () => fittingChart(chart.settings, columns) ?? suggestChart(columns, rowCount),
+    [chart.settings, columns, rowCount],
+  );
+  if (error) return <ErrorPanel error={error} title="The rows could not be read" onRetry={refetch} />;
+  if (!settings)
+    return (
+      <EmptyState icon={<ChartColumn aria-hidden />} title="Nothing to draw">
+        A chart needs a column of numbers.
+      </EmptyState>
+    );
+  if (!data) return <Loading />;
+  return (
+    <Suspense fallback={<Loading label="Loading the chart…" />}>
+      <ChartPanel columns={columns} rows={data} rowCount={rowCount} settings={settings} onChange={chart.onChange} />
+    </Suspense>
+  );
+}

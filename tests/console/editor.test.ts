@@ -1,0 +1,205 @@
+// The SQL room in a browser: completion, parameters, errors at their place, cancelling, the grid with its filter, order, copies and
+// downloads; and that no text is lost by reloading, closing a tab, or a change elsewhere.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { eventually } from '../deadline.ts';
+import { start, type TestServer } from '../server.ts';
+import { ConsolePage, launchBrowser, noBrowser } from './browser.ts';
+
+describe('the SQL room', { skip: noBrowser }, () => {
+  let server: TestServer;
+  let browser: Browser;
+  before(async () => {
+    [server, browser] = await Promise.all([start(), launchBrowser()]);
+    (await server.post('/api/v2/databases', { name: 'shop' })).is(201);
+    const columns = [
+      { name: 'id', type: 'BIGINT' },
+      { name: 'customer', type: 'STRING' },
+      { name: 'price', type: 'DECIMAL(18,2)' },
+    ];
+    (await server.post('/api/v2/databases/shop/tables', { name: 'orders', columns })).is(201);
+    const hostile = '<img src=x onerror=alert(1)>';
+    (await server.post('/api/v2/databases/shop/tables', { name: hostile, columns })).is(201);
+    const insert =
+      "INSERT INTO orders SELECT i, CASE WHEN i % 5 = 0 THEN NULL ELSE 'customer ' || (i % 7) END, i * 1.25 FROM range(300) t(i)";
+    (await server.query('shop', insert)).is(200);
+  });
+  after(() => Promise.all([browser?.close(), server?.close()]));
+  beforeEach(async () => {
+    const drafts = (await server.get('/api/v2/drafts')).is(200).at<{ uri: string }[]>('drafts');
+    for (const { uri } of drafts) (await server.delete(uri)).is(200);
+  });
+
+  const open = async (options: Parameters<typeof ConsolePage.open>[2] = {}) => {
+    const opened = await ConsolePage.open(browser, server, { path: 'sql', ...options });
+    return { opened, page: opened.page };
+  };
+  const text = (page: Page) => page.getByRole('textbox', { name: 'SQL' });
+  const run = (page: Page) => page.keyboard.press('Control+Enter');
+  const cell = (page: Page, name: string) => page.getByRole('gridcell', { name, exact: true }).first();
+  const drafts = async () =>
+    (await server.get('/api/v2/drafts'))
+      .is(200)
+      .at<{ sql: string; properties: Record<string, string>; draftId: string }[]>('drafts');
+
+  it('completes columns by the alias of their table, and tables after FROM', async () => {
+    const { opened, page } = await open();
+    await text(page).fill('SELECT  FROM shop.orders AS o');
+    await page.keyboard.press('Home');
+    for (let i = 0; i < 'SELECT '.length; i++) await page.keyboard.press('ArrowRight');
+    await page.keyboard.type('o.cus');
+    await page.getByRole('option', { name: /customer/ }).click();
+    await page.keyboard.type(', o.price');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('End');
+    await page.keyboard.type(' ORDER BY o.id LIMIT 2');
+    await page.keyboard.press('Escape');
+    await run(page);
+    await cell(page, '1.25').waitFor();
+    await opened.close();
+  });
+
+  it('runs the statement under the cursor, with parameters', async () => {
+    const { opened, page } = await open();
+    await text(page).fill("SELECT 'first' AS a;\nSELECT $1 + 1 AS b, $2 AS c; SELECT 'third' AS d");
+    await page.getByRole('group', { name: 'Parameters' }).getByRole('textbox').first().fill('41');
+    await page.getByRole('group', { name: 'Parameters' }).getByRole('textbox').last().fill('"7"');
+    await text(page).click({ position: { x: 40, y: 30 } });
+    await page.keyboard.press('Control+End');
+    await page.keyboard.press('Home');
+    await run(page);
+    await cell(page, '42').waitFor();
+    await cell(page, '7').waitFor();
+    await opened.close();
+  });
+
+  it('marks an error at its line and column, and says what to do', async () => {
+    const { opened, page } = await open();
+    await text(page).fill('SELECT 1;\n\nSELECT id,\n  no_such_column\nFROM shop.orders');
+    await page.keyboard.press('Control+End');
+    await run(page);
+    await page.getByRole('alert').getByText('SQL_INVALID').waitFor();
+    const marked = page.locator('.cm-lintRange-error');
+    assert.equal(await marked.textContent(), 'no_such_column');
+    await opened.checkAccessibility();
+    await opened.photograph('sql_error');
+    await opened.close([/status of 400/]);
+  });
+
+  it('cancels a statement, and shows how long it has run', async () => {
+    const { opened, page } = await open();
+    await text(page).fill('SELECT count(*) FROM range(3000000) a(x), range(3000000) b(y) WHERE x + y < 0');
+    await run(page);
+    await page.getByText('Running').waitFor();
+    await opened.photograph('sql_running');
+    await page.getByRole('main').getByRole('button', { name: 'Cancel' }).first().click();
+    await page.getByRole('alert').getByText('Cancelled', { exact: true }).waitFor();
+    await eventually('nothing runs any more', async () => {
+      const running = (await server.post('/api/v2/queries/search', { state: 'running' })).is(200);
+      return running.at<unknown[]>('queries').length === 0;
+    });
+    await opened.close();
+  });
+
+  it('sorts and filters all rows, shows nulls as such, and copies and downloads the result', async () => {
+    const { opened, page } = await open();
+    await text(page).fill('SELECT * FROM shop.orders ORDER BY id');
+    await run(page);
+    await cell(page, 'NULL').waitFor();
+    await page.getByRole('columnheader', { name: /price/ }).getByRole('button').click();
+    await page.getByRole('columnheader', { name: /price/ }).getByRole('button').click();
+    await cell(page, '373.75').waitFor();
+    await page.getByRole('searchbox', { name: 'Filter rows' }).fill('customer 3');
+    await page.getByText(/of 300/).waitFor();
+    await opened.photograph('sql_filtered');
+    await page.getByRole('button', { name: 'Copy', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'As CSV' }).click();
+    await page.getByText(/rows copied/).waitFor();
+    const copied = await page.evaluate<string>('navigator.clipboard.readText()');
+    const lines = copied.trim().split('\n');
+    assert.equal(lines[0], 'id,customer,price');
+    assert.ok(lines.slice(1).every((line) => line.includes('customer 3')));
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Download' }).click();
+    await page.getByRole('menuitem', { name: 'CSV' }).click();
+    const file = await readFile(await (await download).path(), 'utf8');
+    assert.equal(file.trim().split('\n').length, 301);
+    await opened.close();
+  });
+
+  it('shows a cell in full, with JSON on several lines', async () => {
+    const { opened, page } = await open();
+    await text(page).fill("SELECT {'a': [1, 2], 'b': 'x'} AS nested, 12345678901234567890123::HUGEINT AS wide");
+    await run(page);
+    await cell(page, '12345678901234567890123').waitFor();
+    await page.getByRole('gridcell').first().dblclick();
+    const detail = page.getByRole('complementary', { name: 'Cell' });
+    await detail.getByText('"b": "x"').waitFor();
+    assert.match((await detail.locator('pre').textContent()) ?? '', /"a": \[\s+1,\s+2\s+\]/);
+    await opened.checkAccessibility();
+    await opened.close();
+  });
+
+  it('saves a text within a second of a pause, restores it on another machine, and reopens what was closed', async () => {
+    const { opened, page } = await open();
+    await text(page).fill('SELECT 1 AS kept');
+    await eventually('the draft is on the server', async () => (await drafts())[0]?.sql === 'SELECT 1 AS kept');
+    const other = await open();
+    await other.page.getByText('SELECT 1 AS kept').waitFor();
+    await other.opened.close();
+    await page.getByRole('button', { name: /^Close Query/ }).click();
+    await eventually('the draft is marked', async () => (await drafts())[0]?.properties.closedAt !== undefined);
+    await page.getByRole('button', { name: 'Closed queries' }).click();
+    await page.getByRole('menuitem', { name: /SELECT 1 AS kept/ }).click();
+    await page.getByText('SELECT 1 AS kept').waitFor();
+    await opened.close();
+  });
+
+  it('saves what was just typed when the page is left, and keeps both texts where one changed elsewhere', async () => {
+    const { opened, page } = await open();
+    await text(page).fill('SELECT 1 AS here');
+    await eventually('the draft is on the server', async () => (await drafts()).length === 1);
+    const [draft] = await drafts();
+    (await server.patch(`/api/v2/drafts/${draft?.draftId}`, { sql: 'SELECT 2 AS elsewhere' })).is(200);
+    await text(page).fill('SELECT 3 AS here_too');
+    await page.getByText('SELECT 3 AS here_too').waitFor();
+    await eventually('both are on the server', async () => {
+      const texts = (await drafts()).map(({ sql }) => sql);
+      return texts.includes('SELECT 2 AS elsewhere') && texts.includes('SELECT 3 AS here_too');
+    });
+    await text(page).fill('SELECT 4 AS last_word');
+    await page.goto('about:blank');
+    await eventually('the last text is on the server', async () =>
+      (await drafts()).some(({ sql }) => sql === 'SELECT 4 AS last_word'),
+    );
+    await opened.close([/status of 40/]);
+  });
+
+  it('saves a query with a name, and opens it by its link', async () => {
+    const { opened, page } = await open();
+    await text(page).fill('SELECT 6 * 7 AS answer');
+    await page.keyboard.press('Control+s');
+    await page.getByRole('textbox', { name: 'Name' }).fill('the_answer');
+    await page.getByRole('textbox', { name: 'Folder' }).fill('demo');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByText('the_answer created').waitFor();
+    await page.goto(`${server.url}/console/sql?query=the_answer`);
+    await page.getByText('SELECT 6 * 7 AS answer').first().waitFor();
+    await page.getByRole('tab', { name: 'Saved queries' }).click();
+    await page.getByRole('treeitem', { name: /the_answer/ }).waitFor();
+    await opened.checkAccessibility();
+    await opened.photograph('sql_saved');
+    await opened.close();
+  });
+
+  it('finds tables as one types, inserts their names, and shows hostile names as text', async () => {
+    const { opened, page } = await open();
+    await page.getByRole('searchbox', { name: 'Search tables and views' }).fill('img');
+    await page.getByRole('treeitem', { name: /<img src=x/ }).click();
+    await page.getByText('shop."<img src=x onerror=alert(1)>"').waitFor();
+    await opened.photograph('sql_hostile');
+    await opened.close();
+  });
+});
