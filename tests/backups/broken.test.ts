@@ -248,7 +248,7 @@ describe('a damaged backup', () => {
   });
 
   it('is not read if the command line is invalid', async () => {
-    assert.match((await verify('--sweep')).text, /backup verify requires a place/);
+    assert.match((await verify('--sweep')).text, /backup verify requires a target/);
     const missing = await verify(join(backing.directory, 'nowhere'));
     assert.deepEqual([missing.code, /the directory .* does not exist/.test(missing.text)], [2, true]);
     const other = await verify(intact, ['--backup-id', '00000000-0000-7000-8000-000000000000']);
