@@ -42,7 +42,7 @@ describe('a command with an argument', () => {
   });
 
   it('is refused without the argument, or with two', () => {
-    const message = 'backup verify requires a target before the flags (see --help)';
+    const message = 'backup verify requires a place before the flags (see --help)';
     assert.throws(() => commandOf(['backup', 'verify', '--sweep'], all), { name: 'SettingsError', message });
     assert.throws(() => commandOf(['backup', 'verify', 'a', 'b'], all), /is not a command/);
   });
