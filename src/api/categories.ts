@@ -25,7 +25,37 @@ import { tasksApi } from './tasks/tasks.ts';
 import { serverBackupsApi } from './transfer/server_backups.ts';
 import { uploadsApi } from './transfer/uploads.ts';
 
-export const categoriesApi = [
+type Categories = readonly [
+  typeof backendsApi,
+  typeof warehousesApi,
+  typeof auditEventsApi,
+  typeof roleGrantsApi,
+  typeof userGrantsApi,
+  typeof identityProvidersApi,
+  typeof rolesApi,
+  typeof tokensApi,
+  typeof usersApi,
+  typeof catalogsApi,
+  typeof databasesApi,
+  typeof viewsApi,
+  typeof queriesApi,
+  typeof draftsApi,
+  typeof savedQueriesApi,
+  typeof draftVersionsApi,
+  typeof savedQueryVersionsApi,
+  typeof columnsApi,
+  typeof replicasApi,
+  typeof rowsApi,
+  typeof tablesApi,
+  typeof tabletsApi,
+  typeof pagesApi,
+  typeof schedulesApi,
+  typeof tasksApi,
+  typeof serverBackupsApi,
+  typeof uploadsApi,
+];
+
+export const categoriesApi: Categories = [
   backendsApi,
   warehousesApi,
   auditEventsApi,
@@ -53,4 +83,4 @@ export const categoriesApi = [
   tasksApi,
   serverBackupsApi,
   uploadsApi,
-] as const;
+];
