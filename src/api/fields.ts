@@ -55,6 +55,14 @@ export const NewName = Type.Object(
   { title: 'RenameRequest', additionalProperties: false },
 );
 
+/** The path of an object of this API. */
+export const Uri = Type.String({
+  title: 'Uri',
+  pattern: '^/api/v[0-9]+/',
+  maxLength: 8192,
+  description: 'Where the object is.',
+});
+
 /** The fields at the end of every record (rest-standard B4). */
 export const recordFields = {
   createdAt: Timestamp,
@@ -62,7 +70,7 @@ export const recordFields = {
   updatedAt: Timestamp,
   updatedBy: Type.String(),
   version: Type.Integer({ minimum: 1, description: 'Grows by one with each change.' }),
-  uri: Type.String({ description: 'Where the object is.' }),
+  uri: Uri,
 };
 
 export const exampleFields = (uri: string) => ({

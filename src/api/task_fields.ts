@@ -1,5 +1,6 @@
 // The fields of bodies that control a task: its dependencies, its priority, and who is notified of its end. For every endpoint that
 // may submit a task.
+import { httpUrl } from '../standard/documented_limits.ts';
 import { Type } from '../standard/type.ts';
 import { NewName } from './fields.ts';
 
@@ -33,6 +34,7 @@ export const taskFields = {
           maxLength: 2048,
           writeOnly: true,
           description: 'http or https, of a host that the setting `webhookHosts` allows. Not shown again.',
+          ...httpUrl,
         }),
         secret: Type.Optional(
           Type.String({

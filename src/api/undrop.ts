@@ -1,5 +1,6 @@
 // Objects that can be restored after a drop: their DELETE, the action `undrop`, and the record of a search for restorable objects.
 import type { Code } from '../standard/codes.ts';
+import { exactlyOneOf } from '../standard/documented_limits.ts';
 import { objectName } from '../standard/object_name.ts';
 import { type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action, remove } from './declare.ts';
@@ -68,6 +69,7 @@ const undropFields = {
   id: Type.Optional(Type.String({ description: 'Instead of the name.' })),
   newName: Type.Optional(objectName('The new name; by default the previous one.')),
 };
+const undropLimits = { additionalProperties: false, ...exactlyOneOf('name', 'id') } as const;
 
 const undropped = <R extends TObject>({ title, record, codes = [] }: Undropping<R>) =>
   ({
@@ -84,16 +86,13 @@ const undropped = <R extends TObject>({ title, record, codes = [] }: Undropping<
 export const undrop = <R extends TObject>(declared: Undropping<R>) =>
   action('collection', {
     ...undropped(declared),
-    body: Type.Object(undropFields, { title: 'UndropRequest', additionalProperties: false }),
+    body: Type.Object(undropFields, { title: 'UndropRequest', ...undropLimits }),
   });
 
 /** The same for categories whose data may have to be rewritten, by a task. */
 export const undropByTask = <R extends TObject, const T extends TaskType>(task: T, declared: Undropping<R>) =>
   action('collection', {
     ...undropped({ ...declared, codes: [...taskCodes, ...(declared.codes ?? [])] }),
-    body: Type.Object(
-      { ...undropFields, ...taskFields },
-      { title: 'UndropByTaskRequest', additionalProperties: false },
-    ),
+    body: Type.Object({ ...undropFields, ...taskFields }, { title: 'UndropByTaskRequest', ...undropLimits }),
     task,
   });

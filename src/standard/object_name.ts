@@ -1,6 +1,7 @@
 // The schema of an object name. The handlers check names (model/names.ts), with a code of their own; only the OpenAPI document states
 // the limits.
 import { objectNameCharactersMax } from '../model/names.ts';
+import { documentedLimits } from './documented_limits.ts';
 import { Type } from './type.ts';
 
 export const objectNameLimits = {
@@ -8,8 +9,5 @@ export const objectNameLimits = {
   maxLength: objectNameCharactersMax,
   pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
 } as const;
-
-/** The keyword of a schema whose limits are in the document, and are not checked with the schema. */
-export const documentedLimits = 'x-documented-limits';
 
 export const objectName = (description: string) => Type.String({ description, [documentedLimits]: objectNameLimits });

@@ -1,6 +1,7 @@
 // Validates declared parameters: compiled once for each endpoint. The only source of validation errors for bodies and queries
 // (rest-standard A5, B2).
 import { camelCase } from './camel_case.ts';
+import { documentedLimits } from './documented_limits.ts';
 import { acceptsExpectedVersion, type Category, type Endpoint, nameFieldOf } from './endpoint.ts';
 import { Failure, type Violation, violationsFailure } from './failure.ts';
 import { objectName } from './object_name.ts';
@@ -45,7 +46,9 @@ export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefin
   const name = objectName('The name of the object.');
   const optional = !withName || endpoint.nameOptional === true;
   const fields = { [nameFieldOf(endpoint)]: optional ? Type.Optional(name) : name, ...endpoint.body.properties };
-  return Type.Object(fields, { additionalProperties: false }) as unknown as TObject;
+  const { [documentedLimits]: limits } = endpoint.body as { readonly [documentedLimits]?: object };
+  const options = { additionalProperties: false, ...(limits ? { [documentedLimits]: limits } : {}) };
+  return Type.Object(fields, options) as unknown as TObject;
 }
 
 /** A check that throws UNKNOWN_FIELD or INVALID_PARAMETER with violations. */

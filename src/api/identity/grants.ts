@@ -1,4 +1,5 @@
 // The declaration of grants: the same category in users and in roles.
+import { documentedLimits } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { action, category, create, type DeclaredCategory, get, list, remove } from '../declare.ts';
 import { nullable, recordFields } from '../fields.ts';
@@ -13,6 +14,7 @@ const checksMax = 1000;
 const On = Type.String({
   minLength: 1,
   maxLength: 4096,
+  [documentedLimits]: { pattern: '^/api/v[0-9]+(/|$)' },
   description: 'URI of an object, of a top-level collection (`/api/v2/users`), or `/api/v2` for everything.',
 });
 
@@ -35,10 +37,13 @@ const CheckResult = Type.Object({
   on: Type.String(),
   allowed: Type.Boolean(),
   by: nullable(
-    Type.Object({
-      kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
-      grant: nullable(Type.String({ description: 'URI of the grant.' })),
-    }),
+    Type.Object(
+      {
+        kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
+        grant: nullable(Type.String({ description: 'URI of the grant.' })),
+      },
+      { title: 'GrantReason' },
+    ),
   ),
 });
 

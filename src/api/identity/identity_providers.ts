@@ -1,5 +1,6 @@
 // The declaration of `identity_providers`: records, operations, bodies and results.
 import { signingAlgorithms } from '../../model/signing_algorithms.ts';
+import { httpUrl } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { category, create, remove, update } from '../declare.ts';
 import {
@@ -16,14 +17,14 @@ import { searchByName } from '../search.ts';
 import { enabledState } from '../states.ts';
 import { getAtTop, listAtTop } from '../top_level.ts';
 
-const Url = Type.String({ minLength: 1, maxLength: 2048 });
+const Url = Type.String({ minLength: 1, maxLength: 2048, ...httpUrl });
 
 const Claim = Type.String({ minLength: 1, maxLength: 256 });
 
 const Text = Type.String({ minLength: 1, maxLength: 512 });
 
 const fields = {
-  issuer: Type.String({ minLength: 1, maxLength: 2048, description: 'Exactly as `iss` of its tokens has it.' }),
+  issuer: Type.String({ ...Url, description: 'Exactly as `iss` of its tokens has it.' }),
   audiences: Type.Array(Text, { minItems: 1, maxItems: 100, description: 'A token is for one of them (`aud`).' }),
   algorithms: Type.Array(oneOf(signingAlgorithms), {
     minItems: 1,

@@ -1,7 +1,7 @@
 // The declaration of the actions of users.
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
-import { noFields, nullable, pageFields, Timestamp } from '../fields.ts';
+import { noFields, nullable, pageFields, Timestamp, Uri } from '../fields.ts';
 import { GrantFields } from './grant_fields.ts';
 import { Password, UserRecord } from './user_fields.ts';
 
@@ -51,7 +51,7 @@ export const userActionsApi = {
     body: noFields,
     result: Type.Object({
       name: Type.String(),
-      uri: Type.String(),
+      uri: Uri,
       credential: Type.String({ description: '`root token`, `token`, `password` or `identity provider`.' }),
       expiresAt: nullable(Timestamp),
       roles: Type.Array(Type.String(), { description: 'Its own, and those of its identity provider.' }),

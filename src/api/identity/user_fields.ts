@@ -8,7 +8,7 @@ export const Identity = Type.Object(
     provider: Type.String({ maxLength: 128, description: 'Name of an identity provider.' }),
     subject: Type.String({ minLength: 1, maxLength: 512, description: 'Its `sub` of the user.' }),
   },
-  { additionalProperties: false },
+  { title: 'UserIdentity', additionalProperties: false },
 );
 
 export const Password = Type.String({

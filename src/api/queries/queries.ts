@@ -36,7 +36,7 @@ const QueryRecord = Type.Object({
   queuedMs: nullable(Type.Number()),
   rowCount: nullable(Type.Integer()),
   resultBytes: nullable(Type.Integer()),
-  error: nullable(Type.Object({ code: Type.String(), message: Type.String() })),
+  error: nullable(Type.Object({ code: Type.String(), message: Type.String() }, { title: 'QueryError' })),
   task: nullable(
     Type.String({ description: 'URI of the task that ran it, if one did: pages or files of its rows are there.' }),
   ),

@@ -1,7 +1,7 @@
 // The declaration of `rows`: operations, bodies and results. The maximum size of the body of an insert is a setting.
 import { Type } from '../../standard/type.ts';
 import { category, create, list } from '../declare.ts';
-import { engineCodes } from '../fields.ts';
+import { engineCodes, Uri } from '../fields.ts';
 import { tablesApi } from './tables.ts';
 
 const rowsPerRequestMax = 1_000_000;
@@ -65,7 +65,7 @@ export const rowsApi = category({
       ),
       result: Type.Object({
         rowCount: Type.Integer({ description: 'Rows inserted.' }),
-        uri: Type.String(),
+        uri: Uri,
         created: Type.Boolean(),
       }),
       example: {

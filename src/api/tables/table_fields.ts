@@ -41,7 +41,7 @@ export const Distribution = Type.Object(
       Type.Integer({ minimum: 1, maximum: 4096, default: 1, description: 'Tablets of the table.' }),
     ),
   },
-  { additionalProperties: false },
+  { title: 'Distribution', additionalProperties: false },
 );
 
 /** The fields of a definition other than its columns. */

@@ -1,6 +1,7 @@
 // The declaration of `tables`: operations, bodies and results. See table_fields.ts for the fields of the record, table_writes.ts
 // for the actions that change rows.
 import type { Code } from '../../standard/codes.ts';
+import { exactlyOneOf } from '../../standard/documented_limits.ts';
 import { objectName } from '../../standard/object_name.ts';
 import { Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
@@ -52,7 +53,7 @@ const CreateBody = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, ...exactlyOneOf('columns', 'sql', 'asSelect') },
 );
 
 const copyFields = {

@@ -1,6 +1,7 @@
 // The declaration of `pages`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { category, get, list } from '../declare.ts';
+import { Uri } from '../fields.ts';
 import { ColumnOfResult } from '../queries/statement_fields.ts';
 import { tasksApi } from './tasks.ts';
 
@@ -18,7 +19,7 @@ export const pagesApi = category({
     page: Type.Integer(),
     pageCount: Type.Integer(),
     nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where there is one.' })),
-    uri: Type.String(),
+    uri: Uri,
   }),
   example: {
     columns: [{ name: 'n', type: 'BIGINT' }],

@@ -1,4 +1,5 @@
 // Fields of schedules, in bodies and in records.
+import { documentedLimits } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import {
   Comment,
@@ -46,6 +47,7 @@ export const ScheduledRequest = Type.Object(
     on: Type.String({
       minLength: 1,
       maxLength: 2048,
+      [documentedLimits]: { pattern: '^/api/v[0-9]+/' },
       description:
         'The URI of the object that the action is called on, such as `/api/v2/databases/shop/tables/orders`.',
     }),
@@ -81,10 +83,10 @@ export const fields = {
   disabled: Type.Boolean({ description: 'Whether its times pass without a run.' }),
 };
 
-const Notified = Type.Object({
-  host: Type.String(),
-  signed: Type.Boolean({ description: 'Whether notifications are signed.' }),
-});
+const Notified = Type.Object(
+  { host: Type.String(), signed: Type.Boolean({ description: 'Whether notifications are signed.' }) },
+  { title: 'ScheduleNotification' },
+);
 
 export const ScheduleRecord = Type.Object({
   name: Type.String(),

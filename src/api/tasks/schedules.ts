@@ -1,4 +1,5 @@
 // The declaration of schedules.
+import { exactlyOneOf, notTogether } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { category, create, remove, update } from '../declare.ts';
 import { searchByName } from '../search.ts';
@@ -25,7 +26,10 @@ export const schedulesApi = category({
         'What it does is a `query`, or a `request`: an action of the API. It runs as its owner, restricted to the scopes of the token that defined its action. The shortest interval is one minute.',
       permission: { privilege: 'create', on: 'parent' },
       codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', 'HOST_NOT_ALLOWED'],
-      body: Type.Object({ ...changeFields, cron: fields.cron }, { additionalProperties: false }),
+      body: Type.Object(
+        { ...changeFields, cron: fields.cron },
+        { additionalProperties: false, ...exactlyOneOf('query', 'request') },
+      ),
       bodyRequired: true,
       example: { body: { name: 'nightly', query, cron, timeZone, priority } },
     }),
@@ -35,7 +39,7 @@ export const schedulesApi = category({
         'With another `cron` or `timeZone`, or enabled again, its times are computed from now on. If someone other than its owner changes its action, the owner has to confirm it.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'HOST_NOT_ALLOWED'],
-      body: Type.Object({ ...changeFields }, { additionalProperties: false }),
+      body: Type.Object({ ...changeFields }, { additionalProperties: false, ...notTogether('query', 'request') }),
       example: { body: { disabled: true } },
     }),
     delete: remove({

@@ -36,7 +36,7 @@ const TaskRecordSchema = Type.Object({
         attempts: Type.Integer(),
         error: nullable(Type.String({ description: 'Why the last attempt failed.' })),
       },
-      { description: 'The delivery of the notification of its end.' },
+      { title: 'TaskNotificationDelivery', description: 'The delivery of the notification of its end.' },
     ),
   ),
   submittedBy: Type.String(),
@@ -53,7 +53,12 @@ const TaskRecordSchema = Type.Object({
   rejectsLink: Type.Optional(
     Type.String({ description: 'Link to the rejected rows of a load, one JSON object per line; valid for an hour.' }),
   ),
-  error: nullable(Type.Object({ code: Type.String(), message: Type.String(), result: Type.Optional(Type.Unknown()) })),
+  error: nullable(
+    Type.Object(
+      { code: Type.String(), message: Type.String(), result: Type.Optional(Type.Unknown()) },
+      { title: 'TaskError' },
+    ),
+  ),
   ...recordFields,
   cancelUri: Type.String(),
 });

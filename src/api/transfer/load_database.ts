@@ -1,5 +1,6 @@
 // The action `load` of a database: creates a table from a file, or returns the definition that it would have.
 import type { Code } from '../../standard/codes.ts';
+import { notTogether } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { describedBody } from '../fields.ts';
@@ -41,7 +42,7 @@ const Body = Type.Object(
     ),
     waitSeconds: Type.Optional(WaitSeconds),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, ...notTogether('columns', 'types') },
 );
 const exampleResult = {
   table: 'orders',

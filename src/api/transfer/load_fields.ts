@@ -1,4 +1,5 @@
 // The common fields of `load` of a table and of a database: where a file is and how to read it.
+import { httpUrl, requiring } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { engineCodes, noNul, oneOf } from '../fields.ts';
 import { storeFields, storeKeys } from '../object_store_fields.ts';
@@ -22,6 +23,11 @@ const S3 = Type.Object(
   {
     title: 'ObjectStoreFile',
     additionalProperties: false,
+    ...requiring({
+      accessKeyId: ['secretAccessKey'],
+      secretAccessKey: ['accessKeyId'],
+      sessionToken: ['accessKeyId', 'secretAccessKey'],
+    }),
     description: 'An object of a store that speaks S3; without keys it is asked unsigned.',
   },
 );
@@ -34,6 +40,7 @@ export const Source = Type.Object(
         maxLength: 4096,
         pattern: noNul,
         description: 'An http or https URL of a host of `loadHosts`.',
+        ...httpUrl,
       }),
     ),
     s3: Type.Optional(S3),

@@ -12,8 +12,13 @@ export function splitSource({ s3: from, ...source }: Static<typeof Source>): {
 } {
   if (!from) return { source, credentials: undefined };
   const { accessKeyId, secretAccessKey, sessionToken, ...location } = from;
-  if ((accessKeyId === undefined) !== (secretAccessKey === undefined))
-    throw invalidParameter('/source/s3', 'credentials', 'has `accessKeyId` and `secretAccessKey`, or neither');
+  const hasNone = accessKeyId === undefined && sessionToken === undefined;
+  if (hasNone ? secretAccessKey !== undefined : accessKeyId === undefined || secretAccessKey === undefined)
+    throw invalidParameter(
+      '/source/s3',
+      'credentials',
+      'has `accessKeyId` and `secretAccessKey`, perhaps with `sessionToken`, or none of them',
+    );
   const s3 = storePlace(location);
   if (accessKeyId === undefined || secretAccessKey === undefined) return { source: { s3 }, credentials: undefined };
   return { source: { s3 }, credentials: { accessKeyId, secretAccessKey, sessionToken } };

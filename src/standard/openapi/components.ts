@@ -2,6 +2,11 @@
 
 export type Json = Readonly<Record<string, unknown>>;
 
+export interface OpenApiOptions {
+  /** For generators of clients: without aliases, without media types of bodies other than JSON, and with whole schemas. */
+  readonly forClients: boolean;
+}
+
 const kinds = ['schemas', 'parameters', 'headers', 'requestBodies', 'responses'] as const;
 export type ComponentKind = (typeof kinds)[number];
 

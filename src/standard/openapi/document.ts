@@ -4,7 +4,7 @@ import type { ApiVersion, Category, Endpoint } from '../endpoint.ts';
 import { nameFieldOf } from '../endpoint.ts';
 import { bodyOf } from '../parameters.ts';
 import type { TObject } from '../type.ts';
-import { Components, type Json } from './components.ts';
+import { Components, type Json, type OpenApiOptions } from './components.ts';
 import { ownCodesOf, sharedCodes } from './endpoint_codes.ts';
 import { failuresOf } from './failures.ts';
 import { pascal } from './names.ts';
@@ -21,22 +21,17 @@ export interface OpenApiInfo {
   readonly taskLinks?: TaskLinks;
 }
 
-interface Options {
-  /** For generators of clients: without aliases, and without media types of bodies other than JSON. */
-  readonly forClients: boolean;
-}
-
 export function openApi(
   categories: readonly Category[],
   info: OpenApiInfo,
-  { forClients }: Options = { forClients: false },
+  options: OpenApiOptions = { forClients: false },
 ): Json {
   const components = new Components();
-  const describe = new Descriptions(categories, components, info, forClients);
+  const describe = new Descriptions(categories, components, info, options);
   const byParameter = new Map(categories.map((category) => [category.parameter, category]));
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operationsOf(categories, info.version)) {
-    if (operation.aliasOf !== undefined && forClients) continue;
+    if (operation.aliasOf !== undefined && options.forClients) continue;
     const { path, method } = operation;
     const item = paths[path] ?? { parameters: sharedParametersOf(path, byParameter, components) };
     item[method] = describe.operation(operation);
@@ -85,12 +80,12 @@ class Descriptions {
   /** Responses by endpoint, which has several operations. */
   readonly #responses = new Map<Endpoint, Json>();
 
-  constructor(categories: readonly Category[], components: Components, info: OpenApiInfo, forClients: boolean) {
-    this.#forClients = forClients;
+  constructor(categories: readonly Category[], components: Components, info: OpenApiInfo, options: OpenApiOptions) {
+    this.#forClients = options.forClients;
     this.#categories = categories;
     this.#components = components;
-    this.#schemas = new Schemas(components);
-    this.#successes = new Successes(components, this.#schemas, info.taskLinks);
+    this.#schemas = new Schemas(components, options);
+    this.#successes = new Successes(components, this.#schemas, options, info.taskLinks);
   }
 
   operation(operation: Operation): Json {

@@ -1,14 +1,15 @@
 // Converts declared schemas to those of the document, in the form that generators of clients understand best: enumerations instead of
 // unions of literals, lists of types instead of unions with null, `additionalProperties` instead of patterns. A schema with a `title`
 // becomes a component of that name.
-import { documentedLimits } from '../object_name.ts';
+import { documentedLimits } from '../documented_limits.ts';
 import type { TSchema } from '../type.ts';
-import type { Components, Json } from './components.ts';
+import type { Components, Json, OpenApiOptions } from './components.ts';
 
 interface Declared {
   readonly title?: string;
   readonly type?: string;
   readonly const?: unknown;
+  readonly maximum?: number;
   readonly enum?: readonly unknown[];
   readonly description?: string;
   readonly default?: unknown;
@@ -21,11 +22,13 @@ interface Declared {
 
 export class Schemas {
   readonly #components: Components;
+  readonly #forClients: boolean;
   /** Schemas are shared between declarations. */
   readonly #converted = new Map<TSchema, Json>();
 
-  constructor(components: Components) {
+  constructor(components: Components, { forClients }: OpenApiOptions) {
     this.#components = components;
+    this.#forClients = forClients;
   }
 
   /** The schema, or a reference to it if it has a title. */
@@ -58,7 +61,7 @@ export class Schemas {
       [documentedLimits]: limits,
       ...checked
     } = describedDefault(declared);
-    const rest = { ...checked, ...limits };
+    const rest = { ...checked, ...this.#documented(limits), ...formatOf(checked) };
     if (anyOf) return { ...this.#union(flatten(anyOf)), ...describedMembers(anyOf, rest) };
     if (rest.const !== undefined) return { ...rest, type: typeof rest.const };
     if (rest.enum) return { ...rest, type: typeof rest.enum[0] };
@@ -72,12 +75,17 @@ export class Schemas {
     };
   }
 
-  /** Several objects with titles stay alternatives. */
+  /** Generators of clients make a union of the alternatives of an object, whose members have no fields. */
+  #documented({ oneOf, ...limits }: Json = {}): Json {
+    return this.#forClients || oneOf === undefined ? limits : { ...limits, oneOf };
+  }
+
+  /** Objects stay alternatives, also to null: generators lose the null of an object that is not a component. */
   #union(members: readonly TSchema[]): Json {
-    const named = members.filter(
-      (member) => (member as Declared).title !== undefined && (member as Declared).properties,
-    );
-    if (named.length > 1) return { anyOf: members.map((member) => this.describe(member)) };
+    const objects = members.filter((member) => (member as Declared).properties) as Declared[];
+    const untitled = objects.find(({ title }) => title === undefined);
+    if (untitled) throw new Error(`an object in a union has no title: ${JSON.stringify(untitled)}`);
+    if (objects.length > 0) return { anyOf: members.map((member) => this.describe(member)) };
     return unite(members.map((member) => this.inline(member)));
   }
 
@@ -96,6 +104,12 @@ function describedDefault({ default: value, ...rest }: Declared): Declared {
   const sentence = `Default: \`${JSON.stringify(value)}\`.`;
   return { ...rest, description: rest.description === undefined ? sentence : `${rest.description} ${sentence}` };
 }
+
+const int32Max = 2 ** 31 - 1;
+
+/** Without a format, generators for languages with static types use 32 bits. */
+const formatOf = ({ type, maximum = Number.POSITIVE_INFINITY }: Declared): Json =>
+  type === 'integer' && maximum > int32Max ? { format: 'int64' } : {};
 
 const flatten = (members: readonly TSchema[]): readonly TSchema[] =>
   members.flatMap((member) => {

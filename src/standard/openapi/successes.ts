@@ -2,7 +2,7 @@
 import { type Category, type Endpoint, isPaged } from '../endpoint.ts';
 import { listKeyOf } from '../parameters.ts';
 import { type TObject, type TSchema, Type } from '../type.ts';
-import type { Components, Json } from './components.ts';
+import type { Components, Json, OpenApiOptions } from './components.ts';
 import type { Schemas } from './schemas.ts';
 
 /** What the document calls a category and its operations. */
@@ -24,11 +24,7 @@ interface Success {
   readonly links?: Json;
 }
 
-const creation = {
-  type: 'object',
-  required: ['created'],
-  properties: { created: { type: 'boolean', description: 'False if the object already existed.' } },
-};
+const creation = { created: Type.Boolean({ description: 'False if the object already existed.' }) };
 
 /** Operations on the task of a 202, by the name of the link; the parameter in their path is a field of its record. */
 export type TaskLinks = Readonly<Record<string, { readonly operationId: string; readonly parameter: string }>>;
@@ -36,9 +32,11 @@ export type TaskLinks = Readonly<Record<string, { readonly operationId: string; 
 export class Successes {
   readonly #components: Components;
   readonly #schemas: Schemas;
+  readonly #forClients: boolean;
   readonly #taskLinks: TaskLinks;
 
-  constructor(components: Components, schemas: Schemas, taskLinks: TaskLinks = {}) {
+  constructor(components: Components, schemas: Schemas, { forClients }: OpenApiOptions, taskLinks: TaskLinks = {}) {
+    this.#forClients = forClients;
     this.#taskLinks = taskLinks;
     this.#components = components;
     this.#schemas = schemas;
@@ -93,19 +91,28 @@ export class Successes {
   #created(endpoint: Endpoint, category: Category, { object }: Names): Success {
     const record = this.#components.add('schemas', object, this.#recordSchema(category));
     const created = { status: 201, name: `Created${object}`, headers: ['Location', 'ETag'] } as const;
-    if (endpoint.result === undefined)
-      return { ...created, result: { allOf: [record, this.#components.add('schemas', 'Creation', creation)] } };
+    if (endpoint.result === undefined) {
+      const schema = Type.Object({ ...category.record.properties, ...creation }, { title: 'Creation' });
+      return { ...created, result: this.#extending(category, record, schema) };
+    }
     const result = this.#extending(category, record, endpoint.result as TObject);
     return { ...created, result, example: endpoint.example?.result };
   }
 
-  /** A schema with more fields than the record refers to the record. */
+  /**
+   * A schema with more fields than the record refers to the record. With a title, the other fields are a component. Generators of clients
+   * lose the null of fields that are composed in this way, so they get the whole schema.
+   */
   #extending(category: Category, record: Json, schema: TObject): Json {
     const known = Object.entries(category.record.properties);
+    const isExtension = known.length > 0 && known.every(([name, field]) => schema.properties[name] === field);
+    if (!isExtension || this.#forClients) return this.#schemas.inline(schema);
     const more = Object.entries(schema.properties).filter(([name]) => !Object.hasOwn(category.record.properties, name));
-    if (known.length === 0 || known.some(([name, field]) => schema.properties[name] !== field))
-      return this.#schemas.inline(schema);
-    return { allOf: [record, this.#schemas.inline(Type.Object(Object.fromEntries(more)))] };
+    const extension = Type.Object(Object.fromEntries(more));
+    const { title } = schema as { title?: string };
+    return {
+      allOf: [record, title === undefined ? this.#schemas.inline(extension) : this.#schemas.named(title, extension)],
+    };
   }
 
   #resultOf(endpoint: Endpoint, result: TSchema, category: Category, names: Names): Success {
