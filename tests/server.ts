@@ -7,6 +7,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type Client, createClient } from '../src/client/index.ts';
 import { heartbeatMs } from '../src/engines/duckdb/process/protocol.ts';
 import { type ServerHooks, startServer } from '../src/main.ts';
 import { categoriesWith } from '../src/resources/index.ts';
@@ -129,11 +130,20 @@ export class TestServer {
   readonly token: string;
   readonly dataDirectory: string;
   readonly #http: RawHttp;
+  /** For what is no test of HTTP. Its answers are held to the standard, too; it retries nothing. */
+  readonly client: Client;
   readonly #stop: () => Promise<void>;
 
   constructor(running: { url: string; token: string; dataDirectory: string }, stop: () => Promise<void>) {
     this.url = running.url;
     this.#http = new RawHttp(running.url);
+    this.client = createClient({
+      url: running.url,
+      token: running.token,
+      retryForMs: 0,
+      timeoutMs: requestMs,
+      fetch: (to, init) => this.#checkedFetch(String(to), init),
+    });
     this.port = Number(new URL(running.url).port);
     this.token = running.token;
     this.dataDirectory = running.dataDirectory;
@@ -158,6 +168,18 @@ export class TestServer {
     const reply = new Reply(`${method} ${path.slice(0, 200)}`, status, headers, text);
     requireDeclared(method, path, reply);
     return reply;
+  }
+
+  async #checkedFetch(url: string, init: RequestInit = {}): Promise<Response> {
+    const response = await fetch(url, init);
+    const text = await response.text();
+    const [method = 'GET', path] = [init.method, url.slice(this.url.length)];
+    requireDeclared(
+      method,
+      path,
+      new Reply(`${method} ${path}`, response.status, Object.fromEntries(response.headers), text),
+    );
+    return new Response(text, response);
   }
 
   get = (path: string) => this.request('GET', path);

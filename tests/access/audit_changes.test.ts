@@ -186,9 +186,12 @@ describe('a statement', () => {
   const database = 'audited';
   let requestId = '';
   before(async () => {
-    (await server.put(uri`/databases/${database}`)).is(201);
+    await server.client.databases.create({ name: database });
     const columns = [{ name: 'id', type: 'INT' }];
-    (await server.put(uri`/databases/${database}/tables/t`, { columns, primaryKey: ['id'] })).is(201);
+    await server.client
+      .databases(database)
+      .tables.create({ name: 't', columns, primaryKey: ['id'] })
+      .done();
   });
   const send = (sql: string, more: object = {}, token = server.token): Promise<Reply> => {
     requestId = randomUUID();

@@ -14,9 +14,9 @@ let server: TestServer;
 
 before(async () => {
   server = await start();
-  (await server.post('/api/v2/users', { name: 'ada', password })).is(201);
-  for (const privilege of ['create', 'read', 'alter'])
-    (await server.post('/api/v2/users/ada/grants', { privilege, on: path })).is(201);
+  await server.client.users.create({ name: 'ada', password });
+  for (const privilege of ['create', 'read', 'alter'] as const)
+    await server.client.users('ada').grants.create({ privilege, on: path });
 });
 after(() => server.close());
 
@@ -26,7 +26,7 @@ test('createUsers needs the right to create users', async () => {
   (await ada('POST', path, { ...provider, createUsers: true })).is(403, 'FORBIDDEN', { privilege: 'create' });
   (await ada('POST', path, provider)).is(201);
   (await ada('PATCH', `${path}/company`, { createUsers: true })).is(403, 'FORBIDDEN', { privilege: 'create' });
-  (await server.post('/api/v2/users/ada/grants', { privilege: 'create', on: '/api/v2/users' })).is(201);
+  await server.client.users('ada').grants.create({ privilege: 'create', on: '/api/v2/users' });
   (await ada('PATCH', `${path}/company`, { createUsers: true })).is(200, '0', { createUsers: true });
 });
 

@@ -45,7 +45,7 @@ export async function newPerson(
   grants: readonly Given[] = [],
   scopes?: readonly Given[],
 ): Promise<Person> {
-  (await server.put(uri`/users/${name}`)).is(201);
+  await server.client.users.create({ name });
   await grant(server, `users/${encodeURIComponent(name)}`, grants);
   return new Person(server, name, await newToken(server, name, 'test', scopes));
 }

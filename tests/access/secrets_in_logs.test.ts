@@ -37,12 +37,12 @@ before(async () => {
       output += chunk;
     });
   credentials.set(server.token, 'the root token');
-  (await server.put('/api/v2/databases/db')).is(201);
+  await server.client.databases.create({ name: 'db' });
   const columns = [
     { name: 'id', type: 'BIGINT', nullable: false },
     { name: 'text', type: 'VARCHAR(40)' },
   ];
-  (await server.put('/api/v2/databases/db/tables/t', { columns })).is(201);
+  await server.client.databases('db').tables.create({ name: 't', columns }).done();
 });
 after(async () => {
   await server?.close();
@@ -76,7 +76,7 @@ function raw(text: string): Promise<void> {
 
 test('passwords', async () => {
   const password = credential('password of a new user');
-  (await server.put('/api/v2/users/ann', { password })).is(201);
+  await server.client.users.create({ name: 'ann', password });
   (await as(basicCredential('ann', 'password used', password))).is(200);
   refused(await as(basicCredential('ann', 'wrong password')), 401);
   refused(await as(basicCredential(credential('password sent as a name'), 'password of nobody')), 401);
@@ -107,7 +107,7 @@ test('tokens', async () => {
   credentials.set(created.is(201).at<string>('secret'), 'a token that was made with an idempotency key');
   const again = await server.request('POST', '/api/v2/users/ann/tokens', { body: { name: 'keyed' }, headers: key });
   assert.equal(again.is(201).result.secret, undefined);
-  (await server.delete('/api/v2/users/ann/tokens/own')).is(200);
+  await server.client.users('ann').tokens('own').delete();
   refused(await as(`Bearer ${token}`), 401);
 });
 

@@ -167,7 +167,7 @@ describe('limits through REST', () => {
       principalResultBytesMax: 3_000_000,
       pageBytesMax: 64 * 1024,
     });
-    (await server.post('/api/v2/databases', { name: 'd' })).is(201);
+    await server.client.databases.create({ name: 'd' });
   });
   after(() => server.close());
 
@@ -210,7 +210,7 @@ describe('limits through REST', () => {
   it('tasks: a call that would become one too many ends with its statement', async () => {
     const small = await start({ principalTasksMax: 1 });
     try {
-      (await small.post('/api/v2/databases', { name: 'd' })).is(201);
+      await small.client.databases.create({ name: 'd' });
       const only = (await small.query('d', slow, { waitSeconds: 0 })).is(202);
       (await small.query('d', slow, { waitSeconds: 1 })).is(503, 'TOO_MANY_TASKS');
       (await small.delete(only.at('uri'))).is(200);
@@ -240,7 +240,7 @@ describe('limits through REST', () => {
     const dataDir = `${server.dataDirectory}-again`;
     const settings = { dataDir, principalResultBytesMax: 1_500_000, pageBytesMax: 64 * 1024 };
     const before = await start(settings);
-    (await before.post('/api/v2/databases', { name: 'd' })).is(201);
+    await before.client.databases.create({ name: 'd' });
     const earlier = (await before.query('d', wide(1400), { waitSeconds: 0 })).is(202);
     (await before.ended(earlier)).is(200, '0', { state: 'succeeded' });
     await before.close();
@@ -262,7 +262,7 @@ describe('limits through REST', () => {
       warehouseSpillBytes: 8 * 1024 ** 3,
     });
     try {
-      (await small.post('/api/v2/databases', { name: 'd' })).is(201);
+      await small.client.databases.create({ name: 'd' });
       const sql =
         "SELECT a FROM (SELECT range AS a, repeat('y', 100) || hash(range) AS b FROM range(40000000)) ORDER BY b LIMIT 30000000";
       (await small.query('d', `SELECT count(*) FROM (${sql})`, { waitSeconds: statementWaitSeconds(60) })).is(

@@ -25,10 +25,10 @@ describe('backups', () => {
     backing = await startBackingUp();
     server = backing.server;
     for (const catalog of ['secret', 'own']) {
-      (await server.put(uri`/catalogs/${catalog}`)).is(201);
-      (await server.put(uri`/catalogs/${catalog}/databases/d`)).is(201);
+      await server.client.catalogs.create({ name: catalog });
+      await server.client.catalogs(catalog).databases.create({ name: 'd' });
       const columns = [{ name: 'id', type: 'INT' }];
-      (await server.put(uri`/catalogs/${catalog}/databases/d/tables/t`, { columns })).is(201);
+      await server.client.catalogs(catalog).databases('d').tables.create({ name: 't', columns }).done();
     }
     (await server.post('/api/v2/catalogs/secret/query', { sql: 'INSERT INTO d.t VALUES (1)' })).is(200);
   });

@@ -43,10 +43,10 @@ after(async () => {
 });
 
 async function makeCatalog(name: string, tables: readonly string[], database = 'd'): Promise<void> {
-  (await server.put(uri`/catalogs/${name}`)).is(201);
-  (await server.put(uri`/catalogs/${name}/databases/${database}`)).is(201);
+  await server.client.catalogs.create({ name }, { ifExists: 'return' });
+  await server.client.catalogs(name).databases.create({ name: database });
   for (const table of tables)
-    (await server.put(uri`/catalogs/${name}/databases/${database}/tables/${table}`, { columns: numbers })).is(201);
+    await server.client.catalogs(name).databases(database).tables.create({ name: table, columns: numbers }).done();
 }
 
 const run = async (catalog: string, sql: string) =>

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
-import { type TestServer, uri } from '../server.ts';
+import type { TestServer } from '../server.ts';
 import { type BackedUp, backedUp, filesIn, restore, startBackingUp } from './backing_up.ts';
 
 const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -55,11 +55,11 @@ describe('a damaged backup', () => {
     s3 = await startObjectStore();
     backing = await startBackingUp();
     server = backing.server;
-    (await server.put('/api/v2/catalogs/source')).is(201);
-    (await server.put('/api/v2/catalogs/source/databases/d')).is(201);
+    await server.client.catalogs.create({ name: 'source' });
+    await server.client.catalogs('source').databases.create({ name: 'd' });
     for (const table of ['a', 'b']) {
       const columns = [{ name: 'id', type: 'BIGINT', defaultValue: '7' }];
-      (await server.put(uri`/catalogs/source/databases/d/tables/${table}`, { columns })).is(201);
+      await server.client.catalogs('source').databases('d').tables.create({ name: table, columns }).done();
       const sql = `INSERT INTO d.${table} SELECT range FROM range(${table === 'a' ? 1000 : 2000})`;
       (await server.post('/api/v2/catalogs/source/query', { sql })).is(200);
     }
@@ -93,7 +93,7 @@ describe('a damaged backup', () => {
     assert.match(task.at('error', 'message'), why);
     (await server.get('/api/v2/catalogs/x')).is(404, 'OBJECT_NOT_FOUND');
     // The name is free, and the engine has nothing under it.
-    (await server.post('/api/v2/catalogs', { name: 'x' })).is(201);
+    await server.client.catalogs.create({ name: 'x' });
     (await server.delete('/api/v2/catalogs/x?purge=true')).is(200);
   }
 

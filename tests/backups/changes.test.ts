@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type TestServer, uri } from '../server.ts';
+import type { TestServer } from '../server.ts';
 import { type BackedUp, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
 
 /** A column, the value before and after, as SQL; chosen so that the engine's hashes are equal. */
@@ -31,14 +31,14 @@ describe('since the last backup', () => {
   before(async () => {
     backing = await startBackingUp();
     server = backing.server;
-    (await server.put('/api/v2/databases/d')).is(201);
+    await server.client.databases.create({ name: 'd' });
   });
   after(() => backing.close());
 
   const run = async (sql: string) => (await server.query('d', sql)).is(200);
   const targetIn = (name: string) => ({ path: join(backing.directory, name) }) as const;
-  const make = async (name: string, columns: readonly object[]) =>
-    (await server.put(uri`/databases/d/tables/${name}`, { columns })).is(201);
+  const make = async (name: string, columns: readonly { readonly name: string; readonly type: string }[]) =>
+    await server.client.databases('d').tables.create({ name, columns }).done();
   const count = async (name: string) => (await backedUp(server, '/api/v2/databases/d', targetIn(name))).filesSent;
 
   it('every changed value is a change', async () => {

@@ -30,14 +30,14 @@ describe('after a kill, the server', () => {
     root = await mkdtemp(join(tmpdir(), 'tabularium-killed-'));
     for (const name of ['data', 'backups']) await mkdir(join(root, name));
     await startAgain();
-    (await server.put('/api/v2/catalogs/c')).is(201);
-    (await server.put('/api/v2/catalogs/c/databases/d')).is(201);
+    await server.client.catalogs.create({ name: 'c' });
+    await server.client.catalogs('c').databases.create({ name: 'd' });
     for (const table of ['a', 'b', 'c']) {
       const columns = [
         { name: 'id', type: 'BIGINT' },
         { name: 'n', type: 'BIGINT' },
       ];
-      (await server.put(uri`/catalogs/c/databases/d/tables/${table}`, { columns })).is(201);
+      await server.client.catalogs('c').databases('d').tables.create({ name: table, columns }).done();
       const sql = `INSERT INTO d.${table} SELECT range, hash(range, '${table}') >> 1 FROM range(${rowCount})`;
       (await server.post('/api/v2/catalogs/c/query', { sql })).is(200);
     }

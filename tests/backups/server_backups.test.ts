@@ -20,10 +20,10 @@ const options = { timeout: deadlineMs(120_000) };
 const backupPassphrase = 'a long passphrase';
 
 async function withTable(server: TestServer, catalog: string, rows: number): Promise<void> {
-  (await server.put(uri`/catalogs/${catalog}`)).is(201);
-  (await server.put(uri`/catalogs/${catalog}/databases/d`)).is(201);
+  await server.client.catalogs.create({ name: catalog });
+  await server.client.catalogs(catalog).databases.create({ name: 'd' });
   const columns = [{ name: 'n', type: 'BIGINT' }];
-  (await server.put(uri`/catalogs/${catalog}/databases/d/tables/t`, { columns })).is(201);
+  await server.client.catalogs(catalog).databases('d').tables.create({ name: 't', columns }).done();
   const sql = `INSERT INTO d.t SELECT hash(range) >> 1 FROM range(${rows})`;
   (await server.post(uri`/catalogs/${catalog}/query`, { sql })).is(200);
 }

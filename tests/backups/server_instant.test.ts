@@ -32,14 +32,14 @@ describe('writers of two catalogs and of the store', () => {
     root = await mkdtemp(join(tmpdir(), 'tabularium-instant-'));
     from = await startBackingUp();
     server = from.server;
-    (await server.put('/api/v2/warehouses/other', { threads: 1 })).is(201);
+    await server.client.warehouses.create({ name: 'other', threads: 1 });
     for (const [catalog, warehouse] of [
       ['first', 'default'],
       ['second', 'other'],
     ] as const) {
-      (await server.put(uri`/catalogs/${catalog}`, { warehouse })).is(201);
-      (await server.put(uri`/catalogs/${catalog}/databases/d`)).is(201);
-      (await server.put(uri`/catalogs/${catalog}/databases/d/tables/t`, { columns })).is(201);
+      await server.client.catalogs.create({ name: catalog, warehouse });
+      await server.client.catalogs(catalog).databases.create({ name: 'd' });
+      await server.client.catalogs(catalog).databases('d').tables.create({ name: 't', columns }).done();
     }
   });
   after(async () => {
@@ -52,7 +52,11 @@ describe('writers of two catalogs and of the store', () => {
     (await server.put(role)).is(201);
     for (let n = 1; !isOver(); n++) {
       for (const catalog of ['first', 'second'] as const) {
-        (await server.post(uri`/catalogs/${catalog}/databases/d/tables/t/rows`, { rows: [[writer, n]] })).is(201);
+        await server.client
+          .catalogs(catalog)
+          .databases('d')
+          .tables('t')
+          .rows.create({ rows: [[writer, n]] });
         acknowledged[catalog] = n;
       }
       (await server.patch(role, { comment: String(n) })).is(200);

@@ -58,23 +58,35 @@ describe('a server with data of every kind', () => {
     root = await mkdtemp(join(tmpdir(), 'tabularium-whole-'));
     from = await startBackingUp(passphrase);
     const { server } = from;
-    (await server.put('/api/v2/users/ann', { comment: 'Ann', password: 'correct horse battery' })).is(201);
-    (await server.put('/api/v2/roles/readers', { members: ['ann'] })).is(201);
+    await server.client.users.create({ name: 'ann', comment: 'Ann', password: 'correct horse battery' });
+    await server.client.roles.create({ name: 'readers', members: ['ann'] });
     for (const name of ['a', 'b']) {
-      (await server.put(uri`/catalogs/${name}`, { comment: name })).is(201);
-      (await server.put(uri`/catalogs/${name}/databases/d`)).is(201);
+      await server.client.catalogs.create({ name, comment: name });
+      await server.client.catalogs(name).databases.create({ name: 'd' });
       const columns = [
         { name: 'id', type: 'BIGINT' },
         { name: 'note', type: 'STRING' },
       ];
-      (await server.put(uri`/catalogs/${name}/databases/d/tables/t`, { columns, primaryKey: ['id'] })).is(201);
+      await server.client
+        .catalogs(name)
+        .databases('d')
+        .tables.create({ name: 't', columns, primaryKey: ['id'] })
+        .done();
       const sql = `INSERT INTO d.t SELECT range, md5(range::varchar) FROM range(1000)`;
       (await server.post(uri`/catalogs/${name}/query`, { sql })).is(200);
     }
-    (await server.put('/api/v2/catalogs/a/databases/d/views/v', { sql: 'SELECT max(id) AS top FROM t' })).is(201);
-    (await server.put('/api/v2/catalogs/a/databases/d/tables/gone', { columns: [{ name: 'i', type: 'INT' }] })).is(201);
-    (await server.post('/api/v2/catalogs/a/databases/d/tables/gone/rows', { rows: [[7]] })).is(201);
-    (await server.delete('/api/v2/catalogs/a/databases/d/tables/gone')).is(200);
+    await server.client.catalogs('a').databases('d').views.create({ name: 'v', sql: 'SELECT max(id) AS top FROM t' });
+    await server.client
+      .catalogs('a')
+      .databases('d')
+      .tables.create({ name: 'gone', columns: [{ name: 'i', type: 'INT' }] })
+      .done();
+    await server.client
+      .catalogs('a')
+      .databases('d')
+      .tables('gone')
+      .rows.create({ rows: [[7]] });
+    await server.client.catalogs('a').databases('d').tables('gone').delete();
     const grants = { 'roles/readers': ['read', '/catalogs/a'], 'users/ann': ['use', '/warehouses/default'] };
     for (const [grantee, [privilege, on]] of Object.entries(grants))
       (await server.post(`/api/v2/${grantee}/grants`, { privilege, on: `/api/v2${on}` })).is(201);
@@ -82,8 +94,8 @@ describe('a server with data of every kind', () => {
     const provider = { issuer, audiences: ['tests'], algorithms: ['HS256'], clientSecret, createUsers: true };
     (await server.put('/api/v2/identity_providers/hs', provider)).is(201);
     const query = { sql: 'DELETE FROM t WHERE id < 0', catalog: 'a', database: 'd' };
-    (await server.put('/api/v2/schedules/yearly', { query, cron: '0 0 1 1 *' })).is(201);
-    (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201);
+    await server.client.schedules.create({ name: 'yearly', query, cron: '0 0 1 1 *' });
+    await server.client.uploads.create({ name: 'rows.csv' });
     (await keyed(server)).is(201);
     (await serverBackedUp(server, 'first', { path: from.directory })).at('takenAt');
     const task = await backUpServer(server, 'whole', { path: from.directory });

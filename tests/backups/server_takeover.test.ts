@@ -48,11 +48,11 @@ it('succeeds although the engine is killed while its files are copied', { timeou
     await objects.close();
     await rm(root, { recursive: true, force: true });
   });
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   const columns = [{ name: 'n', type: 'BIGINT' }];
-  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+  await server.client.databases('d').tables.create({ name: 't', columns }).done();
   const text = [{ name: 's', type: 'VARCHAR' }];
-  (await server.post('/api/v2/databases/d/tables', { name: 'texts', columns: text })).is(201);
+  await server.client.databases('d').tables.create({ name: 'texts', columns: text }).done();
   (await server.query('d', 'INSERT INTO t SELECT hash(range) >> 1 FROM range(300000)')).is(200);
   const { bucket, accessKeyId, secretAccessKey } = objects;
   const to = { s3: { endpoint: gate.endpoint, bucket, accessKeyId, secretAccessKey } };

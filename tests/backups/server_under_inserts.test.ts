@@ -39,8 +39,11 @@ it('a backup under permanent inserts succeeds at the first attempt', { timeout: 
     await objects.close();
     await rm(root, { recursive: true, force: true });
   });
-  (await server.put('/api/v2/databases/d')).is(201);
-  (await server.put('/api/v2/databases/d/tables/texts', { columns: [{ name: 's', type: 'VARCHAR' }] })).is(201);
+  await server.client.databases.create({ name: 'd' });
+  await server.client
+    .databases('d')
+    .tables.create({ name: 'texts', columns: [{ name: 's', type: 'VARCHAR' }] })
+    .done();
   const insert = async () => (await server.post('/api/v2/databases/d/tables/texts/rows', body)).is(201);
   const writer = (async () => {
     while (!isOver) {

@@ -50,14 +50,18 @@ describe('types in a backup', () => {
   before(async () => {
     backing = await startBackingUp();
     const { server } = backing;
-    (await server.post('/api/v2/catalogs', { name: 'kinds' })).is(201);
-    (await server.post('/api/v2/catalogs/kinds/databases', { name: 'd' })).is(201);
+    await server.client.catalogs.create({ name: 'kinds' });
+    await server.client.catalogs('kinds').databases.create({ name: 'd' });
     for (const [i, [type, literals]] of Object.entries(values).entries()) {
       const columns = [
         { name: 'id', type: 'INT', nullable: false },
         { name: 'v', type },
       ];
-      (await server.post('/api/v2/catalogs/kinds/databases/d/tables', { name: `t${i}`, columns })).is(201);
+      await server.client
+        .catalogs('kinds')
+        .databases('d')
+        .tables.create({ name: `t${i}`, columns })
+        .done();
       const rows = [...literals, 'NULL'].map((literal, n) => `(${n}, ${literal})`);
       // The values are inserted one by one: a single VALUES list would give them a common type.
       for (const row of rows)
@@ -109,7 +113,7 @@ describe('types in a backup', () => {
       unique_key_constraints: ['b "c"', 'd'],
       orderBy: ['d'],
     };
-    (await server.post('/api/v2/catalogs/kinds/databases/d/tables', definition)).is(201);
+    await server.client.catalogs('kinds').databases('d').tables.create(definition).done();
     const to = { path: `${directory}/definitions/deep` } as const;
     (
       await server.post('/api/v2/catalogs/kinds/query', {

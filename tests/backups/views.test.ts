@@ -16,11 +16,11 @@ before(async () => {
     for (const path of [uri`/catalogs/${catalog}`, uri`/catalogs/${catalog}/databases/d`])
       (await server.put(path)).is(201);
     const columns = [{ name: 'id', type: 'BIGINT' }];
-    (await server.put(uri`/catalogs/${catalog}/databases/d/tables/t`, { columns })).is(201);
+    await server.client.catalogs(catalog).databases('d').tables.create({ name: 't', columns }).done();
     const rows = Array.from({ length: 3 }, (_, i) => [i]);
-    (await server.post(uri`/catalogs/${catalog}/databases/d/tables/t/rows`, { rows })).is(201);
+    await server.client.catalogs(catalog).databases('d').tables('t').rows.create({ rows });
   }
-  (await server.put('/api/v2/catalogs/shop/databases/e')).is(201);
+  await server.client.catalogs('shop').databases.create({ name: 'e' });
   // In an order in which none can be created before the next.
   for (const [viewPath, sql, comment] of [
     ['d/views/c', 'SELECT max(id) AS id FROM t', 'The last'],
@@ -56,7 +56,11 @@ test('views are restored with their catalog, on the restored tables', async () =
     dependsOn: ['/api/v2/catalogs/beside/databases/d/tables/t'],
   });
   // Depends on the copy, not on the original.
-  (await server.post('/api/v2/catalogs/shop/databases/d/tables/t/rows', { rows: [[9]] })).is(201);
+  await server.client
+    .catalogs('shop')
+    .databases('d')
+    .tables('t')
+    .rows.create({ rows: [[9]] });
   assert.deepEqual(await rowsIn(server, 'copy', 'SELECT id FROM e.over'), [[2]]);
   assert.deepEqual(await rowsIn(server, 'shop', 'SELECT id FROM e.over'), [[9]]);
   (await server.delete(`${copy}/d/tables/t`)).is(400, 'IN_USE', { views: [`${copy}/d/views/c`] });

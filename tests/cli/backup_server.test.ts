@@ -57,14 +57,14 @@ describe('a running server', () => {
     await restoredTo(restored, [target]);
     const copy = await start({ dataDir: restored });
     (await copy.get('/api/v2/catalogs/default')).is(200, '0', { state: 'ready' });
-    (await copy.put('/api/v2/databases/d')).is(201);
+    await copy.client.databases.create({ name: 'd' });
     await copy.close();
   });
 
   it('is backed up without a damaged catalog: exit code 3, and the record names it', options, async () => {
     const damaged = join(root, 'damaged');
     const first = await start({ dataDir: damaged });
-    (await first.put('/api/v2/databases/d')).is(201);
+    await first.client.databases.create({ name: 'd' });
     await first.close();
     const catalogs = join(damaged, 'catalogs');
     for (const name of readdirSync(catalogs)) flip(join(catalogs, name), 20, 4);
@@ -114,7 +114,7 @@ describe('a running server', () => {
 
   it('refuses a wrong token, and the token of a user without the privilege', options, async () => {
     const target = join(from.directory, 'refused');
-    (await from.server.put('/api/v2/users/ann')).is(201);
+    await from.server.client.users.create({ name: 'ann' });
     for (const [token, says] of [
       ['tbl_root_wrong', /^FAULT: the backup failed: .*\nWhat to do: the token is not valid/m],
       [
@@ -181,9 +181,15 @@ describe('a stopped server', () => {
     root = await mkdtemp(join(tmpdir(), 'tabularium-no-server-'));
     dataDir = join(root, 'data');
     const server = await start({ dataDir });
-    (await server.put('/api/v2/databases/d')).is(201);
-    (await server.put('/api/v2/databases/d/tables/t', { columns: [{ name: 'n', type: 'INT' }] })).is(201);
-    (await server.post('/api/v2/databases/d/tables/t/rows', { rows: [[7]] })).is(201);
+    await server.client.databases.create({ name: 'd' });
+    await server.client
+      .databases('d')
+      .tables.create({ name: 't', columns: [{ name: 'n', type: 'INT' }] })
+      .done();
+    await server.client
+      .databases('d')
+      .tables('t')
+      .rows.create({ rows: [[7]] });
     await server.close();
   });
   after(() => rm(root, { recursive: true, force: true }));

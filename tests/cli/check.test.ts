@@ -29,14 +29,15 @@ before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-check-'));
   const dataDirectory = join(root, 'base');
   const first = await start({ dataDir: dataDirectory });
-  (await first.put('/api/v2/databases/d')).is(201);
+  await first.client.databases.create({ name: 'd' });
   const columns = [{ name: 'i', type: 'BIGINT' }];
-  (await first.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+  await first.client.databases('d').tables.create({ name: 't', columns }).done();
   (await first.query('d', 'INSERT INTO t SELECT hash(range) % 1000000007 FROM range(300000)')).is(200);
   await first.close();
   for (const end of ['', '-sums'])
     copyFileSync(join(dataDirectory, `metadata.sqlite${end}`), join(root, `older.sqlite${end}`));
   const second = await start({ dataDir: dataDirectory });
+  // Its path is in the audit trail.
   (await second.put('/api/v2/databases/lost')).is(201);
   await second.close();
 });
@@ -161,7 +162,7 @@ test('a damaged catalog is detached from the server; its files are retained', as
   audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"detach"/);
   const server = await start({ dataDir: dataDir() });
   (await server.get('/api/v2/databases/d')).is(404, 'OBJECT_NOT_FOUND');
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   await server.close();
 });
 

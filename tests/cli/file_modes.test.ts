@@ -11,9 +11,15 @@ test('files are created 0600 and directories 0700', async (t) => {
   const server = await startProcess();
   t.after(() => server.close());
   process.umask(before);
-  (await server.put('/api/v2/databases/d')).is(201);
-  (await server.put('/api/v2/databases/d/tables/t', { columns: [{ name: 'id', type: 'INT' }] })).is(201);
-  (await server.post('/api/v2/databases/d/tables/t/rows', { rows: [[1], [2]] })).is(201);
+  await server.client.databases.create({ name: 'd' });
+  await server.client
+    .databases('d')
+    .tables.create({ name: 't', columns: [{ name: 'id', type: 'INT' }] })
+    .done();
+  await server.client
+    .databases('d')
+    .tables('t')
+    .rows.create({ rows: [[1], [2]] });
   const { link } = (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201).result as { link: string };
   assert.ok((await server.send('PUT', link, { body: 'id\n1\n' })).status < 300);
   await server.ended(await server.query('d', 'SELECT * FROM range(200000)', { waitSeconds: 0 }));

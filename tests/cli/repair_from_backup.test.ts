@@ -43,15 +43,15 @@ before(async () => {
   mkdirSync(target);
   const server = await start({ dataDir: base, backupDirectories: target, backupPassphrase: '' });
   for (const catalog of ['a', 'b']) {
-    (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
-    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
+    await server.client.catalogs.create({ name: catalog });
+    await server.client.catalogs(catalog).databases.create({ name: 'd' });
     (await server.post(`${database(catalog)}/tables`, { name: 't', columns })).is(201);
     (await server.post(`${database(catalog)}/tables`, { name: 'gone', columns })).is(201);
     (await server.post(`${database(catalog)}/views`, { name: 'v', sql: 'SELECT i FROM t' })).is(201);
     await insert(server, catalog, 1000);
   }
-  (await server.put('/api/v2/roles/readers')).is(201);
-  (await server.post('/api/v2/roles/readers/grants', { privilege: 'read', on: `${database('a')}/tables/t` })).is(201);
+  await server.client.roles.create({ name: 'readers' });
+  await server.client.roles('readers').grants.create({ privilege: 'read', on: `${database('a')}/tables/t` });
   const backupIds = [await serverBackedUp(server, 'first', { path: target })];
   await insert(server, 'a', 500);
   backupIds.push(await serverBackedUp(server, 'second', { path: target }));

@@ -48,13 +48,13 @@ before(async () => {
   mkdirSync(target);
   const server = await start({ dataDir: base, backupDirectories: target, backupPassphrase: '' });
   (await server.patch('/api/v2/catalogs/default', { comment: 'all of it' })).is(200);
-  (await server.post('/api/v2/catalogs/default/databases', { name: 'd' })).is(201);
-  (await server.post('/api/v2/users', { name: 'ada', password: 'correct horse battery' })).is(201);
+  await server.client.catalogs('default').databases.create({ name: 'd' });
+  await server.client.users.create({ name: 'ada', password: 'correct horse battery' });
   (await server.post(tables, { name: 't', columns, primaryKey: ['i'], owner: 'ada' })).is(201);
-  (await server.post('/api/v2/catalogs/default/databases/d/views', { name: 'v', sql: 'SELECT i FROM t' })).is(201);
-  (await server.post('/api/v2/catalogs', { name: 'other' })).is(201);
-  (await server.post('/api/v2/catalogs/other/databases', { name: 'd' })).is(201);
-  (await server.post('/api/v2/users/ada/grants', { privilege: 'read', on: `${tables}/t` })).is(201);
+  await server.client.catalogs('default').databases('d').views.create({ name: 'v', sql: 'SELECT i FROM t' });
+  await server.client.catalogs.create({ name: 'other' });
+  await server.client.catalogs('other').databases.create({ name: 'd' });
+  await server.client.users('ada').grants.create({ privilege: 'read', on: `${tables}/t` });
   await insert(server, 0, 100);
   serverBackup = (await serverBackedUp(server, 'first', { path: target })).at('backupId');
   await insert(server, 100, 150);
@@ -63,7 +63,7 @@ before(async () => {
   await backedUp(server, '/api/v2/catalogs/other', { path: target });
   await insert(server, 150, 157);
   (await server.post(tables, { name: 'new', columns })).is(201);
-  (await server.post('/api/v2/catalogs/default/databases/d/views', { name: 'w', sql: 'SELECT i FROM v' })).is(201);
+  await server.client.catalogs('default').databases('d').views.create({ name: 'w', sql: 'SELECT i FROM v' });
   // The statistics of what was written are recorded within a second.
   await new Promise((resolve) => setTimeout(resolve, 1500));
   await server.close();

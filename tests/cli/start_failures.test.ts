@@ -29,7 +29,7 @@ let root: string;
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-starts-'));
   const server = await start({ dataDir: join(root, 'base') });
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   await server.close();
 });
 after(() => rm(root, { recursive: true, force: true }));

@@ -10,7 +10,7 @@ const page = readFileSync(new URL('../../docs/consistency.md', import.meta.url),
 
 before(async () => {
   server = await start({ pageBytesMax: 65_536 });
-  (await server.put('/api/v2/databases/shop')).is(201);
+  await server.client.databases.create({ name: 'shop' });
 });
 after(() => server.close());
 
@@ -67,10 +67,10 @@ describe('one statement', () => {
   });
 
   promise('A statement changes one catalog, but can read several.', async () => {
-    (await server.post('/api/v2/catalogs', { name: 'other' })).is(201);
-    (await server.post('/api/v2/catalogs/other/databases', { name: 'shop' })).is(201);
+    await server.client.catalogs.create({ name: 'other' });
+    await server.client.catalogs('other').databases.create({ name: 'shop' });
     const createCopies = { sql: 'CREATE TABLE copies (id INT)' };
-    (await server.post('/api/v2/catalogs/other/databases/shop/tables', createCopies)).is(201);
+    await server.client.catalogs('other').databases('shop').tables.create(createCopies).done();
     (await server.query('shop', 'INSERT INTO other.shop.copies SELECT id FROM counters')).is(200);
     const both = 'INSERT INTO other.shop.copies VALUES (2); INSERT INTO counters VALUES (2, 0)';
     (await server.query('shop', both)).is(400, 'SQL_NOT_SUPPORTED');
@@ -95,7 +95,7 @@ describe('after the response', () => {
       }
       (await server.patch('/api/v2/databases/shop/tables/notes', { comment: 'seen at once' })).is(200);
       (await server.get('/api/v2/databases/shop/tables/notes')).is(200, '0', { comment: 'seen at once' });
-      (await server.post('/api/v2/databases/shop/tables/notes/columns', { name: 'added', type: 'INT' })).is(201);
+      await server.client.databases('shop').tables('notes').columns.create({ name: 'added', type: 'INT' }).done();
       assert.equal(await singleValue('SELECT added FROM notes LIMIT 1'), null);
     },
   );

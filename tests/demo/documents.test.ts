@@ -131,10 +131,10 @@ test('the commands of docs/backup.md respond as it says', async (t) => {
   const document = 'docs/backup.md';
   const { server, directory, pasteAll } = await around(t, { document, path: '/srv/backups', bucket: 'backups' });
   mkdirSync(join(directory, 'shop'), { recursive: true });
-  (await server.post('/api/v2/catalogs', { name: 'shop' })).is(201);
-  (await server.post('/api/v2/catalogs/shop/databases', { name: 'sales' })).is(201);
+  await server.client.catalogs.create({ name: 'shop' });
+  await server.client.catalogs('shop').databases.create({ name: 'sales' });
   const columns = [{ name: 'id', type: 'BIGINT' }];
-  (await server.post('/api/v2/catalogs/shop/databases/sales/tables', { name: 'orders', columns })).is(201);
+  await server.client.catalogs('shop').databases('sales').tables.create({ name: 'orders', columns }).done();
   const sql = 'INSERT INTO orders SELECT range FROM range(10)';
   (await server.post('/api/v2/catalogs/shop/databases/sales/query', { sql })).is(200);
   const { curls, outputs } = await pasteAll();

@@ -34,12 +34,12 @@ before(async () => {
       taskRetryPauseMs: 2,
     },
   );
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   const columns = [
     { name: 'id', type: 'BIGINT' },
     { name: 'v', type: 'STRING' },
   ];
-  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+  await server.client.databases('d').tables.create({ name: 't', columns }).done();
 });
 after(async () => {
   await server.close();

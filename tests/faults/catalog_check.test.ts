@@ -46,8 +46,8 @@ before(async () => {
   const base = join(root, 'base');
   const server = await start({ dataDir: base });
   for (const catalog of ['a', 'b']) {
-    (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
-    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
+    await server.client.catalogs.create({ name: catalog });
+    await server.client.catalogs(catalog).databases.create({ name: 'd' });
     (await server.post(`${databaseOf(catalog)}/tables`, { name: 't', columns })).is(201);
     (await query(server, catalog, 'INSERT INTO t SELECT range FROM range(1000)')).is(200);
   }

@@ -30,7 +30,7 @@ before(async () => {
   for (const catalog of ['a', 'b', 'c']) {
     const created = (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
     assert.equal(created.at('state'), 'ready');
-    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
+    await server.client.catalogs(catalog).databases.create({ name: 'd' });
     const columns = [{ name: 'i', type: 'BIGINT' }];
     (await server.post(`${databaseOf(catalog)}/tables`, { name: 't', columns })).is(201);
     (await query(server, catalog, 'INSERT INTO t SELECT range FROM range(1000)')).is(200);
@@ -228,7 +228,7 @@ for (const purge of [false, true]) {
       (await server.get('/api/v2/catalogs/a')).is(404, 'OBJECT_NOT_FOUND');
       assert.equal(await openIntents(), 0);
       assert.equal(existsSync(fileOf(dataDir, id)), !purge);
-      (await server.post('/api/v2/catalogs', { name: 'a' })).is(201);
+      await server.client.catalogs.create({ name: 'a' });
       assert.equal(await count(server, 'b'), 1010);
     } finally {
       await server.close();

@@ -12,7 +12,7 @@ test('truncated results are expired, invalid lines of the journal are skipped', 
   const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-results-'));
   t.after(() => rm(dataDir, { recursive: true, force: true }));
   let server = await start({ dataDir });
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   const sql = 'SELECT range AS i FROM range(1000)';
   const submitted = (await server.post('/api/v2/databases/d/query', { sql, waitSeconds: 0 })).is(202);
   const page = uri`/tasks/${submitted.at<string>('taskId')}/pages/0`;

@@ -30,8 +30,8 @@ before(async () => {
     { name: 'n', type: 'BIGINT' },
   ];
   for (const catalog of ['a', 'b']) {
-    (await server.post('/api/v2/catalogs', { name: catalog })).is(201);
-    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
+    await server.client.catalogs.create({ name: catalog });
+    await server.client.catalogs(catalog).databases.create({ name: 'd' });
     (await server.post(`${databaseOf(catalog)}/tables`, { name: 't', columns, primaryKey: ['k'] })).is(201);
     (await server.post(`${databaseOf(catalog)}/tables`, { name: 'u', columns })).is(201);
     const rows = keys.map((key, n) => [key, n]);

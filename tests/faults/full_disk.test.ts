@@ -169,7 +169,7 @@ test('without a free byte the server runs, refuses what it cannot store, and acc
     assert.equal((await send(method, to, body)).code, 'STORAGE_FULL', to);
   assert.equal((await send('GET', table)).status, 200);
   await disk.free();
-  (await disk.server.post('/api/v2/databases', { name: 'none' })).is(201);
+  await disk.server.client.databases.create({ name: 'none' });
   (await disk.server.post(`${table}/rows`, { rows: [[1, 'x']] })).is(201);
 });
 

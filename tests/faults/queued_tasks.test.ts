@@ -115,8 +115,8 @@ test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
   assert.equal((await endOfTask(server, follower.at('uri'))).at('error', 'code'), 'TASK_DEPENDENCY_FAILED');
   // Nobody listens there: it is retried in a minute.
   const columns = [{ name: 'id', type: 'INT' }];
-  (await server.put('/api/v2/databases/d')).is(201);
-  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+  await server.client.databases.create({ name: 'd' });
+  await server.client.databases('d').tables.create({ name: 't', columns }).done();
   const source = { url: 'http://127.0.0.1:9/a.csv' };
   const backingOff = (await server.post('/api/v2/databases/d/tables/t/load', { source })).is(202);
   const progressText = async () => (await server.get(backingOff.at('uri'))).at<string | null>('progressText');

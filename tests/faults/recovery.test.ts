@@ -75,13 +75,13 @@ let created = 0;
 /** In a warehouse of its own: an engine that dies often is restarted after ever longer delays. */
 async function newCatalog(): Promise<string> {
   const name = `c${++created}`;
-  (await server.put(uri`/warehouses/${name}`)).is(201);
-  (await server.post('/api/v2/catalogs', { name, warehouse: name })).is(201);
+  await server.client.warehouses.create({ name });
+  await server.client.catalogs.create({ name, warehouse: name });
   return name;
 }
 
 async function newTable(catalog: string, database = 'd'): Promise<{ tables: string; path: string }> {
-  (await server.put(uri`/catalogs/${catalog}/databases/${database}`)).is(201);
+  await server.client.catalogs(catalog).databases.create({ name: database });
   const tables = uri`/catalogs/${catalog}/databases/${database}/tables`;
   (await server.post(tables, { name: 't', columns: [column] })).is(201);
   (await query(catalog, database, 'INSERT INTO t VALUES (1)')).is(200);

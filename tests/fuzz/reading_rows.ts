@@ -24,12 +24,12 @@ const questions = [
 
 export async function readRows(server: TestServer, random: Random, batchesEach: number): Promise<ReadingReport> {
   (await server.delete('/api/v2/databases/read?cascade=true')).is(200);
-  (await server.put('/api/v2/databases/read')).is(201);
+  await server.client.databases.create({ name: 'read' });
   const columns = ['id BIGINT', 'batch INT', 'v STRING', 'last BOOLEAN'].map((text) => {
-    const [name, type] = text.split(' ');
+    const [name = '', type = ''] = text.split(' ');
     return { name, type };
   });
-  (await server.post('/api/v2/databases/read/tables', { name: 't', columns })).is(201);
+  await server.client.databases('read').tables.create({ name: 't', columns }).done();
   let [sent, acknowledged, reads, isOver] = [0, 0, 0, false];
 
   const write = async (own: Random): Promise<void> => {
@@ -40,7 +40,7 @@ export async function readRows(server: TestServer, random: Random, batchesEach: 
         const id = (batch % 2 ? 1 : -1) * (batch ** 4 * batchRows + i);
         return [id, batch, own.chance(0.3) ? null : 'v'.repeat(own.below(batch) + 1), i === batchRows - 1];
       });
-      (await server.post('/api/v2/databases/read/tables/t/rows', { rows })).is(201);
+      await server.client.databases('read').tables('t').rows.create({ rows });
       acknowledged++;
     }
   };

@@ -7,7 +7,7 @@ import { start, type TestServer } from '../server.ts';
 let server: TestServer;
 before(async () => {
   server = await start();
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
 });
 after(() => server.close());
 

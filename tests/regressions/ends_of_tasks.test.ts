@@ -38,9 +38,9 @@ before(async () => {
     }),
     taskRetryPauseMs: 2,
   });
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   const columns = [{ name: 'id', type: 'BIGINT' }];
-  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+  await server.client.databases('d').tables.create({ name: 't', columns }).done();
 });
 after(async () => {
   await server.close();
@@ -72,7 +72,7 @@ test('the name of a table whose creation has run out of attempts is free', async
   afterCall = undefined;
   assert.equal(task.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', task.text);
   const columns = [{ name: 'b', type: 'STRING' }];
-  (await server.post('/api/v2/databases/d/tables', { name: 'made', columns })).is(201);
+  await server.client.databases('d').tables.create({ name: 'made', columns }).done();
 });
 
 test('optimize: no task without its audit event', async () => {

@@ -12,8 +12,11 @@ before(async () => {
 after(() => server.close());
 
 test('a grant on a dropped object has no effect', async () => {
-  (await server.put('/api/v2/databases/db')).is(201);
-  (await server.put('/api/v2/databases/db/tables/t', { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+  await server.client.databases.create({ name: 'db' });
+  await server.client
+    .databases('db')
+    .tables.create({ name: 't', columns: [{ name: 'id', type: 'BIGINT' }] })
+    .done();
   const ann = await newPerson(server, 'ann', [['read', '/catalogs/default/databases/db/tables/t']]);
   const listed = (await ann.get('/api/v2/catalogs/default/databases')).is(200).at<unknown[]>('databases');
   assert.equal(listed.length, 0);

@@ -8,11 +8,11 @@ import { start } from '../server.ts';
 test('a keyed statement, and a task, write to another catalog than the one that they are sent to', async (t) => {
   const server = await start();
   t.after(() => server.close());
-  (await server.post('/api/v2/databases', { name: 'd' })).is(201);
-  (await server.post('/api/v2/catalogs', { name: 'other' })).is(201);
-  (await server.post('/api/v2/catalogs/other/databases', { name: 'd' })).is(201);
+  await server.client.databases.create({ name: 'd' });
+  await server.client.catalogs.create({ name: 'other' });
+  await server.client.catalogs('other').databases.create({ name: 'd' });
   const table = { name: 't', columns: [{ name: 'n', type: 'INT' }] };
-  (await server.post('/api/v2/catalogs/other/databases/d/tables', table)).is(201);
+  await server.client.catalogs('other').databases('d').tables.create(table).done();
   const sql = 'INSERT INTO other.d.t VALUES (1)';
   for (let i = 0; i < 2; i++) {
     const options = { body: { sql }, headers: { 'x-service-idempotency-key': 'once' } };

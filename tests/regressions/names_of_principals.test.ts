@@ -38,7 +38,7 @@ test('names of principals that resemble root or system are refused', async () =>
 });
 
 test('disabling a user requires operate', async () => {
-  (await server.post('/api/v2/users', { name: 'target' })).is(201);
+  await server.client.users.create({ name: 'target' });
   const alters = await newPerson(server, 'alters', [['alter', '/users/target']]);
   const operates = await newPerson(server, 'operates', [
     ['alter', '/users/target'],

@@ -16,11 +16,14 @@ for (const [from, to] of [
 ] as const)
   test(`${from} → ${to}`, async () => {
     const columns = [{ name: 'n', type: 'INT' }];
-    (await server.post('/api/v2/databases', { name: from })).is(201);
-    (await server.post(uri`/databases/${from}/tables`, { name: 'ä', columns })).is(201);
-    (await server.post(uri`/databases/${from}/tables/${'ä'}/rows`, { rows: [[1]] })).is(201);
+    await server.client.databases.create({ name: from });
+    await server.client.databases(from).tables.create({ name: 'ä', columns }).done();
+    await server.client
+      .databases(from)
+      .tables('ä')
+      .rows.create({ rows: [[1]] });
     (await server.post(uri`/databases/${from}/rename`, { newName: to })).is(200);
-    (await server.post(uri`/databases/${to}/tables`, { name: 'u', columns })).is(201);
+    await server.client.databases(to).tables.create({ name: 'u', columns }).done();
     (await server.post(uri`/databases/${to}/tables/${'ä'}/rename`, { newName: 'Ä' })).is(200);
     (await server.query(to, 'SELECT * FROM "Ä"')).is(200, '0', { rowCount: 1 });
     (await server.delete(uri`/databases/${to}?cascade=true`)).is(200);

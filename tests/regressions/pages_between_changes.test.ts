@@ -9,7 +9,7 @@ const tables = '/api/v2/databases/d/tables';
 
 before(async () => {
   server = await start();
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
 });
 after(() => server.close());
 

@@ -10,7 +10,7 @@ let server: TestServer;
 let file: string;
 before(async () => {
   server = await start();
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   // As a catalog of a warehouse that sleeps.
   file = join(server.dataDirectory, 'catalogs', '01a1fccf-0000-7000-8000-00000000c0de.duckdb');
   const instance = await DuckDBInstance.create(file);

@@ -8,12 +8,12 @@ import { start, type TestServer } from '../server.ts';
 let server: TestServer;
 before(async () => {
   server = await start();
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   const columns = [
     { name: 'id', type: 'BIGINT' },
     { name: 'v', type: 'STRING' },
   ];
-  (await server.post('/api/v2/databases/d/tables', { name: 't', columns })).is(201);
+  await server.client.databases('d').tables.create({ name: 't', columns }).done();
 });
 after(() => server.close());
 
@@ -61,7 +61,7 @@ for (const way of ['rows', 'SQL'] as const) {
       [-5_000_000_000_000, null],
       [newest, text],
     ];
-    if (way === 'rows') (await server.post('/api/v2/databases/d/tables/t/rows', { rows })).is(201);
+    if (way === 'rows') await server.client.databases('d').tables('t').rows.create({ rows });
     else {
       const values = rows.map(([id, v]) => `(${id}, ${v === null ? 'NULL' : `'${v}'`})`).join(', ');
       (await server.query('d', `INSERT INTO t VALUES ${values}`)).is(200);

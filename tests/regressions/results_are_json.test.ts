@@ -7,7 +7,7 @@ import { start } from '../server.ts';
 test('JSON, fractions and rows without names, alone and nested', async (t) => {
   const server = await start();
   t.after(() => server.close());
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   const sql = `SELECT '{"a": [1]}'::JSON, ['{"b": 2}'::JSON], {'j': '3'::JSON}, MAP {'k': 'null'::JSON},
     0.5::DECIMAL(2,2), -0.5::DECIMAL(2,2), 0::DECIMAL(3,3), [0.25::DECIMAL(2,2)], row(1, 'x')`;
   for (let run = 0; run < 2; run++) {

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newPerson } from '../access/people.ts';
-import { start, uri } from '../server.ts';
+import { start } from '../server.ts';
 
 test('rows that prevent a change of a table are shown only to principals that may read it', async (t) => {
   const server = await start();
   t.after(() => server.close());
-  (await server.put(uri`/databases/${'d'}`)).is(201);
+  await server.client.databases.create({ name: 'd' });
   const pay = '/api/v2/databases/d/tables/pay';
   const columns = ['who', 'n'].map((name) => ({ name, type: 'STRING' }));
-  (await server.post('/api/v2/databases/d/tables', { name: 'pay', columns })).is(201);
+  await server.client.databases('d').tables.create({ name: 'pay', columns }).done();
   (
     await server.post(`${pay}/rows`, {
       rows: [

@@ -8,9 +8,9 @@ const manyRows = 300_000;
 let server: TestServer;
 before(async () => {
   server = await start();
-  (await server.put('/api/v2/databases/copied')).is(201);
+  await server.client.databases.create({ name: 'copied' });
   const columns = [{ name: 'id', type: 'BIGINT' }];
-  (await server.post('/api/v2/databases/copied/tables', { name: 't', columns })).is(201);
+  await server.client.databases('copied').tables.create({ name: 't', columns }).done();
   (await server.query('copied', `INSERT INTO t SELECT range FROM range(${manyRows})`)).is(200);
 });
 after(() => server.close());

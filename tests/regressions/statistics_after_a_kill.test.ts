@@ -12,7 +12,7 @@ test('statistics are correct after a crash too', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-statistics-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   const killed = await startProcess([], directory);
-  (await killed.put('/api/v2/databases/d')).is(201);
+  await killed.client.databases.create({ name: 'd' });
   (await killed.put(table, { columns: [{ name: 'id', type: 'INT' }] })).is(201);
   (await killed.post(`${table}/rows`, { rows: [[1], [2], [3]] })).is(201);
   killed.child.kill('SIGKILL');

@@ -29,9 +29,9 @@ test('steps of a dropped catalog are forgotten when it is restored, and not requ
     },
   );
   t.after(() => server.close());
-  (await server.post('/api/v2/catalogs', { name: 'a' })).is(201);
+  await server.client.catalogs.create({ name: 'a' });
   (await server.post('/api/v2/catalogs/a/rename', { newName: 'b' })).is(200);
-  (await server.delete('/api/v2/catalogs/b')).is(200);
+  await server.client.catalogs('b').delete();
   await maintain();
   assert.deepEqual([failed, askedSteps.includes('b')], [[], false]);
   (await server.post('/api/v2/catalogs/undrop', { name: 'b' })).is(200);

@@ -6,7 +6,7 @@ import { start } from '../server.ts';
 test('SQL with a NUL, and half a surrogate pair anywhere, are refused', async (t) => {
   const server = await start();
   t.after(() => server.close());
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   const tables = '/api/v2/databases/d/tables';
   (await server.post(tables, { sql: 'CREATE TABLE t (i INT)\u0000 and more' })).is(400, 'INVALID_PARAMETER');
   (await server.query('d', 'SELECT 1\u0000 + 1')).is(400, 'INVALID_PARAMETER');
@@ -18,5 +18,5 @@ test('SQL with a NUL, and half a surrogate pair anywhere, are refused', async (t
     (await server.query('d', 'SELECT $1::TEXT', { parameters: [text] })).is(400, 'INVALID_PARAMETER', { violations });
     (await server.query('d', `SELECT '${text}'`)).is(400, 'INVALID_PARAMETER', { violations });
   }
-  (await server.post('/api/v2/databases', { name: '😀', comment: '\\ud800 is no escape here' })).is(201);
+  await server.client.databases.create({ name: '😀', comment: '\\ud800 is no escape here' });
 });

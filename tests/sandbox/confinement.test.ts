@@ -220,7 +220,7 @@ whereItWorks(
 
     const server = await startProcess();
     try {
-      (await server.put('/api/v2/databases/d')).is(201);
+      await server.client.databases.create({ name: 'd' });
       const [pid] = childrenOf(server.child.pid as number);
       assert.match(readFileSync(`/proc/${pid}/cmdline`, 'utf8'), /worker\.[tj]s/);
       // In the middle of work that hears of nothing.

@@ -6,7 +6,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { grant, newPerson, type Person } from '../access/people.ts';
 import { Budget, sampled } from '../budget.ts';
 import { Random, seedFrom } from '../faults/random.ts';
-import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
+import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
 import { type Call, calls, elsewhere, spellings, statements } from './other_users_attempts.ts';
 
 /** What is in the hidden tables, and nowhere else. */
@@ -33,16 +33,23 @@ before(async () => {
     { name: 'mail', type: 'STRING' },
   ];
   const body = { columns, primaryKey: ['id'], unique_key_constraints: ['mail'], comment: 'c0mment0f' };
-  for (const database of ['mine', 'hidden', 'shared']) (await server.put(uri`/databases/${database}`)).is(201);
-  (await server.put('/api/v2/catalogs/vault')).is(201);
-  (await server.put('/api/v2/catalogs/vault/databases/v')).is(201);
-  (await server.put('/api/v2/catalogs/vault/databases/v/tables/gold', body)).is(201);
+  for (const database of ['mine', 'hidden', 'shared']) await server.client.databases.create({ name: database });
+  await server.client.catalogs.create({ name: 'vault' });
+  await server.client.catalogs('vault').databases.create({ name: 'v' });
+  await server.client
+    .catalogs('vault')
+    .databases('v')
+    .tables.create({ name: 'gold', ...body })
+    .done();
   for (const [database, table] of [
     ['hidden', 'pay'],
     ['shared', 'closed'],
     ['shared', 'open'],
   ] as const)
-    (await server.put(uri`/databases/${database}/tables/${table}`, body)).is(201);
+    await server.client
+      .databases(database)
+      .tables.create({ name: table, ...body })
+      .done();
   for (const table of ['hidden.pay', 'shared.closed', 'vault.v.gold']) {
     const sql = `INSERT INTO ${table} SELECT i, 918273, 's3cretnote', 'm' || i FROM range(1000) r(i)`;
     (await server.query('mine', sql)).is(200);
@@ -69,8 +76,8 @@ async function makeOthers() {
     'alice',
     [['own', '/']].map(() => ['own', ''] as const),
   );
-  (await server.put('/api/v2/roles/bosses', { members: ['alice'] })).is(201);
-  (await server.put('/api/v2/warehouses/private')).is(201);
+  await server.client.roles.create({ name: 'bosses', members: ['alice'] });
+  await server.client.warehouses.create({ name: 'private' });
   const accepted = await alice.query('hidden', "SELECT note, 2718281 FROM pay WHERE note = 's3cretnote'", {
     waitSeconds: 0,
   });

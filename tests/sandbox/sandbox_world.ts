@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import type { Settings } from '../../src/settings/read_settings.ts';
 import { deadlineMs } from '../deadline.ts';
-import { type Reply, start, type TestServer, uri } from '../server.ts';
+import { type Reply, start, type TestServer } from '../server.ts';
 
 /** What a statement may be answered with that is refused for what it is. */
 export const refusals =
@@ -133,7 +133,7 @@ export async function openSandbox(settings: Partial<Settings> = {}): Promise<San
   const outside = mkdtempSync(join(tmpdir(), 'sandbox-outside-'));
   await writeSecrets(outside, canary);
   const server = await start(settings);
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   for (const [name, column] of [
     ['t', 'v'],
     ['hidden_table', 'hidden_column'],
@@ -142,12 +142,15 @@ export async function openSandbox(settings: Partial<Settings> = {}): Promise<San
       { name: 'id', type: 'INT' },
       { name: column, type: 'STRING' },
     ];
-    (await server.post('/api/v2/databases/d/tables', { name, columns, primaryKey: ['id'] })).is(201);
+    await server.client
+      .databases('d')
+      .tables.create({ name, columns, primaryKey: ['id'] })
+      .done();
   }
   (await server.query('d', "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")).is(200);
   (await server.query('d', `INSERT INTO hidden_table VALUES (1, '${canary}')`)).is(200);
-  (await server.put('/api/v2/catalogs/hidden_catalog')).is(201);
-  (await server.put(uri`/catalogs/${'hidden_catalog'}/databases/${'hidden_database'}`)).is(201);
+  await server.client.catalogs.create({ name: 'hidden_catalog' });
+  await server.client.catalogs('hidden_catalog').databases.create({ name: 'hidden_database' });
   for (const [where, names] of Object.entries(holders))
     for (const name of names) copyFileSync(join(outside, name), join(server.dataDirectory, where, name));
   const listener = createServer();

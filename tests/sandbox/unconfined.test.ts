@@ -12,7 +12,7 @@ after(() => {
 test('without the programs, an engine starts unless confinement is required', async () => {
   process.env.PATH = '/nonexistent';
   const server = await start();
-  (await server.put('/api/v2/databases/d')).is(201);
+  await server.client.databases.create({ name: 'd' });
   assert.deepEqual(await server.rows('d', 'SELECT 1'), [[1]]);
   await server.close();
 

@@ -55,7 +55,10 @@ describe('a data directory of an earlier release', () => {
       try {
         await answersAsWritten(first);
         (await first.get('/api/v2/catalogs/second')).is(200);
-        (await first.post('/api/v2/databases/kept/tables/late/rows', { rows: [[9]] })).is(201);
+        await first.client
+          .databases('kept')
+          .tables('late')
+          .rows.create({ rows: [[9]] });
         (await first.query('kept', 'DELETE FROM late WHERE id = 9')).is(200);
       } finally {
         await first.close();
