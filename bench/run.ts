@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bench as access } from './access.ts';
 import { benchAgainst } from './against.ts';
+import { bench as consolePages } from './console.ts';
 import { bench as createTable } from './create_table.ts';
 import { bench as exportFiles } from './export.ts';
 import { bench as getTable } from './get_table.ts';
@@ -38,6 +39,7 @@ export const benches: readonly Bench[] = [
   ssb,
   idle,
   takeover,
+  consolePages,
 ];
 
 /** Beside the server's own data, in the checkout: on a real disk, where a flush costs what it costs. */

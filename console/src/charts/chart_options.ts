@@ -3,7 +3,7 @@
 import type { EChartsCoreOption } from 'echarts/core';
 import type { Column, Value } from '../../../src/client/index.ts';
 import { isNumberType, isTimeType, textOf } from '../results/value_text.ts';
-import type { ChartSettings } from './chart_settings.ts';
+import { type ChartSettings, groupOf } from './chart_settings.ts';
 
 type Rows = readonly (readonly Value[])[];
 
@@ -18,22 +18,28 @@ export interface ChartColors {
 const manyPoints = 2000;
 const slicesMax = 12;
 
-const labelOf = (value: Value | undefined): string => (value == null ? 'NULL' : textOf(value));
+/** Midnight says nothing on an axis of days. */
+const labelOf = (value: Value | undefined): string =>
+  value == null ? 'NULL' : textOf(value).replace(/T00:00:00$/, '');
 const numberOf = (value: Value | undefined): number | null => (value == null ? null : Number(value));
 
 export function chartOptions(
-  { kind, x, y, group }: ChartSettings,
+  settings: ChartSettings,
   columns: readonly Column[],
   rows: Rows,
   colors: ChartColors,
 ): EChartsCoreOption {
+  const { kind, x, y } = settings;
   const indexOf = (name: string | null): number => columns.findIndex((column) => column.name === name);
   const xIndex = indexOf(x);
   const xType = columns[xIndex]?.type ?? '';
   const shared = sharedOptions(colors);
   if (kind === 'pie') return { ...shared, ...pieOptions(rows, xIndex, indexOf(y[0] ?? null), colors) };
   if (kind === 'heatmap')
-    return { ...shared, ...heatOptions(rows, xIndex, indexOf(group), indexOf(y[0] ?? null), colors) };
+    return {
+      ...shared,
+      ...heatOptions(rows, xIndex, indexOf(groupOf(settings, columns)), indexOf(y[0] ?? null), colors),
+    };
   const isTime = isTimeType(xType);
   const isValue = kind === 'scatter' && isNumberType(xType);
   const xOf = (row: readonly Value[]) => (isValue ? numberOf(row[xIndex]) : labelOf(row[xIndex]));
@@ -70,7 +76,6 @@ export function chartOptions(
 const sharedOptions = ({ text, muted, border, background, series }: ChartColors) => ({
   color: [...series],
   animation: false,
-  aria: { enabled: true },
   textStyle: { color: text, fontFamily: 'inherit' },
   legend: { type: 'scroll', top: 6, textStyle: { color: text }, pageTextStyle: { color: muted } },
   grid: { left: 12, right: 20, top: 44, bottom: 28, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' },

@@ -18,7 +18,7 @@ import { formatCount } from '../ui/format.ts';
 import { Select } from '../ui/select.tsx';
 import { type ChartColors, chartOptions } from './chart_options.ts';
 import styles from './chart_panel.module.css';
-import { type ChartSettings, chartKindLabels, chartKinds } from './chart_settings.ts';
+import { type ChartSettings, chartKindLabels, chartKinds, groupOf } from './chart_settings.ts';
 
 use([
   AriaComponent,
@@ -93,7 +93,7 @@ export function ChartPanel({ columns, rows, rowCount, settings, onChange }: Char
 type ChartFieldsProps = Pick<ChartPanelProps, 'columns' | 'settings' | 'onChange'>;
 
 function ChartFields({ columns, settings, onChange }: ChartFieldsProps) {
-  const { kind, x, y, group } = settings;
+  const { kind, x, y } = settings;
   const choices = columns.map(({ name }) => ({ value: name, label: name }));
   const numbers = columns.filter(({ type }) => isNumberType(type)).map(({ name }) => name);
   const hasOneValue = kind === 'pie' || kind === 'heatmap';
@@ -121,7 +121,7 @@ function ChartFields({ columns, settings, onChange }: ChartFieldsProps) {
         <Select
           isQuiet
           label="Vertical axis"
-          value={group ?? x}
+          value={groupOf(settings, columns)}
           choices={choices}
           onChange={(next) => onChange({ ...settings, group: next })}
         />

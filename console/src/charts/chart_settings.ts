@@ -46,6 +46,11 @@ export function suggestChart(columns: readonly Column[], rowCount: number): Char
   return { kind, x: number, y: numbers.slice(1, 4), group: null };
 }
 
+/** The column of the vertical categories: the one that was chosen, or the first other one that has no numbers. */
+export function groupOf({ x, group }: ChartSettings, columns: readonly Column[]): string {
+  return group ?? columns.find(({ name, type }) => name !== x && !isNumberType(type))?.name ?? x;
+}
+
 /** Settings that were stored, as far as they fit the columns of this result. */
 export function fittingChart(stored: unknown, columns: readonly Column[]): ChartSettings | undefined {
   const { kind, x, y, group = null } = (stored ?? {}) as Partial<ChartSettings>;

@@ -69,13 +69,14 @@ function useOpenedByAddress(): void {
   const openRoom = useOpenRoom();
   // biome-ignore lint/correctness/useExhaustiveDependencies: once for each address
   useEffect(() => {
-    if (sql !== undefined) tabsStore.open({ sql, place: { catalog: catalog ?? 'default', database } });
+    if (sql !== undefined)
+      void tabsStore.loaded.then(() => tabsStore.open({ sql, place: { catalog: catalog ?? 'default', database } }));
     if (query !== undefined)
       client
         .savedQueries(query)
         .get()
         .then(
-          (saved) => tabsStore.open(contentOfSaved(saved)),
+          (saved) => tabsStore.loaded.then(() => tabsStore.open(contentOfSaved(saved))),
           (error: unknown) => showFailure(`The saved query ${query} could not be opened`, error),
         );
     if (sql !== undefined || query !== undefined) openRoom('sql', [], {}, { replace: true });

@@ -1,10 +1,11 @@
 // The bar above the text of a tab: run or cancel, where it runs, format and save.
-import { PanelLeft, Play, Save, Square, WandSparkles } from 'lucide-react';
+import { ListTree, PanelLeft, Play, Save, Square, WandSparkles } from 'lucide-react';
+import { useState } from 'react';
 import type { Statement } from '../results/messages.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import styles from './editor_room.module.css';
 import { PlaceSelect } from './place_select.tsx';
-import { PlanPreview } from './plan_preview.tsx';
+import { PlanDialog, PlanPreview } from './plan_preview.tsx';
 import type { Tab } from './tab.ts';
 import { tabsStore } from './tabs_store.ts';
 
@@ -22,6 +23,7 @@ interface EditorToolbarProps {
 
 export function EditorToolbar(props: EditorToolbarProps) {
   const { tab, isRunning, statement, onRun, onCancel, onFormat, onSave, onToggleSide } = props;
+  const [explained, setExplained] = useState<Statement>();
   return (
     <div className={styles.toolbar}>
       <span className={styles.drawer}>
@@ -44,7 +46,11 @@ export function EditorToolbar(props: EditorToolbarProps) {
         </PlanPreview>
       )}
       <PlaceSelect place={tab.place} onChange={(place) => tabsStore.update(tab.id, { place })} />
+      {explained && <PlanDialog statement={explained} onClose={() => setExplained(undefined)} />}
       <span className={styles.space} />
+      <IconButton label="Explain" onClick={() => setExplained(statement())}>
+        <ListTree aria-hidden />
+      </IconButton>
       <IconButton label="Format" keys="Shift+Alt+F" onClick={onFormat}>
         <WandSparkles aria-hidden />
       </IconButton>

@@ -4,6 +4,8 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactElement } from 'react';
 import { client } from '../app/session.ts';
 import type { Statement } from '../results/messages.ts';
+import { CodeBlock } from '../ui/code_block.tsx';
+import { Dialog } from '../ui/dialog.tsx';
 import { adviceOf, messageOf } from '../ui/error_panel.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import styles from './plan_preview.module.css';
@@ -41,6 +43,20 @@ export function PlanPreview({ statement, children }: PlanPreviewProps) {
   );
 }
 
+interface PlanDialogProps {
+  readonly statement: Statement;
+  readonly onClose: () => void;
+}
+
+/** The same for those who do not hover. */
+export function PlanDialog({ statement, onClose }: PlanDialogProps) {
+  return (
+    <Dialog isOpen size="wide" title="Plan" onClose={onClose}>
+      <Preview statement={statement} />
+    </Dialog>
+  );
+}
+
 function Preview({ statement }: { readonly statement: Statement | undefined }) {
   const { data, error } = useQuery({
     queryKey: ['explain', statement],
@@ -55,5 +71,5 @@ function Preview({ statement }: { readonly statement: Statement | undefined }) {
         {messageOf(error)} {adviceOf(error)}
       </p>
     );
-  return data ? <pre className={styles.plan}>{data.plan}</pre> : <Loading label="Explaining…" />;
+  return data ? <CodeBlock label="plan" code={data.plan} /> : <Loading label="Explaining…" />;
 }

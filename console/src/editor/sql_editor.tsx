@@ -108,7 +108,7 @@ const keys = (props: () => SqlEditorProps) =>
 
 const extensionsOf = (props: () => SqlEditorProps) => [
   EditorView.cspNonce.of(cspNonce),
-  EditorView.contentAttributes.of({ 'aria-label': 'SQL' }),
+  EditorView.contentAttributes.of({ 'aria-label': 'SQL', tabindex: '0' }),
   keys(props),
   lineNumbers(),
   history(),

@@ -38,6 +38,7 @@ class TabsStore {
   #user: string | undefined;
   #state: State = initialState();
   readonly #listeners = new Set<() => void>();
+  readonly #loaded = Promise.withResolvers<void>();
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
   /** Ids of tabs that are being saved: one request at a time for each. */
   readonly #saving = new Set<string>();
@@ -56,10 +57,19 @@ class TabsStore {
       this.#user = user;
       this.#change(restored(user) ?? initialState());
     }
-    const records = await client.drafts.list({ pageSize }).all();
-    if (this.#user !== user) return;
-    this.#merge(records);
+    try {
+      const records = await client.drafts.list({ pageSize }).all();
+      if (this.#user !== user) return;
+      this.#merge(records);
+    } finally {
+      this.#loaded.resolve();
+    }
     for (const { id, save } of this.#state.tabs) if (save !== 'saved') void this.#save(id);
+  }
+
+  /** Settles when the drafts were read, or could not be: names of new tabs differ from theirs. */
+  get loaded(): Promise<void> {
+    return this.#loaded.promise;
   }
 
   /** A tab that is being edited keeps its text; saving it finds out whether it was changed elsewhere. */
@@ -74,7 +84,7 @@ class TabsStore {
       // Without a record, it was closed elsewhere; one that never had text is kept.
       return tab.version === undefined ? [tab] : [];
     });
-    const added = [...byId.values()].map(tabOf);
+    const added = [...byId.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1)).map(tabOf);
     const isUntouched = (tab: Tab) => tab.version === undefined && tab.sql === '';
     const tabs = added.length > 0 ? [...known.filter((tab) => !isUntouched(tab)), ...added] : known;
     const closed = records

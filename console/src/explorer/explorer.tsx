@@ -178,7 +178,16 @@ const lineOf = (key: string, label: string, parent: ExplorerObject | undefined, 
   parent,
 });
 
+/** Of objects that are not open: a database may have a hundred thousand of them, and most do not change between two renderings. */
+const closedNodes = new WeakMap<ExplorerObject, ExplorerNode>();
+
 function nodeOf(object: ExplorerObject, depth: number, open: ReadonlySet<string>): ExplorerNode {
+  const closed = closedNodes.get(object) ?? closedNodeOf(object, depth);
+  closedNodes.set(object, closed);
+  return closed.isOpen === undefined || !open.has(closed.key) ? closed : { ...closed, isOpen: true };
+}
+
+function closedNodeOf(object: ExplorerObject, depth: number): ExplorerNode {
   const { kind, path, name, comment } = object;
   const key = keyOf(path, kind);
   return {
@@ -188,7 +197,7 @@ function nodeOf(object: ExplorerObject, depth: number, open: ReadonlySet<string>
     icon: object.isKey ? <KeyRound aria-hidden /> : icons[kind],
     detail: detailOf(object),
     title: titleOf(object, comment),
-    isOpen: kind === 'column' ? undefined : open.has(key),
+    isOpen: kind === 'column' ? undefined : false,
     object,
     parent: undefined,
   };

@@ -24,7 +24,8 @@ export function ColumnExplorer({ run, queryId, view }: ColumnExplorerProps) {
   if (error) return <ErrorPanel error={error} title="The columns could not be examined" onRetry={refetch} />;
   if (!data) return <Loading label="Reading all rows…" />;
   return (
-    <ul className={styles.columns} aria-label="Columns">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <ul className={styles.columns} aria-label="Columns" tabIndex={0}>
       {data.map((profile, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: two columns may have the same name
         <ColumnCard key={i} profile={profile} />

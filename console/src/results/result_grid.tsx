@@ -115,6 +115,10 @@ export function ResultGrid(props: ResultGridProps) {
     if (event.target !== scroller.current || rowCount === 0) return;
     const at = selected ?? { row: 0, column: 0 };
     if (event.key === 'Enter') onOpen(at);
+    if (event.key === 'c' && (event.ctrlKey || event.metaKey) && getSelection()?.isCollapsed !== false) {
+      event.preventDefault();
+      void navigator.clipboard.writeText(textOf(rows.row(at.row)?.[at.column] ?? null));
+    }
     const next = movedBy(event, at, { rows: rowCount, columns: columns.length, page });
     if (!next) return;
     event.preventDefault();

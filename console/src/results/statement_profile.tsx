@@ -46,6 +46,8 @@ async function profileOf({ sql, place, parameters }: Statement, signal: AbortSig
 
 function linesOf(operators: readonly Operator[], depth: number, path: string): Line[] {
   return operators.flatMap((operator, i) => {
+    // What profiles a statement is no part of it.
+    if (operator.operator_name === 'EXPLAIN_ANALYZE') return linesOf(operator.children ?? [], depth, path);
     const key = `${path}.${i}`;
     return [{ key, depth, operator }, ...linesOf(operator.children ?? [], depth + 1, key)];
   });
