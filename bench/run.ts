@@ -1,4 +1,4 @@
-// `npm run bench`: every benchmark, or those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small
+// `npm run bench`: every benchmark but `peers`, which installs another server, or those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small
 // sample that shows that they run. Results are written to bench/results/, except those of --quick. A missed target is shown and is no
 // failure; only a benchmark that does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
@@ -16,6 +16,7 @@ import { bench as insertRows } from './insert_rows.ts';
 import { bench as listTables } from './list_tables.ts';
 import { bench as load } from './load.ts';
 import { bench as overload } from './overload.ts';
+import { bench as peers } from './peers.ts';
 import { bench as pointQuery } from './point_query.ts';
 import { bench as resultPages } from './result_pages.ts';
 import { bench as ssb } from './ssb.ts';
@@ -40,6 +41,7 @@ export const benches: readonly Bench[] = [
   idle,
   takeover,
   consolePages,
+  peers,
 ];
 
 /** Beside the server's own data, in the checkout: on a real disk, where a flush costs what it costs. */
@@ -83,7 +85,9 @@ function chosen(names: readonly string[]): readonly Bench[] {
       `there is no benchmark ${unknown.join(', ')}; there are ${known}; and the flags --quick and --against DIRECTORY`,
     );
   }
-  return names.length === 0 ? benches : benches.filter(({ name }) => names.includes(name));
+  return names.length === 0
+    ? benches.filter((bench) => bench !== peers)
+    : benches.filter(({ name }) => names.includes(name));
 }
 
 async function main(args: readonly string[]): Promise<void> {

@@ -212,17 +212,22 @@ class Exchanges {
 
 const tailBytes = 4096;
 
+/** The tail of every answer has it, unless the page is the last one. */
+const nextPageIn = (tail: string): string | undefined => /"nextPage":"([^"]+)"/.exec(tail)?.[1];
+
 async function pages(job: PagesJob): Promise<PagesResult> {
   const exchanges = new Exchanges(job);
   try {
     const began = performance.now();
     const first = await exchanges.run('POST', job.path, job.body);
     const firstPageMs = performance.now() - began;
-    const next = /"nextPage":"([^"]+)\/1"/.exec(first.tail)?.[1];
-    const count = Number(/"pageCount":(\d+)/.exec(first.tail)?.[1]);
-    if (!(count >= 1)) throw new Error(`the result does not say how many pages it has: ${first.tail}`);
     let { bytes } = first;
-    for (let page = 1; page < count; page++) bytes += (await exchanges.run('GET', `${next}/${page}`)).bytes;
+    let count = 1;
+    for (let next = nextPageIn(first.tail); next !== undefined; count++) {
+      const page = await exchanges.run('GET', next);
+      bytes += page.bytes;
+      next = nextPageIn(page.tail);
+    }
     return { pages: count, bytes, elapsedMs: performance.now() - began, firstPageMs };
   } finally {
     exchanges.end();

@@ -3,11 +3,11 @@
 import type { QueryBody, QueryResult } from '../api/queries/sql_actions.ts';
 import type { Immutable } from '../standard/type.ts';
 import { waitSecondsDefault } from './operations.ts';
-import { Submitted, Task, type WaitOptions } from './task.ts';
+import { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';
 import type { Transport } from './transport.ts';
 import { decoderOf, type Value } from './values.ts';
 
-export interface QueryOptions extends Omit<Immutable<QueryBody>, 'sql' | 'numbers'>, WaitOptions {
+export interface QueryOptions extends Omit<Immutable<QueryBody>, 'sql' | 'numbers' | 'format'>, WaitOptions {
   /** The default is `default`. */
   readonly catalog?: string | undefined;
   /** The database that names without one are in. */
@@ -29,6 +29,8 @@ interface Page {
 }
 
 type Result = Immutable<Omit<QueryResult, 'rows'>> & Page;
+type Counts = 'rowCount' | 'pageCount' | 'truncated';
+type Summary = Omit<Result, 'rows' | 'nextPage' | Counts> & { readonly [C in Counts]: NonNullable<Result[C]> };
 
 /** For rows by column name. */
 export type Row = Readonly<Record<string, Value>>;
@@ -45,10 +47,39 @@ export class Query<R = Row> implements AsyncIterable<R> {
     this.#options = options;
   }
 
-  /** Of the whole result: number of rows (of DML, of the rows changed), columns, times. */
-  async summary(): Promise<Omit<Result, 'rows' | 'nextPage'>> {
-    const { rows: _rows, nextPage: _nextPage, ...summary } = await this.#begun();
-    return summary;
+  /** Of the whole result, once it is complete: number of rows (of DML, of the rows changed), columns, times. */
+  async summary(): Promise<Summary> {
+    const { rows: _rows, nextPage, ...summary } = await this.#begun();
+    if (nextPage === undefined || summary.rowCount !== null) return summary as Summary;
+    const { onProgress, signal } = this.#options;
+    const path = nextPage.replace(/\/pages\/.*/, '');
+    const { result } = await this.#transport.send({ method: 'GET', path, isRead: true, signal });
+    const task = new Task<Summary>(this.#transport, result as unknown as TaskRecord);
+    return { ...summary, ...(await task.done({ onProgress, signal })) };
+  }
+
+  /** Runs the query for a file in the Arrow format, with all rows: for `tableFromIPC` of apache-arrow, for example. */
+  async arrow(): Promise<Uint8Array> {
+    const { response, task } = await this.#arrowFile();
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    // The file counts towards the quota of the caller. It expires with its task in any case.
+    if (task !== undefined)
+      await this.#transport.send({ method: 'DELETE', path: task, isRead: true }).catch(() => undefined);
+    return bytes;
+  }
+
+  /** As `arrow`, for a file that need not fit into memory. The server keeps the file as long as the task of the result. */
+  async arrowStream(): Promise<ReadableStream<Uint8Array>> {
+    const { body } = (await this.#arrowFile()).response;
+    if (!body) throw new TypeError('the file has no content');
+    return body;
+  }
+
+  async #arrowFile(): Promise<{ readonly response: Response; readonly task: string | undefined }> {
+    const { files, task } = await this.#run({ format: 'arrow' });
+    const uri = files?.[0]?.uri;
+    if (uri === undefined) throw new TypeError('the answer has no file');
+    return { response: await this.#transport.download(uri, this.#options.signal), task };
   }
 
   /** All rows in an array. */
@@ -73,17 +104,17 @@ export class Query<R = Row> implements AsyncIterable<R> {
   }
 
   #begun(): Promise<Result> {
-    this.#answer ??= this.#run();
+    this.#answer ??= this.#run({});
     return this.#answer;
   }
 
-  async #run(): Promise<Result> {
+  async #run(format: Pick<QueryBody, 'format'>): Promise<Result> {
     const { catalog = 'default', database, idempotencyKey, onProgress: _onProgress, signal, ...fields } = this.#options;
     const segments = database === undefined ? [catalog] : [catalog, 'databases', database];
     const answer = this.#transport.send({
       method: 'POST',
       path: `/api/v2/catalogs/${segments.map(encodeURIComponent).join('/')}/query`,
-      body: { ...fields, sql: this.#sql, numbers: 'string' },
+      body: { ...fields, ...format, sql: this.#sql, numbers: 'string' },
       isRead: false,
       idempotencyKey,
       signal,
@@ -98,7 +129,7 @@ export class Query<R = Row> implements AsyncIterable<R> {
     const { onProgress, signal } = this.#options;
     const result = await task.done({ onProgress, signal });
     const { firstPage } = task.record;
-    if (firstPage === undefined) return result;
+    if (firstPage === undefined) return { ...result, task: task.uri };
     return { ...result, ...(await this.#page(firstPage)) } as Result;
   }
 

@@ -67,6 +67,21 @@ export class Transport {
     }
   }
 
+  /** Fetches a file by its signed link, which needs no token. */
+  async download(link: string, signal: AbortSignal | undefined): Promise<Response> {
+    // The signature in the query is a credential.
+    const outgoing = { method: 'GET', path: link.replace(/\?.*/, ''), isRead: true } as const;
+    let response: Response;
+    try {
+      response = await (this.#options.fetch ?? fetch)(this.#base + link, signal ? { signal } : {});
+    } catch (cause) {
+      if (signal?.aborted) throw signal.reason;
+      throw errorOf('NO_ANSWER', { status: 0, message: `GET ${outgoing.path}: ${reasonOf(cause)}`, cause });
+    }
+    if (!response.ok) answerOf(outgoing, response, await response.text());
+    return response;
+  }
+
   async #attempt(outgoing: Outgoing): Promise<Answer> {
     const { method, path, body, signal, waitMs = 0 } = outgoing;
     const timeoutMs = outgoing.timeoutMs ?? this.#options.timeoutMs ?? timeoutMsDefault;

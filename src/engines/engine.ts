@@ -196,6 +196,15 @@ export interface WorkOptions {
   readonly progress?: ReportProgress | undefined;
 }
 
+/** A page of a result of which later pages are still computed. */
+export interface PageReady {
+  readonly columns: readonly ResultColumn[];
+  /** The file with the rows, which is complete up to `end`. */
+  readonly path: string;
+  /** Where the page ends. It begins where the previous one ends. */
+  readonly end: number;
+}
+
 export interface ExecuteOptions extends WorkOptions {
   /** The analysis by which the statement was authorized: StaleAnalysis is thrown if definitions changed since. */
   readonly analysis: StatementAnalysis;
@@ -216,6 +225,8 @@ export interface ExecuteOptions extends WorkOptions {
   readonly into?: ExportInto | undefined;
   /** Runs a select to its end with the engine's profiler: its rows are discarded, and `profile` contains the timings. */
   readonly profile?: boolean | undefined;
+  /** Called for each page of a select but the last one. After an error, pages reported before it are void. */
+  readonly onPage?: ((page: PageReady) => void) | undefined;
   /** If the statement takes at least this long, the result includes its plan. */
   readonly planAfterMs?: number | undefined;
 }

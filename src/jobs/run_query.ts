@@ -52,6 +52,8 @@ async function runStatement<R>(
   if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
   const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
   try {
+    if (request.streamed)
+      throw new Failure('TASK_INTERRUPTED', 'the server stopped before the result was complete; run the query again');
     const { step = taskId } = request;
     return await toResult(await submitter.run(request, { principal, actor, signal, progress, step, taskId }));
   } catch (error) {

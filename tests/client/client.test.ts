@@ -1,8 +1,11 @@
 // The typed client against a real server: lists, changes, tasks, queries with exact values, failures, retries and cancellation.
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { tableFromIPC } from 'apache-arrow';
 import { createClient, errors, TabulariumError, Task } from '../../src/client/index.ts';
 import { start, type TestServer } from '../server.ts';
 
@@ -101,6 +104,31 @@ describe('queries', () => {
         ['n', 'text'],
       );
     }
+  });
+
+  it('iterates pages while later ones are computed, and waits for the summary', async () => {
+    const sql = "SELECT range AS n, repeat('x', 1000) AS text FROM range(50000)";
+    const query = client.query<{ n: bigint }>(sql);
+    let rows = 0n;
+    for await (const { n } of query) assert.equal(n, rows++);
+    assert.equal(rows, 50_000n);
+    const { rowCount, truncated, pageCount } = await query.summary();
+    assert.deepEqual([rowCount, truncated, pageCount > 1], [50_000, false, true]);
+  });
+
+  it('gives all rows as an Arrow file, of which nothing is left on the server', async () => {
+    for (const waitSeconds of [30, 0]) {
+      const query = client.query('SELECT range AS n FROM range(20000) WHERE range >= $1', {
+        parameters: [5],
+        waitSeconds,
+      });
+      const table = tableFromIPC(await query.arrow());
+      assert.deepEqual([table.numRows, table.get(0)?.toJSON()], [19_995, { n: 5n }]);
+    }
+    assert.deepEqual(await readdir(join(server.dataDirectory, 'files')), []);
+    const stream = await client.query('SELECT 1 AS n').arrowStream();
+    assert.equal(tableFromIPC(await new Response(stream).bytes()).numRows, 1);
+    await assert.rejects(client.query('DELETE FROM nothing').arrow(), errors.SQL_INVALID);
   });
 
   it('binds parameters and counts changed rows', async () => {

@@ -18,7 +18,7 @@ test('the snippets of docs/client.md compile and run', async () => {
   try {
     const page = readFileSync(join(root, 'docs/client.md'), 'utf8');
     const snippets = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
-    assert.equal(snippets.length, 6);
+    assert.equal(snippets.length, 7);
     const program = snippets
       .join('\n')
       .replace("'tabularium/client'", "'../src/client/index.ts'")
@@ -34,7 +34,12 @@ test('the snippets of docs/client.md compile and run', async () => {
     });
     const env = { ...process.env, TOKEN: server.token };
     const { stdout } = await promisify(execFile)(process.execPath, [file], { env, timeout });
-    for (const line of ['/api/v2/catalogs/default/databases/shop/tables/orders All orders 2', '1n 9.50', '2n 20.00'])
+    for (const line of [
+      '/api/v2/catalogs/default/databases/shop/tables/orders All orders 2',
+      '1n 9.50',
+      '2n 20.00',
+      'ARROW1',
+    ])
       assert.ok(stdout.split('\n').includes(line), stdout);
     assert.match(stdout, /^succeeded 1$/m);
     assert.match(stdout, /^OBJECT_NOT_FOUND notApplied false \S+$/m);

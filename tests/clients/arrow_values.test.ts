@@ -2,18 +2,14 @@
 // tests/clients/.venv.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { deadlineMs } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
-import { generatorsDirectory } from './client_programs.ts';
+import { python, skipWithout } from './python.ts';
 
-const python = join(generatorsDirectory, '.venv/bin/python');
-const hasPyarrow =
-  existsSync(python) && spawnSync(python, ['-c', 'import pyarrow'], { timeout: deadlineMs(30_000) }).status === 0;
-const skip = !hasPyarrow && 'pyarrow is not installed in tests/clients/.venv';
+const skip = skipWithout('pyarrow');
 
 /** A definition of a column, and its Arrow type; values of it as SQL, all of them different. */
 const columns: Readonly<Record<string, readonly [type: string, arrow: string, values: readonly string[]]>> = {

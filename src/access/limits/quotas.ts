@@ -110,12 +110,13 @@ export class Quotas {
     throw new Failure('TOO_MANY_TASKS', message, { principalTasksMax });
   }
 
-  /** Throws RESULT_QUOTA_EXCEEDED if nothing more can be stored. */
-  async requireResultQuota(principalId: string): Promise<void> {
+  /** Throws RESULT_QUOTA_EXCEEDED if a result of this size could not be stored, or by default any result. */
+  async requireResultQuota(principalId: string, bytes = 0): Promise<void> {
     const { principalResultBytesMax } = this.#options.settings;
     if (principalResultBytesMax === 0) return;
     const stored = sum(await this.#resultsOf(principalId));
-    if (stored >= principalResultBytesMax) throw quotaExceeded(principalResultBytesMax, stored, 0);
+    if (stored + Math.max(1, bytes) > principalResultBytesMax)
+      throw quotaExceeded(principalResultBytesMax, stored, bytes);
   }
 
   /**

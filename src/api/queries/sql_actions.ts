@@ -70,10 +70,20 @@ const QueryResult = Type.Object(
     ),
     files: Type.Optional(ResultFiles),
     task: Type.Optional(Type.String({ description: 'URI of the task that the files belong to.' })),
-    rowCount: Type.Integer({ description: 'Rows of the whole result; for DML the rows changed.' }),
-    truncated: Type.Boolean({ description: 'Whether the result was truncated by `rowsMax`.' }),
+    rowCount: nullable(
+      Type.Integer({
+        description: 'Rows of the whole result, null while later pages are computed; for DML the rows changed.',
+      }),
+    ),
+    truncated: nullable(
+      Type.Boolean({
+        description: 'Whether the result was truncated by `rowsMax`; null while later pages are computed.',
+      }),
+    ),
     nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
-    pageCount: Type.Integer({ description: '0 where `files` has the rows.' }),
+    pageCount: nullable(
+      Type.Integer({ description: 'Null while later pages are computed; 0 where `files` has the rows.' }),
+    ),
     statistics: Statistics,
     queryId: Type.String(),
   },
@@ -136,7 +146,7 @@ export const sqlActionsApi = (what: string) => ({
   query: action('object', {
     summary: `Runs one SQL statement with the ${what} as its default namespace.`,
     description:
-      'Responds with 200 and the rows, or with 202 and a task after `waitSeconds`. A result larger than one page (8 MiB) is fetched page by page from `nextPage`. With a `format` other than `json`, the rows are in `files`, which are complete when the answer is sent.',
+      'Responds with 200 and the rows, or with 202 and a task after `waitSeconds`. A result larger than one page (8 MiB) is fetched page by page from `nextPage`: the first page is sent while later ones are computed. With a `format` other than `json`, the rows are in `files`, which are complete when the answer is sent.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
     codes: [...codes, ...taskCodes, 'FILE_QUOTA_EXCEEDED'],
     body: QueryBody,

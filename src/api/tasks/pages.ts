@@ -1,9 +1,12 @@
 // The declaration of `pages`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { category, get, list } from '../declare.ts';
-import { Uri } from '../fields.ts';
-import { ColumnOfResult } from '../queries/statement_fields.ts';
+import { nullable, Uri } from '../fields.ts';
+import { ColumnOfResult, codes } from '../queries/statement_fields.ts';
 import { tasksApi } from './tasks.ts';
+
+/** A page that cannot be computed any more responds with the failure of its statement. */
+const failureCodes = codes.filter((code) => code !== 'OBJECT_NOT_FOUND');
 
 export const pagesApi = category({
   name: 'pages',
@@ -17,8 +20,13 @@ export const pagesApi = category({
     columns: Type.Optional(Type.Array(ColumnOfResult, { description: 'Not in lists.' })),
     rows: Type.Optional(Type.Array(Type.Array(Type.Unknown()), { description: 'Not in lists.' })),
     page: Type.Integer(),
-    pageCount: Type.Integer(),
-    nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where there is one.' })),
+    pageCount: nullable(Type.Integer({ description: 'Null while later pages are computed.' })),
+    nextPage: Type.Optional(
+      Type.String({
+        description:
+          'URI of the next page, where there is one; of the same page where it is not complete yet and has no rows.',
+      }),
+    ),
     uri: Uri,
   }),
   example: {
@@ -35,9 +43,9 @@ export const pagesApi = category({
       codes: ['OBJECT_NOT_FOUND', 'RESULT_EXPIRED'],
     }),
     get: get({
-      summary: 'Shows a page of the result of a query task.',
+      summary: 'Shows a page of the result of a query task. Waits up to 20 s for a page that is still computed.',
       permission: { privilege: 'read', on: 'target', orSelf: true },
-      codes: ['RESULT_EXPIRED'],
+      codes: ['RESULT_EXPIRED', ...failureCodes],
     }),
   },
 });

@@ -158,17 +158,17 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return applied;
   }
 
-  async execute(statement: Statement, { signal, progress, timeoutMs, analysis, ...options }: ExecuteOptions) {
+  async execute(statement: Statement, { signal, progress, onPage, timeoutMs, analysis, ...options }: ExecuteOptions) {
     const { reads, writes, views, token } = analysis;
     const argument = {
       statement: toWireStatement(statement),
-      options: { ...options, token, tables: [...reads, ...writes, ...views] },
+      options: { ...options, token, tables: [...reads, ...writes, ...views], reportsPages: onPage !== undefined },
       writes,
       inserts: analysis.kind === 'insert',
     };
     if (this.#removing) await this.#removing;
     try {
-      return await this.#call('execute', argument, timeoutMs, signal, progress);
+      return await this.#call('execute', argument, timeoutMs, signal, progress, onPage);
     } catch (error) {
       // Not awaited here: after a fatal error the caller sets the damaged catalog aside, which must happen before the next process
       // opens its files.
@@ -316,8 +316,9 @@ export class DuckdbWarehouse implements EngineWarehouse {
     timeoutMs: number,
     signal?: AbortSignal,
     progress?: ReportProgress,
+    onPage?: ExecuteOptions['onPage'],
   ): Promise<Operations[K][1]> {
-    return this.#supervisor.call(operation, argument, { timeoutMs, signal, progress });
+    return this.#supervisor.call(operation, argument, { timeoutMs, signal, progress, onPage });
   }
 }
 

@@ -18,7 +18,10 @@ export interface ResultPage {
   /** JSON arrays joined by commas. */
   readonly rows: Uint8Array;
   readonly page: number;
-  readonly pageCount: number;
+  /** Null until the result is complete. */
+  readonly pageCount: number | null;
+  /** The page is not complete yet, and `rows` is empty. */
+  readonly isPending?: true;
 }
 
 /** How long a prefetched page is held. */

@@ -11,6 +11,7 @@ import { mayCallCallerFunction } from '../../engines/caller_functions.ts';
 import {
   type DescribedColumn,
   type EngineWarehouse,
+  type PageReady,
   StaleAnalysis,
   type Statement,
   type StatementAnalysis,
@@ -33,7 +34,7 @@ import type { NameVisibility } from './name_visibility.ts';
 import { hiddenObject, requireAccess } from './plan_access.ts';
 import { type ExpectedStatement, requireExpected, requireSelect } from './plan_constraints.ts';
 import { QueryLifecycle } from './query_lifecycle.ts';
-import type { Caller, QueryRequest, QueryRun, RunCaller } from './query_request.ts';
+import type { Caller, QueryRequest, QueryRun, RunCaller, StartedRun } from './query_request.ts';
 import { RetriedReads } from './retried_reads.ts';
 
 export type { QueryStatistics } from './query_lifecycle.ts';
@@ -47,7 +48,7 @@ export interface QueriesOptions {
   readonly trail: Trail;
   readonly names: NameVisibility;
   readonly keys: Pick<IdempotencyKeys, 'retainStep'>;
-  readonly caps: Pick<Quotas, 'startQuery' | 'waitForQuerySlot' | 'trackStatement'>;
+  readonly caps: Pick<Quotas, 'startQuery' | 'waitForQuerySlot' | 'trackStatement' | 'requireResultQuota'>;
   readonly history: QueryHistory;
   readonly observe: Observe;
   /** Absolute. Results larger than one page are written here, to be removed by the caller. */
@@ -136,6 +137,7 @@ export class Queries {
     const lifecycle = new QueryLifecycle(this.#options, submitted, abort);
     try {
       const admission = { ...toAdmissionRequest(caller), signal: controller.signal };
+      const started = (bytes: number) => ({ queryId, sources, statistics: lifecycle.soFar(bytes) });
       const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
       warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
       const result = await warehouses.admit(warehouse, admission, async (engine, queuedMs, spec) => {
@@ -166,6 +168,7 @@ export class Queries {
                 pageBytesMax,
                 into: request.into,
                 profile: request.profile,
+                onPage: this.#receiverOf(caller, controller, started),
                 planAfterMs,
                 get step() {
                   return step();
@@ -176,7 +179,7 @@ export class Queries {
           );
         return this.#retriedReads.run({
           warehouse,
-          isRead: () => lifecycle.kind === undefined || lifecycle.kind === 'select',
+          isRead: () => (lifecycle.kind === undefined || lifecycle.kind === 'select') && !caller.pages?.isTaken,
           awaitRevival: () => warehouses.use(warehouse),
           work,
           signal: controller.signal,
@@ -197,6 +200,15 @@ export class Queries {
     } finally {
       caller.signal.removeEventListener('abort', abort);
     }
+  }
+
+  /** Passes pages on to the caller, and stops a statement whose result would exceed the quota of its principal. */
+  #receiverOf({ principal, pages }: RunCaller, controller: AbortController, runAt: (bytes: number) => StartedRun) {
+    const { caps } = this.#options;
+    return (page: PageReady): void => {
+      caps.requireResultQuota(principal.id, page.end).catch((reason) => controller.abort(reason));
+      pages?.add(page, runAt(page.end));
+    };
   }
 
   /** Returns the engine's plan as text, for a statement that the caller may run. Runs nothing. */

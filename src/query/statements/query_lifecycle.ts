@@ -74,6 +74,15 @@ export class QueryLifecycle {
     });
   }
 
+  /** The statistics of a statement that still runs. */
+  soFar(resultBytes: number): QueryStatistics {
+    return { elapsedMs: this.#elapsedMs(), queuedMs: this.#queuedMs ?? 0, resultBytes };
+  }
+
+  #elapsedMs(): number {
+    return this.#startedAt === undefined ? 0 : roundToMicroseconds(performance.now() - this.#startedAt);
+  }
+
   succeeded({ rows, rowCount, files, plan }: StatementResult): QueryStatistics {
     const fileBytes = files?.entries.reduce((sum, { bytes }) => sum + bytes, 0);
     const resultBytes = fileBytes ?? (rows.kind === 'text' ? rows.text.length : (rows.offsets.at(-1) ?? 0));
@@ -96,7 +105,7 @@ export class QueryLifecycle {
 
   #end(change: Partial<QueryEntry>, code: string, rowCount: number): { elapsedMs: number; queuedMs: number } {
     const { queryId, warehouse } = this.#submitted;
-    const elapsedMs = this.#startedAt === undefined ? 0 : roundToMicroseconds(performance.now() - this.#startedAt);
+    const elapsedMs = this.#elapsedMs();
     const times = { elapsedMs, queuedMs: this.#queuedMs ?? roundToMicroseconds(performance.now() - this.#queuedAt) };
     this.#history.end(queryId, { kind: this.kind ?? null, endedAt: Date.now(), ...times, ...change });
     const statement = this.kind ?? 'unknown';

@@ -1,5 +1,11 @@
 // Requests to run a statement, their callers and their results. See queries.ts.
-import type { StatementAnalysis, StatementParameters, StatementResult, WorkOptions } from '../../engines/engine.ts';
+import type {
+  PageReady,
+  StatementAnalysis,
+  StatementParameters,
+  StatementResult,
+  WorkOptions,
+} from '../../engines/engine.ts';
 import type { ExportInto } from '../../engines/export.ts';
 import type { RefusedCaller } from '../../engines/retry_queue.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
@@ -29,6 +35,8 @@ export interface QueryRequest {
    * already under way.
    */
   readonly step?: string | null | undefined;
+  /** Pages were sent while it ran: it is not run again. */
+  readonly streamed?: true | undefined;
 }
 
 export interface QueryRun {
@@ -38,6 +46,16 @@ export interface QueryRun {
   readonly statistics: QueryStatistics;
   /** The tables and views that the statement read. */
   readonly sources: ResultSources;
+}
+
+/** A statement that runs. `statistics`: so far. */
+export type StartedRun = Pick<QueryRun, 'queryId' | 'sources' | 'statistics'>;
+
+/** Receives the pages of a select while later ones are computed. */
+export interface PageReceiver {
+  add(page: PageReady, run: StartedRun): void;
+  /** Whether pages were passed on, so that the statement cannot be run again. */
+  readonly isTaken: boolean;
 }
 
 /** The caller of a statement: its rights and its request. */
@@ -54,4 +72,9 @@ export interface Caller {
  * `taskStep`: set if the statement may become a task while it runs.
  */
 export type RunCaller = Caller &
-  WorkOptions & { readonly step?: string | null; readonly taskId?: string; readonly taskStep?: TaskStep };
+  WorkOptions & {
+    readonly step?: string | null;
+    readonly taskId?: string;
+    readonly taskStep?: TaskStep;
+    readonly pages?: PageReceiver | undefined;
+  };

@@ -11,12 +11,14 @@ import type { AppliedWrite, Principal } from '../../model/principal.ts';
 import { withOutcome } from '../../standard/failure.ts';
 import type { ResultOf, StoredRequests, TaskContext, TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
+import { type BegunResult, LiveResult } from '../results/live_result.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultFiles, ResultOwner } from '../results/result_files.ts';
 import { type ResultPage, type ResultStore, withoutSeparator } from '../results/result_store.ts';
 import { TaskStep } from '../task_step.ts';
 import type { Caller, Queries, QueryRequest, QueryRun } from './queries.ts';
 import type { RunCaller } from './query_request.ts';
+import { StreamedResults } from './streamed_results.ts';
 
 export const runQueryTask = 'run_query';
 export const profileQueryTask = 'profile_query';
@@ -43,6 +45,8 @@ export type QueryAnswer<T extends string = typeof runQueryTask> =
       /** The task that has the remaining pages. */
       readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
     }
+  /** The first page of a result of which later pages are still computed. */
+  | { readonly kind: 'begun'; readonly run: BegunResult; readonly rows: Uint8Array; readonly taskId: string }
   | { readonly kind: 'files'; readonly run: QueryRun; readonly taskId: string; readonly result: FilesResult };
 
 /** `signal` is aborted when the caller disconnects; a statement that the caller still waits for is cancelled then. */
@@ -80,6 +84,7 @@ export class QuerySubmitter {
   readonly #quotas: SubmissionQuotas;
   readonly #files: ResultFiles;
   readonly #access: ResultAccess;
+  readonly #streamed: StreamedResults;
   /** Ids of tasks whose result is being saved before the task exists. */
   readonly #savingTaskIds = new Set<string>();
 
@@ -97,6 +102,7 @@ export class QuerySubmitter {
     this.#quotas = parts.caps;
     this.#files = parts.files;
     this.#access = parts.access;
+    this.#streamed = new StreamedResults(parts.tasks, parts.access);
   }
 
   /** Runs a statement. Its files may take what is left of the quota of the principal. */
@@ -142,6 +148,7 @@ export class QuerySubmitter {
       reported.task?.progress(fraction);
     };
     const taskStep = new TaskStep();
+    const live = new LiveResult();
     const work = this.run(request, {
       principal,
       actor,
@@ -149,11 +156,19 @@ export class QuerySubmitter {
       caller,
       progress,
       taskStep,
+      pages: live,
     });
     try {
       const { guard } = actor;
       const taskId = newId();
-      let run = await withTimeout(work, waitSeconds * 1000);
+      let run = await withTimeout(Promise.race([work, live.begun]), waitSeconds * 1000);
+      live.decline();
+      if (!run && live.isTaken) {
+        const answer = await this.#answerWithFirstPage(live, work, { ...submitted, abort, signal });
+        if (answer) return answer;
+        run = await work;
+      }
+      live.end();
       let step: string | null | undefined;
       if (!run) {
         step = guard ? keyedStep(guard) : (await taskStep.assign(taskId)) ? taskId : null;
@@ -179,11 +194,29 @@ export class QuerySubmitter {
       return { kind: 'task', task };
     } catch (error) {
       abort();
+      live.end();
       work.catch(() => undefined);
       throw error;
     } finally {
       signal.removeEventListener('abort', abort);
     }
+  }
+
+  /** Undefined if the statement must be waited for instead. From the answer on, it belongs to a task. */
+  async #answerWithFirstPage(
+    live: LiveResult,
+    work: Promise<QueryRun>,
+    submitted: Pick<Submission, 'principal' | 'target' | 'request' | 'signal'> & { readonly abort: () => void },
+  ): Promise<Extract<QueryAnswer, { kind: 'begun' }> | undefined> {
+    const { principal, target, request, signal, abort } = submitted;
+    const taskId = newId();
+    const running = (task: Pick<TaskContext, 'signal'>) => {
+      signal.removeEventListener('abort', abort);
+      task.signal.addEventListener('abort', abort, { once: true });
+      return work.then((run) => this.#saveRows({ taskId, principal }, run, { durable: false }));
+    };
+    const rows = await this.#streamed.begin(live, { taskId, principal, target, request, running }, signal);
+    return rows && { kind: 'begun', run: live.started, rows: rows.rows, taskId };
   }
 
   /** Saves the rows of a result under its task: as files if they were asked for, otherwise as pages. */
@@ -255,6 +288,11 @@ export class QuerySubmitter {
   async page(task: ResultOwner, page: number): Promise<ResultPage> {
     await this.#access.require(task);
     return this.#results.page(task.taskId, page);
+  }
+
+  /** A page of a result that is being computed: see StreamedResults. */
+  streamedPage(task: ResultOwner, page: number, signal: AbortSignal): Promise<ResultPage | undefined> {
+    return this.#streamed.page(task, page, signal);
   }
 
   async #answerWithResult(run: QueryRun, submitted: EndedStatement): Promise<Exclude<QueryAnswer, { kind: 'task' }>> {

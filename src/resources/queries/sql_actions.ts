@@ -2,6 +2,7 @@
 
 import type { SharedHandlers } from '../../api/handlers.ts';
 import type { QueryBody, QueryResult, sqlActionsApi } from '../../api/queries/sql_actions.ts';
+import type { ResultColumn } from '../../engines/engine.ts';
 import type { QueryRequest, QueryRun } from '../../query/statements/queries.ts';
 import {
   confirmedRun,
@@ -40,6 +41,7 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
     if (applied) return done({ ...countsOnly, ...confirmedRun(applied) });
     const answer = await context.submitter.submit(await submission(body, segments, context));
     if (answer.kind === 'task') return accepted(answer.task, context);
+    if (answer.kind === 'begun') return done(begunText(answer, context), null);
     const { run } = answer;
     if (answer.kind === 'files') return done(filesResult(answer, context), null);
     const result = rowsText(run, answer.rows, answer.pages, context);
@@ -53,6 +55,7 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
   profile: async ({ segments, body }, context) => {
     const answer = await context.submitter.profile(await submission(body, segments, context));
     if (answer.kind === 'task') return accepted(answer.task, context);
+    if (answer.kind === 'begun') throw new Error('a profile has no pages');
     return done(profileResult(answer.run));
   },
   explain: async ({ segments, body }, context) =>
@@ -98,16 +101,33 @@ function rowsText(
   context: Context,
 ): JsonText<QueryResult> {
   const { columns, rowCount, truncated } = run.result;
-  const rest: Omit<QueryResult, 'columns' | 'rows'> = {
+  return pageText(columns, rows, {
     rowCount,
     truncated,
     ...(pages ? { nextPage: pageUri(context, pages.taskId, 1) } : {}),
     pageCount: pages?.pageCount ?? 1,
     statistics: run.statistics,
     queryId: run.queryId,
-  };
-  return new JsonText(`{"columns":${JSON.stringify(columns)},"rows":[`, rows, `],${JSON.stringify(rest).slice(1)}`);
+  });
 }
+
+/** The first page of a result of which later pages are computed. */
+function begunText({ run, rows, taskId }: Extract<QueryAnswer, { kind: 'begun' }>, context: Context) {
+  const { columns, statistics, queryId } = run;
+  const unknown = { rowCount: null, truncated: null, pageCount: null };
+  return pageText(columns, rows, { ...unknown, nextPage: pageUri(context, taskId, 1), statistics, queryId });
+}
+
+const pageText = (
+  columns: readonly ResultColumn[],
+  rows: string | Uint8Array,
+  rest: Omit<QueryResult, 'columns' | 'rows'>,
+) =>
+  new JsonText<QueryResult>(
+    `{"columns":${JSON.stringify(columns)},"rows":[`,
+    rows,
+    `],${JSON.stringify(rest).slice(1)}`,
+  );
 
 export function pageUri(context: Context, taskId: string, page: number): string {
   return uriOf(context.call.version, [

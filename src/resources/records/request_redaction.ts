@@ -39,7 +39,16 @@ export function redactedRequest<T extends TaskType>({ type, request }: Pick<Task
 }
 
 function queryShown(request: QueryRequest): object {
-  const { into, profile: _profile, only: _only, step: _step, asked, parameters, ...query } = request;
+  const {
+    into,
+    profile: _profile,
+    only: _only,
+    step: _step,
+    streamed: _streamed,
+    asked,
+    parameters,
+    ...query
+  } = request;
   return asked ? { ...asked, parameters } : { ...query, parameters, ...(into ? formatShown(into.format) : {}) };
 }
 

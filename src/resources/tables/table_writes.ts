@@ -63,6 +63,7 @@ async function written(
       throw placedInBody(error, statement);
     });
   if (answer.kind === 'task') return accepted(answer.task, context);
+  if (answer.kind === 'begun') throw new Error('a statement that writes has no pages before its end');
   const { result, statistics, queryId } = answer.run;
   return done({ rowCount: result.rowCount, statistics, queryId });
 }

@@ -10,7 +10,9 @@ import { type ExportedFile, type ExportFormat, extensionOf, filesDirectory } fro
 import { inTransaction } from '../instance/applied_steps.ts';
 import { preparedKey, type Session } from '../instance/connection_pool.ts';
 import type { WireOptions, WireStatement } from '../process/protocol.ts';
-import { type Described, describedBy, describedByRunning, preparedOnce, withPrepared } from '../query/results.ts';
+import { preparedOnce, withPrepared } from '../query/prepared_once.ts';
+import { type Described, describedBy, describedByRunning } from '../query/results.ts';
+import { readStream } from '../query/streamed_rows.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withoutSemicolon } from '../sql/statement_checks.ts';
 import { jsonExpression, resultTypeText } from '../types/type_mapping.ts';
@@ -257,24 +259,11 @@ async function exportArrow(
   const { layout, compression = 'none' } = into.format;
   const target = { directory, layout, compression, fileBytesMax: into.fileBytesMax, requireCurrent };
   const names = columns.map(({ name }) => name);
-  const { connection } = session;
-  let isComplete = false;
-  const written = await preparedOnce(connection, rows, statement, async (prepared) => {
-    const files = await writeArrow(prepared, names, target);
-    // An error ends the stream like its last row, but it also aborts the transaction.
-    isComplete = await connection.run('SELECT 1').then(
-      () => true,
-      () => false,
-    );
-    return files;
-  });
+  const stream = { requireCurrent, scratchFile: join(directory, 'again') };
+  const written = await readStream(session.connection, rows, statement, stream, (prepared) =>
+    writeArrow(prepared, names, target),
+  );
   requireCurrent();
-  if (!isComplete) {
-    // COPY reports the error.
-    const retry = `COPY (${rows}) TO ${quoteLiteral(join(directory, 'again'))} (FORMAT parquet)`;
-    await preparedOnce(connection, retry, statement, (prepared) => prepared.run());
-    throw new Error('the rows of a query ended early for an unknown reason');
-  }
   return { rowCount: written.reduce((sum, { rows }) => sum + rows, 0), written };
 }
 

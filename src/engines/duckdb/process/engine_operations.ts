@@ -21,7 +21,7 @@ import { Loads } from '../load/load_operations.ts';
 import { buildStatement } from '../query/dml_builder.ts';
 import { insertRows } from '../query/insert_rows.ts';
 import { RowNumberings } from '../query/row_positions.ts';
-import { Statements } from '../query/statement_operations.ts';
+import { type ReportPage, Statements } from '../query/statement_operations.ts';
 import { Snapshots } from '../snapshot/snapshots.ts';
 import { checkDefault } from '../sql/default_expression.ts';
 import { unreviewedFunctions } from '../sql/function_allowlist.ts';
@@ -130,20 +130,21 @@ export class EngineOperations {
     this.#instance.closeSync();
   }
 
-  /** Runs an operation other than those of the process itself. `stage`: for its progress. */
+  /** Runs an operation other than those of the process itself. `stage`: for its progress. `onPage`: for the pages of a select. */
   async run(
     operation: OperationName,
     argument: unknown,
     started: Interruptible,
     signal: AbortSignal,
     stage?: Stage,
+    onPage?: ReportPage,
   ): Promise<unknown> {
     const operations: {
       [K in Exclude<OperationName, 'prepare' | 'attach' | 'close'>]: (
         argument: Operations[K][0],
       ) => Promise<Operations[K][1]>;
     } = {
-      ...this.#statements.operations(started, signal),
+      ...this.#statements.operations(started, signal, onPage),
       cost: (change) => this.#sessions.with(undefined, started, (session) => costOf(session.connection, change)),
       apply: (request) => this.#apply(request, started, signal, stage),
       forget: ({ catalog, steps }) =>

@@ -6,7 +6,7 @@ import { setPriority } from 'node:os';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
 import type { AttachReport, AttachRequest } from '../../catalog_storage.ts';
-import { type CatalogRef, type ReportProgress, StaleAnalysis } from '../../engine.ts';
+import { type CatalogRef, type ExecuteOptions, type ReportProgress, StaleAnalysis } from '../../engine.ts';
 import { blamedFor, endedEngine, engineLost } from '../../engine_lost.ts';
 import type { Launch } from '../sandbox/sandbox.ts';
 import { damageInError } from '../storage/catalog_damage.ts';
@@ -53,6 +53,7 @@ interface Pending {
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
   readonly progress: CallOptions['progress'];
+  readonly onPage: CallOptions['onPage'];
   /** The failure of this call when the process ends, if it differs from that of the other calls. */
   ending?: Failure;
 }
@@ -69,6 +70,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
   readonly progress?: ReportProgress | undefined;
+  readonly onPage?: ExecuteOptions['onPage'];
 }
 
 export class EngineProcess {
@@ -183,7 +185,7 @@ export class EngineProcess {
   call<K extends OperationName>(
     operation: K,
     argument: Operations[K][0],
-    { signal, timeoutMs, progress }: CallOptions,
+    { signal, timeoutMs, progress, onPage }: CallOptions,
   ): Promise<Operations[K][1]> {
     if (!this.#alive || (this.#killReason && operation !== 'close'))
       return Promise.reject(withOutcome(this.#killReason ?? processEnded(), 'notApplied'));
@@ -221,6 +223,7 @@ export class EngineProcess {
         operation,
         interrupt,
         progress,
+        onPage,
         resolve: (value) => {
           end();
           resolve(value as Operations[K][1]);
@@ -303,6 +306,7 @@ export class EngineProcess {
     const pending = this.#pending.get(message.id);
     if (!pending) return;
     if (message.kind === 'progress') pending.progress?.(message.fraction);
+    else if (message.kind === 'page') pending.onPage?.(message.page);
     else if (message.kind === 'answer') pending.resolve(message.value);
     else pending.reject(this.#errorOf(message.fault, pending.operation));
   }

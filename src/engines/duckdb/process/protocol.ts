@@ -13,6 +13,7 @@ import type {
   DescribedColumn,
   ExecuteOptions,
   InsertStep,
+  PageReady,
   ParsedCreateTable,
   RowsBatch,
   StatementAnalysis,
@@ -39,9 +40,11 @@ export interface WireStatement {
 }
 
 /** `token` and `tables`: from the analysis by which the statement was authorized. */
-export type WireOptions = Omit<ExecuteOptions, 'signal' | 'progress' | 'timeoutMs' | 'analysis'> & {
+export type WireOptions = Omit<ExecuteOptions, 'signal' | 'progress' | 'timeoutMs' | 'analysis' | 'onPage'> & {
   readonly token: string;
   readonly tables: readonly TableName[];
+  /** Whether pages are reported. */
+  readonly reportsPages: boolean;
 };
 
 /** Every operation of the engine process: its argument and its result. */
@@ -141,6 +144,7 @@ export type FromEngine =
   | { readonly kind: 'fault'; readonly id: number; readonly fault: WireError }
   /** The fraction of a running call that is done, from 0 to 1. */
   | { readonly kind: 'progress'; readonly id: number; readonly fraction: number }
+  | { readonly kind: 'page'; readonly id: number; readonly page: PageReady }
   | {
       readonly kind: 'heartbeat';
       readonly residentBytes: number;

@@ -1,6 +1,7 @@
 // The program of the engine process: receives calls from the server, interrupts them, reports that it is alive, and exits with the
 // server. Started by engine_process.ts; the server imports nothing from here.
 import type { DuckDBConnection } from '@duckdb/node-api';
+import type { PageReady } from '../../engine.ts';
 import type { Interruptible } from '../instance/connection_pool.ts';
 import { CallProgress } from '../instance/progress.ts';
 import { EngineOperations } from './engine_operations.ts';
@@ -44,9 +45,10 @@ function main(): void {
       entry.connection = connection;
     };
     const reportProgress = (fraction: number) => send({ kind: 'progress', id, fraction });
+    const reportPage = (page: PageReady) => send({ kind: 'page', id, page });
     const progress = options.progress ? new CallProgress(() => entry.connection, reportProgress) : undefined;
     try {
-      return await engine.run(operation, argument, started, entry.abort.signal, progress?.stage);
+      return await engine.run(operation, argument, started, entry.abort.signal, progress?.stage, reportPage);
     } finally {
       progress?.end();
       clearInterval(entry.interruptTimer);

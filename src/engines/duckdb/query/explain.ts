@@ -3,7 +3,7 @@ import type { StatementResult } from '../../engine.ts';
 import type { Session } from '../instance/connection_pool.ts';
 import type { WireStatement } from '../process/protocol.ts';
 import { bindParameters } from './parameters.ts';
-import { preparedOnce } from './results.ts';
+import { preparedOnce } from './prepared_once.ts';
 
 /** Lines that both add above the caller's text. */
 export const linesAboveExplained = 1;

@@ -1,9 +1,8 @@
 // Runs statements and returns their rows as JSON text, which the engine produces. A result that was small in the last run is fetched into
-// memory; any other is written to a file and split into pages by byte offsets. Both ways are always correct; only their speed differs.
-import { open, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
+// memory; any other is streamed into a file of pages while it is computed. Both ways are always correct; only their speed differs.
+import { rm } from 'node:fs/promises';
 import {
   DuckDBArrayType,
-  type DuckDBConnection,
   DuckDBListType,
   DuckDBMapType,
   type DuckDBMaterializedResult,
@@ -13,23 +12,26 @@ import {
   DuckDBTypeId,
   ResultReturnType,
 } from '@duckdb/node-api';
-import type { DescribedColumn, ResultColumn, StatementResult } from '../../engine.ts';
+import type { DescribedColumn, PageReady, ResultColumn, StatementResult } from '../../engine.ts';
 import { noteRows, rememberStep, rowsOfStep } from '../instance/applied_steps.ts';
 import { preparedKey, type Session } from '../instance/connection_pool.ts';
 import { type WireOptions as Options, rowsFile, type WireStatement } from '../process/protocol.ts';
-import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { quoteIdentifier } from '../sql/identifiers.ts';
 import { withoutSemicolon } from '../sql/statement_checks.ts';
 import { plainWriters, writeRows } from '../types/json_values.ts';
 import { jsonExpression, logicalTypeOf, resultTypeText } from '../types/type_mapping.ts';
+import { PagedFile } from './paged_file.ts';
 import { bindParameters } from './parameters.ts';
+import { preparedOnce } from './prepared_once.ts';
+import { readStream } from './streamed_rows.ts';
+import { joinedStrings, lastStringBytes } from './text_column.ts';
 
 /** Lines added above the caller's text, to correct positions in errors. */
 export const linesAbove = 1;
 const smallRows = 5000;
 const memoryRowsMax = 20_000;
+/** A larger result is a file, which has pages. */
 const inlineBytesMax = 262_144;
-const pageScanBytes = 65_536;
-const copyFormat = `(FORMAT csv, QUOTE '', ESCAPE '', DELIMITER e'\\x01', HEADER false)`;
 
 /** What is cached of a SELECT between its runs. */
 export interface KnownSelect {
@@ -42,19 +44,28 @@ export interface KnownSelect {
   rowCount: number;
 }
 
-/**
- * `engineFile`: the file to which the engine may write the rows. `epoch`: the version of the rows that it reads (see data_versions.ts);
- * undefined if they are being changed, so that a prepared plan must not be reused.
- */
+export interface SelectContext {
+  /** A file that the engine may write to. */
+  readonly engineFile: string;
+  /** Descriptions of earlier statements. */
+  readonly known: Map<string, KnownSelect>;
+  /** The version of the rows that it reads (see data_versions.ts); undefined if they are being changed, so that a plan must not be reused. */
+  readonly epoch: () => number | undefined;
+  /** Throws if a definition has changed since the statement was authorized. */
+  readonly requireCurrent: () => void;
+  /** Whether no definition has changed since the statement began. */
+  readonly unchanged: () => boolean;
+  /** Called when a page is complete and another one follows. */
+  readonly onPage: ((page: PageReady) => void) | undefined;
+}
+
 export async function runSelect(
   session: Session,
   statement: WireStatement,
   options: Options,
-  engineFile: string,
-  known: Map<string, KnownSelect>,
-  epoch: number | undefined,
-  unchanged: () => boolean,
+  context: SelectContext,
 ): Promise<StatementResult> {
+  const { known, unchanged } = context;
   const key = JSON.stringify([statement.catalog.name, statement.database, options.numbers, preparedKey(statement)]);
   let select = known.get(key);
   if (!select) {
@@ -68,16 +79,8 @@ export async function runSelect(
     `FROM (\n${select.text}\n) AS q(${select.names})${rowsMax === undefined ? '' : ` LIMIT ${rowsMax + 1}`}`;
   const result =
     (select.rowCount < smallRows
-      ? await fromMemory(session, from, key, statement, select, options, epoch)
-      : undefined) ??
-    (await fromFile(
-      session,
-      `COPY (SELECT concat(${select.rowText}, ',') ${from(options.rowsMax)}) TO ${quoteLiteral(engineFile)} ${copyFormat}`,
-      statement,
-      select,
-      options,
-      engineFile,
-    ));
+      ? await fromMemoryNow(session, from, key, statement, select, options, context)
+      : undefined) ?? (await fromStream(session, from(options.rowsMax), statement, select, options, context));
   select.rowCount = result.rowCount;
   return result;
 }
@@ -154,6 +157,25 @@ function typeText(type: DuckDBType): string {
   return String(type);
 }
 
+/** As `fromMemory`; runs the statement again if rows were written between planning and running it. */
+async function fromMemoryNow(
+  session: Session,
+  from: (rowsMax: number) => string,
+  key: string,
+  statement: WireStatement,
+  select: KnownSelect,
+  options: Options,
+  { epoch, requireCurrent }: SelectContext,
+): Promise<StatementResult | undefined> {
+  const begun = epoch();
+  let result = await fromMemory(session, from, key, statement, select, options, begun);
+  if (begun !== undefined && epoch() !== begun)
+    result = await fromMemory(session, from, key, statement, select, options, undefined);
+  // A concurrent change may have given a name another meaning: the rows are not returned then.
+  requireCurrent();
+  return result;
+}
+
 /** Undefined if the result is not small this time, because parameters or data differ: it might fill the memory. */
 async function fromMemory(
   session: Session,
@@ -186,38 +208,6 @@ async function fromMemory(
   return finish(rows, select.columns, rows.length, truncated, options);
 }
 
-/** Plans and runs in one transaction, so that the statistics that the plan relies on match the rows that it reads. */
-export async function preparedOnce<T>(
-  connection: DuckDBConnection,
-  text: string,
-  statement: WireStatement,
-  run: (prepared: DuckDBPreparedStatement) => Promise<T>,
-): Promise<T> {
-  await connection.run('BEGIN TRANSACTION');
-  try {
-    return await withPrepared(connection, text, statement, run);
-  } finally {
-    // The statement changed nothing; the transaction ends the same way if it failed.
-    await connection.run('ROLLBACK').catch(() => undefined);
-  }
-}
-
-/** Prepares the text and binds the statement's parameters. */
-export async function withPrepared<T>(
-  connection: DuckDBConnection,
-  text: string,
-  { parameters }: WireStatement,
-  run: (prepared: DuckDBPreparedStatement) => Promise<T>,
-): Promise<T> {
-  const prepared = await connection.prepare(text);
-  try {
-    await bindParameters(prepared, parameters, connection);
-    return await run(prepared);
-  } finally {
-    prepared.destroySync();
-  }
-}
-
 /** The single column of a materialized result as strings. Fetching chunks instead would wait for each of them. */
 function texts(result: DuckDBMaterializedResult): string[] {
   const rows: string[] = [];
@@ -239,97 +229,70 @@ async function finish(
   if (Buffer.byteLength(text) <= options.pageBytesMax)
     return { columns, rowCount, rows: { kind: 'text', text }, truncated };
   const path = rowsFile(options.resultPath);
-  await writeFile(path, `${text},\n`);
-  return {
-    columns,
-    rowCount,
-    rows: { kind: 'file', path, offsets: await pageOffsets(path, options.pageBytesMax) },
-    truncated,
-  };
+  const file = new PagedFile({ path, pageBytesMax: options.pageBytesMax, onPage: undefined });
+  try {
+    await file.append(Buffer.from(`${text},\n`));
+    return { columns, rowCount, rows: { kind: 'file', path, offsets: await file.finish() }, truncated };
+  } finally {
+    await file.close();
+  }
 }
 
-async function fromFile(
+/** Streams the rows into pages while the engine computes the following ones. */
+async function fromStream(
   session: Session,
-  text: string,
+  from: string,
   statement: WireStatement,
   select: KnownSelect,
   options: Options,
-  engineFile: string,
+  { engineFile, requireCurrent, onPage }: SelectContext,
 ): Promise<StatementResult> {
-  const path = rowsFile(options.resultPath);
+  const { rowsMax = Number.POSITIVE_INFINITY, pageBytesMax, resultPath } = options;
+  const { columns } = select;
+  const path = rowsFile(resultPath);
+  const report = onPage && ((end: number) => onPage({ columns, path, end }));
+  const file = new PagedFile({ path, pageBytesMax, onPage: report });
+  const text = `SELECT concat(${select.rowText}, e',\\n') ${from}`;
   try {
-    let rowCount = await preparedOnce(session.connection, text, statement, async (prepared) =>
-      Number((await prepared.runAndReadAll()).getRows()[0]?.[0] ?? 0),
+    const counted = await readStream(
+      session.connection,
+      text,
+      statement,
+      { requireCurrent, scratchFile: engineFile },
+      (prepared) => appendRows(prepared, file, rowsMax),
     );
-    await rename(engineFile, path);
-    const truncated = options.rowsMax !== undefined && rowCount > options.rowsMax;
-    if (truncated) {
-      await dropLastRow(path);
-      rowCount--;
-    }
-    const { columns } = select;
-    if ((await stat(path)).size <= inlineBytesMax) {
-      const lines = await readFile(path, 'utf8');
-      await rm(path, { force: true });
-      return { columns, rowCount, rows: { kind: 'text', text: lines.slice(0, -2) }, truncated };
-    }
-    return {
-      columns,
-      rowCount,
-      rows: { kind: 'file', path, offsets: await pageOffsets(path, options.pageBytesMax) },
-      truncated,
-    };
+    const rows: StatementResult['rows'] =
+      file.bytes <= inlineBytesMax
+        ? { kind: 'text', text: file.unwritten().slice(0, -2) }
+        : { kind: 'file', path, offsets: await file.finish() };
+    return { columns, ...counted, rows };
   } catch (error) {
-    for (const file of [engineFile, path]) await rm(file, { force: true });
+    await file.close();
+    for (const left of [engineFile, path]) await rm(left, { force: true });
     throw error;
   }
 }
 
-/** The offsets at which pages begin: after the newline that follows each multiple of the page size; the last entry is the file's length. */
-async function pageOffsets(path: string, pageBytesMax: number): Promise<number[]> {
-  const file = await open(path);
-  try {
-    const { size } = await file.stat();
-    const offsets = [0];
-    const window = Buffer.allocUnsafe(pageScanBytes);
-    let offset = pageBytesMax - 1;
-    while (offset < size) {
-      const { bytesRead } = await file.read(window, 0, window.length, offset);
-      if (bytesRead === 0) break;
-      const newline = window.subarray(0, bytesRead).indexOf(10);
-      if (newline < 0) {
-        offset += bytesRead;
-        continue;
-      }
-      const start = offset + newline + 1;
-      if (start >= size) break;
-      offsets.push(start);
-      offset = start + pageBytesMax - 1;
-    }
-    offsets.push(size);
-    return offsets;
-  } finally {
-    await file.close();
+/** Appends at most `rowsMax` rows. */
+async function appendRows(prepared: DuckDBPreparedStatement, file: PagedFile, rowsMax: number) {
+  const result = await prepared.stream();
+  let rowCount = 0;
+  for (;;) {
+    const chunk = await result.fetchChunk();
+    if (!chunk || chunk.rowCount === 0) return { rowCount, truncated: false };
+    rowCount += chunk.rowCount;
+    const truncated = rowCount > rowsMax;
+    // The query has a limit of one row more.
+    const parts = truncated ? withoutLast([...joinedStrings(chunk)], lastStringBytes(chunk)) : joinedStrings(chunk);
+    for (const rows of parts) await file.append(rows);
+    if (truncated) return { rowCount: rowsMax, truncated };
   }
 }
 
-async function dropLastRow(path: string): Promise<void> {
-  const file = await open(path);
-  let end: number;
-  try {
-    const { size } = await file.stat();
-    const window = Buffer.allocUnsafe(pageScanBytes);
-    end = size - 1;
-    for (let newline = -1; end > 0 && newline < 0; ) {
-      const from = Math.max(0, end - window.length);
-      const { bytesRead } = await file.read(window, 0, end - from, from);
-      newline = window.subarray(0, bytesRead).lastIndexOf(10);
-      end = newline < 0 ? from : from + newline + 1;
-    }
-  } finally {
-    await file.close();
-  }
-  await truncate(path, end);
+/** Leaves out the last `bytes`, which are within the last part. */
+function withoutLast(parts: readonly Uint8Array[], bytes: number): readonly Uint8Array[] {
+  const last = parts.at(-1) as Uint8Array;
+  return [...parts.slice(0, -1), last.subarray(0, last.length - bytes)];
 }
 
 /**

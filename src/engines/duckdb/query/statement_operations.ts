@@ -2,7 +2,7 @@
 import { basename, join } from 'node:path';
 import { Digests } from '../../../files/digests.ts';
 import { Failure } from '../../../standard/failure.ts';
-import { StaleAnalysis, type StatementAnalysis, type StatementResult } from '../../engine.ts';
+import { type PageReady, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../../engine.ts';
 import { bindStatement } from '../analysis/bound_statement.ts';
 import type { WriteVersions } from '../analysis/data_versions.ts';
 import type { DefinitionVersions } from '../analysis/definition_versions.ts';
@@ -17,6 +17,8 @@ import { type Operations, rowsFile, type WireOptions, type WireStatement } from 
 import { locateErrors } from '../process/wire_errors.ts';
 import { explainStatement, linesAboveExplained, profileStatement, withPlan } from './explain.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
+
+export type ReportPage = (page: PageReady) => void;
 
 const knownSelectsMax = 5000;
 
@@ -46,7 +48,7 @@ export class Statements {
     this.#parts = parts;
   }
 
-  operations(started: Interruptible, signal: AbortSignal): StatementOperations {
+  operations(started: Interruptible, signal: AbortSignal, onPage?: ReportPage): StatementOperations {
     const { sessions, objects, unreviewed } = this.#parts;
     const inNamespace = <T>(statement: WireStatement, linesAbove: number, work: (session: Session) => Promise<T>) =>
       sessions.withNamespace(statement, undefined, started, (session) =>
@@ -58,7 +60,7 @@ export class Statements {
           locateErrors('', 0, () => objects.read(connection, statement)),
         ),
       bind: (request) => this.#bind(request, started),
-      execute: (request) => this.#execute(request, started, signal),
+      execute: (request) => this.#execute(request, started, signal, request.options.reportsPages ? onPage : undefined),
       recordStep: async ({ resultPath, step }) => this.#lateSteps.recordStep(resultPath, step),
       explain: (statement) =>
         inNamespace(statement, linesAboveExplained, (session) => explainStatement(session, statement)),
@@ -88,13 +90,14 @@ export class Statements {
     { statement, options, writes, inserts }: Operations['execute'][0],
     started: Interruptible,
     signal: AbortSignal,
+    onPage: ReportPage | undefined,
   ): Promise<StatementResult> {
-    const { sessions, definitions, versions, workDirectory } = this.#parts;
+    const { sessions, versions, workDirectory } = this.#parts;
     const { data, removals } = versions;
     const [written] = writes;
     const key = written ? undefined : preparedKey(statement);
     const requireCurrent = () => {
-      if (definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
+      this.#requireDefinitions(options);
       if (signal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the statement was cancelled');
     };
     requireCurrent();
@@ -105,7 +108,7 @@ export class Statements {
           exportQuery(session, statement, options, { workDirectory, digests: this.#digests, requireCurrent }),
         );
       }
-      if (!written) return this.#select(session, statement, options);
+      if (!written) return this.#select(session, statement, options, onPage);
       const once = { catalog: written.catalog, runningWrite, requireCurrent };
       const attempt = () => write(session, statement, options, once);
       const runWriting = () => data.trackWrites(options.tables, attempt);
@@ -120,23 +123,36 @@ export class Statements {
     return this.#lateSteps.during(options.resultPath, runInSession);
   }
 
-  async #select(session: Session, statement: WireStatement, options: WireOptions): Promise<StatementResult> {
+  async #select(
+    session: Session,
+    statement: WireStatement,
+    options: WireOptions,
+    onPage: ReportPage | undefined,
+  ): Promise<StatementResult> {
     const { definitions, versions, workDirectory } = this.#parts;
     if (this.#knownSelects.size > knownSelectsMax) this.#knownSelects.clear();
-    const file = join(workDirectory, basename(rowsFile(options.resultPath)));
-    const select = (epoch: number | undefined) =>
-      locateErrors(statement.sql, linesAbove, () =>
-        runSelect(session, statement, options, file, this.#knownSelects, epoch, definitions.watch()),
+    if (options.profile) {
+      const profile = await locateErrors(statement.sql, linesAboveExplained, () =>
+        profileStatement(session, statement),
       );
-    const profile = () => locateErrors(statement.sql, linesAboveExplained, () => profileStatement(session, statement));
-    const epoch = versions.data.latestOf(options.tables);
-    let result = await (options.profile ? profile() : select(epoch));
-    // Rows were written between planning and execution: the result may be wrong. A profile is planned and executed at once.
-    if (!options.profile && epoch !== undefined && versions.data.latestOf(options.tables) !== epoch)
-      result = await select(undefined);
-    // A concurrent change may have given a name another meaning: the rows are not returned then.
-    if (definitions.changedSince(Number(options.token), options.tables)) throw new StaleAnalysis();
-    return result;
+      this.#requireDefinitions(options);
+      return profile;
+    }
+    return locateErrors(statement.sql, linesAbove, () =>
+      runSelect(session, statement, options, {
+        engineFile: join(workDirectory, basename(rowsFile(options.resultPath))),
+        known: this.#knownSelects,
+        epoch: () => versions.data.latestOf(options.tables),
+        requireCurrent: () => this.#requireDefinitions(options),
+        unchanged: definitions.watch(),
+        onPage,
+      }),
+    );
+  }
+
+  /** Throws StaleAnalysis if a definition has changed since the statement was authorized: a name may have another meaning. */
+  #requireDefinitions({ token, tables }: WireOptions): void {
+    if (this.#parts.definitions.changedSince(Number(token), tables)) throw new StaleAnalysis();
   }
 }
 

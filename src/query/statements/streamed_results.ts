@@ -1,0 +1,92 @@
+// Results whose first page is sent while later ones are computed. From the first page on, the statement belongs to a task, whose pages are
+// read here until the result is stored.
+import type { Principal } from '../../model/principal.ts';
+import { codes } from '../../standard/codes.ts';
+import { Failure } from '../../standard/failure.ts';
+import type { ResultOf, TaskContext } from '../../tasks/task.ts';
+import type { Tasks } from '../../tasks/tasks.ts';
+import type { LiveResult } from '../results/live_result.ts';
+import type { ResultAccess } from '../results/result_access.ts';
+import type { ResultOwner } from '../results/result_files.ts';
+import type { ResultPage } from '../results/result_store.ts';
+import type { QueryRequest } from './query_request.ts';
+
+/** How long a request for a page waits until the page is complete. */
+const pageWaitMs = 20_000;
+
+type QueryResult = ResultOf<'run_query'>;
+
+export interface StreamedStatement {
+  readonly taskId: string;
+  readonly principal: Principal;
+  readonly target: string;
+  readonly request: QueryRequest;
+  /** Connects the running statement to its task; resolves when its result is stored. */
+  readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<QueryResult>;
+}
+
+export class StreamedResults {
+  readonly #tasks: Pick<Tasks, 'adopt'>;
+  readonly #access: ResultAccess;
+  /** By the ids of their tasks. */
+  readonly #live = new Map<string, LiveResult>();
+
+  constructor(tasks: Pick<Tasks, 'adopt'>, access: ResultAccess) {
+    this.#tasks = tasks;
+    this.#access = access;
+  }
+
+  /**
+   * Returns the first page, when the statement belongs to a task. Undefined if the principal is at its limit of unfinished tasks: the
+   * statement must then be waited for.
+   */
+  async begin(
+    live: LiveResult,
+    { running, ...statement }: StreamedStatement,
+    signal: AbortSignal,
+  ): Promise<ResultPage | undefined> {
+    const { taskId, request } = statement;
+    await this.#access.record(taskId, live.started.sources);
+    const first = await live.page(0, pageWaitMs, signal);
+    if (first === undefined || first === 'pending') throw new Error('a result began without a page');
+    this.#live.set(taskId, live);
+    const forget = () => {
+      this.#live.delete(taskId);
+      live.end();
+    };
+    try {
+      await this.#tasks.adopt({
+        ...statement,
+        type: 'run_query',
+        // After a restart, the pages of another run might not continue those that were sent.
+        request: { ...request, streamed: true },
+        running: (task) => running(task).catch(rethrowAsFinal).finally(forget),
+      });
+    } catch (error) {
+      forget();
+      await this.#access.remove(taskId);
+      if (error instanceof Failure && error.code === 'TOO_MANY_TASKS') return undefined;
+      throw error;
+    }
+    return first;
+  }
+
+  /**
+   * Returns a page of a result that is being computed, or one without rows if the page is not complete in time. Undefined if the result is
+   * not being computed (any more). Throws the failure of the statement.
+   */
+  async page(task: ResultOwner, page: number, signal: AbortSignal): Promise<ResultPage | undefined> {
+    const live = this.#live.get(task.taskId);
+    if (!live) return undefined;
+    await this.#access.require(task);
+    const found = await live.page(page, pageWaitMs, signal);
+    return found === 'pending' ? live.pendingPage(page) : found;
+  }
+}
+
+/** A statement of which pages were sent is not repeated. */
+function rethrowAsFinal(error: unknown): never {
+  if (!(error instanceof Failure) || codes[error.code].status !== 503) throw error;
+  const message = `the statement ended before its result was complete: ${error.message} (${error.code})`;
+  throw new Failure('TASK_INTERRUPTED', message, {}, { cause: error });
+}
