@@ -28,11 +28,12 @@ import { measureLoad } from './engines/warehouse_load.ts';
 import { assembleFiles, filesDirectoryName } from './files/assemble_files.ts';
 import { assembleHttp } from './http/assemble_http.ts';
 import { networkOf } from './http/connection/client_address.ts';
-import { openTransport, urlOf } from './http/connection/transport.ts';
+import { loopbackOf, openTransport, urlOf } from './http/connection/transport.ts';
 import type { RequestAuthorizer } from './http/request_pipeline.ts';
 import { submitNewTable } from './jobs/load_database.ts';
 import { submitLoad } from './jobs/load_table.ts';
 import { taskKinds } from './jobs/task_kinds.ts';
+import { rootPrincipal } from './model/principal.ts';
 import { release } from './model/release.ts';
 import { logReader } from './observe/log.ts';
 import { standardError } from './observe/log_output.ts';
@@ -102,6 +103,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     access: hooks.wrapAuthorizer?.(services.access) ?? services.access,
     audit: services.audit,
     files: services.files,
+    signIn: services,
     idempotencyKeys: services.idempotencyKeys,
     requireQueueCapacity: ([root], call) => services.queries.queueCapacity.require(root?.name ?? '', call),
     recordOf: (wanted, context) => recordOf(wanted, categories, context),
@@ -114,7 +116,9 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   measureLoad(metrics, services.warehouses);
   measureOpenIntents(metrics, services.catalog);
   const stopBackground = await startBackground({ ...foundation, ...parts, api, maintained: hooks.maintained });
-  const url = urlOf(transport, settings.host, await http.listen(settings.host, settings.port));
+  const port = await http.listen(settings.host, settings.port);
+  const url = urlOf(transport, settings.host, port);
+  const loopback = loopbackOf(settings.host);
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
 
   const shutDown = async () => {
@@ -135,6 +139,9 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   return {
     url,
     token: foundation.rootToken,
+    signInUrl: () =>
+      loopback &&
+      `${urlOf(transport, loopback, port)}/console/#sign_in=${services.signInLinks.create(rootPrincipal.id)}`,
     dataDirectory,
     close: () => {
       closed ??= shutDown();

@@ -132,9 +132,14 @@ export class TestServer {
   readonly #http: RawHttp;
   /** For what is no test of HTTP. Its answers are held to the standard, too; it retries nothing. */
   readonly client: Client;
+  /** A new one-time link to the console, of a server in this process. */
+  readonly signInUrl: () => string | undefined;
   readonly #stop: () => Promise<void>;
 
-  constructor(running: { url: string; token: string; dataDirectory: string }, stop: () => Promise<void>) {
+  constructor(
+    running: { url: string; token: string; dataDirectory: string; signInUrl?: () => string | undefined },
+    stop: () => Promise<void>,
+  ) {
     this.url = running.url;
     this.#http = new RawHttp(running.url);
     this.client = createClient({
@@ -147,6 +152,7 @@ export class TestServer {
     this.port = Number(new URL(running.url).port);
     this.token = running.token;
     this.dataDirectory = running.dataDirectory;
+    this.signInUrl = running.signInUrl ?? (() => undefined);
     this.#stop = stop;
   }
 

@@ -8,10 +8,13 @@ import type { AuditJournal } from './audit/audit_journal.ts';
 import { AuditTrail } from './audit/audit_log.ts';
 import { findAudit, listAudit, serverIdSetting, verifyAudit } from './audit/audit_reader.ts';
 import { Authenticator, type AuthenticatorOptions } from './authentication/authenticator.ts';
+import { ConsoleTokens } from './authentication/console_tokens.ts';
 import { IdentityProviders } from './authentication/identity_providers.ts';
 import { Oidc } from './authentication/oidc.ts';
+import { OidcSignIn } from './authentication/oidc_sign_in.ts';
 import { OidcUsers, type OidcUsersOptions } from './authentication/oidc_users.ts';
 import { Passwords } from './authentication/passwords.ts';
+import { SignInLinks } from './authentication/sign_in_links.ts';
 import { Tokens } from './authentication/tokens.ts';
 import { Directory } from './authorization/directory.ts';
 import { Grants } from './authorization/grants.ts';
@@ -75,20 +78,26 @@ export async function assembleAccess(options: AssembleAccessOptions) {
   await directory.load(store);
   const parts = { store, directory, trail: audit, observe };
   const passwords = new Passwords();
+  const fetchProvider = guardedFetch(identityProviderHosts);
   const oidc = new Oidc({
     observe,
-    fetch: guardedFetch(identityProviderHosts),
+    fetch: fetchProvider,
     changed: () => directory.credentialsChanged(),
   });
   const identityProviders = new IdentityProviders({ store, directory, oidc, secrets, hosts: identityProviderHosts });
   await identityProviders.reload();
   const makeUser = (visitor: Visitor) => options.createUser(visitor, { directory, identityProviders });
+  const oidcUsers = new OidcUsers({ oidc, directory, makeUser });
+  const tokens = new Tokens(parts);
+  const signInLinks = new SignInLinks();
+  const oidcSignIn = new OidcSignIn({ observe, fetch: fetchProvider, providers: () => identityProviders.all() });
   const access = new Authenticator({
     rootToken,
     failedLogins,
     directory,
     passwords,
-    oidc: new OidcUsers({ oidc, directory, makeUser }),
+    oidc: oidcUsers,
+    rolesOfProvider: (id) => identityProviders.rolesOf(id),
     resolvePath: (path) => catalog.findPrefix(path),
     ownsDescendant: (userId, objectId) => catalog.ownsDescendant(userId, objectId),
     ownersOf: (ids) => catalog.findByIdsWithDropped(ids),
@@ -101,7 +110,10 @@ export async function assembleAccess(options: AssembleAccessOptions) {
     access,
     directory,
     grants: new Grants(parts),
-    tokens: new Tokens(parts),
+    tokens,
+    signInLinks,
+    oidcSignIn,
+    consoleTokens: new ConsoleTokens({ links: signInLinks, oidc: oidcSignIn, oidcUsers, directory, tokens }),
     idempotencyKeys: new IdempotencyKeys(store),
     identityProviders,
     passwords,

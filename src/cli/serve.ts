@@ -14,6 +14,8 @@ export interface RunningServer {
   readonly url: string;
   readonly token: string;
   readonly dataDirectory: string;
+  /** A new one-time link by which the first user signs in to the console on this machine; undefined if that cannot be reached. */
+  signInUrl(): string | undefined;
   /** Stops accepting requests, ends running statements, requeues tasks, and closes everything. Idempotent. */
   close(): Promise<void>;
 }
@@ -68,6 +70,12 @@ function afterStart(): void {
   }, afterStartMs).unref();
 }
 
+function printConsole(server: RunningServer, print: (line: string) => void): void {
+  const link = server.signInUrl();
+  print(`  open   ${link ?? `${server.url}/console/`}`);
+  if (link) print('         signs in as root: once, from this machine, within 15 minutes');
+}
+
 async function serve({ start, rootTokenFileName }: ServeOptions, settings: Settings, print: (line: string) => void) {
   const server = await start(
     settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
@@ -89,6 +97,7 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
   // After the terminal is closed every write fails; the server must still shut down cleanly.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   print(`Tabularium ${release} is ready.`);
+  printConsole(server, print);
   print(`  URL    ${server.url}`);
   print(`  data   ${server.dataDirectory}`);
   print(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);

@@ -15,6 +15,7 @@ import { BodyThreads } from './bodies/body_threads.ts';
 import { networkOf } from './connection/client_address.ts';
 import type { Transport } from './connection/transport.ts';
 import { ConsolePages } from './console/console_pages.ts';
+import { SignInRequests, type SignInRequestsOptions } from './console/sign_in_requests.ts';
 import { Document } from './document.ts';
 import { FileRequests } from './files.ts';
 import { RequestPipeline, type RequestPipelineOptions } from './request_pipeline.ts';
@@ -49,6 +50,7 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
   readonly metrics: Metrics;
   readonly audit: AuditTrail;
   readonly files: FileStore;
+  readonly signIn: Pick<SignInRequestsOptions, 'consoleTokens' | 'oidcSignIn' | 'failedLogins'>;
   readonly spoolDirectory: string;
   readonly apiInfo: OpenApiInfo;
 }
@@ -82,8 +84,9 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     documentNeedsCredentials: settings.openApiNeedsCredentials,
   });
   const files = new FileRequests({ files: parts.files, addressOf: transport.clientAddressOf, limits, audit });
+  const signIn = new SignInRequests({ ...parts.signIn, audit, limits, addressOf: transport.clientAddressOf });
   const console = new ConsolePages();
   const operation = (path: string) => (Object.hasOwn(operations, path) ? operations[path] : console.find(path));
-  const http = new HttpServer({ api, operation, files, limits: settings, observe, transport });
+  const http = new HttpServer({ api, operation, files, signIn, limits: settings, observe, transport });
   return { api, http, bodyThreads };
 }

@@ -421,9 +421,14 @@ function noBody(incoming: IncomingMessage, verb: string): undefined {
  * Browsers send the credentials that they remember with requests from any page, and name the origin in Sec-Fetch-Site. Pages of other
  * sites must not use those credentials. Clients that are not browsers do not send this header.
  */
-function refuseOtherSites({ headers }: IncomingMessage): void {
+export function refuseOtherSites({ headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site'];
-  if (site === undefined || site === 'same-origin' || site === 'none') return;
+  if (site === 'same-origin' || site === 'none') return;
+  // Over plain HTTP, browsers send Sec-Fetch-Site to this machine only, but the origin with each request that changes something.
+  const { origin, authorization } = headers;
+  const mayBeRemembered = authorization === undefined || /^basic /i.test(authorization);
+  if (site === undefined && (origin === undefined || !mayBeRemembered || URL.parse(origin)?.host === headers.host))
+    return;
   throw new Failure('FORBIDDEN', 'requests from pages of other sites are refused');
 }
 

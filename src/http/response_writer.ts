@@ -89,9 +89,15 @@ export class ResponseWriter {
   }
 }
 
-/** Whether a script of a page sent it (Fetch Metadata); a person who enters an address may sign in by the browser's dialog. */
-const isOfPage = ({ headers }: IncomingMessage): boolean =>
-  headers['sec-fetch-mode'] !== undefined && headers['sec-fetch-mode'] !== 'navigate';
+/**
+ * Whether a script of a page sent it; a person who enters an address may sign in by the browser's dialog. Over plain HTTP to another
+ * machine, browsers do not send Sec-Fetch-Mode, and the origin only with requests that may change something.
+ */
+function isOfPage({ headers }: IncomingMessage): boolean {
+  const mode = headers['sec-fetch-mode'];
+  if (mode !== undefined) return mode !== 'navigate';
+  return headers.origin !== undefined || headers['x-requested-with'] !== undefined;
+}
 
 type Headers = Record<string, string | number>;
 

@@ -11,8 +11,9 @@ import { Failure } from '../standard/failure.ts';
 import { networkOf } from './connection/client_address.ts';
 import { Connections } from './connection/connections.ts';
 import type { Transport } from './connection/transport.ts';
+import { SignInRequests } from './console/sign_in_requests.ts';
 import { FileCall, FileRequests } from './files.ts';
-import type { RequestPipeline } from './request_pipeline.ts';
+import { type RequestPipeline, requestIdOf } from './request_pipeline.ts';
 import { ResponseWriter } from './response_writer.ts';
 import { commonHeaders, pageHeaders } from './security_headers.ts';
 
@@ -49,6 +50,8 @@ export interface HttpOptions<Context> {
   readonly operation: (path: string) => SystemEndpoint | undefined;
   /** Without it, file transfers are not served. */
   readonly files?: FileRequests;
+  /** Without it, nobody signs in to the console by link or identity provider. */
+  readonly signIn?: SignInRequests;
   readonly limits: HttpLimits;
   readonly observe: Observe;
   /** Without it: plain HTTP, and no proxy is trusted. */
@@ -224,6 +227,12 @@ export class HttpServer<Context> {
       if (this.#stopping && !operation) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
       if (this.#options.files && FileRequests.has(path)) {
         await this.#transfer(this.#options.files, incoming, outgoing);
+        return;
+      }
+      if (this.#options.signIn && SignInRequests.has(path)) {
+        const { requestId } = requestIdOf(incoming);
+        const response = await this.#options.signIn.serve(incoming, path, requestId);
+        this.#writer.send(outgoing, response, requestId, this.#stopping);
         return;
       }
       if (!operation)

@@ -85,10 +85,10 @@ export async function post(
   return response.statusCode ?? 0;
 }
 
-/** A GET in the form of `fetch`: checked against the host allowlist, redirects not followed. Rejects as `get` does. */
+/** A request in the form of `fetch`, by default a GET: checked against the host allowlist, redirects not followed. Rejects as `get` does. */
 export function guardedFetch(allowlist: HostAllowlist): (url: URL, options: FetchOptions) => Promise<Response> {
-  return async (url, { headers, signal }) => {
-    const response = await send(url, allowlist, { method: 'GET', headers, signal });
+  return async (url, { headers, signal, method = 'GET', body }) => {
+    const response = await send(url, allowlist, { method, headers, signal }, body);
     const { statusCode: status = 0 } = response;
     if (!statusesWithoutBody.includes(status))
       return new Response(Readable.toWeb(response) as ReadableStream<Uint8Array>, { status });
@@ -98,6 +98,8 @@ export function guardedFetch(allowlist: HostAllowlist): (url: URL, options: Fetc
 }
 
 export interface FetchOptions {
+  readonly method?: 'POST' | undefined;
+  readonly body?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }

@@ -16,8 +16,19 @@ export interface Maintenance {
 }
 
 export function maintenanceOf(services: Services, { store, observe }: { store: Store; observe: Observe }): Maintenance {
-  const { catalog, tasks, exports, backups, restores, serverBackups, files, submitter, idempotencyKeys, audit } =
-    services;
+  const {
+    catalog,
+    tasks,
+    tokens,
+    exports,
+    backups,
+    restores,
+    serverBackups,
+    files,
+    submitter,
+    idempotencyKeys,
+    audit,
+  } = services;
   const guarded = async (what: string, work: () => Promise<unknown>) => {
     try {
       await work();
@@ -34,6 +45,7 @@ export function maintenanceOf(services: Services, { store, observe }: { store: S
     guarded('sweep', () =>
       Promise.all([
         tasks.sweep(),
+        tokens.sweep(),
         exports.sweep(),
         backups.sweep(),
         restores.sweep(),

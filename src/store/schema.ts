@@ -256,6 +256,8 @@ export interface TokensTable {
   digest: string;
   /** Its scopes, as JSON; null: all rights of its user. */
   scopes: string | null;
+  /** If it was created by signing in at an identity provider, as JSON. */
+  sign_in: string | null;
   expires_at: number | null;
   last_used_at: number | null;
   created_at: number;

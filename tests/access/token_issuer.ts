@@ -1,5 +1,5 @@
 // An issuer of tokens for tests: a real HTTP server with a discovery document and keys, which can be changed, removed and counted.
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
 
@@ -25,6 +25,9 @@ export class TokenIssuer {
   /** Replaces the usual response. */
   answerKeys: Answer | undefined;
   discovery: Record<string, unknown> = {};
+  /** Other paths; by default there are none. */
+  answerOther: (request: IncomingMessage, response: ServerResponse) => void = (_request, response) =>
+    void response.writeHead(404).end();
   readonly #server = createServer((request, response) => {
     if (request.url === '/keys') {
       this.keyRequests++;
@@ -33,7 +36,7 @@ export class TokenIssuer {
     } else if (request.url === '/.well-known/openid-configuration') {
       this.discoveryRequests++;
       json(response, { issuer: this.url, jwks_uri: this.jwksUri, ...this.discovery });
-    } else response.writeHead(404).end();
+    } else this.answerOther(request, response);
   });
   #port = 0;
 

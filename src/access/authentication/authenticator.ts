@@ -1,5 +1,6 @@
 // Authentication: turns an Authorization header into a session. Knows no HTTP.
 import { createHash, timingSafeEqual } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { Principal } from '../../model/principal.ts';
 import { rootPrincipal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -30,6 +31,8 @@ export interface AuthenticatorOptions extends Omit<AuthorizerOptions, 'directory
   readonly passwords: Passwords;
   readonly failedLogins: Pick<FailedLogins, 'beginAttempt' | 'recordFailure' | 'recordSuccess'>;
   readonly oidc: OidcUsers;
+  /** The ids of the roles that a provider may assign; undefined if its users may not sign in. */
+  readonly rolesOfProvider: (providerId: string) => ReadonlySet<string> | undefined;
   readonly clock?: () => number;
 }
 
@@ -107,7 +110,10 @@ export class Authenticator {
     if (!this.directory.isActive(principal)) return false;
     if (credential === 'root token') return true;
     // A password may have been changed: it is verified again, which the cache of verified passwords makes cheap.
-    return credential === 'token' && token !== undefined && this.directory.tokens.get(token.digest) === token;
+    if (credential !== 'token' || token === undefined || this.directory.tokens.get(token.digest) !== token)
+      return false;
+    const roles = this.#rolesOf(token);
+    return roles === undefined ? token.signIn === undefined : isDeepStrictEqual(roles, principal.roles);
   }
 
   #cacheSession(authorization: string, session: Session): Session {
@@ -195,6 +201,7 @@ export class Authenticator {
     const token = this.directory.tokens.get(digestOfToken(secret));
     const user = token && this.directory.users.get(token.userId);
     if (!token || !user) return undefined;
+    if (token.signIn && !this.#rolesOf(token)) return undefined;
     const expiresAt = token.expiresAt ?? neverMs;
     const principal = this.#principalOf(user, token);
     if (expiresAt <= this.#clock() || !this.directory.isActive(principal)) return undefined;
@@ -202,7 +209,15 @@ export class Authenticator {
     return this.#createSession(principal, 'token', expiresAt, token);
   }
 
+  /** The roles that the identity provider assigned at the sign-in and may still assign. */
+  #rolesOf({ signIn }: Token): readonly string[] | undefined {
+    const assignable = signIn && this.#options.rolesOfProvider(signIn.provider);
+    return assignable && signIn.roles.filter((id) => assignable.has(id));
+  }
+
   #principalOf(user: User, token?: Token): Principal {
+    const roles = token && this.#rolesOf(token);
+    if (roles) return { id: user.id, name: user.name, roles };
     const key = token ?? user;
     const cached = this.#principals.get(key);
     if (cached?.name === user.name) return cached;

@@ -23,6 +23,7 @@ export interface ProviderSpec {
   readonly createUsers: boolean;
   readonly disabled: boolean;
   readonly hasClientSecret: boolean;
+  readonly consoleClientId?: string;
 }
 
 export interface IdentityProvidersOptions {
@@ -39,6 +40,7 @@ const secretOf = (id: string) => `identity_provider/${id}`;
 export class IdentityProviders {
   readonly #options: IdentityProvidersOptions;
   readonly #specs = new Map<string, ProviderSpec>();
+  #providers: readonly IdentityProvider[] = [];
 
   constructor(options: IdentityProvidersOptions) {
     this.#options = options;
@@ -58,7 +60,8 @@ export class IdentityProviders {
     for (const { id, name, spec: text } of rows) {
       const spec = JSON.parse(text) as ProviderSpec;
       this.#specs.set(id, spec);
-      const { issuer, audiences, algorithms, jwksUri, userClaim, rolesClaim, roleMapping, disabled } = spec;
+      const { issuer, audiences, algorithms, jwksUri, userClaim, rolesClaim, roleMapping, disabled, consoleClientId } =
+        spec;
       const clientSecret = spec.hasClientSecret ? await secrets.get(secretOf(id)) : undefined;
       providers.push({
         id,
@@ -72,10 +75,24 @@ export class IdentityProviders {
         ...(jwksUri === undefined ? {} : { jwksUri }),
         ...(rolesClaim === undefined ? {} : { rolesClaim }),
         ...(clientSecret === undefined ? {} : { clientSecret }),
+        ...(consoleClientId === undefined ? {} : { consoleClientId }),
       });
     }
+    this.#providers = providers;
     oidc.setProviders(providers);
     directory.credentialsChanged();
+  }
+
+  all(): readonly IdentityProvider[] {
+    return this.#providers;
+  }
+
+  /** The ids of the roles that a provider may assign; undefined if its users may not sign in. */
+  rolesOf(id: string): ReadonlySet<string> | undefined {
+    const spec = this.#specs.get(id);
+    if (!spec || spec.disabled) return undefined;
+    const { directory } = this.#options;
+    return new Set(Object.values(spec.roleMapping).flatMap((name) => directory.roleNamed(name)?.id ?? []));
   }
 
   specOf(id: string): ProviderSpec | undefined {
@@ -109,6 +126,11 @@ export class IdentityProviders {
       if (!this.#options.hosts.allows(url))
         return { pointer: `/${field}`, message: 'is on a host that the setting identityProviderHosts does not allow' };
     }
+    if (spec.consoleClientId !== undefined && !spec.audiences.includes(spec.consoleClientId))
+      return {
+        pointer: '/consoleClientId',
+        message: 'must be one of the audiences, because ID tokens for it have it as such',
+      };
     for (const [other, { issuer }] of this.#specs)
       if (other !== id && issuer === spec.issuer)
         return { pointer: '/issuer', message: 'is already used by another identity provider' };

@@ -26,6 +26,8 @@ export interface IdentityProvider {
   /** Maps values of the claim to names of roles. */
   readonly roleMapping?: Readonly<Record<string, string>>;
   readonly clientSecret?: string;
+  /** The client id of the console; absent: it is not for the console. */
+  readonly consoleClientId?: string;
   /** Since `iat`, which is then required. */
   readonly maxTokenAgeSeconds?: number;
   readonly disabled: boolean;

@@ -181,17 +181,20 @@ export class IssuerKeys {
   }
 
   async #read(url: URL, signal: AbortSignal): Promise<Readonly<Record<string, unknown>>> {
-    const headers = { accept: 'application/json' };
-    const response = await this.#options.fetch(url, { signal, headers });
-    if (response.status !== 200) {
-      await response.body?.cancel();
-      const isRedirect = response.status >= 300 && response.status < 400;
-      throw new KeysFault(isRedirect ? 'it redirects' : `it answers with status ${response.status}`);
-    }
-    const parsed = parsedOf(await textOf(response));
-    if (typeof parsed !== 'object' || parsed === null) throw new KeysFault('it answers with no JSON object');
-    return parsed as Record<string, unknown>;
+    return readJson(await this.#options.fetch(url, { signal, headers: { accept: 'application/json' } }));
   }
+}
+
+/** The JSON object in a response, limited in size. Throws an error whose message is for the log. */
+export async function readJson(response: Response): Promise<Readonly<Record<string, unknown>>> {
+  if (response.status !== 200) {
+    await response.body?.cancel();
+    const isRedirect = response.status >= 300 && response.status < 400;
+    throw new KeysFault(isRedirect ? 'it redirects' : `it answers with status ${response.status}`);
+  }
+  const parsed = parsedOf(await textOf(response));
+  if (typeof parsed !== 'object' || parsed === null) throw new KeysFault('it answers with no JSON object');
+  return parsed as Record<string, unknown>;
 }
 
 function isPublic(key: unknown): key is JWK {

@@ -23,13 +23,19 @@ export class OidcUsers {
   }
 
   /** Throws UNAUTHENTICATED, and IDENTITY_PROVIDER_UNAVAILABLE if the provider's keys are unavailable. */
-  async principalOf(text: string): Promise<{ readonly principal: Principal; readonly expiresAt: number }> {
+  async principalOf(
+    text: string,
+  ): Promise<{ readonly principal: Principal; readonly expiresAt: number; readonly provider: string }> {
     const { oidc, directory } = this.#options;
     const token = oidc.cached(text) ?? (await oidc.verify(text));
     const user = directory.userOfIdentity(token.providerId, token.subject) ?? (await this.#createOnce(token));
     if (!user) throw new Failure('UNAUTHENTICATED', 'the token is valid, but no user exists for it');
     const roles = token.roles.flatMap((name) => directory.roleNamed(name)?.id ?? []);
-    return { principal: { id: user.id, name: user.name, roles }, expiresAt: token.expiresAt };
+    return {
+      principal: { id: user.id, name: user.name, roles },
+      expiresAt: token.expiresAt,
+      provider: token.providerId,
+    };
   }
 
   #createOnce(token: VerifiedToken): Promise<User | undefined> {

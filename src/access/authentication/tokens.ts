@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Selectable } from 'kysely';
+import { dayMs } from '../../model/durations.ts';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor, ObjectVersion, Scope } from '../../model/principal.ts';
@@ -13,6 +14,7 @@ import type { TokensTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { Trail } from '../audit/audit_log.ts';
 import type { Directory } from '../authorization/directory.ts';
+import type { TokenSignIn } from '../authorization/directory_types.ts';
 import { digestOfToken, tokenPrefix } from './authenticator.ts';
 
 export type TokenRow = Selectable<TokensTable>;
@@ -31,6 +33,8 @@ export interface NewToken {
   readonly scopes: readonly Scope[] | undefined;
   /** Milliseconds since 1970. */
   readonly expiresAt: number | undefined;
+  /** If it was created by signing in at an identity provider. */
+  readonly signIn?: TokenSignIn | undefined;
 }
 
 /** A token never changes. */
@@ -42,6 +46,8 @@ export const versionOfToken = ({ token_id: objectId, name }: TokenRow): ObjectVe
 });
 
 export const tokensPerUserMax = 1000;
+/** How long an expired token is shown: signing in to the console creates one each time. */
+const expiredRetentionMs = 30 * dayMs;
 const secretBytes = 32;
 const flushMs = 60_000;
 
@@ -84,6 +90,7 @@ export class Tokens {
       folded_name: foldName(token.name),
       digest: digestOfToken(secret),
       scopes: token.scopes === undefined ? null : JSON.stringify(token.scopes),
+      sign_in: token.signIn === undefined ? null : JSON.stringify(token.signIn),
       expires_at: token.expiresAt ?? null,
       last_used_at: null,
       created_at: now,
@@ -112,6 +119,7 @@ export class Tokens {
       name: row.name,
       digest: row.digest,
       scopes: token.scopes,
+      signIn: token.signIn,
       expiresAt: token.expiresAt,
       lastUsedAt: undefined,
     });
@@ -149,6 +157,17 @@ export class Tokens {
     });
     directory.tokenRemoved(row.digest);
     return isRemoved;
+  }
+
+  /** Deletes tokens that expired long ago. */
+  async sweep(): Promise<void> {
+    const { store, directory } = this.#options;
+    const expired = await store.db
+      .deleteFrom('tokens')
+      .where('expires_at', '<=', this.#clock() - expiredRetentionMs)
+      .returning('digest')
+      .execute();
+    for (const { digest } of expired) directory.tokenRemoved(digest);
   }
 
   /** Writes when tokens were last used. */

@@ -3,7 +3,7 @@
 import { parseScopes } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Store } from '../../store/store.ts';
-import type { Grant, Token } from './directory_types.ts';
+import type { Grant, Token, TokenSignIn } from './directory_types.ts';
 
 const rowsPerPage = 5000;
 
@@ -104,6 +104,7 @@ export class DirectoryLoader {
           name: this.intern(row.name),
           digest: row.digest,
           scopes: row.scopes === null ? undefined : parseScopes(row.scopes),
+          signIn: row.sign_in === null ? undefined : (JSON.parse(row.sign_in) as TokenSignIn),
           expiresAt: row.expires_at ?? undefined,
           lastUsedAt: row.last_used_at ?? undefined,
         }),

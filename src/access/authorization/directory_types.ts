@@ -42,12 +42,19 @@ export interface Grant {
   readonly createdBy: string;
 }
 
+/** The identity provider by which a token was created, and the ids of the roles that it assigned at that time. */
+export interface TokenSignIn {
+  readonly provider: string;
+  readonly roles: readonly string[];
+}
+
 export interface Token {
   readonly tokenId: string;
   readonly userId: string;
   readonly name: string;
   readonly digest: string;
   readonly scopes: readonly Scope[] | undefined;
+  readonly signIn: TokenSignIn | undefined;
   readonly expiresAt: number | undefined;
   lastUsedAt: number | undefined;
 }

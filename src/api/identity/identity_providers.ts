@@ -52,6 +52,14 @@ const rolesClaim = nullable(
   Type.String({ ...Claim, description: 'The claim that has roles, such as `realm_access.roles`; null: none.' }),
 );
 
+const consoleClientId = nullable(
+  Type.String({
+    ...Text,
+    description:
+      'The client id by which users sign in to the console (authorization code with PKCE), one of `audiences`; its redirect URI is `/console/sign_in` of this server. Null: not for the console.',
+  }),
+);
+
 export const ProviderRecord = Type.Object({
   name: Type.String(),
   comment: nullable(Comment),
@@ -59,6 +67,7 @@ export const ProviderRecord = Type.Object({
   ...fields,
   jwksUri,
   rolesClaim,
+  consoleClientId,
   hasClientSecret: Type.Boolean(),
   keysFetchedAt: nullable(Type.String({ format: 'date-time', description: 'When its keys were last fetched.' })),
   error: nullable(Type.String({ description: 'Set while its signing keys are unavailable.' })),
@@ -78,6 +87,7 @@ const changeFields = {
   roleMapping: Type.Optional(fields.roleMapping),
   createUsers: Type.Optional(fields.createUsers),
   disabled: Type.Optional(fields.disabled),
+  consoleClientId: Type.Optional(consoleClientId),
   clientSecret: Type.Optional(
     nullable(Type.String({ minLength: 32, maxLength: 1024, description: 'Stored encrypted, never shown.' })),
   ),
@@ -106,6 +116,7 @@ export const identityProvidersApi = category({
     disabled: false,
     jwksUri: null,
     rolesClaim: 'groups',
+    consoleClientId: 'tabularium',
     hasClientSecret: false,
     keysFetchedAt: '2026-01-31T10:00:00.000Z',
     error: null,

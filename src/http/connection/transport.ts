@@ -44,6 +44,13 @@ export function isLoopback(host: string): boolean {
 }
 
 /** The URL for clients; `host` is the listening address. */
+/** The address by which this machine reaches the server; undefined if it does not listen on a loopback address. */
+export function loopbackOf(host: string): string | undefined {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (plainAddress(host) === '::') return '::1';
+  return isLoopback(host) ? host : undefined;
+}
+
 export function urlOf(transport: Transport, host: string, port: number): string {
   return `${transport.tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

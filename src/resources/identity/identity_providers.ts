@@ -6,7 +6,7 @@ import { type ChangeBody, identityProvidersApi } from '../../api/identity/identi
 import { invalidParameter } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, shownDescription } from '../records/fields.ts';
+import { defined, describe, patched, shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, type RenderOf, render } from '../records/object_records.ts';
 import { updated } from '../records/outcomes.ts';
@@ -24,6 +24,7 @@ const toRecord: RenderOf<typeof identityProvidersApi> = async ([object], uri, co
     ...spec,
     jwksUri: spec.jwksUri ?? null,
     rolesClaim: spec.rolesClaim ?? null,
+    consoleClientId: spec.consoleClientId ?? null,
     hasClientSecret,
     keysFetchedAt: keysFetchedAt === undefined ? null : new Date(keysFetchedAt).toISOString(),
     error: error ?? null,
@@ -40,18 +41,20 @@ type Asked = Omit<Static<typeof ChangeBody>, 'owner' | 'expectedVersion'>;
 type Change = { readonly [K in keyof Asked]?: Asked[K] | undefined };
 
 function specOf(before: ProviderSpec, change: Change): ProviderSpec {
-  const { comment, properties, clientSecret, jwksUri: keys, rolesClaim: claim, ...rest } = change;
+  const { comment, properties, clientSecret, jwksUri, rolesClaim, consoleClientId, ...rest } = change;
   const {
-    jwksUri: keysBefore,
-    rolesClaim: claimBefore,
+    jwksUri: _keys,
+    rolesClaim: _claim,
+    consoleClientId: _clientId,
     ...described
   } = describe<ProviderSpec>(before, defined({ comment, properties }));
   return {
     ...described,
     ...defined(rest),
     ...defined({
-      jwksUri: keys === undefined ? keysBefore : (keys ?? undefined),
-      rolesClaim: claim === undefined ? claimBefore : (claim ?? undefined),
+      jwksUri: patched(before.jwksUri, jwksUri),
+      rolesClaim: patched(before.rolesClaim, rolesClaim),
+      consoleClientId: patched(before.consoleClientId, consoleClientId),
     }),
     hasClientSecret: clientSecret === undefined ? before.hasClientSecret : clientSecret !== null,
   };

@@ -21,6 +21,7 @@ import { taskFilesMigration } from './task_files.ts';
 import { taskLeasesMigration } from './task_leases.ts';
 import { taskLineMigration } from './task_line.ts';
 import { taskNoticesMigration } from './task_notices.ts';
+import { tokenSignInMigration } from './token_sign_in.ts';
 import { unfinishedTasksMigration } from './unfinished_tasks.ts';
 import { viewSourcesMigration } from './view_sources.ts';
 
@@ -176,6 +177,7 @@ const migrations: readonly Migration[] = [
   blockedObjectsMigration,
   keyTagsMigration,
   objectVersionsMigration,
+  tokenSignInMigration,
 ];
 export const schemaVersion = migrations.length;
 
