@@ -22,5 +22,9 @@ export default defineConfig({
     reportCompressedSize: false,
     chunkSizeWarningLimit: 1000,
   },
-  server: { proxy: { '/api': server, '/files': server, '/readyz': server } },
+  server: {
+    proxy: Object.fromEntries(
+      ['/api', '/files', '/readyz', '/console/tokens', '/console/sign_in_methods'].map((path) => [path, server]),
+    ),
+  },
 });

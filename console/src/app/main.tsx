@@ -1,4 +1,5 @@
 // The entry: the providers around the router, and what happens when somebody else signs in.
+import './arrival.ts';
 import { CSPProvider } from '@base-ui/react/csp-provider';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';

@@ -1,6 +1,6 @@
-// Who is signed in. The token is in memory and in the session storage of this tab, never in local storage; signing in with a password
-// makes a token that expires within hours, which signing out revokes. A 401 ends the session and nothing else: the page keeps its
-// address and its state, and shows them again after the next sign-in.
+// Who is signed in. The token is in memory and in the session storage of this tab, never in local storage; other tabs get it when they
+// open. Signing in makes a token that expires within hours, is renewed while the page is open, and which signing out revokes. A 401 ends
+// the session and nothing else: the page keeps its address and its state, and shows them again after the next sign-in.
 import { useSyncExternalStore } from 'react';
 import { type Client, createClient, errors } from '../../../src/client/index.ts';
 
@@ -12,6 +12,8 @@ export interface Session {
   readonly expiresAt: string | null;
   /** The name of the token, if signing in made it. */
   readonly tokenName: string | null;
+  /** Whether the token may be replaced by a later one of the same user. */
+  readonly isRenewable: boolean;
 }
 
 /** Why nobody is signed in. */
@@ -35,6 +37,25 @@ function restored(): State {
   return { session: undefined, reason: 'notYet' };
 }
 
+/** Between the tabs of this origin. */
+type Message =
+  | { readonly kind: 'ask' }
+  | { readonly kind: 'session'; readonly session: Session }
+  | { readonly kind: 'signedOut' };
+const tabs = new BroadcastChannel('tabularium.session');
+const tell = (message: Message) => tabs.postMessage(message);
+
+tabs.onmessage = ({ data }: MessageEvent<Message>) => {
+  const { session } = state;
+  if (data.kind === 'ask' && session) tell({ kind: 'session', session });
+  if (data.kind === 'signedOut' && session) change({ session: undefined, reason: 'byUser' });
+  if (data.kind !== 'session') return;
+  // A tab in which another user is signed in keeps that user.
+  const takesOver = session ? session.user === data.session.user : 'reason' in state && state.reason !== 'byUser';
+  if (takesOver) change({ session: data.session });
+};
+if (!state.session) tell({ kind: 'ask' });
+
 function change(next: State): void {
   state = next;
   try {
@@ -47,7 +68,7 @@ function change(next: State): void {
 }
 
 /** Fetches without the browser's own credentials, so that a 401 opens no dialog of the browser. */
-const plainFetch: typeof fetch = (input, init) => fetch(input, { ...init, credentials: 'omit' });
+export const plainFetch: typeof fetch = (input, init) => fetch(input, { ...init, credentials: 'omit' });
 
 /** A 401 to a request with a token that is still in use ends the session. */
 const watchedFetch: typeof fetch = async (input, init) => {
@@ -85,27 +106,67 @@ export function expireSession(): void {
 
 const clientWith = (token: string): Client => createClient({ url, retryForMs: 0, token, fetch: plainFetch });
 
-/** Rejects with UNAUTHENTICATED if the token is not valid. `tokenName`: as in `Session`. */
-export async function signInWithToken(token: string, tokenName: string | null = null): Promise<void> {
-  const { name, roles, expiresAt } = await clientWith(token).users.identify();
-  change({ session: { token, user: name, roles, expiresAt, tokenName } });
+/** A token that signing in made. */
+interface MadeToken {
+  readonly name: string;
+  readonly isRenewable: boolean;
+}
+
+/** Rejects with UNAUTHENTICATED if the token is not valid. */
+export async function signInWithToken(token: string, made?: MadeToken): Promise<void> {
+  const { name: user, roles, expiresAt } = await clientWith(token).users.identify();
+  const { name: tokenName = null, isRenewable = false } = made ?? {};
+  const session = { token, user, roles, expiresAt, tokenName, isRenewable };
+  change({ session });
+  tell({ kind: 'session', session });
 }
 
 export async function signInWithPassword(user: string, password: string): Promise<void> {
   const bytes = new TextEncoder().encode(`${user}:${password}`);
   const authorization = `Basic ${btoa(String.fromCharCode(...bytes))}`;
   const byPassword = createClient({ url, retryForMs: 0, headers: { authorization }, fetch: plainFetch });
-  const name = `console-${crypto.randomUUID()}`;
-  const expiresAt = new Date(Date.now() + tokenHours * 3_600_000).toISOString();
-  const { secret } = await byPassword.users(user).tokens.create({ name, expiresAt }, { idempotencyKey: false });
-  if (secret === undefined) throw new errors.UNAUTHENTICATED({ status: 401, message: 'the server sent no token' });
-  await signInWithToken(secret, name);
+  await signInWithNewToken(byPassword, user);
 }
+
+/** Makes a token and continues with it. */
+async function signInWithNewToken(as: Client, user: string): Promise<void> {
+  const name = `console-${[...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join('')}`;
+  const expiresAt = new Date(Date.now() + tokenHours * 3_600_000).toISOString();
+  const { secret } = await as.users(user).tokens.create({ name, expiresAt }, { idempotencyKey: false });
+  if (secret === undefined) throw new errors.UNAUTHENTICATED({ status: 401, message: 'the server sent no token' });
+  await signInWithToken(secret, { name, isRenewable: true });
+}
+
+const renewalCheckMs = 5 * 60_000;
+/** Requests that are under way still have the previous token. */
+const previousTokenMs = 60_000;
+
+/** Replaces the token of the session once half of its time is over. */
+async function renew(): Promise<void> {
+  const { session } = state;
+  if (!session?.isRenewable || session.tokenName === null || session.expiresAt === null) return;
+  if (Date.parse(session.expiresAt) - Date.now() > (tokenHours * 3_600_000) / 2) return;
+  const { user, tokenName } = session;
+  await signInWithNewToken(client, user);
+  setTimeout(
+    () =>
+      void client
+        .users(user)
+        .tokens(tokenName)
+        .delete()
+        .catch(() => undefined),
+    previousTokenMs,
+  );
+}
+
+// A failure is tried again at the next check; without success, the session expires.
+setInterval(() => void renew().catch(() => undefined), renewalCheckMs);
 
 /** Revokes the token if signing in made it. */
 export async function signOut(): Promise<void> {
   const { session } = state;
   change({ session: undefined, reason: 'byUser' });
+  tell({ kind: 'signedOut' });
   if (!session?.tokenName) return;
   // Without a connection the token lives until it expires.
   await clientWith(session.token)

@@ -1,11 +1,15 @@
-// The sign-in page: by user and password, or by a token. It stands in the place of any page while nobody is signed in.
-import { type FormEvent, useState } from 'react';
+// The sign-in page, in the place of any page while nobody is signed in: by token, user and password, or identity provider. It also shows
+// how the sign-in proceeds that the page was opened with.
+import { useQuery } from '@tanstack/react-query';
+import { KeyRound } from 'lucide-react';
+import { type FormEvent, useEffect, useState } from 'react';
 import { errors } from '../../../src/client/index.ts';
 import { Logo } from '../app/logo.tsx';
 import { type SignedOut, signInWithPassword, signInWithToken } from '../app/session.ts';
+import { arrivalSignIn, canUseProviders, openProvider, signInMethods } from '../app/sign_in_ways.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
-import { Spinner } from '../ui/feedback.tsx';
+import { Loading, Spinner } from '../ui/feedback.tsx';
 import { Field, TextInput } from '../ui/field.tsx';
 import { Tabs } from '../ui/tabs.tsx';
 import styles from './sign_in.module.css';
@@ -21,6 +25,7 @@ type Way = 'password' | 'token';
 export function SignIn({ reason }: { readonly reason: SignedOut }) {
   const [way, setWay] = useState<Way>('token');
   const notice = notices[reason];
+  const arrival = useArrival();
   return (
     <main className={styles.page}>
       <div className={styles.card}>
@@ -36,17 +41,71 @@ export function SignIn({ reason }: { readonly reason: SignedOut }) {
             {notice}
           </p>
         )}
-        <Tabs
-          label="Ways to sign in"
-          value={way}
-          onChange={setWay}
-          tabs={[
-            { value: 'token', label: 'Token', content: <TokenForm /> },
-            { value: 'password', label: 'User and password', content: <PasswordForm /> },
-          ]}
-        />
+        {arrival.error !== undefined && (
+          <p role="alert" className={styles.failure}>
+            {arrival.error instanceof Error ? sentence(arrival.error.message) : 'The sign-in failed.'}
+          </p>
+        )}
+        {arrival.isBusy ? <Loading label="Signing in" /> : <Ways way={way} setWay={setWay} />}
       </div>
     </main>
+  );
+}
+
+const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`;
+
+/** The sign-in that the page was opened with, until it has failed. */
+function useArrival(): { readonly isBusy: boolean; readonly error: unknown } {
+  const [isBusy, setIsBusy] = useState(arrivalSignIn !== undefined);
+  const [error, setError] = useState<unknown>();
+  useEffect(() => {
+    arrivalSignIn?.catch(setError).finally(() => setIsBusy(false));
+  }, []);
+  return { isBusy, error };
+}
+
+function Ways({ way, setWay }: { readonly way: Way; readonly setWay: (way: Way) => void }) {
+  return (
+    <>
+      <Providers />
+      <Tabs
+        label="Ways to sign in"
+        value={way}
+        onChange={setWay}
+        tabs={[
+          { value: 'token', label: 'Token', content: <TokenForm /> },
+          { value: 'password', label: 'User and password', content: <PasswordForm /> },
+        ]}
+      />
+    </>
+  );
+}
+
+/** Nothing while there are none, which is usual. */
+function Providers() {
+  const { data: methods = [] } = useQuery({
+    queryKey: ['sign_in_methods'],
+    queryFn: ({ signal }) => signInMethods(signal),
+  });
+  if (methods.length === 0) return null;
+  return (
+    <div className={styles.providers}>
+      {methods.map((method) => (
+        <Button
+          key={method.name}
+          size="large"
+          disabled={method.authorizationEndpoint === null || !canUseProviders}
+          onClick={() => void openProvider(method)}
+        >
+          <KeyRound aria-hidden />
+          Continue with {method.name}
+        </Button>
+      ))}
+      {!canUseProviders && <p>Identity providers need HTTPS.</p>}
+      {methods.some(({ authorizationEndpoint }) => authorizationEndpoint === null) && (
+        <p>An identity provider does not answer at present.</p>
+      )}
+    </div>
   );
 }
 

@@ -1,0 +1,124 @@
+// What the server does now, and what was done last.
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { client } from '../app/session.ts';
+import { ErrorPanel } from '../ui/error_panel.tsx';
+import { Badge, Loading, type Tone } from '../ui/feedback.tsx';
+import { formatAgo, formatBytes, formatCount, formatDuration } from '../ui/format.ts';
+import styles from './start_room.module.css';
+
+const refreshMs = 10_000;
+const recentMax = 8;
+
+const tones: Readonly<Record<string, Tone>> = {
+  running: 'accent',
+  queued: 'neutral',
+  pending: 'neutral',
+  starting: 'accent',
+  suspended: 'neutral',
+  succeeded: 'success',
+  cancelled: 'warning',
+  cancelling: 'warning',
+  failed: 'danger',
+};
+const State = ({ state }: { readonly state: string }) => <Badge tone={tones[state] ?? 'neutral'}>{state}</Badge>;
+
+interface PanelProps<T> {
+  readonly title: string;
+  readonly of: readonly unknown[];
+  readonly load: (signal: AbortSignal) => Promise<readonly T[]>;
+  readonly empty: string;
+  readonly children: (items: readonly T[]) => ReactNode;
+}
+
+/** A list that refreshes itself. */
+function Panel<T>({ title, of, load, empty, children }: PanelProps<T>) {
+  const { data, error, refetch } = useQuery({
+    queryKey: of,
+    queryFn: ({ signal }) => load(signal),
+    refetchInterval: refreshMs,
+  });
+  return (
+    <section className={styles.panel} aria-label={title}>
+      <h2>{title}</h2>
+      {data === undefined && !error && <Loading />}
+      {error && <ErrorPanel error={error} onRetry={refetch} />}
+      {data?.length === 0 && <p className={styles.hint}>{empty}</p>}
+      {data !== undefined && data.length > 0 && <ul className={styles.list}>{children(data)}</ul>}
+    </section>
+  );
+}
+
+export function Warehouses() {
+  return (
+    <Panel
+      title="Warehouses"
+      of={['warehouses', 'start']}
+      load={(signal) => client.warehouses.list({}, { signal }).all()}
+      empty="There is no warehouse that you may see."
+    >
+      {(warehouses) =>
+        warehouses.map(({ name, state, runningQueries, queuedQueries, memoryLimitBytes, health }) => (
+          <li key={name}>
+            <span className={styles.name}>{name}</span>
+            <State state={state} />
+            <span className={styles.details}>
+              {formatCount(runningQueries)} running, {formatCount(queuedQueries)} queued,{' '}
+              {formatBytes(memoryLimitBytes)} of memory
+              {health.status !== 'healthy' && ` · ${health.message}`}
+            </span>
+          </li>
+        ))
+      }
+    </Panel>
+  );
+}
+
+export function RecentStatements() {
+  return (
+    <Panel
+      title="Recent statements"
+      of={['queries', 'start']}
+      load={async (signal) => (await client.queries.list({ pageSize: recentMax }, { signal }).page()).items}
+      empty="Nothing was run yet."
+    >
+      {(queries) =>
+        queries.map(({ queryId, sql, state, createdAt, elapsedMs, error }) => (
+          <li key={queryId}>
+            <code className={styles.sql}>{sql.replaceAll(/\s+/g, ' ').slice(0, 200)}</code>
+            <State state={state} />
+            <span className={styles.details}>
+              {formatAgo(createdAt)}
+              {elapsedMs !== null && `, ${formatDuration(elapsedMs)}`}
+              {error && ` · ${error.message}`}
+            </span>
+          </li>
+        ))
+      }
+    </Panel>
+  );
+}
+
+export function RecentTasks() {
+  return (
+    <Panel
+      title="Recent tasks"
+      of={['tasks', 'start']}
+      load={async (signal) => (await client.tasks.list({ pageSize: recentMax }, { signal }).page()).items}
+      empty="There are no tasks yet. Loads, exports and long statements are tasks."
+    >
+      {(tasks) =>
+        tasks.map(({ taskId, type, target, state, submittedAt, error }) => (
+          <li key={taskId}>
+            <span className={styles.name}>{type.replaceAll('_', ' ')}</span>
+            <State state={state} />
+            <span className={styles.details}>
+              {decodeURIComponent(target.replace(/^\/api\/v2\//, ''))}, {formatAgo(submittedAt)}
+              {error && ` · ${error.message}`}
+            </span>
+          </li>
+        ))
+      }
+    </Panel>
+  );
+}

@@ -1,0 +1,89 @@
+// Signing in to the console by the link that the server prints and by an identity provider; the session in several tabs.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { SignInProvider } from '../access/sign_in_provider.ts';
+import { start, type TestServer } from '../server.ts';
+import { ConsolePage, desktop, launchBrowser, noBrowser } from './browser.ts';
+
+const unauthorized = /status of 401/;
+
+describe('signing in to the console', { skip: noBrowser }, () => {
+  const provider = new SignInProvider();
+  let server: TestServer;
+  let browser: Browser;
+  before(async () => {
+    [server, browser] = await Promise.all([start(), launchBrowser(), provider.start()]);
+  });
+  after(() => Promise.all([browser?.close(), server?.close(), provider.stop()]));
+
+  async function openPage(url: string): Promise<ConsolePage> {
+    const context = await browser.newContext({ ...desktop, reducedMotion: 'reduce' });
+    const opened = new ConsolePage(await context.newPage(), server.url);
+    await opened.page.goto(url);
+    return opened;
+  }
+  const isSignedInAs = (page: Page, user: string) =>
+    page.getByRole('button', { name: `Signed in as ${user}` }).waitFor();
+
+  it('signs in by the link that the server prints, once, and leaves no secret in the address', async () => {
+    const link = server.signInUrl() as string;
+    const opened = await openPage(link);
+    await isSignedInAs(opened.page, 'root');
+    assert.doesNotMatch(opened.page.url(), /sign_in/);
+    await opened.close();
+    const again = await openPage(link);
+    await again.page.getByText('The sign-in link was used').waitFor();
+    await again.checkAccessibility();
+    await again.photograph('sign_in_used_link');
+    await again.signIn(server.token);
+    await again.close([unauthorized]);
+  });
+
+  it('keeps the session over a reload, gives it to new tabs, and ends it in all of them', async () => {
+    const opened = await openPage(server.signInUrl() as string);
+    const { page } = opened;
+    await isSignedInAs(page, 'root');
+    await page.reload();
+    await isSignedInAs(page, 'root');
+    const other = new ConsolePage(await page.context().newPage(), server.url);
+    await other.page.goto(`${server.url}/console/sql`);
+    await isSignedInAs(other.page, 'root');
+    await other.page.getByRole('button', { name: 'Signed in as root' }).click();
+    await other.page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByText('You are signed out.').waitFor();
+    const { tokens } = (await server.get('/api/v2/users/root/tokens')).result as { tokens: { name: string }[] };
+    assert.equal(tokens.length, 1, 'the token of the first test only');
+    await opened.close();
+    assert.deepEqual(other.problems, []);
+  });
+
+  it('signs in by an identity provider, and returns to the page that was asked for', async () => {
+    const { clientId, issuer } = provider;
+    provider.claims = { preferred_username: 'eva' };
+    const body = {
+      name: 'company',
+      issuer: issuer.url,
+      audiences: [clientId],
+      consoleClientId: clientId,
+      userClaim: 'preferred_username',
+      createUsers: true,
+    };
+    (await server.post('/api/v2/identity_providers', body)).is(201);
+    const opened = await openPage(`${server.url}/console/sql?from=link`);
+    const { page } = opened;
+    const button = page.getByRole('button', { name: 'Continue with company' });
+    await button.waitFor();
+    await opened.checkAccessibility();
+    await opened.photograph('sign_in_provider');
+    await button.click();
+    await isSignedInAs(page, 'eva');
+    assert.equal(page.url(), `${server.url}/console/sql?from=link`);
+    await page.goto(`${server.url}/console/sign_in?code=stolen&state=other`);
+    await isSignedInAs(page, 'eva');
+    await opened.close([/request to another host/]);
+    const forged = await openPage(`${server.url}/console/sign_in?code=stolen&state=other`);
+    await forged.page.getByText('This sign-in was not begun in this tab').waitFor();
+    await forged.close();
+  });
+});
