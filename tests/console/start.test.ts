@@ -48,7 +48,7 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     });
     reply.is(200, '0', { name: 'root', credential: 'token' });
     await page.getByRole('button', { name: 'Copy curl' }).click();
-    const curl = await page.evaluate(() => navigator.clipboard.readText());
+    const curl = await page.evaluate<string>('navigator.clipboard.readText()');
     assert.ok(curl.includes(`${server.url}/api/v2/catalogs/default/query`), curl);
     await page.getByRole('tab', { name: 'Python' }).click();
     await page.getByText('urllib.request.urlopen').waitFor();

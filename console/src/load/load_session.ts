@@ -4,8 +4,8 @@ import { client } from '../app/session.ts';
 
 /** How a CSV file is read; undefined: as detected. */
 export interface CsvOptions {
-  readonly delimiter?: string | undefined;
-  readonly header?: boolean | undefined;
+  readonly delimiter?: string;
+  readonly header?: boolean;
 }
 
 export interface FileColumn {
@@ -55,13 +55,14 @@ export async function inferColumns(
   const body = { source: { upload }, inferOnly: true, ...(csv ? { csv } : {}) };
   const found = await loadsOf(target).load(body, { signal }).done({ signal });
   if (!found || !('columns' in found)) throw new Error('the server did not describe the file');
-  const { columns, rows, format, bytes, csv: read = {} } = found;
+  const { columns, rows, format, bytes } = found;
+  const { delimiter, header } = found.csv ?? {};
   return {
     columns: columns.map(({ name, source = name, type = 'STRING' }) => ({ name, source, type, isLoaded: true })),
     rows,
     format,
     bytes,
-    csv: read,
+    csv: { ...(delimiter === undefined ? {} : { delimiter }), ...(header === undefined ? {} : { header }) },
   };
 }
 
