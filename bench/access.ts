@@ -1,5 +1,5 @@
-// What authentication and authorisation cost: GETs beside those of the same server without its gate, by few and by many users;
-// lists that are filtered; and what a start, the memory and a change of a grant cost where there are very many grants.
+// The cost of authentication and authorization: GETs compared with those of the same server without them, by few and by many users;
+// filtered lists; and the time of a start, the memory and the time of a change of a grant with very many grants.
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +15,7 @@ const connections = 32;
 const lostMax = 0.08;
 const spreadMax = 0.1;
 const startMsMax = 1000;
-/** Of the many: so many send requests. */
+/** How many of the many users send requests. */
 const callers = 1000;
 const password = 'correct horse battery staple';
 const passwordUser = 'bench_password';
@@ -24,7 +24,7 @@ const hot = `${tablesPath}/${tableName(0)}`;
 const openScript = join(import.meta.dirname, 'harness', 'open_server.ts');
 
 const none = { users: 1, roles: 1, rolesPerUser: 1, grantsPerUser: 0, grantsPerRole: 0, onDatabase: 'none' } as const;
-/** One user with one role; one with a hundred; one who may read some tables alone. */
+/** One user with one role; one with a hundred; one who may read only some tables. */
 const few: readonly Crowd[] = [
   { ...none, name: 'one', onDatabase: 'first role' },
   { ...none, name: 'hundred', roles: 100, rolesPerUser: 100, grantsPerRole: 10, onDatabase: 'first role' },
@@ -40,7 +40,7 @@ const many = (quick: boolean): Crowd => ({
   onDatabase: 'all roles',
 });
 
-/** Names of the contenders, as the page shows them. */
+/** Names of the compared servers, as the results show them. */
 const says = {
   open: 'no gate, hot table',
   openRandom: 'no gate, tables at random',
@@ -83,7 +83,7 @@ async function fill({ quick, workDirectory }: BenchOptions) {
   return { open: first, few: second, many: third };
 }
 
-/** The one user whose hash only the server can make. */
+/** The user whose password hash only the server can create. */
 async function addPasswordUser(server: TabulariumServer): Promise<void> {
   await server.client.users.create({ name: passwordUser, password }, { ifExists: 'return' });
   const on = `/api/v2/catalogs/default/databases/${filledDatabase}`;
@@ -177,7 +177,7 @@ async function gets(servers: Servers, options: BenchOptions): Promise<Measure[]>
   }
 }
 
-/** Grants and revokes by turns, one after the other; the median of each in milliseconds. */
+/** Alternates grants and revokes; the median of each in milliseconds. */
 async function changeMs(server: TabulariumServer, user: string, times: number): Promise<number> {
   const ms: number[] = [];
   for (let i = 0; i < times; i++) {
@@ -187,7 +187,7 @@ async function changeMs(server: TabulariumServer, user: string, times: number): 
   return median(ms);
 }
 
-/** Requests a second of many users while grants of one role that all of them have come at some rate. */
+/** Requests per second of many users while grants of a role that all of them have change at some rate. */
 async function whileGranting(servers: Servers, { quick, say }: BenchOptions): Promise<Measure[]> {
   const generator = new Generator({ pinned: true });
   const turn = turner(generator, quick);
@@ -224,7 +224,7 @@ async function whileGranting(servers: Servers, { quick, say }: BenchOptions): Pr
 interface Start {
   readonly ms: number;
   readonly megabytes: number;
-  /** After each of the users has asked for something. */
+  /** After each user has sent a request. */
   readonly usedMegabytes: number;
 }
 

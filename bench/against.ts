@@ -1,5 +1,5 @@
-// This checkout against another one, such as that of an earlier commit: both servers run at the same time, requests go to one of them,
-// then to the other. `npm run bench -- --against DIRECTORY`.
+// Compares this checkout with another one, such as that of an earlier commit: both servers run at the same time, and requests alternate
+// between them. `npm run bench -- --against DIRECTORY`.
 import { join, resolve } from 'node:path';
 import { Generator } from './harness/load.ts';
 import type { LoadJob, LoadResult } from './harness/load_job.ts';

@@ -1,5 +1,5 @@
-// Durable creates of a 17-column table on 1 and 16 connections, every one on disk in store and engine when it is answered,
-// and where the time of one goes.
+// Durable creation of a 17-column table on 1 and 16 connections, each on disk in store and engine when it is acknowledged,
+// and how its time is divided.
 import { join } from 'node:path';
 import { lineorderColumns } from './harness/filled_store.ts';
 import { Generator } from './harness/load.ts';
@@ -17,7 +17,7 @@ async function start(options: BenchOptions, name: string, script?: string): Prom
   return server;
 }
 
-/** The definition as JSON, as programs send it: no statement to be parsed by the engine. */
+/** The definition as JSON, as programs send it: the engine does not have to parse a statement. */
 const definition = JSON.stringify({ name: 'created_{name}', columns: lineorderColumns });
 
 interface Breakdown {
@@ -25,7 +25,7 @@ interface Breakdown {
   readonly ms: Readonly<Record<string, number>>;
 }
 
-/** One connection once more, on a server that takes its own times: not part of the rates. */
+/** Another run with one connection, on an instrumented server: not part of the rates. */
 async function breakdown(options: BenchOptions, generator: Generator): Promise<Measure[]> {
   const server = await start(options, 'timed', join(import.meta.dirname, 'harness', 'timed_server.ts'));
   try {

@@ -1,5 +1,5 @@
-// A table exported to a download, in each format, against DuckDB's own COPY of the same table in process; how much the server's memory
-// grows meanwhile; and how fast the files are fetched.
+// A table exported for download, in each format, compared with DuckDB's own COPY of the same table in process; the growth of the
+// server's memory meanwhile; and the speed of downloading the files.
 import { createHash } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,14 +22,14 @@ const formats = [
   { format: 'parquet', name: 'Parquet', options: 'FORMAT parquet' },
   { format: 'csv', name: 'CSV', options: 'FORMAT csv' },
   { format: 'ndjson', name: 'NDJSON', options: 'FORMAT json' },
-  // DuckDB by itself writes no Arrow.
+  // DuckDB itself cannot write Arrow.
   { format: 'arrow', name: 'Arrow, against COPY to Parquet', options: 'FORMAT parquet' },
 ] as const;
 
 interface Exported {
   readonly ms: number;
   readonly bytes: number;
-  /** Of fetching it all. */
+  /** Time to download all files. */
   readonly fetchMs: number;
 }
 
@@ -46,7 +46,7 @@ async function build(dataDirectory: string, rows: number): Promise<void> {
 
 type Format = (typeof formats)[number]['format'];
 
-/** From the request until its task is seen to have succeeded; fetched and removed after that. */
+/** From the request until its task has succeeded; the files are then downloaded and deleted. */
 async function exported(server: TabulariumServer, format: Format, rows: number): Promise<Exported> {
   const { client, url } = server;
   const { tables } = client.databases(database);
@@ -78,7 +78,7 @@ async function fetched(link: URL): Promise<number> {
 
 interface Copied {
   readonly copyMs: number;
-  /** Of what an export does too, and COPY does not: a SHA-256 of the file, and the file on the disk for good. */
+  /** The additional work of an export compared with COPY: a SHA-256 of the file, and flushing it to the disk. */
   readonly settleMs: number;
 }
 
@@ -107,7 +107,7 @@ export const bench: Bench = {
     const direct = await DirectDuckdb.open(file, database);
     const measures: Measure[] = [];
     try {
-      // What a server holds that has exported something already; and both have the table in memory.
+      // Warms up the server with an export; afterwards both sides have the table in memory.
       await server.query(database, `SELECT count(DISTINCT label) FROM ${table}`);
       await direct.statements([`SELECT count(DISTINCT label) FROM ${table}`]);
       await exported(server, 'parquet', rows);

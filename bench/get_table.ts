@@ -1,4 +1,4 @@
-// GET of one 17-column table, authenticated, 32 connections, against a bare node:http server that sends the same bytes:
+// GET of one 17-column table, authenticated, 32 connections, compared with a bare node:http server that sends the same bytes:
 // one hot table, and tables drawn at random from the whole store.
 import { join } from 'node:path';
 import { fillStore, tableName, tablesPath } from './harness/filled_store.ts';

@@ -1,4 +1,4 @@
-// What an idle server costs: its memory, without and with its engine's processes, and how soon it is ready.
+// The cost of an idle server: its memory, without and with its engine's processes, and its time to be ready.
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { filledDatabase, fillStore, tableName } from './harness/filled_store.ts';
@@ -7,7 +7,7 @@ import { type Bench, type BenchOptions, type Measure, median } from './harness/r
 import { TabulariumServer, timed } from './harness/server.ts';
 
 const residentMegabytesMax = 115;
-/** Of each process beside the one that runs statements. */
+/** For each process except the one that runs statements. */
 const besideMegabytesMax = 80;
 const readySecondsMax = { empty: 0.4, filled: 1 } as const;
 

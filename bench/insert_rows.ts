@@ -1,4 +1,4 @@
-// Rows inserted through REST, 1,000 in a request, each request durable when it is answered: 1, 4 and 16 connections.
+// Rows inserted through REST, 1,000 per request, each request durable when it is acknowledged: 1, 4 and 16 connections.
 import { join } from 'node:path';
 import { Generator } from './harness/load.ts';
 import { mixedColumns, mixedRows } from './harness/mixed_table.ts';
@@ -9,7 +9,7 @@ const rowsPerRequest = 1000;
 const rowsPerSecondMin = 150_000;
 const connectionCounts = [1, 4, 16] as const;
 const database = 'inserted';
-/** Different requests sent in turn. */
+/** Different requests, sent in rotation. */
 const bodiesCount = 50;
 
 export const bench: Bench = {

@@ -1,4 +1,4 @@
-// The list of 1,000 tables in one page, against a bare node:http server that sends the same bytes.
+// The list of 1,000 tables in one page, compared with a bare node:http server that sends the same bytes.
 import { join } from 'node:path';
 import { fillStore, tablesPath } from './harness/filled_store.ts';
 import { BareServer, Generator } from './harness/load.ts';
@@ -33,7 +33,7 @@ export const bench: Bench = {
     const list = (port: number) =>
       generator.load({ ...job, port, template: { method: 'GET', path, headers: server.authorization } });
     try {
-      // The first answer is made from the store; all others come from the cache of ready pages.
+      // The first response is built from the store; all others come from the cache of pages.
       const compared = await interleaved<LoadResult, LoadResult>(
         quick ? 2 : 7,
         () => list(server.port),

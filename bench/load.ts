@@ -1,5 +1,5 @@
-// Files loaded through REST, from a path and as an upload, beside DuckDB in process that copies the same file into a table of the same
-// kind; and how much the server's memory grows meanwhile.
+// Files loaded through REST, by path and as an upload, compared with DuckDB in process that copies the same file into a table of the same
+// kind; and the growth of the server's memory meanwhile.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, rm, stat } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
@@ -21,7 +21,7 @@ const sampleRows = 100_000;
 interface FileKind {
   readonly format: 'csv' | 'parquet' | 'ndjson';
   readonly bytes: number;
-  /** As DuckDB writes and reads it. */
+  /** In the format that DuckDB writes and reads. */
   readonly options: string;
 }
 const kinds: readonly FileKind[] = [
@@ -36,7 +36,7 @@ interface MadeFile extends FileKind {
   readonly rows: number;
 }
 
-/** As large as asked for, nearly: by the size of a sample. */
+/** About as large as requested, by the size of a sample. */
 async function make(direct: DirectDuckdb, kind: FileKind, part: number, directory: string): Promise<MadeFile> {
   const path = join(directory, `mixed.${kind.format}`);
   const write = async (rows: number): Promise<number> => {
@@ -49,7 +49,7 @@ async function make(direct: DirectDuckdb, kind: FileKind, part: number, director
 
 const milliseconds = (ms: readonly number[]): number => ms.reduce((sum, duration) => sum + duration, 0);
 
-/** In one transaction, as a load is: what was in the table goes, what is in the file comes. */
+/** In one transaction, like a load: replaces the rows of the table by those of the file. */
 async function copied(direct: DirectDuckdb, { path, options }: MadeFile): Promise<number> {
   const texts = ['BEGIN TRANSACTION', `TRUNCATE ${table}`, `COPY ${table} FROM '${path}' (${options})`, 'COMMIT'];
   return milliseconds(await direct.statements(texts));
@@ -75,13 +75,13 @@ async function uploaded(server: TabulariumServer, file: MadeFile): Promise<numbe
   return performance.now() - began;
 }
 
-/** What DuckDB needs for the file, and what it takes to have the file's bytes on the disk. */
+/** The time that DuckDB needs for the file, and the time to write the file's bytes to the disk. */
 interface Direct {
   readonly copyMs: number;
   readonly writeMs: number;
 }
 
-/** The bytes of a file in another one, flushed: what is the least that an upload can take. */
+/** Copies the bytes of a file to another one and flushes them: the minimum that an upload can take. */
 async function flushed(file: MadeFile): Promise<number> {
   const path = `${file.path}.written`;
   const began = performance.now();
@@ -123,7 +123,7 @@ async function growthOf(watch: MemoryWatch, what: string): Promise<Measure[]> {
   return [{ what: `growth of the server's resident memory, ${what}`, value, unit: 'MB', target }];
 }
 
-/** One file both ways, turn by turn with DuckDB; the first round of each is not counted. */
+/** One file both ways, alternating with DuckDB; the first round of each is not counted. */
 async function measure(
   server: TabulariumServer,
   direct: DirectDuckdb,
@@ -174,7 +174,7 @@ export const bench: Bench = {
   async run({ quick, workDirectory, say }) {
     const files = join(workDirectory, 'files');
     await mkdir(files);
-    // As much for the one side as for the other (harness/duckdb_process.ts).
+    // The same memory for both sides (harness/duckdb_process.ts).
     const memory = `${Math.floor(totalmem() / 2 / 2 ** 20)}MiB`;
     const flags = [
       '--load-directories',

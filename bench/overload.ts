@@ -1,5 +1,5 @@
-// Small statements on 64, 300 and 1,000 connections of one warehouse, by one principal and by many: what is still served, how fast, and
-// how long those who honour Retry-After are refused.
+// Small statements on 64, 300 and 1,000 connections of one warehouse, by one principal and by many: the throughput and latency, and
+// how long clients that honor Retry-After are refused.
 import { join } from 'node:path';
 import { Generator } from './harness/load.ts';
 import type { CrowdResult, RequestTemplate } from './harness/load_job.ts';
@@ -24,7 +24,7 @@ interface Work {
 }
 
 interface Measured extends CrowdResult {
-  /** Processor time of the server and its engine for each request served. */
+  /** Processor time of the server and its engine for each served request. */
   readonly serverMicroseconds: number;
 }
 

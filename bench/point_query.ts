@@ -1,4 +1,4 @@
-// A point query through REST against the same prepared statement in DuckDB in process, one after the other on one
+// A point query through REST compared with the same prepared statement in DuckDB in process, sequentially on one
 // connection, on the same file. With a primary key (an index) and without (a scan that skips by zone maps).
 import { join } from 'node:path';
 import { copyCatalogFile, DirectDuckdb } from './harness/duckdb.ts';

@@ -1,5 +1,5 @@
-// A result of 1 M rows × 8 columns of mixed types, read through REST page by page as JSON, against DuckDB's own
-// `COPY ... (FORMAT json)` to a file in process; and how much the server's memory grows meanwhile.
+// A result of 1 M rows × 8 columns of mixed types, read through REST page by page as JSON, compared with DuckDB's own
+// `COPY ... (FORMAT json)` to a file in process; and the growth of the server's memory meanwhile.
 import { join } from 'node:path';
 import { copyCatalogFile, DirectDuckdb } from './harness/duckdb.ts';
 import { Generator } from './harness/load.ts';
@@ -39,7 +39,7 @@ export const bench: Bench = {
     const sql = `SELECT * FROM ${table}`;
     const path = `/api/v2/databases/${database}/query`;
     try {
-      // What a server holds that has done something already, but has not sent large results.
+      // Warms the server up with other work than large results.
       await server.query(database, 'SELECT 1');
       const serverMemory = watchMemory(server.pid);
       const ours = () =>

@@ -1,6 +1,6 @@
-// `npm run bench`: every benchmark but `peers`, which installs another server, or those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small
-// sample that shows that they run. Results are written to bench/results/, except those of --quick. A missed target is shown and is no
-// failure; only a benchmark that does not run fails.
+// `npm run bench`: every benchmark except `peers`, which installs another server, or those named; `--against DIRECTORY` compares this
+// checkout with another one; `--quick` is a small sample that shows that they run. Results are written to bench/results/, except those of
+// --quick. A missed target is shown, but is not a failure; only a benchmark that does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bench as access } from './access.ts';
@@ -44,7 +44,7 @@ export const benches: readonly Bench[] = [
   peers,
 ];
 
-/** Beside the server's own data, in the checkout: on a real disk, where a flush costs what it costs. */
+/** In the checkout, next to the server's own data: on a real disk, so that flushes have their real cost. */
 const workParent = join(import.meta.dirname, '..', 'data');
 
 async function runOne(bench: Bench, quick: boolean): Promise<BenchResult> {
@@ -98,7 +98,7 @@ async function main(args: readonly string[]): Promise<void> {
       process.stdout.write(`\n${page(result)}\n`);
       if (!quick) await keep(result);
     } catch (error) {
-      // The others are measured all the same.
+      // The others are measured nevertheless.
       process.stderr.write(`${bench.name} failed: ${(error as Error).stack ?? String(error)}\n`);
       process.exitCode = 1;
     }

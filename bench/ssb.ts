@@ -1,4 +1,4 @@
-// The 13 queries of the Star Schema Benchmark through REST against DuckDB in process on a copy of the same file; the data
+// The 13 queries of the Star Schema Benchmark through REST compared with DuckDB in process on a copy of the same file; the data
 // is loaded through REST.
 import { join } from 'node:path';
 import { loadSsb, ssbQueries } from '../src/demo/ssb_load.ts';

@@ -1,4 +1,4 @@
-// How long a warehouse does not answer when its engine is killed: with a spare process that takes over, and without one, in turns.
+// How long a warehouse is unavailable when its engine is killed: with a spare process that takes over, and without one, in turns.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +10,7 @@ const database = 'killed';
 const secondsMax = 0.3;
 const spareMegabytesMax = 80;
 const spareWaitMs = 120_000;
-/** Of the log that the large catalog has when its engine is killed; DuckDB writes logs of 16 MB into their files by itself. */
+/** Size of the log of the large catalog when its engine is killed; DuckDB itself writes logs of 16 MB into their files. */
 const logBytes = 10e6;
 /** About a gigabyte in the file. */
 const largeRows = 11_000_000;
@@ -19,12 +19,12 @@ const columns = [
   { name: 'name', type: 'STRING' },
 ];
 
-/** Kills of one server: further ones meet the pause that processes which end again and again have before their start. */
+/** Kills of one server: more would be delayed by the pause before the start of processes that end repeatedly. */
 const killsMax = 2;
 
 interface Setting {
   readonly what: string;
-  /** Servers that are killed so often. */
+  /** The number of servers, each killed that often. */
   readonly rounds: number;
   readonly isSmall: boolean;
   /** Called once for each server. */
@@ -38,7 +38,7 @@ interface Pids {
   readonly spare: number | undefined;
 }
 
-/** A server and, from its log, the processes of its engine. */
+/** A server and, read from its log, the processes of its engine. */
 class Watched {
   readonly server: TabulariumServer;
   readonly dataDirectory: string;
@@ -67,7 +67,7 @@ class Watched {
     return new Watched(server, dataDirectory, hasSpare, from);
   }
 
-  /** Once the engine runs and, where there is to be one, a spare that has not served yet is ready. */
+  /** Waits until the engine runs and, if there should be one, an unused spare is ready. */
   async pids(): Promise<Pids> {
     for (const deadline = performance.now() + spareWaitMs; ; await sleep(50)) {
       const serving = this.#pidOf('engineStarted');
@@ -78,7 +78,7 @@ class Watched {
     }
   }
 
-  /** Milliseconds from the kill until a SELECT of a table is answered. */
+  /** Milliseconds from the kill until a SELECT of a table succeeds. */
   async answeredAfterKill(): Promise<number> {
     const { serving } = await this.pids();
     const began = performance.now();
@@ -145,7 +145,7 @@ function settings(quick: boolean): Setting[] {
   ];
 }
 
-/** Two servers, each killed by turns. */
+/** Two servers, killed in turns. */
 async function round(
   { fill, write }: Setting,
   directory: (kind: string) => string,

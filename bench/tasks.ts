@@ -1,5 +1,5 @@
-// Tasks submitted through REST while the runner is busy, each durable when it is answered: how many a second, what those that wait
-// cost the server in memory, and how fast they are worked off then.
+// Tasks submitted through REST while the runner is busy, each durable when it is acknowledged: the rate of submission, the memory that
+// queued tasks use in the server, and the rate at which they are then run.
 import { join } from 'node:path';
 import { Task } from '../src/client/index.ts';
 import { Generator } from './harness/load.ts';

@@ -1,5 +1,5 @@
-// Uploads of 1 GB beside a plain program that writes the same bytes to a file and flushes them; and what they cost those who ask for
-// something else meanwhile: the time of GET of a table while they come, and at rest.
+// Uploads of 1 GB compared with a plain program that writes the same bytes to a file and flushes them; and their effect on other
+// requests: the latency of GET of a table during uploads, and without them.
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -22,7 +22,7 @@ function* pieces(bytes: number): Generator<Uint8Array> {
   for (let left = bytes; left > 0; left -= pieceBytes) yield left >= pieceBytes ? piece : piece.subarray(0, left);
 }
 
-/** Milliseconds until it was answered. */
+/** Milliseconds until the response. */
 async function upload(server: TabulariumServer, bytes: number, signal?: AbortSignal): Promise<number> {
   const began = performance.now();
   const { link, uploadId } = await server.client.uploads.create({ name: 'x.bin', bytes });
@@ -42,7 +42,7 @@ async function written(path: string, bytes: number): Promise<number> {
   return ms;
 }
 
-/** GETs for a while, with uploads one after the other beside them, or with none. */
+/** GETs for a while, with sequential uploads at the same time, or with none. */
 async function gets(server: TabulariumServer, generator: Load, durationMs: number, bytes: number): Promise<LoadResult> {
   const template = { method: 'GET', path: `${tablesPath}/${tableName(0)}`, headers: server.authorization } as const;
   const job = { port: server.port, connections, template, order: 'cycle', count: 1, status: 200 } as const;

@@ -1,9 +1,9 @@
-// The baseline: node:http and nothing else, sending the bytes and headers that it was told, whatever is asked.
+// The baseline: node:http only, sending the configured bytes and headers in response to every request.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { CapturedAnswer } from './load.ts';
 
-/** Node joins a text with its head in one write, which is faster for small ones; large ones are not copied again as bytes. */
+/** Node.js joins a text with its head in one write, which is faster for small ones; large ones are not copied again as bytes. */
 const textBytesMax = 65_536;
 
 process.once('message', ({ status, headers, body }: CapturedAnswer) => {

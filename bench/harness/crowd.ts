@@ -1,12 +1,12 @@
-// A crowd of clients on connections of their own, one request at a time on each: who is served sends the next request at once, who
-// is refused with 503 sends the same again after `Retry-After`, to the second. Raw sockets, so that the crowd costs little itself.
+// Clients with one connection each and one request at a time: a client that is served sends the next request immediately; one that
+// is refused with 503 sends the same again exactly after `Retry-After`. Raw sockets, so that the clients cost little.
 import { connect, type Socket } from 'node:net';
 import type { CrowdJob, CrowdResult } from './load_job.ts';
 import { requestBytes } from './request_bytes.ts';
 
 const receiveBytes = 16 * 1024;
 const refusedStatus = 503;
-/** How long the requests in flight at the end may take to be answered. */
+/** The time limit for the requests in flight at the end. */
 const drainMs = 20_000;
 const connectEveryMs = 1;
 
@@ -15,11 +15,11 @@ interface ReadAnswer {
   readonly retryAfterSeconds: number | undefined;
 }
 
-/** Reads answers one after the other. */
+/** Reads one response after another. */
 class AnswerReader {
   #text = '';
 
-  /** Undefined until the answer is whole. */
+  /** Undefined until the response is complete. */
   take(chunk: Buffer): ReadAnswer | undefined {
     const text = this.#text === '' ? chunk.toString('latin1') : this.#text + chunk.toString('latin1');
     const end = text.indexOf('\r\n\r\n');
@@ -43,7 +43,7 @@ interface Samples {
   readonly fromFirst: number[];
 }
 
-/** What the crowd has come to so far. */
+/** The counts of all clients so far. */
 class Course {
   from = Number.POSITIVE_INFINITY;
   until = Number.POSITIVE_INFINITY;
@@ -95,7 +95,7 @@ class Client {
     this.#socket.on('error', failed);
   }
 
-  /** How long the request that is open now has been refused. */
+  /** How long the current request has been refused. */
   refusedForMs(now: number): number {
     return this.#refusals === 0 ? 0 : now - this.#firstAt;
   }

@@ -1,11 +1,11 @@
-// DuckDB in process, as the benchmarks hold it; the work is duckdb_process.ts'. It runs on a copy of the server's own file.
+// DuckDB in process, as the benchmarks use it; see duckdb_process.ts for its process. It runs on a copy of the server's own file.
 import type { ChildProcess } from 'node:child_process';
 import { copyFile, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckdbAnswer, DuckdbJob } from './duckdb_process.ts';
 import { ask, startNode, stopProcess } from './processes.ts';
 
-/** As the server's engine has it. */
+/** The same as in the server's engine. */
 const threadPoolSize = '32';
 
 export class DirectDuckdb {
@@ -25,17 +25,17 @@ export class DirectDuckdb {
     return direct;
   }
 
-  /** Milliseconds of each statement, its rows read. */
+  /** Milliseconds of each statement, including reading its rows. */
   async statements(texts: readonly string[]): Promise<readonly number[]> {
     return timesOf(await this.#run({ kind: 'statements', texts }));
   }
 
-  /** Milliseconds of each run of one prepared statement, its one row read. */
+  /** Milliseconds of each run of one prepared statement, including reading its single row. */
   async prepared(text: string, values: readonly number[]): Promise<readonly number[]> {
     return timesOf(await this.#run({ kind: 'prepared', text, values }));
   }
 
-  /** Writes the rows of a query to a file, and removes it. `options`: as COPY takes them. */
+  /** Writes the rows of a query to a file, and removes it. `options`: options of COPY. */
   async copy(
     text: string,
     file: string,
@@ -62,7 +62,7 @@ function timesOf(answer: DuckdbAnswer): readonly number[] {
   return answer.ms;
 }
 
-/** The one catalog's file (with its log) of a stopped server, copied: both sides of a comparison read the same bytes. */
+/** Copies a catalog's file and log from a stopped server, so that both sides of a comparison read the same bytes. */
 export async function copyCatalogFile(dataDirectory: string, to: string): Promise<string> {
   const directory = join(dataDirectory, 'catalogs');
   await mkdir(to, { recursive: true });

@@ -1,4 +1,4 @@
-// The baseline of what computes: DuckDB in a process of its own, asked directly. Times are taken inside, so that the
+// The baseline of computations: DuckDB in its own process, without a server. Times are measured inside it, so that the
 // channel to it costs nothing.
 import { rm, stat } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
@@ -9,7 +9,7 @@ export type DuckdbJob =
   | { readonly kind: 'open'; readonly file: string; readonly name: string; readonly schema: string }
   | { readonly kind: 'statements'; readonly texts: readonly string[] }
   | { readonly kind: 'prepared'; readonly text: string; readonly values: readonly number[] }
-  /** `options`: as COPY takes them, such as `FORMAT json`. The file is removed. */
+  /** `options`: options of COPY, such as `FORMAT json`. The file is removed. */
   | { readonly kind: 'copy'; readonly text: string; readonly file: string; readonly options: string };
 
 export type DuckdbAnswer =

@@ -1,5 +1,5 @@
-// Users, roles, grants and tokens in great numbers, written into the metadata store of a server that does not run, as access/
-// would write them. What is granted is on tables that filled_store.ts made; the token of each user is known beforehand.
+// Very many users, roles, grants and tokens, written into the metadata store of a stopped server in the form in which src/access
+// writes them. The grants are on tables that filled_store.ts created; the token of each user is known in advance.
 import { join } from 'node:path';
 import { digestOfToken } from '../../src/access/authentication/authenticator.ts';
 import { grantPath, objectIdsOf } from '../../src/access/authorization/grant_scopes.ts';
@@ -10,22 +10,22 @@ import { openStore, type Store, storeFileName } from '../../src/store/store.ts';
 import { filledDatabase } from './filled_store.ts';
 
 export interface Crowd {
-  /** Begins the names of its users and roles. */
+  /** Prefix of the names of its users and roles. */
   readonly name: string;
   readonly users: number;
   readonly roles: number;
   readonly rolesPerUser: number;
-  /** `read` on so many tables. */
+  /** The number of tables with a `read` grant. */
   readonly grantsPerUser: number;
-  /** The same; */
+  /** The same for each role. */
   readonly grantsPerRole: number;
-  /** and of these roles one more, on the whole database: the first, all or none. */
+  /** How many of these roles also have a grant on the whole database: the first, all or none. */
   readonly onDatabase: 'first role' | 'all roles' | 'none';
 }
 
-/** Of a statement that takes at most 32,766 parameters. */
+/** For statements, which take at most 32,766 parameters. */
 const rowsPerInsert = 1000;
-/** Draws tables without chance, so that every run asks for the same. */
+/** Selects tables deterministically, so that every run requests the same ones. */
 const stride = 7919;
 
 /** `{name}` is the number of the user, padded to six digits. */
@@ -42,7 +42,7 @@ export async function fillAccess(dataDirectory: string, crowds: readonly Crowd[]
   }
 }
 
-/** As paths of ids. */
+/** Paths of ids. */
 async function tablePaths({ db }: Store): Promise<readonly string[][]> {
   const database = await db
     .selectFrom('objects')

@@ -1,5 +1,5 @@
-// Data directories with many tables, made quickly: one table is created through REST, then its row of the metadata store is
-// repeated under other names and ids (columns as catalog/changes/create_object.ts writes them), and where it matters its table in the
+// Data directories with many tables, created quickly: one table is created through REST, then its row in the metadata store is
+// copied with other names and ids (with the columns of catalog/changes/create_object.ts), and where necessary its table in the
 // engine's file too. 100,000 tables take a few seconds instead of minutes.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { openStore } from '../../src/store/store.ts';
 import { TabulariumServer } from './server.ts';
 
 export const filledDatabase = 'filled';
-/** Of a statement that takes at most 32,766 parameters. */
+/** For statements, which take at most 32,766 parameters. */
 const rowsPerInsert = 1000;
 
 export const tableName = (n: number): string => `table_${String(n).padStart(6, '0')}`;
@@ -28,7 +28,7 @@ export const lineorderColumns = [
   column('shipmode', 'VARCHAR(10)'),
 ];
 
-/** `inEngine`: the tables are made in DuckDB's file as well, not in the catalog alone. */
+/** `inEngine`: also creates the tables in DuckDB's file, not only in the catalog. */
 export async function fillStore(
   dataDirectory: string,
   tables: number,

@@ -1,5 +1,5 @@
-// The load generator's process: raw sockets, requests made beforehand, of the answers only the status and the length are read,
-// so that it outruns the servers it measures. One request at a time on each connection. Asked by load.ts.
+// The load generator's process: raw sockets, prepared requests; of the responses only the status and the length are read,
+// so that it is faster than the servers it measures. One request at a time on each connection. Controlled by load.ts.
 import { connect, type Socket } from 'node:net';
 import { crowd } from './crowd.ts';
 import type { CrowdResult, Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
@@ -9,7 +9,7 @@ const headEnd = Buffer.from('\r\n\r\n');
 const receiveBytes = 256 * 1024;
 const samplesMax = 4_000_000;
 
-/** Repeatable chance: mulberry32. */
+/** Reproducible random numbers: mulberry32. */
 function chance(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -21,9 +21,9 @@ function chance(seed: number): () => number {
   };
 }
 
-/** Reads answers one after the other; tells when one is whole, with its bytes. */
+/** Reads one response after another; reports when one is complete, with its bytes. */
 class Answers {
-  /** What is missing of the answer's body; negative: its head is not whole yet. */
+  /** The missing bytes of the response's body; negative: its head is incomplete. */
   #missing = -1;
   #bytes = 0;
   #head: Buffer | undefined;
@@ -33,7 +33,7 @@ class Answers {
     this.#status = `HTTP/1.1 ${status}`;
   }
 
-  /** Undefined until the answer is whole. Throws where it is not the wanted one. */
+  /** Undefined until the response is complete. Throws if it is not the expected one. */
   take(chunk: Buffer): number | undefined {
     this.#bytes += chunk.length;
     if (this.#missing >= 0) this.#missing -= chunk.length;
@@ -59,7 +59,7 @@ class Answers {
   }
 }
 
-/** What is counted of the answers to what was sent in one stretch of time. */
+/** The counts of the responses to requests that were sent within a period. */
 class Tally {
   readonly #from: number;
   readonly #samples: Float64Array;
@@ -77,7 +77,7 @@ class Tally {
   add(sentAt: number, bytes: number): void {
     const now = performance.now();
     this.#answered++;
-    // What was sent in the warm-up counts for nothing, even where its answer comes after.
+    // Requests that were sent in the warm-up do not count, even if their responses arrive after it.
     if (sentAt < this.#from) return;
     if (this.#requests < this.#samples.length) this.#samples[this.#requests] = now - sentAt;
     this.#requests++;
@@ -103,7 +103,7 @@ class Tally {
   }
 }
 
-/** Hands out the requests of a job, in its order; undefined when there are no more. */
+/** Returns the requests of a job, in its order; undefined when there are no more. */
 function requestsOf(job: LoadJob): { readonly take: () => Buffer | undefined; readonly next: () => number } {
   const { order, count } = job;
   const made: Buffer[] = [];
@@ -156,7 +156,7 @@ function load(job: LoadJob): Promise<LoadResult> {
     socket.on('error', reject);
   };
   for (let i = 0; i < job.connections; i++) connection();
-  // Never sleeps while it measures: to wake it would cost the slower of two servers more than the faster one.
+  // Never sleeps while it measures: waking it would cost the slower of two servers more than the faster one.
   const stayAwake = () => {
     if (open > 0) setImmediate(stayAwake);
   };
@@ -164,7 +164,7 @@ function load(job: LoadJob): Promise<LoadResult> {
   return promise;
 }
 
-/** One connection, one exchange at a time: bytes of the answer's head and body, and its last ones. */
+/** One connection, one request at a time: the sizes of head and body of the response, and its last bytes. */
 class Exchanges {
   readonly #socket: Socket;
   readonly #job: PagesJob;
@@ -200,7 +200,7 @@ class Exchanges {
     try {
       const bytes = this.#answers.take(chunk);
       if (bytes === undefined) return true;
-      // What the result says of itself stands at its end; where the last chunk cuts it, the answer is not understood.
+      // The relevant fields of a result are at its end; a response whose last chunk cuts them is not understood.
       this.#tail = chunk.toString('latin1', Math.max(0, chunk.length - tailBytes));
       this.#done?.(bytes);
     } catch (error) {

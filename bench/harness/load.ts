@@ -1,4 +1,4 @@
-// The generator and the bare server, as the benchmarks hold them: each is a process of its own, on the other core.
+// The load generator and the bare server, as the benchmarks use them: each is a separate process, on the other core.
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import type { CrowdJob, CrowdResult, Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
@@ -42,14 +42,14 @@ export class Generator {
   }
 }
 
-/** An answer as it came over the wire. */
+/** A response as received. */
 export interface CapturedAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** A bare node:http server that sends one answer to everything: the baseline of what reads. */
+/** A bare node:http server that sends one response to every request: the baseline of reads. */
 export class BareServer {
   readonly #child: ChildProcess;
   readonly port: number;

@@ -1,10 +1,10 @@
-// What a load generator is asked to do and what it answers: the language between load.ts (asks) and generator.ts (does).
+// The messages between load.ts and the load generator (generator.ts): jobs and their results.
 
 export interface RequestTemplate {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** `{n}` stands for the number of the request, here, in `bodies` and in `headers`; `{name}` for the number padded to six digits. */
+  /** `{n}` is replaced by the number of the request, here, in `bodies` and in `headers`; `{name}` by the number padded to six digits. */
   readonly path: string;
-  /** Several: the n-th request sends the (n modulo how many)-th. */
+  /** Several bodies are used in rotation. */
   readonly bodies?: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -22,11 +22,11 @@ export interface LoadJob {
   readonly warmupMs: number;
   readonly durationMs: number;
   readonly status: number;
-  /** On a core of its own, the generator polls instead of sleeping. */
+  /** With its own core, the generator polls instead of sleeping. */
   readonly awake?: boolean;
 }
 
-/** Reads a whole result of a query, page after page on one connection. */
+/** Reads all pages of a query's result on one connection. */
 export interface PagesJob {
   readonly kind: 'pages';
   readonly port: number;
@@ -35,15 +35,15 @@ export interface PagesJob {
   readonly body: string;
 }
 
-/** Clients that send again at once when they are served, and after `Retry-After` when they are refused. */
+/** Clients that send again immediately when they are served, and after `Retry-After` when they are refused. */
 export interface CrowdJob {
   readonly kind: 'crowd';
   readonly port: number;
   readonly connections: number;
-  /** The `Authorization` of each client, in turn. */
+  /** The `Authorization` of the clients, in rotation. */
   readonly authorizations: readonly string[];
   readonly template: RequestTemplate;
-  /** The status of a request that was served. */
+  /** The status of a served request. */
   readonly status: number;
   readonly warmupMs: number;
   readonly durationMs: number;
@@ -53,7 +53,7 @@ export type Job = LoadJob | PagesJob | CrowdJob;
 
 export interface LoadResult {
   readonly requests: number;
-  /** With those of the warm-up. */
+  /** Including those of the warm-up. */
   readonly answered: number;
   /** Of heads and bodies. */
   readonly bytes: number;
@@ -62,7 +62,7 @@ export interface LoadResult {
   readonly megabytesPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Where `order: once` is to go on. */
+  /** Where the next job with `order: once` continues. */
   readonly next: number;
 }
 
@@ -79,23 +79,23 @@ export interface CrowdResult {
   readonly served: number;
   readonly refused: number;
   readonly perSecond: number;
-  /** Of the attempt that was served. */
+  /** The latency of the attempt that was served. */
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** From the first attempt of a request, with the waits that refusals asked for. */
+  /** From the first attempt of a request, including the waits that refusals requested. */
   readonly firstP50Ms: number;
   readonly firstP99Ms: number;
-  /** From the first attempt of a request until it was served, or until the end; 0 where none was refused. Counts the warm-up. */
+  /** From the first attempt of a request until it was served, or until the end; 0 if none was refused. Includes the warm-up. */
   readonly refusedForMsMax: number;
-  /** From the first connect until each connection had its first answer, be it a refusal; the warm-up begins then. */
+  /** From the first connect until each connection has had its first response, even a refusal; then the warm-up begins. */
   readonly firstAnswersMs: number;
-  /** Clients of which no request was served, in the warm-up neither. */
+  /** Clients that were never served, not even in the warm-up. */
   readonly neverServed: number;
-  /** Requests served in all, with those of the warm-up and those in flight at its end: what the server has acknowledged. */
+  /** All served requests, including those of the warm-up and those in flight at its end: what the server has acknowledged. */
   readonly acknowledged: number;
-  /** Requests without an answer when the connections were closed. */
+  /** Requests without a response when the connections were closed. */
   readonly cut: number;
-  /** Processor time of the client itself, of one core. */
+  /** Processor time of the client itself, on one core. */
   readonly clientShare: number;
 }
 

@@ -1,5 +1,5 @@
-// The server without a gate: every caller is root, nothing is looked up and nothing decided. What it does more in a second than
-// the real one is what authentication and authorisation cost. Only benchmarks can start it.
+// The server without authentication and authorization: every caller is root, nothing is looked up or decided. The difference of its
+// throughput from that of the real server is their cost. Only benchmarks can start it.
 import type { Session } from '../../src/access/authentication/authenticator.ts';
 import type { RequestAuthorizer } from '../../src/http/request_pipeline.ts';
 import { startServer } from '../../src/main.ts';

@@ -1,4 +1,4 @@
-// Child processes of a benchmark: on which core they run, what they say, how much memory they hold, that none is left behind.
+// Child processes of a benchmark: their cores, their output, their memory, and that none is left running.
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ const canPin = availableParallelism() > 1 && spawnSync('taskset', ['-c', '0', 't
 const stopMs = 15_000;
 const running = new Set<ChildProcess>();
 
-/** `core` undefined: all cores, for what computes on all of them. */
+/** `core` undefined: all cores, for work that uses all of them. */
 export function startNode(
   script: string,
   args: readonly string[],
@@ -45,7 +45,7 @@ export function killAll(): void {
   for (const child of running) child.kill('SIGKILL');
 }
 
-/** One question to a child over its channel, and its one answer. Rejects where it ends instead. */
+/** One request to a child over its channel, and its response. Rejects if the child exits instead. */
 export function ask<Q extends object, A>(child: ChildProcess, question: Q): Promise<A> {
   const { promise, resolve, reject } = Promise.withResolvers<A>();
   const ended = (code: number | null) => reject(new Error(`a process of the benchmark ended with ${code}`));
@@ -58,13 +58,13 @@ export function ask<Q extends object, A>(child: ChildProcess, question: Q): Prom
   return promise;
 }
 
-/** Bytes of resident memory; undefined where the system does not tell. */
+/** Bytes of resident memory; undefined if the system does not report it. */
 export function residentBytes(pid: number): number | undefined {
   const kib = statusLine(pid, 'VmRSS');
   return kib === undefined ? undefined : kib * 1024;
 }
 
-/** `own`: bytes that no other process has; `proportional`: with its share of the others. Undefined where the system does not tell. */
+/** `own`: bytes that no other process has; `proportional`: with its share of the others. Undefined if the system does not report it. */
 export function heldBytes(pid: number): { readonly own: number; readonly proportional: number } | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
@@ -75,7 +75,7 @@ export function heldBytes(pid: number): { readonly own: number; readonly proport
   }
 }
 
-/** Microseconds that all threads of a process have computed; undefined where the system does not tell. */
+/** Microseconds of processor time of all threads of a process; undefined if the system does not report it. */
 export function computedMicroseconds(pid: number): number | undefined {
   try {
     let nanoseconds = 0;
@@ -107,7 +107,7 @@ export function childrenOf(pid: number): number[] {
 }
 
 export interface MemoryWatch {
-  /** Ends it. Bytes before, and at the highest. */
+  /** Stops sampling. Returns the bytes before, and the maximum. */
   stop(): Promise<{ readonly before: number; readonly peak: number } | undefined>;
 }
 

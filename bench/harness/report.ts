@@ -1,4 +1,4 @@
-// What a benchmark answers, and how it is shown and kept: numbers beside a baseline of the same run, never a bare judgement.
+// The results of a benchmark, and how they are shown and stored: numbers with a baseline of the same run.
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
@@ -9,9 +9,9 @@ export interface Measure {
   readonly value: number;
   readonly unit: string;
   readonly baseline?: { readonly what: string; readonly value: number };
-  /** Median of the rounds' ratios: what disturbs the machine for a while disturbs both sides of a round. */
+  /** Median of the rounds' ratios: a temporary disturbance affects both sides of a round. */
   readonly ratio?: number;
-  /** Of the rounds' ratios. */
+  /** Range of the rounds' ratios. */
   readonly ratioRange?: readonly [number, number];
   readonly target?: Target;
 }
@@ -22,7 +22,7 @@ export interface Target {
 }
 
 export interface BenchOptions {
-  /** A small sample that shows that the benchmark runs; its numbers say little. */
+  /** A small sample that shows that the benchmark runs; its numbers are not meaningful. */
   readonly quick: boolean;
   /** An empty directory on a real disk; removed by the runner. */
   readonly workDirectory: string;
@@ -33,7 +33,7 @@ export interface Bench {
   readonly name: string;
   /** Arguments of `npm run bench` that run it; its name if there are none. */
   readonly arguments?: string;
-  /** What is claimed, in one sentence. */
+  /** The claim of the benchmark, in one sentence. */
   readonly claim: string;
   run(options: BenchOptions): Promise<{ readonly measures: readonly Measure[]; readonly notes: readonly string[] }>;
 }
@@ -82,7 +82,7 @@ export interface Compared<A, B> {
   readonly baseline: readonly B[];
 }
 
-/** Measures ours and the baseline turn by turn. */
+/** Measures the service and the baseline in turns. */
 export async function interleaved<A, B>(
   rounds: number,
   ours: (round: number) => Promise<A>,
@@ -90,7 +90,7 @@ export async function interleaved<A, B>(
 ): Promise<Compared<A, B>> {
   const measured: { ours: A[]; baseline: B[] } = { ours: [], baseline: [] };
   for (let round = 0; round < rounds; round++) {
-    // Who goes first changes, so that neither always meets the machine as the other left it.
+    // The order changes from round to round, so that neither always runs in the state in which the other left the machine.
     if (round % 2 === 0) measured.ours.push(await ours(round));
     measured.baseline.push(await baseline(round));
     if (round % 2 === 1) measured.ours.push(await ours(round));
@@ -98,7 +98,7 @@ export async function interleaved<A, B>(
   return measured;
 }
 
-/** One number of each side of the rounds as a measure. `target`: given the median ratio. */
+/** A measure from one number of each side per round. `target`: takes the median ratio. */
 export function compare<A, B>(
   compared: Compared<A, B>,
   described: {
@@ -175,7 +175,7 @@ export async function keep(result: BenchResult): Promise<void> {
   await writeFile(join(resultsDirectory, `${result.name}.json`), `${JSON.stringify(result, null, 2)}\n`);
 }
 
-/** The targets of all results that are kept, in one table: what docs/performance.md shows. */
+/** The targets of all stored results, in one table, as docs/performance.md shows them. */
 export async function keepSummary(names: readonly string[]): Promise<void> {
   const rows: string[] = [];
   for (const name of names) {

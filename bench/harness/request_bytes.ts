@@ -1,4 +1,4 @@
-// A request of the load generator as the bytes that go to the socket.
+// Encodes a request of the load generator as the bytes that are sent to the socket.
 import type { RequestTemplate } from './load_job.ts';
 
 export function requestBytes(template: RequestTemplate, n: number): Buffer {

@@ -1,4 +1,4 @@
-// A Tabularium server as a process of its own, started as a user starts it, and a client of it. Loads come from the generator (load.ts):
+// A Tabularium server in a separate process, started as users start it, and a client of it. Loads come from the generator (load.ts):
 // they measure raw requests, and a client would need more processor time than the server.
 import type { ChildProcess } from 'node:child_process';
 import { openSync } from 'node:fs';
@@ -18,17 +18,17 @@ const statementWaitSeconds = 300;
 
 export interface ServerOptions {
   readonly dataDirectory: string;
-  /** Pinned to one core, for what is measured against a bare server on the same core; else on all. */
+  /** Pinned to one core if it is compared with a bare server on the same core; otherwise on all. */
   readonly pinned: boolean;
   readonly flags?: readonly string[];
   readonly nodeFlags?: readonly string[];
-  /** Another script than src/main.ts, one that starts the server with something around it. */
+  /** Another script than src/main.ts, which starts an instrumented server. */
   readonly script?: string;
 }
 
 type Definition = Omit<Parameters<ReturnType<Client['databases']>['tables']['create']>[0], 'name'>;
 
-/** How long something takes, in milliseconds, and its result. */
+/** The duration of an operation in milliseconds, and its result. */
 export async function timed<T>(work: () => Promise<T>): Promise<{ readonly ms: number; readonly result: T }> {
   const began = performance.now();
   const result = await work();
@@ -40,7 +40,7 @@ export class TabulariumServer {
   readonly url: string;
   readonly token: string;
   readonly client: Client;
-  /** From the start of the process until it said that it is ready. */
+  /** From the start of the process until it reported that it is ready. */
   readonly readyMs: number;
 
   private constructor(process: ChildProcess, url: string, token: string, readyMs: number) {
@@ -51,7 +51,7 @@ export class TabulariumServer {
     this.readyMs = readyMs;
   }
 
-  /** The log goes to a file, as it would in earnest. */
+  /** The log is written to a file, as in operation. */
   static async start(options: ServerOptions): Promise<TabulariumServer> {
     const { dataDirectory, pinned, flags = [], nodeFlags, script = mainScript } = options;
     const log = openSync(`${dataDirectory}.log`, 'a');
@@ -133,7 +133,7 @@ export class TabulariumServer {
     await Promise.all([promise, pipeline(content, put)]);
   }
 
-  /** An answer with its headers, for the bare server to repeat. Those that Node writes itself are left out. */
+  /** A response with its headers, for the bare server to repeat, without those that Node.js writes itself. */
   async capture(path: string): Promise<CapturedAnswer> {
     const response = await fetch(new URL(path, this.url), { headers: this.authorization });
     const headers: Record<string, string> = {};

@@ -1,5 +1,5 @@
-// A server whose calls to the store and to the engine are timed: where a request's time goes. Tells when its channel asks.
-// Nothing of the server is changed: node:sqlite's methods and the engine's `apply` are wrapped from outside.
+// A server whose calls to the store and to the engine are timed, to show how the time of a request is divided. Reports on request.
+// The server itself is unchanged: node:sqlite's methods and the engine's `apply` are wrapped from outside.
 import { StatementSync } from 'node:sqlite';
 import type { Engine, EngineWarehouse } from '../../src/engines/engine.ts';
 import { startServer } from '../../src/main.ts';

@@ -1,10 +1,10 @@
-// More than two that are measured turn by turn: each round measures every one, each beside the baseline of that round.
+// Measures more than two variants in turns: each round measures every variant, each compared with the baseline of that round.
 import { type Measure, median, type Target } from './report.ts';
 
-/** What one turn yields. */
+/** The result of one turn. */
 export interface Turn {
   readonly perSecond: number;
-  /** Of processor time, of one request. */
+  /** Processor time of one request. */
   readonly microseconds: number;
 }
 
@@ -15,7 +15,7 @@ export interface Contender {
 
 export type Turns = ReadonlyMap<string, readonly Turn[]>;
 
-/** Who begins changes from round to round, so that nobody always meets the machine as the same other left it. */
+/** The order changes from round to round, so that no variant always follows the same other one. */
 export async function inTurns(rounds: number, contenders: readonly Contender[]): Promise<Turns> {
   const turns = new Map<string, Turn[]>(contenders.map(({ name }) => [name, []]));
   for (let round = 0; round < rounds; round++) {
@@ -26,7 +26,7 @@ export async function inTurns(rounds: number, contenders: readonly Contender[]):
   return turns;
 }
 
-/** Requests a second, and the processor time of one, of a contender beside another of the same rounds. */
+/** Requests per second, and the processor time of one, of a variant compared with another of the same rounds. */
 export function besides(
   turns: Turns,
   [name, against]: readonly [string, string],

@@ -1,5 +1,5 @@
 // Idempotency keys (rest-standard B6): a request with the same key, caller, route and body within a day gets the first response. That a
-// change was made is recorded in the transaction of the change; the response is stored shortly after, and built anew if a crash came in
+// change was made is recorded in the transaction of the change; the response is stored shortly after, and built again if a crash came in
 // between. While the outcome of an attempt is unknown, its key is retained, with the id by which the engine knows its work.
 import type { Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
@@ -39,7 +39,7 @@ export interface RetainedStep {
 const retentionMs = 24 * 3_600_000;
 /** While the outcome is unknown the key is retained as long as the engine's memory of its work. */
 const unknownRetentionMs = 2 * retentionMs;
-/** Larger responses are not stored but built anew. */
+/** Larger responses are not stored but built again. */
 const bodyCharactersMax = 262_144;
 export const idempotencyKeyForm = /^[\x21-\x7e]{1,255}$/;
 
@@ -95,7 +95,7 @@ export class IdempotencyKeys {
     return (await known.executeTakeFirst()) !== undefined;
   }
 
-  /** Stores a response; one that is too large is built anew for a repeated request. */
+  /** Stores a response; one that is too large is built again for a repeated request. */
   async storeResponse(guard: Guard, response: StoredResponse): Promise<void> {
     const stored = response.body.length <= bodyCharactersMax ? response : undefined;
     const set = this.#store.db.updateTable('idempotency_keys').set({

@@ -198,19 +198,20 @@ export class Restores {
   /** Chooses the backup; every attempt uses the same one. */
   async #chooseBackup(
     { taskId, request }: TaskRecord<'restore'>,
-    note: TargetSecret,
+    secret: TargetSecret,
     target: BackupTarget,
     files: ReadonlyMap<string, TargetFile>,
     signal: AbortSignal,
   ): Promise<Chosen> {
-    const requestedId = note.chosen?.backupId ?? request.backupId;
+    const requestedId = secret.chosen?.backupId ?? request.backupId;
     for (const id of requestedId === undefined ? listBackupIds(files) : [requestedId]) {
       if (!files.has(manifestPath(id))) throw backupNotFound(id);
       const { manifest, digest } = await loadManifest(target, id, signal);
-      if (note.chosen && note.chosen.digest !== digest) throw unusableBackup('its manifest changed during the restore');
+      if (secret.chosen && secret.chosen.digest !== digest)
+        throw unusableBackup('its manifest changed during the restore');
       const databases = databasesOf(manifest, request);
       if (databases) {
-        await this.#parts.secrets.put(taskId, { ...note, chosen: { backupId: id, digest } });
+        await this.#parts.secrets.put(taskId, { ...secret, chosen: { backupId: id, digest } });
         return { manifest, databases };
       }
       if (requestedId !== undefined)

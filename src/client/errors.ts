@@ -2,7 +2,7 @@
 import type { Code, RequestOutcome } from '../standard/codes.ts';
 
 export interface FailureDetails {
-  /** The HTTP status; 0 where there was no answer; 200 where a task has failed. */
+  /** The HTTP status; 0 if there was no response; 200 if a task has failed. */
   readonly status: number;
   readonly message: string;
   readonly result?: Readonly<Record<string, unknown>>;

@@ -156,7 +156,7 @@ function isRepeatable({ isRead, idempotencyKey }: Outgoing, error: TabulariumErr
   return error.outcome === 'notApplied' || isRead || idempotencyKey !== undefined;
 }
 
-/** At least what the server asks for; clients that were refused together do not come back together. */
+/** At least `Retry-After`, plus a random delay, so that clients that were refused together do not return together. */
 function waitBefore(error: TabulariumError, attempt: number): number {
   const retryAfterMs = (retryAfterSeconds.get(error) ?? 0) * 1000;
   const backoff = Math.min(backoffMsMax, backoffMs * 2 ** attempt);

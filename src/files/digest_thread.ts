@@ -16,7 +16,7 @@ const digestsMax = 200;
 const buffer = Buffer.allocUnsafe(1024 * 1024);
 const digests = new Map<string, DigestState>();
 
-/** Returns up to which byte the digest is computed: `offset`, or 0 if it has to be computed anew. */
+/** Returns up to which byte the digest is computed: `offset`, or 0 if it has to be computed again. */
 function begin(key: string, offset: number): number {
   const known = digests.get(key);
   const running = known?.bytes === offset ? known : { bytes: 0, whole: createHash('sha256'), part: undefined };

@@ -1,4 +1,4 @@
-// What the store has of drafts and saved queries.
+// Drafts and saved queries as the store has them.
 import type { Properties } from './records.ts';
 
 export interface QueryContent {

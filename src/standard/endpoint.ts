@@ -36,7 +36,7 @@ export interface Segment<C extends string = string> {
 /** The input of a handler. */
 export interface Input<Body, Query> {
   readonly path: PathParameters;
-  /** What the path names, root first and defaults filled in: the object, or what holds the collection. */
+  /** The segments of the path, root first, with defaults filled in: of the object, or of the parent of the collection. */
   readonly segments: readonly Segment[];
   readonly body: Body;
   readonly query: Query;

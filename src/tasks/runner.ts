@@ -327,5 +327,5 @@ function runKind(kind: TaskKind | undefined, task: RunningTask, context: TaskCon
   // The task was cancelled, or the server stopped, before the run started.
   context.signal.throwIfAborted();
   if (kind?.run) return kind.run(task.record, context);
-  throw new Failure('TASK_INTERRUPTED', 'This release cannot run tasks of this type.');
+  throw new Failure('TASK_INTERRUPTED', 'this release cannot run tasks of this type');
 }

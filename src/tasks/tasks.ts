@@ -159,7 +159,7 @@ export class Tasks {
       readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<ResultOf<T>>;
     },
   ): Promise<TaskRecord<T>> {
-    if (this.#runner.stopping) throw new Failure('SHUTTING_DOWN', 'The server is shutting down.');
+    if (this.#runner.stopping) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
     const now = this.#clock();
     const row = await this.#insert(request, now, {
       task_id: request.taskId ?? newId(now),
@@ -297,7 +297,7 @@ export class Tasks {
     if (record && !isTerminal(record.state)) record = await this.wait(taskId, removeWaitMs);
     if (!record) return false;
     if (!isTerminal(record.state)) {
-      throw new Failure('TASK_NOT_CANCELLABLE', 'The task was cancelled but has not stopped yet.', { taskId });
+      throw new Failure('TASK_NOT_CANCELLABLE', 'the task was cancelled but has not stopped yet', { taskId });
     }
     await this.#delete(record, actor);
     return true;

@@ -5,13 +5,13 @@ import { after, before, describe, test } from 'node:test';
 import { Budget, sampled } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import type { Answer, Api } from '../faults/api.ts';
-import { differences, type World } from '../faults/expectation.ts';
+import { expectationDifferences, type World } from '../faults/expectation.ts';
+import { closeExternalSystems } from '../faults/external_systems.ts';
 import { type Fault, type FaultPoint, noFault, type Sweep } from '../faults/fault_plan.ts';
 import { FaultyServer } from '../faults/faulty_server.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { type Scenario, scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
-import { leaveSurroundings } from '../faults/surroundings.ts';
 
 const broken = [
   'create a catalog',
@@ -45,8 +45,8 @@ const events = async ({ client }: Api) => (await client.auditEvents.list({ pageS
 
 /** Whether the change was made; it must be complete or absent. */
 async function isMade(world: World, { before: was, after: is, name }: Scenario, id: string): Promise<boolean> {
-  if ((await differences(world, is(id))).length === 0) return true;
-  assert.deepEqual(await differences(world, was(id)), [], `${name} is half made`);
+  if ((await expectationDifferences(world, is(id))).length === 0) return true;
+  assert.deepEqual(await expectationDifferences(world, was(id)), [], `${name} is half made`);
   return false;
 }
 
@@ -79,7 +79,7 @@ describe('a change that is interrupted by an error', () => {
   after(async () => {
     await server.stop();
     await server.remove();
-    await leaveSurroundings();
+    await closeExternalSystems();
   });
 
   for (const [index, scenario] of broken.entries())
@@ -149,6 +149,6 @@ test('a change during which the server is killed', { timeout: deadlineMs(240_000
     await server.remove();
   } finally {
     await server.kill();
-    await leaveSurroundings();
+    await closeExternalSystems();
   }
 });

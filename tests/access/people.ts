@@ -2,7 +2,7 @@
 import { type Reply, type TestServer, uri } from '../server.ts';
 
 /** A privilege, and the path under /api/v2 on which it is granted. */
-export type Given = readonly [privilege: string, on: string];
+export type GrantedPrivilege = readonly [privilege: string, on: string];
 
 export class Person {
   readonly name: string;
@@ -31,7 +31,7 @@ export class Person {
   }
 }
 
-export async function grant(server: TestServer, grantee: string, grants: readonly Given[]): Promise<void> {
+export async function grant(server: TestServer, grantee: string, grants: readonly GrantedPrivilege[]): Promise<void> {
   for (const [privilege, on] of grants) {
     const reply = await server.post(`/api/v2/${grantee}/grants`, { privilege, on: `/api/v2${on}` });
     if (reply.code !== 'OBJECT_ALREADY_EXISTS') reply.is(201);
@@ -42,8 +42,8 @@ export async function grant(server: TestServer, grantee: string, grants: readonl
 export async function newPerson(
   server: TestServer,
   name: string,
-  grants: readonly Given[] = [],
-  scopes?: readonly Given[],
+  grants: readonly GrantedPrivilege[] = [],
+  scopes?: readonly GrantedPrivilege[],
 ): Promise<Person> {
   await server.client.users.create({ name });
   await grant(server, `users/${encodeURIComponent(name)}`, grants);
@@ -55,7 +55,7 @@ export async function newToken(
   server: TestServer,
   user: string,
   name: string,
-  scopes?: readonly Given[],
+  scopes?: readonly GrantedPrivilege[],
 ): Promise<string> {
   const scoped = scopes && { scopes: scopes.map(([privilege, on]) => ({ privilege, on: `/api/v2${on}` })) };
   return (await server.post(uri`/users/${user}/tokens`, { name, ...scoped })).is(201).at('secret');

@@ -15,7 +15,7 @@ after(() => rmSync(root, { recursive: true }));
 export const newDirectory = () => mkdtempSync(join(root, 'data-'));
 export const newKey = () => randomBytes(32).toString('base64');
 export const keyPath = (directory: string) => join(directory, 'secret.key');
-export type Place = Omit<RotationOptions, 'store' | 'dataDirectory'>;
+export type KeyOptions = Omit<RotationOptions, 'store' | 'dataDirectory'>;
 
 export async function withStore<T>(
   directory: string,
@@ -32,25 +32,25 @@ export async function withStore<T>(
 /** Opens it as a server does. */
 export const withSecrets = <T>(
   directory: string,
-  options: Place,
+  options: KeyOptions,
   work: (secrets: Secrets, store: Store) => Promise<T>,
 ) =>
   withStore(directory, async (store) =>
     work(await openSecrets({ store, dataDirectory: directory, ...options }), store),
   );
-export const rotate = (directory: string, options: Place = {}, inject?: FaultInjector) =>
+export const rotate = (directory: string, options: KeyOptions = {}, inject?: FaultInjector) =>
   withStore(directory, (store) => rotateSecrets({ store, dataDirectory: directory, ...options }), inject);
 export const rowsOf = (store: Store) => store.db.selectFrom('secrets').selectAll().orderBy('name').execute();
 
 /** A store with two secrets, and the values that must always be read from it. */
-export async function prepared(options: Place = {}) {
+export async function storeWithSecrets(options: KeyOptions = {}) {
   const directory = newDirectory();
   const derived = await withSecrets(directory, options, async (secrets) => {
     await secrets.put('one', 'the first');
     await secrets.put('two', 'the second');
     return secrets.derive('audit').toString('hex');
   });
-  const requireWhole = (now: Place = {}) =>
+  const requireWhole = (now: KeyOptions = {}) =>
     withSecrets(directory, now, async (secrets) => {
       assert.equal(await secrets.get('one'), 'the first');
       assert.equal(await secrets.get('two'), 'the second');

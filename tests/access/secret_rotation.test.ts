@@ -8,13 +8,22 @@ import { describe, it } from 'node:test';
 import { rotationSteps } from '../../src/access/secrets/secret_rotation.ts';
 import { SecretKeyError } from '../../src/access/secrets/secrets.ts';
 import { type FaultInjector, storeFileName } from '../../src/store/store.ts';
-import { keyPath, newDirectory, newKey, prepared, rotate, rowsOf, withSecrets, withStore } from './sealed_store.ts';
+import {
+  keyPath,
+  newDirectory,
+  newKey,
+  rotate,
+  rowsOf,
+  storeWithSecrets,
+  withSecrets,
+  withStore,
+} from './sealed_store.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');
 
 describe('a new key', () => {
   it('replaces the old one, which opens nothing any more', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     const before = readFileSync(keyPath(directory), 'utf8');
     const oldRows = await withStore(directory, rowsOf);
     assert.deepEqual(await rotate(directory), { secrets: 3, keyFile: keyPath(directory), isInPlace: true });
@@ -32,7 +41,7 @@ describe('a new key', () => {
   });
 
   it('can be given by a file or the environment', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     const newKeyFile = join(newDirectory(), 'key');
     writeFileSync(newKeyFile, newKey(), { mode: 0o600 });
     const old = readFileSync(keyPath(directory), 'utf8');
@@ -54,7 +63,7 @@ describe('a new key', () => {
 
   it('must be given exactly once', async () => {
     const key = newKey();
-    const { directory, requireWhole } = await prepared({ key });
+    const { directory, requireWhole } = await storeWithSecrets({ key });
     await assert.rejects(rotate(directory, { key }), /give the new one in TABULARIUM_SECRET_KEY_NEW or/);
     await assert.rejects(rotate(directory, { key, nextKey: newKey(), newKeyFile: 'x' }), /given twice/);
     await assert.rejects(
@@ -67,7 +76,7 @@ describe('a new key', () => {
   });
 
   it('is refused if a secret does not open', async () => {
-    const { directory } = await prepared();
+    const { directory } = await storeWithSecrets();
     await withStore(directory, (store) =>
       store.db.updateTable('secrets').set({ sealed: 'AAAA' }).where('name', '=', 'one').execute(),
     );
@@ -85,7 +94,7 @@ describe('an interrupted rotation', () => {
         const key = newKey();
         const nextKey = newKey();
         const options = isSupplied ? { key, nextKey } : {};
-        const { directory, requireWhole } = await prepared(isSupplied ? { key } : {});
+        const { directory, requireWhole } = await storeWithSecrets(isSupplied ? { key } : {});
         const beforeStep = (reached: string) => {
           if (reached === step) throw new Error('broken off');
         };
@@ -97,7 +106,7 @@ describe('an interrupted rotation', () => {
       });
 
   it('before any statement of the store leaves a store that opens', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     let broken = 0;
     for (let failAt = 1; ; failAt++) {
       let count = 0;
@@ -120,7 +129,7 @@ describe('an interrupted rotation', () => {
   });
 
   it('leaves no unused key behind', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     const beforeStep = (reached: string) => {
       if (reached === 'rows') throw new Error('broken off');
     };
@@ -139,7 +148,7 @@ describe('the command secrets rotate', () => {
     });
 
   it('installs another key, and prints where it is', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     const { status, stdout, stderr } = run({}, '--data-dir', directory);
     assert.equal(status, 0, stderr);
     assert.equal(
@@ -151,7 +160,7 @@ describe('the command secrets rotate', () => {
 
   it('takes keys from the environment, and prints none', async () => {
     const [key, nextKey] = [newKey(), newKey()];
-    const { directory, requireWhole } = await prepared({ key });
+    const { directory, requireWhole } = await storeWithSecrets({ key });
     const env = { TABULARIUM_SECRET_KEY: key, TABULARIUM_SECRET_KEY_NEW: nextKey, TABULARIUM_DATA_DIR: directory };
     const { status, stdout, stderr } = run(env);
     assert.equal(status, 0, stderr);
@@ -167,7 +176,7 @@ describe('the command secrets rotate', () => {
     assert.deepEqual([nothing.status, nothing.stdout], [2, '']);
     assert.match(nothing.stderr, /^\S+ does not contain the data of a server; choose another with --data-dir\n$/);
     assert.deepEqual(readdirSync(empty), []);
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     await withStore(directory, async () => {
       const inUse = run({}, '--data-dir', directory);
       assert.equal(inUse.status, 1);
@@ -187,7 +196,7 @@ describe('the command secrets rotate', () => {
   });
 
   it('has a flag of its own; no flag and no configuration file contains a key', async () => {
-    const { directory } = await prepared();
+    const { directory } = await storeWithSecrets();
     const serve = spawnSync(process.execPath, [main, '--new-key-file', 'x'], { encoding: 'utf8' });
     assert.equal(serve.status, 2);
     assert.match(serve.stderr, /^--new-key-file is only accepted by the command "secrets rotate"\n$/);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { openSecrets, SecretKeyError } from '../../src/access/secrets/secrets.ts';
 import type { Observation } from '../../src/observe/observations.ts';
-import { keyPath, newDirectory, newKey, prepared, rowsOf, withSecrets, withStore } from './sealed_store.ts';
+import { keyPath, newDirectory, newKey, rowsOf, storeWithSecrets, withSecrets, withStore } from './sealed_store.ts';
 
 describe('secrets', () => {
   it('are read, replaced and removed', async () => {
@@ -105,7 +105,7 @@ describe('the key', () => {
   };
 
   it('is created in the data directory, accessible to its owner only', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     assert.equal(statSync(keyPath(directory)).mode & 0o777, 0o600);
     assert.equal(Buffer.from(readFileSync(keyPath(directory), 'utf8').trim(), 'base64').length, 32);
     assert.deepEqual(
@@ -116,7 +116,7 @@ describe('the key', () => {
   });
 
   it('can be in a file in base64, base64url or hexadecimal', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     const bytes = Buffer.from(readFileSync(keyPath(directory), 'utf8'), 'base64');
     for (const text of [bytes.toString('hex'), bytes.toString('base64url'), ` ${bytes.toString('base64')}\r\n`]) {
       writeFileSync(keyPath(directory), text);
@@ -128,14 +128,14 @@ describe('the key', () => {
     const text = newKey();
     const keyFile = join(newDirectory(), 'key');
     writeFileSync(keyFile, text, { mode: 0o600 });
-    const { directory, requireWhole } = await prepared({ keyFile });
+    const { directory, requireWhole } = await storeWithSecrets({ keyFile });
     assert.equal(existsSync(keyPath(directory)), false);
     await requireWhole({ key: text });
     assert.equal(existsSync(keyPath(directory)), false);
   });
 
   it('is reported if other users can read it', async () => {
-    const { directory } = await prepared();
+    const { directory } = await storeWithSecrets();
     const description = async () => {
       const seen: Observation[] = [];
       await withStore(directory, (store) =>
@@ -172,7 +172,7 @@ describe('the key', () => {
     });
 
   it('that differs is refused, and nothing is changed', async () => {
-    const { directory, requireWhole } = await prepared();
+    const { directory, requireWhole } = await storeWithSecrets();
     const keyFile = join(newDirectory(), 'key');
     writeFileSync(keyFile, newKey());
     const nothing = async () => {};
@@ -185,7 +185,7 @@ describe('the key', () => {
   });
 
   it('that is missing is not created again', async () => {
-    const { directory } = await prepared();
+    const { directory } = await storeWithSecrets();
     rmSync(keyPath(directory));
     await assert.rejects(
       withSecrets(directory, {}, async () => {}),

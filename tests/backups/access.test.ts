@@ -11,13 +11,13 @@ import { storeFileName } from '../../src/store/store.ts';
 import { grant, newPerson, type Person } from '../access/people.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
-import { type BackedUp, backedUp, restore, startBackingUp } from './backing_up.ts';
+import { type BackupResult, backedUp, restore, startBackingUp } from './backing_up.ts';
 
 /** The maximum time after the end of a task until its credentials are deleted. */
 const forgottenMs = 500;
 
 describe('backups', () => {
-  let backing: BackedUp;
+  let backing: BackupResult;
   let server: TestServer;
   let s3: ObjectStoreServer;
   before(async () => {

@@ -7,14 +7,14 @@ import { join, relative } from 'node:path';
 import type { Settings } from '../../src/settings/read_settings.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 
-export interface BackedUp {
+export interface BackupResult {
   readonly server: TestServer;
   /** A directory to which the server may write backups. */
   readonly directory: string;
   close(): Promise<void>;
 }
 
-export async function startBackingUp(overrides: Partial<Settings> = {}): Promise<BackedUp> {
+export async function startBackingUp(overrides: Partial<Settings> = {}): Promise<BackupResult> {
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-backups-'));
   const server = await start({
     backupDirectories: directory,
@@ -32,7 +32,7 @@ export async function startBackingUp(overrides: Partial<Settings> = {}): Promise
   };
 }
 
-export type Place = { readonly path: string } | { readonly s3: object };
+export type Target = { readonly path: string } | { readonly s3: object };
 
 /** Relative, with `/`. */
 export async function filesIn(directory: string): Promise<string[]> {
@@ -42,11 +42,11 @@ export async function filesIn(directory: string): Promise<string[]> {
 }
 
 /** The record of the ended task. */
-export async function backUp(server: TestServer, path: string, to: Place): Promise<Reply> {
+export async function backUp(server: TestServer, path: string, to: Target): Promise<Reply> {
   return server.ended(await server.post(`${path}/backup`, { to }));
 }
 
-export async function backedUp(server: TestServer, path: string, to: Place) {
+export async function backedUp(server: TestServer, path: string, to: Target) {
   const task = await backUp(server, path, to);
   assert.equal(task.at('state'), 'succeeded', task.text);
   return task.at<{

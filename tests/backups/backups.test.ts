@@ -9,17 +9,17 @@ import { type ObjectStore, openObjectStore } from '../../src/outbound/object_sto
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { type TestServer, uri } from '../server.ts';
 import {
-  type BackedUp,
+  type BackupResult,
   backedUp,
   filesIn,
-  type Place,
   restore,
   restored,
   rowsIn,
   startBackingUp,
+  type Target,
 } from './backing_up.ts';
 
-let backing: BackedUp;
+let backing: BackupResult;
 let server: TestServer;
 let s3: ObjectStoreServer;
 let store: ObjectStore;
@@ -52,8 +52,8 @@ async function makeCatalog(name: string, tables: readonly string[], database = '
 const run = async (catalog: string, sql: string) =>
   (await server.post(uri`/catalogs/${catalog}/query`, { sql })).is(200);
 
-const inDirectory = (name: string): Place => ({ path: join(backing.directory, name) });
-const inStore = (prefix: string): Place => ({
+const inDirectory = (name: string): Target => ({ path: join(backing.directory, name) });
+const inStore = (prefix: string): Target => ({
   s3: {
     endpoint: s3.endpoint,
     bucket: s3.bucket,
@@ -67,7 +67,7 @@ async function keysOf(prefix: string): Promise<string[]> {
   return (await Array.fromAsync(store.list(`${prefix}/`))).map(({ key }) => key.slice(prefix.length + 1)).sort();
 }
 
-const kinds: [string, (name: string) => Place, (name: string) => Promise<string[]>][] = [
+const kinds: [string, (name: string) => Target, (name: string) => Promise<string[]>][] = [
   ['a directory', inDirectory, (name) => filesIn(join(backing.directory, name))],
   ['an object store', inStore, keysOf],
 ];

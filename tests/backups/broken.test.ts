@@ -9,7 +9,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import type { TestServer } from '../server.ts';
-import { type BackedUp, backedUp, filesIn, restore, startBackingUp } from './backing_up.ts';
+import { type BackupResult, backedUp, filesIn, restore, startBackingUp } from './backing_up.ts';
 
 const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -44,7 +44,7 @@ interface Manifest {
 const view = { id: '01a1fe1d-432e-71f3-902e-8ed9f83632ae', sql: 'SELECT 1' };
 
 describe('a damaged backup', () => {
-  let backing: BackedUp;
+  let backing: BackupResult;
   let server: TestServer;
   let s3: ObjectStoreServer;
   /** An intact backup; each test damages a copy. */

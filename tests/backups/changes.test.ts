@@ -5,7 +5,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { TestServer } from '../server.ts';
-import { type BackedUp, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupResult, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
 
 /** A column, the value before and after, as SQL; chosen so that the engine's hashes are equal. */
 const changes: readonly [string, string, string][] = [
@@ -26,7 +26,7 @@ const changes: readonly [string, string, string][] = [
 ];
 
 describe('since the last backup', () => {
-  let backing: BackedUp;
+  let backing: BackupResult;
   let server: TestServer;
   before(async () => {
     backing = await startBackingUp();

@@ -3,12 +3,12 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export async function holdPuts(endpoint: string, hold: () => Promise<void>) {
-  const server = createServer(async (incoming, answer) => {
+  const server = createServer(async (incoming, outgoing) => {
     if (incoming.method === 'PUT') await hold();
     const { method, headers, url = '' } = incoming;
-    const forwarded = request(new URL(url, endpoint), { method, headers }, (got) => {
-      answer.writeHead(got.statusCode ?? 500, got.headers);
-      got.pipe(answer);
+    const forwarded = request(new URL(url, endpoint), { method, headers }, (response) => {
+      outgoing.writeHead(response.statusCode ?? 500, response.headers);
+      response.pipe(outgoing);
     });
     incoming.pipe(forwarded);
   });

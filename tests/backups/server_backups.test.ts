@@ -13,7 +13,7 @@ import { deadlineMs } from '../deadline.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { type ServerProcess, start, startProcess, type TestServer, uri } from '../server.ts';
-import { type BackedUp, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupResult, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
 import { backUpServer, command, restoredTo, serverBackedUp } from './whole_server.ts';
 
 const options = { timeout: deadlineMs(120_000) };
@@ -31,7 +31,7 @@ async function withTable(server: TestServer, catalog: string, rows: number): Pro
 const sumOf = (server: TestServer, catalog: string) => rowsIn(server, catalog, 'SELECT count(*), sum(n) FROM d.t');
 
 describe('a backup of the server', () => {
-  let from: BackedUp;
+  let from: BackupResult;
   let objects: ObjectStoreServer;
   let root: string;
   before(async () => {

@@ -8,7 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
-import { type BackedUp, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupResult, rowsIn, startBackingUp } from './backing_up.ts';
 import { backUpServer, restoredTo } from './whole_server.ts';
 
 const writers = 4;
@@ -25,7 +25,7 @@ interface Told {
 }
 
 describe('writers of two catalogs and of the store', () => {
-  let from: BackedUp;
+  let from: BackupResult;
   let root: string;
   let server: TestServer;
   before(async () => {

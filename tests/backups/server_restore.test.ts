@@ -12,7 +12,7 @@ import { newToken } from '../access/people.ts';
 import { deadlineMs } from '../deadline.ts';
 import { flip } from '../faults/damaged_file.ts';
 import { endOfTask, start, type TestServer, uri } from '../server.ts';
-import { type BackedUp, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupResult, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
 import { backUpServer, command, restoredTo, serverBackedUp } from './whole_server.ts';
 
 const passphrase = { backupPassphrase: 'a long passphrase' };
@@ -44,7 +44,7 @@ async function shown(server: TestServer): Promise<Record<string, unknown>> {
 }
 
 describe('a server with data of every kind', () => {
-  let from: BackedUp;
+  let from: BackupResult;
   let root: string;
   let token: string;
   let before_: Record<string, unknown>;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { jsonForms } from '../../src/model/types.ts';
 import { uri } from '../server.ts';
-import { type BackedUp, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupResult, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
 
 /** SQL literals of each type, without NULL. */
 const values: Readonly<Record<string, readonly string[]>> = {
@@ -46,7 +46,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe('types in a backup', () => {
-  let backing: BackedUp;
+  let backing: BackupResult;
   before(async () => {
     backing = await startBackingUp();
     const { server } = backing;

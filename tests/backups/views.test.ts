@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
 import { type TestServer, uri } from '../server.ts';
-import { type BackedUp, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupResult, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
 
-let backing: BackedUp;
+let backing: BackupResult;
 let server: TestServer;
 before(async () => {
   backing = await startBackingUp();

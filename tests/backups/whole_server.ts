@@ -4,18 +4,18 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { deadlineMs } from '../deadline.ts';
 import { type Reply, type TestServer, uri } from '../server.ts';
-import type { Place } from './backing_up.ts';
+import type { Target } from './backing_up.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const commandMsMax = deadlineMs(60_000);
 
 /** The record of the ended task. */
-export async function backUpServer(server: TestServer, name: string, to: Place): Promise<Reply> {
+export async function backUpServer(server: TestServer, name: string, to: Target): Promise<Reply> {
   return server.ended(await server.post('/api/v2/server_backups', { name, to }));
 }
 
 /** The record of the backup. */
-export async function serverBackedUp(server: TestServer, name: string, to: Place): Promise<Reply> {
+export async function serverBackedUp(server: TestServer, name: string, to: Target): Promise<Reply> {
   const task = await backUpServer(server, name, to);
   assert.equal(task.at('state'), 'succeeded', task.text);
   return (await server.get(uri`/server_backups/${name}`)).is(200, '0', { state: 'ready' });

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { newToken } from '../access/people.ts';
-import { type BackedUp, filesIn, startBackingUp } from '../backups/backing_up.ts';
+import { type BackupResult, filesIn, startBackingUp } from '../backups/backing_up.ts';
 import { command, restoredTo } from '../backups/whole_server.ts';
 import { deadlineMs } from '../deadline.ts';
 import { flip } from '../faults/damaged_file.ts';
@@ -20,7 +20,7 @@ const backupServer = (words: readonly string[], environment: Readonly<Record<str
   command(['backup', 'server', ...words], environment);
 
 describe('a running server', () => {
-  let from: BackedUp;
+  let from: BackupResult;
   let root: string;
   let dataDir: string;
   before(async () => {

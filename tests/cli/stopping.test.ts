@@ -7,14 +7,14 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { eventually } from '../deadline.ts';
-import { pretendOld, userEnvironment } from '../package/user_environment.ts';
+import { oldNodePreload, userEnvironment } from '../package/user_environment.ts';
 import { start } from '../server.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-stopping-'));
 after(() => rmSync(directory, { recursive: true, force: true }));
 const old = join(directory, 'old.cjs');
-writeFileSync(old, pretendOld);
+writeFileSync(old, oldNodePreload);
 
 const launcher = ['node', join(root, 'bin/tabularium.js')];
 const oldLauncher = ['node', '--require', old, join(root, 'bin/tabularium.js')];

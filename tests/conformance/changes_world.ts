@@ -104,7 +104,7 @@ export async function assertSurvives(w: World): Promise<void> {
 }
 
 /** Applied twice with one step, a change takes effect once; and it survives a crash. */
-export async function once(w: World, change: Change): Promise<void> {
+export async function requireIdempotent(w: World, change: Change): Promise<void> {
   const step = randomUUID();
   await w.apply(change, step);
   const first = await dump(w.connection, w.catalog.name);

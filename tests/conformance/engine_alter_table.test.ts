@@ -6,7 +6,16 @@ import { qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
 import type { Change } from '../../src/engines/engine.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 
-import { assertSurvives, column, definition, dump, failureOf, hostile, once, world } from './changes_world.ts';
+import {
+  assertSurvives,
+  column,
+  definition,
+  dump,
+  failureOf,
+  hostile,
+  requireIdempotent,
+  world,
+} from './changes_world.ts';
 
 interface AlterCase {
   readonly name: string;
@@ -202,7 +211,7 @@ for (const each of alterCases) {
       renamedColumns: each.renamed ?? {},
     };
     assert.equal(await costOf(w.connection, change), 'instant');
-    await once(w, change);
+    await requireIdempotent(w, change);
     assert.deepEqual(await w.rows(`SELECT * FROM ${qualifiedTable(w.table)} ORDER BY ALL`), each.rows);
     const described = await w.rows(`SELECT column_name FROM (DESCRIBE ${qualifiedTable(w.table)})`);
     assert.deepEqual(described.flat(), each.to.columns.map((c) => c.name)); // biome-ignore format: one line
@@ -215,7 +224,7 @@ for (const each of alterCases) {
     // And back again: an altered table can be altered again.
     const renamed = Object.fromEntries(Object.entries(each.renamed ?? {}).map(([from, to]) => [to, from]));
     await w.connection.run(`DELETE FROM ${qualifiedTable(w.table)}`);
-    await once(w, { ...change, from: each.to, to: each.from, renamedColumns: renamed });
+    await requireIdempotent(w, { ...change, from: each.to, to: each.from, renamedColumns: renamed });
     await w.connection.run(`INSERT INTO ${qualifiedTable(w.table)} VALUES ${each.insert}`);
     await assertSurvives(w);
   });

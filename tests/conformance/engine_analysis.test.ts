@@ -9,9 +9,9 @@ import type { AdmissionRequest } from '../../src/engines/admission.ts';
 import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
 import { crashedAlone, endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { busyChild, childrenBut } from '../children.ts';
+import { admissionRequest } from '../admission_request.ts';
+import { busyChild, childPids } from '../children.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
-import { turn } from '../turn.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 
 /** Evaluated during binding, for longer than the 10 s of `duckdbEngine`: that limit is not scaled here. */
@@ -27,18 +27,19 @@ before(async () => {
 });
 after(() => w.close());
 
-const analyze = (sql: string, request: AdmissionRequest = turn) => w.engine.analyze(w.statement(sql), request);
+const analyze = (sql: string, request: AdmissionRequest = admissionRequest) =>
+  w.engine.analyze(w.statement(sql), request);
 /** An idle process takes the analysis: one that is starting would look busy, or be missed by `busyProcess`. */
 const analyzeWarm = async (sql: string, one?: AdmissionRequest) => {
   await analyze('SELECT 1');
   return { analysis: analyze(sql, one) };
 };
-const of = (id: string): AdmissionRequest => ({ ...turn, principal: { id } });
+const of = (id: string): AdmissionRequest => ({ ...admissionRequest, principal: { id } });
 
 const slowExpression = killer.replace('SELECT', 'id +');
 
 /** One row, 7, into the table `loaded`. */
-function load(expression: string, request: AdmissionRequest = turn) {
+function load(expression: string, request: AdmissionRequest = admissionRequest) {
   const path = join(w.root, 'spool', `${randomUUID()}.csv`);
   writeFileSync(path, 'id\n7\n');
   return w.engine.load(
@@ -151,7 +152,7 @@ test('as many processes are started as calls wait, even while one start is in pr
   const slow = [1, 2, 3].map(() =>
     codeOf(analyze(killer, { ...of('eve'), signal: controller.signal })).finally(() => ended++),
   );
-  await eventually('a process for each call', () => childrenBut(w.pid()).length >= 3 || ended > 0);
+  await eventually('a process for each call', () => childPids(w.pid()).length >= 3 || ended > 0);
   assert.equal(ended, 0);
   controller.abort();
   assert.deepEqual(await Promise.all(slow), Array(3).fill('STATEMENT_CANCELLED'));
@@ -211,21 +212,21 @@ test('statements are bound to the current definitions, in any order of changes',
 });
 
 test('the processes stop and start with the warehouse', async () => {
-  const [pid] = childrenBut(w.pid());
+  const [pid] = childPids(w.pid());
   assert.ok(pid);
   await w.engine.stop();
-  assert.deepEqual(childrenBut(w.pid()), []);
+  assert.deepEqual(childPids(w.pid()), []);
   await w.engine.start();
   assert.equal((await analyze('SELECT id FROM t')).kind, 'select');
-  assert.equal(childrenBut(w.pid()).length, 1);
+  assert.equal(childPids(w.pid()).length, 1);
 });
 
 test('a start that is interrupted by a stop leaves no process', async () => {
   await w.engine.stop();
   const started = codeOf(w.engine.start());
-  await eventually('a process', () => childrenBut().length > 0);
+  await eventually('a process', () => childPids().length > 0);
   await w.engine.stop();
-  assert.deepEqual(childrenBut(), []);
+  assert.deepEqual(childPids(), []);
   await started;
   await w.engine.start();
   assert.equal((await analyze('SELECT id FROM t')).kind, 'select');
@@ -236,7 +237,7 @@ test('an engine whose limits change during its start is started with the new one
   await w.engine.stop();
   const before = starts();
   const started = w.engine.start();
-  await eventually('the processes', () => childrenBut().length > 1);
+  await eventually('the processes', () => childPids().length > 1);
   await w.engine.configure({ ...spec, memoryLimitBytes: 512 * 1024 ** 2, threads: 1 });
   await started;
   // The first process has the previous limits, which are locked.

@@ -9,7 +9,7 @@ import { qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
 import { catalogFile } from '../../src/engines/duckdb/storage/catalog_files.ts';
 import type { Change, DatabaseRef, TableRef } from '../../src/engines/engine.ts';
 
-import { assertSurvives, column, definition, hostile, once, world } from './changes_world.ts';
+import { assertSurvives, column, definition, hostile, requireIdempotent, world } from './changes_world.ts';
 
 const everyType = [
   'BOOLEAN', 'TINYINT', 'SMALLINT', 'INT', 'BIGINT', 'LARGEINT', 'FLOAT', 'DOUBLE', 'DECIMAL(38,10)', 'DATE', 'DATETIME', 'TIMESTAMPTZ', 'CHAR(3)',
@@ -34,13 +34,13 @@ test('a catalog is created, renamed and dropped, each twice, with hostile names'
 test('tables of every type are created and dropped', async () => {
   const w = await world();
   const columns = everyType.map((type, i) => column(`${i} ${hostile}`, type));
-  await once(w, { kind: 'createTable', table: w.table, definition: definition(columns) });
+  await requireIdempotent(w, { kind: 'createTable', table: w.table, definition: definition(columns) });
   await w.connection.run(`INSERT INTO ${qualifiedTable(w.table)} DEFAULT VALUES`);
   await assertSurvives(w);
   for (let i = 0; i < 2; i++) await w.apply({ kind: 'dropTable', table: w.table });
   await w.apply({ kind: 'dropTable', table: { ...w.table, database: 'missing' } });
   await w.apply({ kind: 'dropTable', table: { ...w.table, catalog: { id: 'x', name: 'missing' } } });
-  await once(w, { kind: 'dropDatabase', database: w.database });
+  await requireIdempotent(w, { kind: 'dropDatabase', database: w.database });
   await w.apply({ kind: 'dropDatabase', database: { ...w.database, catalog: { id: 'x', name: 'missing' } } });
 });
 
@@ -51,7 +51,7 @@ test('keys, NOT NULL, defaults and lengths are enforced', async () => {
     column('u', 'STRING'),
     column('v', 'VARCHAR(3)', { nullable: false, defaultValue: `'x' || 'y'` }),
   ];
-  await once(w, {
+  await requireIdempotent(w, {
     kind: 'createTable',
     table: w.table,
     definition: definition(columns, { primaryKey: ['id'], uniqueKey: ['u'] }),
@@ -73,14 +73,14 @@ test('a renamed table keeps its data and its key, also if only the case changes'
   await w.connection.run(`INSERT INTO ${qualifiedTable(w.table)} VALUES (1, 2)`);
   let table = w.table;
   for (const newName of ['New', 'NEW', `"${hostile}"`]) {
-    await once(w, { kind: 'renameTable', table, newName, definition: spec });
+    await requireIdempotent(w, { kind: 'renameTable', table, newName, definition: spec });
     table = { ...table, table: newName };
     await assert.rejects(w.connection.run(`INSERT INTO ${qualifiedTable(table)} VALUES (9, 2)`), /Duplicate key/);
   }
   assert.deepEqual(await w.rows(`SELECT table_name FROM duckdb_tables() WHERE schema_name <> '__tabularium'`), [
     [table.table],
   ]);
-  await once(w, { kind: 'truncateTable', table });
+  await requireIdempotent(w, { kind: 'truncateTable', table });
   assert.deepEqual(await w.rows(`SELECT count(*) FROM ${qualifiedTable(table)}`), [['0']]);
 });
 
@@ -125,7 +125,7 @@ test('a renamed database keeps its tables, keys and data', async () => {
   ];
   const change: Change = { kind: 'renameDatabase', database: w.database, newName: `new ${hostile}`, tables };
   assert.equal(await costOf(w.connection, change), 'instant');
-  await once(w, change);
+  await requireIdempotent(w, change);
   const moved = { ...w.table, database: change.newName };
   assert.deepEqual(await w.rows(`SELECT count(*) FROM ${qualifiedTable(moved)}`), [['1000']]);
   await assert.rejects(w.connection.run(`INSERT INTO ${qualifiedTable(moved)} VALUES (2000, '1')`), /Duplicate key/);
@@ -141,22 +141,27 @@ test('a database can be named main, which is also the name of a schema of DuckDB
   const table: TableRef = { ...main, table: 't' };
   const spec = definition([column('a', 'INT')], { uniqueKey: ['a'] });
   for (const to of ['other', 'MAIN']) {
-    await once(w, { kind: 'createDatabase', database: main });
+    await requireIdempotent(w, { kind: 'createDatabase', database: main });
     await w.apply({ kind: 'createTable', table, definition: spec });
     await w.connection.run(`INSERT INTO ${qualifiedTable(table)} VALUES (1)`);
-    await once(w, { kind: 'renameDatabase', database: main, newName: to, tables: [{ name: 't', definition: spec }] });
+    await requireIdempotent(w, {
+      kind: 'renameDatabase',
+      database: main,
+      newName: to,
+      tables: [{ name: 't', definition: spec }],
+    });
     assert.deepEqual(await w.rows(`SELECT a FROM ${qualifiedTable({ ...table, database: to })}`), [[1]]);
   }
-  await once(w, { kind: 'dropDatabase', database: main });
+  await requireIdempotent(w, { kind: 'dropDatabase', database: main });
   const other = { ...main, database: 'other' };
-  await once(w, {
+  await requireIdempotent(w, {
     kind: 'renameDatabase',
     database: other,
     newName: 'main',
     tables: [{ name: 't', definition: spec }],
   });
   assert.deepEqual(await w.rows(`SELECT a FROM ${qualifiedTable(table)}`), [[1]]);
-  await once(w, { kind: 'dropDatabase', database: main });
+  await requireIdempotent(w, { kind: 'dropDatabase', database: main });
   assert.deepEqual(await w.rows(`SELECT * FROM duckdb_tables() WHERE schema_name = 'main'`), []);
 });
 

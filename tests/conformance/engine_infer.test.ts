@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { DataFormat, FileLoad, InferredTable, SchemaInference } from '../../src/engines/load.ts';
 import { formatType, parseType } from '../../src/model/types.ts';
-import { turn } from '../turn.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 
 let world: EngineWorld;
@@ -26,7 +26,7 @@ type Given = Partial<Omit<SchemaInference, 'file'>> & { readonly csv?: SchemaInf
 
 function infer(format: DataFormat, bytes: string, { csv = {}, ...more }: Given = {}): Promise<InferredTable> {
   const file = { path: put(bytes), format, csv };
-  return world.engine.inferTable({ file, isWhole: false, rowsMax: 10, ...more }, turn);
+  return world.engine.inferTable({ file, isWhole: false, rowsMax: 10, ...more }, admissionRequest);
 }
 
 const summary = ({ columns, rows }: InferredTable) => ({
@@ -180,16 +180,16 @@ function work(table: string, path: string, inferred: InferredTable, more: Partia
 test('a dry run into a missing table leaves none, and reports the counts of the load', async () => {
   const inferred = await infer('csv', csv);
   const dry = { dryRun: true, isNewTable: true } as const;
-  const done = await world.engine.load(work('unmade', put(csv), inferred, dry), turn);
+  const done = await world.engine.load(work('unmade', put(csv), inferred, dry), admissionRequest);
   assert.deepEqual(done, { rowsLoaded: 2, rowsRejected: 0, repeated: false });
   assert.equal((await failureOf(world.run('SELECT * FROM unmade'))).code, 'SQL_INVALID');
   const keyed = work('unmade', put(`${csv}1,again,,\n`), inferred, {
     ...dry,
     definition: { columns: inferred.columns, primaryKey: ['id'], uniqueKey: [] },
   });
-  assert.equal((await failureOf(world.engine.load(keyed, turn))).code, 'CONSTRAINT_VIOLATED');
+  assert.equal((await failureOf(world.engine.load(keyed, admissionRequest))).code, 'CONSTRAINT_VIOLATED');
   await world.table('unmade', { id: 'BIGINT' });
-  const refusal = await failureOf(world.engine.load(work('unmade', put(csv), inferred, dry), turn));
+  const refusal = await failureOf(world.engine.load(work('unmade', put(csv), inferred, dry), admissionRequest));
   assert.equal(refusal.code, 'CHANGE_IN_PROGRESS');
 });
 
@@ -209,7 +209,7 @@ test('a load reports its progress, whether or not rows may be rejected', async (
       const load = work(table, path, { columns: defined, shape, loaded: undefined, rows: [] }, { errorsMax });
       await world.engine.load(
         { ...load, file: { path, format: 'csv', csv: {} } },
-        { ...turn, progress: (fraction) => fractions.push(fraction) },
+        { ...admissionRequest, progress: (fraction) => fractions.push(fraction) },
       );
       assert.deepEqual(
         fractions,

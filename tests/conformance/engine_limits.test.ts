@@ -5,8 +5,8 @@ import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { duckdbEngine } from '../../src/engines/duckdb/duckdb.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { eventually } from '../deadline.ts';
-import { turn } from '../turn.ts';
 import { type EngineWorld, failureOf, MiB, openEngine, spec, statementsRun } from './engine_world.ts';
 
 const open: EngineWorld[] = [];
@@ -18,7 +18,7 @@ async function engineOf(options: Parameters<typeof openEngine>[0] = {}): Promise
 }
 const kindsOf = ({ events }: EngineWorld) => events.map(({ kind }) => kind);
 const pidOf = ({ events }: EngineWorld) => events.findLast((event) => event.kind === 'engineStarted')?.pid as number;
-const analysisOf = (world: EngineWorld, sql: string) => world.engine.analyze(world.statement(sql), turn);
+const analysisOf = (world: EngineWorld, sql: string) => world.engine.analyze(world.statement(sql), admissionRequest);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const leftIn = (world: EngineWorld) => readdirSync(world.spool).filter((name) => name !== 'spill');
 const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7';

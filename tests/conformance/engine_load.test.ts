@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { DataFormat, FileLoad, FileLoadResult } from '../../src/engines/load.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
-import { turn } from '../turn.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 
 let world: EngineWorld;
@@ -47,7 +47,7 @@ function load(
       step: randomUUID(),
       ...more,
     },
-    { ...turn, signal },
+    { ...admissionRequest, signal },
   );
 }
 
@@ -300,7 +300,7 @@ test('a file with more columns than a table can have is refused before its types
         isWhole: false,
         rowsMax: 10,
       },
-      turn,
+      admissionRequest,
     ),
   );
   assert.equal(failure.code, 'DATA_INVALID');

@@ -18,8 +18,8 @@ import type { WarehouseSpec } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json/parse_json.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { deadlineMs } from '../deadline.ts';
-import { turn } from '../turn.ts';
 import { testEngine } from './test_engine.ts';
 
 const mebibyte = 1024 * 1024;
@@ -90,7 +90,7 @@ export async function openWarehouse(
   const apply = (change: Change, step: string = randomUUID()) => engine.apply(change, { step, signal });
   const run = async (sql: string, { parameters, database = 'd', ...options }: RunOptions = {}) => {
     const request = { ...statement(sql, parameters), database };
-    const analysis = options.analysis ?? (await engine.analyze(request, turn));
+    const analysis = options.analysis ?? (await engine.analyze(request, admissionRequest));
     return engine.execute(request, {
       analysis,
       numbers: 'number',

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { StaleAnalysis, type StatementParameters } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { turn } from '../turn.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { codeOf, openWarehouse, type TestWarehouse, textOf } from './engine_process.ts';
 
 let w: TestWarehouse;
@@ -114,7 +114,7 @@ test('parameters are bound by position and by name, exactly', async () => {
 test('an analysis reports the tables that a statement reads and writes', async () => {
   const t = { catalog: 'lake', database: 'd', table: 't' };
   const of = async (sql: string) => {
-    const { kind, reads, writes } = await w.engine.analyze(w.statement(sql), turn);
+    const { kind, reads, writes } = await w.engine.analyze(w.statement(sql), admissionRequest);
     return { kind, reads, writes };
   };
   assert.deepEqual(await of('SELECT 1'), { kind: 'select', reads: [], writes: [] });
@@ -261,7 +261,7 @@ test('after a change of definitions a select sees new columns, and a statement o
     resultPath: `${w.root}/spool/g`,
     pageBytesMax: 1e6,
   };
-  const analysis = await w.engine.analyze(statement, turn);
+  const analysis = await w.engine.analyze(statement, admissionRequest);
   await w.createTable('another', { a: 'INT' });
   assert.equal(textOf(await w.engine.execute(statement, { ...options, analysis })), '[1]');
   const from = {

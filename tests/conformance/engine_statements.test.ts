@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { StaleAnalysis, type StatementResult } from '../../src/engines/engine.ts';
 import { parseJson } from '../../src/standard/json/parse_json.ts';
-import { turn } from '../turn.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { failureOf, openEngine, type RunOptions } from './engine_world.ts';
 
 const world = await openEngine();
@@ -233,7 +233,7 @@ test('concurrent writes of the same rows run one after the other', async () => {
 test('an analysis is stale after its table changed', async () => {
   const statement = world.statement('SELECT count(*) FROM t');
   const stale = async (change: () => Promise<unknown>) => {
-    const analysis = await engine.analyze(statement, turn);
+    const analysis = await engine.analyze(statement, admissionRequest);
     await run(statement.sql, { analysis });
     await change();
     await assert.rejects(run(statement.sql, { analysis }), StaleAnalysis);
@@ -246,7 +246,7 @@ test('an analysis is stale after its table changed', async () => {
   };
   await stale(() => world.change({ kind: 'alterTable', table, from: definition, to, renamedColumns: {} }));
   assert.deepEqual(await rowsOf('SELECT w FROM t WHERE id = 1'), [[null]]);
-  const analysis = await engine.analyze(world.statement('DELETE FROM t'), turn);
+  const analysis = await engine.analyze(world.statement('DELETE FROM t'), admissionRequest);
   await world.change({ kind: 'dropTable', table });
   await assert.rejects(run('DELETE FROM t', { analysis }), StaleAnalysis);
   assert.equal((await failureOf(run('SELECT 1 FROM t'))).code, 'SQL_INVALID');

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { crashedAlone, endedEngine } from '../../src/engines/engine_lost.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { deadlineMs } from '../deadline.ts';
-import { turn } from '../turn.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
 import { statementsRun } from './engine_world.ts';
 
@@ -145,7 +145,7 @@ test('when a process is killed its statements fail, it is replaced, and no ackno
   await w.run(`INSERT INTO t VALUES (5000, 'kept')`);
   const texts = [endless, `INSERT INTO t SELECT range + 10000, 'lost' FROM range(2000000000)`];
   const analyzed = await Promise.all(
-    texts.map(async (sql) => ({ sql, analysis: await w.engine.analyze(w.statement(sql), turn) })),
+    texts.map(async (sql) => ({ sql, analysis: await w.engine.analyze(w.statement(sql), admissionRequest) })),
   );
   const ended = Promise.all(analyzed.map(({ sql, analysis }) => codeOf(w.run(sql, { analysis }))));
   await statementsRun(w.engine, 2);
@@ -162,7 +162,7 @@ test('when a process is killed its statements fail, it is replaced, and no ackno
 test('for a crash no statement is blamed; a statement that ran alone is known to have done so', async () => {
   const blamed = async (statements: number, signal: NodeJS.Signals) => {
     await w.engine.start();
-    const analysis = await w.engine.analyze(w.statement(endless), turn);
+    const analysis = await w.engine.analyze(w.statement(endless), admissionRequest);
     const running = Array.from({ length: statements }, () => w.run(endless, { analysis }).catch((error) => error));
     await statementsRun(w.engine, statements);
     process.kill(w.pid(), signal);

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Failure } from '../../src/standard/failure.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { sqlText } from '../fuzz/sql_texts.ts';
-import { turn } from '../turn.ts';
 import { type EngineWorld, openEngine } from './engine_world.ts';
 
 const seed = seedFrom('FUZZ_SEED');
@@ -66,7 +66,7 @@ describe('all names that are bound are found', () => {
     'SELECT 1 AS "where" FROM t, s.p',
   ])
     test(sql, async () => {
-      const analysis = await w.engine.analyze(w.statement(sql), turn);
+      const analysis = await w.engine.analyze(w.statement(sql), admissionRequest);
       const bound = [...analysis.reads, ...analysis.writes].map(({ database, table }) => `${database}.${table}`);
       assert.ok(bound.includes('s.p'), 'the text does what the test is about');
       assert.ok(namesIn(sql).includes('s.p'), JSON.stringify(namesIn(sql)));
@@ -78,7 +78,7 @@ describe('all names that are bound are found', () => {
     let bound = 0;
     for (let n = 0; n < textsMax; n++) {
       const sql = sqlText(random);
-      const analysis = await w.engine.analyze(w.statement(sql), turn).catch(async (error: unknown) => {
+      const analysis = await w.engine.analyze(w.statement(sql), admissionRequest).catch(async (error: unknown) => {
         if (!(error instanceof Failure)) throw error;
         // An analysis sees the tables that the text names, and none of the engine's own. For EXPLAIN, the engine binds it to all
         // tables.
@@ -107,7 +107,7 @@ describe('names that a plan does not show are found', () => {
     'SELECT 1 WHERE NULL IS DISTINCT FROM (NULL + (SELECT k FROM s.p))',
   ])
     test(sql, async () => {
-      const { reads } = await w.engine.analyze(w.statement(sql), turn);
+      const { reads } = await w.engine.analyze(w.statement(sql), admissionRequest);
       assert.ok(!reads.some(({ table }) => table === 'p'), 'the text does what the test is about');
       assert.ok(namesIn(sql).includes('s.p'), JSON.stringify(namesIn(sql)));
     });
@@ -124,7 +124,7 @@ describe('names that a plan does not show are found', () => {
     'SELECT a FROM unnest([1]) WITH ORDINALITY AS x(a, b), (SELECT 1 AS p), (SELECT NULL + (SELECT k FROM p))',
   ])
     test(`${sql}: a name that does not always refer to the same object`, async () => {
-      await w.engine.analyze(w.statement(sql, { database: 's' }), turn);
+      await w.engine.analyze(w.statement(sql, { database: 's' }), admissionRequest);
       assert.ok(namesIn(sql).includes('p'), JSON.stringify(namesIn(sql)));
     });
 });

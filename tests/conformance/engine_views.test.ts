@@ -5,9 +5,9 @@ import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
 import { StaleAnalysis, type ViewRef } from '../../src/engines/engine.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { deadlineMs } from '../deadline.ts';
-import { turn } from '../turn.ts';
-import { column, definition, failureOf, hostile, once, type World, world } from './changes_world.ts';
+import { column, definition, failureOf, hostile, requireIdempotent, type World, world } from './changes_world.ts';
 import { openWarehouse, type TestWarehouse } from './engine_process.ts';
 
 const plain = definition([column('id', 'BIGINT'), column('n', 'INT')]);
@@ -27,17 +27,17 @@ test('a view is created, replaced, renamed and dropped', async () => {
   const w = await withTable();
   const view = viewIn(w, `v ${hostile}`);
   const sql = `SELECT n FROM ${quoted(w.table.table)} -- to the end`;
-  await once(w, { kind: 'createView', view, sql });
+  await requireIdempotent(w, { kind: 'createView', view, sql });
   assert.deepEqual(await read(w, view.view), [[10], [20]]);
-  await once(w, { kind: 'replaceView', view, sql: `${sql}\n WHERE id = 1` });
+  await requireIdempotent(w, { kind: 'replaceView', view, sql: `${sql}\n WHERE id = 1` });
   assert.deepEqual(await read(w, view.view), [[10]]);
-  await once(w, { kind: 'renameView', view, newName: 'w', sql });
+  await requireIdempotent(w, { kind: 'renameView', view, newName: 'w', sql });
   await assert.rejects(read(w, view.view), /does not exist/);
   assert.deepEqual(await read(w, 'w'), [[10], [20]]);
-  await once(w, { kind: 'renameView', view: viewIn(w, 'w'), newName: 'W', sql });
+  await requireIdempotent(w, { kind: 'renameView', view: viewIn(w, 'w'), newName: 'W', sql });
   const names = 'SELECT view_name FROM duckdb_views() WHERE NOT internal';
   assert.deepEqual(await w.rows(names), [['W']]);
-  await once(w, { kind: 'dropView', view: viewIn(w, 'W') });
+  await requireIdempotent(w, { kind: 'dropView', view: viewIn(w, 'W') });
   assert.deepEqual(await w.rows(names), []);
   for (const bad of ['SELECT nope FROM t', 'FROM nope', 'SELECT 1; SELECT 2', 'DROP TABLE t', 'SELECT $1'])
     assert.match((await failureOf(w.apply({ kind: 'createView', view, sql: bad }))).message, /./, bad);
@@ -83,7 +83,7 @@ test('views are restored with their database if they are valid, in any order', a
   const id = randomUUID();
   const sqls = { a: 'FROM b', b: 'FROM c', c: `FROM ${quoted(w.table.table)}`, lost: 'FROM gone' };
   const views = Object.entries(sqls).map(([name, sql]) => ({ id: name, database: database.database, name, sql }));
-  await once(w, { kind: 'hideDatabase', database, tables: [{ id, name: w.table.table }] });
+  await requireIdempotent(w, { kind: 'hideDatabase', database, tables: [{ id, name: w.table.table }] });
   assert.deepEqual(await w.rows('SELECT view_name FROM duckdb_views() WHERE NOT internal'), []);
   const tables = [{ id, name: w.table.table, definition: plain }];
   const change = { kind: 'restoreDatabase', database, from: database.database, tables, views } as const;
@@ -120,7 +120,7 @@ test('an analysis reports every view and every table under them, also after a re
   await make('constant', 'SELECT 1 AS one');
   const tablesOf = (names: readonly { readonly table: string }[]) => names.map(({ table }) => table).sort();
   const usageOf = async (sql: string) => {
-    const { reads, writes, views } = await engine.analyze(statement(sql), turn);
+    const { reads, writes, views } = await engine.analyze(statement(sql), admissionRequest);
     return [tablesOf(views), tablesOf(reads), tablesOf(writes)];
   };
   const check = async () => {
@@ -149,12 +149,12 @@ test('an analysis is stale after one of its views changed, but not after another
   const options = { numbers: 'number', timeoutMs: deadlineMs(30_000), signal, pageBytesMax: 1e6 } as const;
   const execute = (analysis: Awaited<ReturnType<typeof engine.analyze>>) =>
     engine.execute(query, { ...options, analysis, resultPath: `${running.root}/spool/stale` });
-  let analysis = await engine.analyze(query, turn);
+  let analysis = await engine.analyze(query, admissionRequest);
   await apply({ kind: 'replaceView', view: ref('s3'), sql: 'SELECT 2 AS a' });
   await execute(analysis);
   await apply({ kind: 'replaceView', view: ref('s1'), sql: 'SELECT 7 AS id' });
   await assert.rejects(execute(analysis), StaleAnalysis);
-  analysis = await engine.analyze(query, turn);
+  analysis = await engine.analyze(query, admissionRequest);
   assert.deepEqual(analysis.reads, []);
   await apply({ kind: 'dropView', view: ref('s2') });
   await assert.rejects(execute(analysis), StaleAnalysis);

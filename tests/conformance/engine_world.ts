@@ -19,8 +19,8 @@ import {
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
-import { turn } from '../turn.ts';
 import { testEngine } from './test_engine.ts';
 
 export const MiB = 1024 * 1024;
@@ -126,7 +126,7 @@ export async function openEngine(
             resultPath: join(spool, randomUUID()),
             pageBytesMax: MiB,
             ...rest,
-            analysis: options.analysis ?? (await engine.analyze(of, turn)),
+            analysis: options.analysis ?? (await engine.analyze(of, admissionRequest)),
           });
         } catch (error) {
           if (!(error instanceof StaleAnalysis) || options.analysis || attempt > 5) throw error;

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Budget } from '../budget.ts';
+import { closeExternalSystems } from '../faults/external_systems.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { ServerProcess } from '../faults/server_process.ts';
-import { leaveSurroundings } from '../faults/surroundings.ts';
 import { runHistory } from './run_history.ts';
 
-after(leaveSurroundings);
+after(closeExternalSystems);
 
 test('appends, registers and rows under kills', async (t) => {
   const seed = seedFrom('HISTORY_SEED');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Random } from '../faults/random.ts';
-import { anomalies, type Operation } from './history.ts';
+import { findAnomalies, type Operation } from './history.ts';
 
 type Rest = Partial<Pick<Operation, 'outcome' | 'start' | 'end'>>;
 let clock = 0;
@@ -54,11 +54,11 @@ describe('an anomaly is detected:', () => {
     ],
   };
   for (const [name, [pattern, history]] of Object.entries(cases))
-    it(name, () => assert.match(anomalies(history()).join('\n'), pattern));
+    it(name, () => assert.match(findAnomalies(history()).join('\n'), pattern));
 });
 
 it('a history that some order explains has no anomaly, however operations overlap', () => {
-  for (let seed = 1; seed <= 40; seed++) assert.deepEqual(anomalies(serial(new Random(seed))), [], `seed ${seed}`);
+  for (let seed = 1; seed <= 40; seed++) assert.deepEqual(findAnomalies(serial(new Random(seed))), [], `seed ${seed}`);
 });
 
 /** Sequential operations, each at an instant within its time. */

@@ -16,7 +16,7 @@ export interface Operation {
 }
 
 /** Descriptions; empty if the history is strictly serializable. */
-export function anomalies(history: readonly Operation[]): string[] {
+export function findAnomalies(history: readonly Operation[]): string[] {
   const orders = longestReads(history);
   const local = [...incompatibleReads(history, orders), ...wrongValues(history, orders)];
   // Without a single order of the writes there is no graph.

@@ -4,8 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Answer, isAcknowledged, noAnswer, pathOf, type Request } from '../faults/api.ts';
 import type { Random } from '../faults/random.ts';
 import type { ServerProcess } from '../faults/server_process.ts';
-import { explain, type Operation as Linear } from '../fuzz/linear.ts';
-import { anomalies, type Operation } from './history.ts';
+import { type Operation as Linear, linearize } from '../fuzz/linear.ts';
+import { findAnomalies, type Operation } from './history.ts';
 
 export interface HistoryOptions {
   readonly random: Random;
@@ -91,10 +91,10 @@ class HistoryRun {
   }
 
   async report(): Promise<HistoryReport> {
-    const problems = [...this.#problems, ...anomalies(this.#lists), ...(await this.#wrongRows())];
+    const problems = [...this.#problems, ...findAnomalies(this.#lists), ...(await this.#wrongRows())];
     for (const key of keys) {
       const own = this.#registers.filter((candidate) => candidate.key === key);
-      const { explained, stuck } = explain<number>(own, 0, String);
+      const { explained, stuck } = linearize<number>(own, 0, String);
       if (!explained) problems.push(`no order explains the register ${key}: ${stuck.join('; ')}`);
     }
     const operations = this.#lists.length + this.#registers.length + this.#rows.size;

@@ -4,28 +4,28 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { privileges } from '../../src/model/privileges.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
-import type { Given } from '../access/people.ts';
+import type { GrantedPrivilege } from '../access/people.ts';
 import { Budget } from '../budget.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { type Reply, type TestServer, uri } from '../server.ts';
-import { also, openToAll, submitted } from './access_needs.ts';
+import { extraNeeds, openToAll, submitted } from './access_needs.ts';
 import {
-  above,
-  as,
   attempt,
-  besides,
-  fresh,
-  granted,
+  type GrantTarget,
   keyOf,
-  onPlace,
-  type Place,
-  placeOf,
+  makeParams,
+  newTestUser,
   privilegeOf,
-  type Somebody,
-  somebody,
   startWorld,
+  type TestUser,
+  targetOf,
+  uriOfParent,
+  uriOfSibling,
+  uriOfTarget,
   type World,
   wasAllowed,
+  withCredentials,
+  withGrants,
 } from './access_world.ts';
 import { freshName } from './fixtures.ts';
 import { nameOf, operations, type Params, titleOf } from './operation_call.ts';
@@ -33,17 +33,17 @@ import { nameOf, operations, type Params, titleOf } from './operation_call.ts';
 let world: World;
 let server: TestServer;
 /** By what they have: `nothing`, `all but <privilege>`, `role` (only what that role has), and what a test grants them. */
-const people = new Map<string, Somebody>();
-const who = (what: string) => people.get(what) as Somebody;
+const people = new Map<string, TestUser>();
+const who = (what: string) => people.get(what) as TestUser;
 
 before(async () => {
   world = await startWorld();
   server = world.server;
   for (const what of ['nothing', 'beside', 'exactly', 'above', 'role', 'owner', 'private'])
-    people.set(what, await somebody(server));
+    people.set(what, await newTestUser(server));
   (await server.put('/api/v2/roles/readers', { members: [who('role').name] })).is(201);
   for (const lacking of privileges) {
-    const person = await somebody(server);
+    const person = await newTestUser(server);
     people.set(`all but ${lacking}`, person);
     for (const privilege of privileges.filter((candidate) => candidate !== lacking && candidate !== 'own'))
       (await server.post(`${person.path}/grants`, { privilege, on: '/api/v2' })).is(201);
@@ -55,8 +55,8 @@ const isFirst = (operation: Operation) =>
   operations.find(({ endpoint }) => endpoint === operation.endpoint) === operation;
 /** A call that changes nothing can be repeated on the same object. */
 const isReading = ({ endpoint }: Operation) => endpoint.permission.privilege === 'read' && endpoint.creates !== true;
-const extrasOf = (operation: Operation, params: Params): Given[] =>
-  (also[nameOf(operation)] ?? []).map(({ grant: given }) => given(params, operation));
+const extrasOf = (operation: Operation, params: Params): GrantedPrivilege[] =>
+  (extraNeeds[nameOf(operation)] ?? []).map(({ grant: given }) => given(params, operation));
 
 function refused(reply: Reply, what: string): void {
   assert.equal(`${reply.status} ${reply.code}`, '403 FORBIDDEN', `${what}: ${reply.request}: ${reply.text}`);
@@ -77,10 +77,10 @@ async function nothingIsGranted(operation: Operation, params: Params): Promise<v
   if (keyOf(operation) !== 'identify') assert.deepEqual(others, [], `shown without a grant: ${reply.text}`);
 }
 
-async function tooLittleIsGranted(operation: Operation, params: Params, place: Place): Promise<void> {
+async function tooLittleIsGranted(operation: Operation, params: Params, place: GrantTarget): Promise<void> {
   if (openToAll[nameOf(operation)] !== undefined) return;
   const privilege = privilegeOf(operation);
-  const beside = await besides(server, place);
+  const beside = await uriOfSibling(server, place);
   const extras = extrasOf(operation, params);
   await who('beside').with([['own', beside], ...extras], async () =>
     refused(await attempt(who('beside'), operation, params), `own on ${beside}`),
@@ -88,7 +88,10 @@ async function tooLittleIsGranted(operation: Operation, params: Params, place: P
   const lacking = who(`all but ${privilege}`);
   refused(await attempt(lacking, operation, params), `everything but ${privilege}`);
   for (const extra of extras) {
-    const rest: Given[] = [[privilege, onPlace(place)], ...extras.filter((candidate) => candidate !== extra)];
+    const rest: GrantedPrivilege[] = [
+      [privilege, uriOfTarget(place)],
+      ...extras.filter((candidate) => candidate !== extra),
+    ];
     const reply = await who('exactly').with(rest, () => attempt(who('exactly'), operation, params));
     assert.ok(
       !wasAllowed(operation, reply),
@@ -101,40 +104,40 @@ async function tooLittleIsGranted(operation: Operation, params: Params, place: P
 async function enoughIsGranted(operation: Operation, params: Params): Promise<(() => Promise<void>)[]> {
   const privilege = privilegeOf(operation);
   const fixedParams = isReading(operation) ? params : undefined;
-  const trial = async (what: string, on: (place: Place) => string) => {
+  const trial = async (what: string, on: (place: GrantTarget) => string) => {
     const person = who(what);
     const grantee = what === 'role' ? uri`/roles/readers` : person.path;
-    const object = fixedParams ?? (await fresh(server, operation));
-    const grants: Given[] = [[privilege, on(placeOf(operation, object))], ...extrasOf(operation, object)];
-    await granted(server, grantee, grants, async () =>
+    const object = fixedParams ?? (await makeParams(server, operation));
+    const grants: GrantedPrivilege[] = [[privilege, on(targetOf(operation, object))], ...extrasOf(operation, object)];
+    await withGrants(server, grantee, grants, async () =>
       allowed(operation, await attempt(person, operation, object), `${what}: ${grants}`),
     );
   };
-  await trial('exactly', onPlace);
-  return [() => trial('above', above), () => trial('above', () => ''), () => trial('role', onPlace)];
+  await trial('exactly', uriOfTarget);
+  return [() => trial('above', uriOfParent), () => trial('above', () => ''), () => trial('role', uriOfTarget)];
 }
 
 async function ownershipIsEnough(operation: Operation, params: Params): Promise<void> {
   const owner = who('owner');
   if (submitted.includes(operation.category.name)) {
     if (operation.endpoint.on === 'collection') return;
-    const toSubmit: Given[] = [
+    const toSubmit: GrantedPrivilege[] = [
       ['use', '/warehouses/default'],
       ['read', '/catalogs/default'],
       ['create', '/uploads'],
     ];
-    const own = await owner.with(toSubmit, () => fresh(owner, operation));
+    const own = await owner.with(toSubmit, () => makeParams(owner, operation));
     return owner.with(extrasOf(operation, own), async () =>
       allowed(operation, await attempt(owner, operation, own), 'who submitted it'),
     );
   }
-  const object = isReading(operation) ? params : await fresh(server, operation);
-  const { top, path } = placeOf(operation, object);
+  const object = isReading(operation) ? params : await makeParams(server, operation);
+  const { top, path } = targetOf(operation, object);
   const owned = path.findLastIndex(
     ({ category }) => 'owner' in category.record.properties && category.endpoints.some(({ verb }) => verb === 'update'),
   );
   if (owned < 0) return;
-  const on = `/api/v2${onPlace({ top, path: path.slice(0, owned + 1) })}`;
+  const on = `/api/v2${uriOfTarget({ top, path: path.slice(0, owned + 1) })}`;
   (await server.patch(on, { owner: owner.name })).is(200);
   await owner.with(extrasOf(operation, object), async () =>
     allowed(operation, await attempt(owner, operation, object), `owner of ${on}`),
@@ -144,13 +147,16 @@ async function ownershipIsEnough(operation: Operation, params: Params): Promise<
 /** Being the user in the path suffices, but not with a token with scopes. */
 async function beingItIsEnough(operation: Operation): Promise<void> {
   if (operation.endpoint.permission.orSelf !== true || !operation.path.includes('/users/{user}')) return;
-  const params = await fresh(server, operation);
+  const params = await makeParams(server, operation);
   const extras = extrasOf(operation, params);
   const token = async (name: string, scopes?: object) =>
-    as(server, (await server.post(uri`/users/${params.user as string}/tokens`, { name, ...scopes })).at('secret'));
+    withCredentials(
+      server,
+      (await server.post(uri`/users/${params.user as string}/tokens`, { name, ...scopes })).at('secret'),
+    );
   const confined = await token('confined', { scopes: [{ privilege: 'own', on: '/api/v2' }] });
   const self = await token('whole');
-  await granted(server, uri`/users/${params.user as string}`, extras, async () => {
+  await withGrants(server, uri`/users/${params.user as string}`, extras, async () => {
     refused(await attempt(confined, operation, params), 'the user by a confined token');
     allowed(operation, await attempt(self, operation, params), 'the user');
   });
@@ -159,8 +165,8 @@ async function beingItIsEnough(operation: Operation): Promise<void> {
 /** What belongs to the caller: neither every privilege nor being the first user gives access to that of somebody else. */
 async function onlyItsUserHasAccess(operation: Operation): Promise<void> {
   const owner = who('private');
-  const toMake: Given[] = [['create', '/saved_queries']];
-  const params = await owner.with(toMake, () => fresh(owner, operation));
+  const toMake: GrantedPrivilege[] = [['create', '/saved_queries']];
+  const params = await owner.with(toMake, () => makeParams(owner, operation));
   const before = JSON.stringify((await owner.get('/api/v2/drafts')).is(200).result);
   const others = { root: server, 'all but read': who('all but read'), 'all but write': who('all but write') };
   for (const [what, other] of Object.entries(others)) {
@@ -179,7 +185,7 @@ async function onlyItsUserHasAccess(operation: Operation): Promise<void> {
 
 test('the tables of access_needs.ts name existing endpoints', () => {
   const names = new Set(operations.map(nameOf));
-  for (const name of Object.keys({ ...also, ...openToAll })) assert.ok(names.has(name), `there is no ${name}`);
+  for (const name of Object.keys({ ...extraNeeds, ...openToAll })) assert.ok(names.has(name), `there is no ${name}`);
 });
 
 const seed = seedFrom('TEST_SEED');
@@ -188,10 +194,10 @@ const budget = new Budget(12, operations.filter(isFirst).length);
 for (const [i, operation] of operations.entries()) {
   test(`${nameOf(operation)}: ${titleOf(operation)}`, async (t) => {
     if (operation.endpoint.permission.on === 'caller') return onlyItsUserHasAccess(operation);
-    const params = await fresh(server, operation);
+    const params = await makeParams(server, operation);
     await nothingIsGranted(operation, params);
     const first = isFirst(operation);
-    if (first) await tooLittleIsGranted(operation, params, placeOf(operation, params));
+    if (first) await tooLittleIsGranted(operation, params, targetOf(operation, params));
     const otherWays = await enoughIsGranted(operation, params);
     if (!first) return;
     t.diagnostic(`TEST_SEED=${seed}`);

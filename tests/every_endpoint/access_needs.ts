@@ -1,12 +1,12 @@
 // What the tests of access know about endpoints beyond their declarations, each entry with its reason: further required privileges,
 // the object of a permission on a `target`, and endpoints that answer everybody.
 import type { Operation } from '../../src/standard/openapi/operations.ts';
-import type { Given } from '../access/people.ts';
+import type { GrantedPrivilege } from '../access/people.ts';
 import type { Params } from './operation_call.ts';
 
 export interface Extra {
   readonly why: string;
-  readonly grant: (params: Params, operation: Operation) => Given;
+  readonly grant: (params: Params, operation: Operation) => GrantedPrivilege;
 }
 
 const warehouse: Extra = { why: 'it runs in that warehouse', grant: () => ['use', '/warehouses/default'] };
@@ -35,7 +35,7 @@ const seesGrantee: Extra = {
 };
 
 /** By endpoint. The tests check that each is required. */
-export const also: Readonly<Record<string, readonly Extra[]>> = {
+export const extraNeeds: Readonly<Record<string, readonly Extra[]>> = {
   'catalogs.create': [{ ...warehouse, why: 'its data is kept there' }],
   'catalogs.query': [warehouse],
   'catalogs.explain': [warehouse],

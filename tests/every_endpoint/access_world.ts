@@ -2,11 +2,11 @@
 import type { Privilege } from '../../src/model/privileges.ts';
 import type { Category } from '../../src/standard/endpoint.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
-import { type Given, newToken } from '../access/people.ts';
+import { type GrantedPrivilege, newToken } from '../access/people.ts';
 import { type Reply, start, TestServer, uri } from '../server.ts';
 import { grantable, targets } from './access_needs.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
-import { call, categories, exampleBody, limits, type Params, pathOf, patient } from './operation_call.ts';
+import { call, categories, exampleBody, limits, noLoginThrottling, type Params, pathOf } from './operation_call.ts';
 
 export interface World {
   /** As root. */
@@ -17,7 +17,7 @@ export interface World {
 
 export async function startWorld(): Promise<World> {
   let statements = 0;
-  const server = await start({ ...limits, ...patient }, { injectStore: () => void statements++ });
+  const server = await start({ ...limits, ...noLoginThrottling }, { injectStore: () => void statements++ });
   return {
     server,
     statementsOf: async (work) => {
@@ -29,11 +29,11 @@ export async function startWorld(): Promise<World> {
 }
 
 /** The same server with other credentials. */
-export function as(server: TestServer, token: string): TestServer {
+export function withCredentials(server: TestServer, token: string): TestServer {
   return new TestServer({ url: server.url, token, dataDirectory: server.dataDirectory }, async () => {});
 }
 
-export class Somebody extends TestServer {
+export class TestUser extends TestServer {
   readonly name: string;
   readonly #root: TestServer;
   constructor(root: TestServer, name: string, token: string) {
@@ -47,25 +47,29 @@ export class Somebody extends TestServer {
   }
 
   /** Grants for the duration of the work. */
-  async with<T>(grants: readonly Given[], work: () => Promise<T>): Promise<T> {
-    return granted(this.#root, this.path, grants, work);
+  async with<T>(grants: readonly GrantedPrivilege[], work: () => Promise<T>): Promise<T> {
+    return withGrants(this.#root, this.path, grants, work);
   }
 
-  async tokenFor(name: string, scopes?: readonly Given[]): Promise<TestServer> {
-    return as(this.#root, await newToken(this.#root, this.name, name, scopes));
+  async tokenFor(name: string, scopes?: readonly GrantedPrivilege[]): Promise<TestServer> {
+    return withCredentials(this.#root, await newToken(this.#root, this.name, name, scopes));
   }
 }
 
 /** A user with a token and without grants. */
-export async function somebody(server: TestServer, name = freshName(), scopes?: readonly Given[]): Promise<Somebody> {
+export async function newTestUser(
+  server: TestServer,
+  name = freshName(),
+  scopes?: readonly GrantedPrivilege[],
+): Promise<TestUser> {
   (await server.put(uri`/users/${name}`)).is(201);
-  return new Somebody(server, name, await newToken(server, name, 'test', scopes));
+  return new TestUser(server, name, await newToken(server, name, 'test', scopes));
 }
 
-export async function granted<T>(
+export async function withGrants<T>(
   server: TestServer,
   grantee: string,
-  grants: readonly Given[],
+  grants: readonly GrantedPrivilege[],
   work: () => Promise<T>,
 ): Promise<T> {
   const created: string[] = [];
@@ -79,7 +83,7 @@ export async function granted<T>(
 }
 
 /** Where a privilege is required: in a top-level collection, on an object or, without a path, on everything. */
-export interface Place {
+export interface GrantTarget {
   readonly top: string;
   readonly path: readonly { readonly category: Category; readonly name: string }[];
 }
@@ -87,7 +91,7 @@ export interface Place {
 const parentOf = (category: Category) => categories.find(({ name }) => name === category.parent);
 
 /** The declared permission of an operation, on the nearest ancestor that can have grants. */
-export function placeOf({ category, endpoint }: Operation, params: Params): Place {
+export function targetOf({ category, endpoint }: Operation, params: Params): GrantTarget {
   const { permission, on } = endpoint;
   if (permission.on === 'target') return { top: targets[category.name] as string, path: [] };
   const chain: Category[] = [];
@@ -106,28 +110,31 @@ function rootOf(category: Category): Category {
 }
 
 /** Under /api/v2, as a grant names it. */
-export function onPlace({ top, path }: Place): string {
+export function uriOfTarget({ top, path }: GrantTarget): string {
   if (path.length === 0) return `/${top}`;
   return path.map(({ category, name }) => `/${category.name}/${encodeURIComponent(name)}`).join('');
 }
 
 /** The container of an object, the collection, or everything. */
-export function above({ top, path }: Place): string {
-  return path.length === 0 ? '' : onPlace({ top, path: path.slice(0, -1) });
+export function uriOfParent({ top, path }: GrantTarget): string {
+  return path.length === 0 ? '' : uriOfTarget({ top, path: path.slice(0, -1) });
 }
 
 /** Another object of the same kind. */
-export async function besides(server: TestServer, { top, path }: Place): Promise<string> {
+export async function uriOfSibling(server: TestServer, { top, path }: GrantTarget): Promise<string> {
   const last = path.at(-1);
   if (!last) return top === 'roles' ? '/identity_providers' : '/roles';
   const params = await fixtureOf(last.category).make(server);
-  return onPlace({ top, path: path.map(({ category }) => ({ category, name: params[category.parameter] as string })) });
+  return uriOfTarget({
+    top,
+    path: path.map(({ category }) => ({ category, name: params[category.parameter] as string })),
+  });
 }
 
 export const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action ?? endpoint.verb;
 export const privilegeOf = ({ endpoint }: Operation): Privilege => endpoint.permission.privilege;
 
-export const fresh = (server: TestServer, operation: Operation) =>
+export const makeParams = (server: TestServer, operation: Operation) =>
   makeFor(operation.category, keyOf(operation), server);
 
 /** A valid call of an endpoint. */

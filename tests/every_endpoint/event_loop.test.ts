@@ -4,7 +4,7 @@
 import { after, before, describe, test } from 'node:test';
 import { Budget } from '../budget.ts';
 import { Random, seedFrom } from '../faults/random.ts';
-import { shapes } from '../http/hostile_bodies.ts';
+import { bodyShapes } from '../http/hostile_bodies.ts';
 import type { ServerProcess } from '../server.ts';
 import { requireLoopFree, startProbed } from './held_loop.ts';
 import { nameOf, operations, pathOf } from './operation_call.ts';
@@ -45,7 +45,7 @@ describe(`bodies that are expensive to parse, TEST_SEED=${seed}`, () => {
     const fields = [...Object.keys(endpoint.body?.properties ?? {}), 'unknown'];
     const send = (body: string) => server.send(method.toUpperCase(), target, { body });
     const trials = Object.entries(endpoint.rowsIn === undefined ? { inline: sizes.inline, large: sizes.large } : sizes)
-      .flatMap(([size, bytes]) => Object.entries(shapes).map(([shape, make]) => ({ size, bytes, shape, make })))
+      .flatMap(([size, bytes]) => Object.entries(bodyShapes).map(([shape, make]) => ({ size, bytes, shape, make })))
       .flatMap((trial) => fields.map((field) => ({ ...trial, field })));
     test(nameOf(operation), async () => {
       // Compiling the validators of an endpoint is not part of the cost of its bodies.

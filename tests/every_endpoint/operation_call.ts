@@ -14,7 +14,7 @@ import type { Reply, RequestOptions, TestServer } from '../server.ts';
 /** Small, so that a body over the limit is cheap to send. */
 export const limits = { requestBodyBytesMax: 16_384, rowsBodyBytesMax: 32_768 };
 /** Thousands of attempts come from one address here; throttling is tested elsewhere. */
-export const patient = {
+export const noLoginThrottling = {
   failedLoginsPerAddressMax: 1_000_000,
   failedLoginsPerUserAndAddressMax: 1_000_000,
   failedLoginsPerUserMax: 1_000_000,

@@ -19,7 +19,16 @@ import { Random, seedFrom } from '../faults/random.ts';
 import type { RawReply } from '../raw_http.ts';
 import { start, statementRuns, type TestServer, uri } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
-import { categories, nameOf, operations, type Params, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
+import {
+  categories,
+  nameOf,
+  noLoginThrottling,
+  operations,
+  type Params,
+  pathOf,
+  takesBody,
+  titleOf,
+} from './operation_call.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-outcomes-'));
 /** Whether a transaction was begun, something written or the engine called since the fault was armed. */
@@ -36,7 +45,7 @@ const engines: number[] = [];
 
 before(async () => {
   server = await start(
-    { dataDir: join(directory, 'data'), logLevel: 'silent', ...patient },
+    { dataDir: join(directory, 'data'), logLevel: 'silent', ...noLoginThrottling },
     {
       injectStore: ({ sql }) => {
         hasWritten ||= writes.test(sql);

@@ -6,12 +6,21 @@ import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { bodyOf, parametersOf } from '../../src/standard/parameters.ts';
 import { sampled } from '../budget.ts';
 import { type RequestOptions, start, type TestServer } from '../server.ts';
-import { call, exampleBody, limits, operations, pathOf, patient, takesBody, titleOf } from './operation_call.ts';
+import {
+  call,
+  exampleBody,
+  limits,
+  noLoginThrottling,
+  operations,
+  pathOf,
+  takesBody,
+  titleOf,
+} from './operation_call.ts';
 import { wrongValues } from './wrong_values.ts';
 
 let server: TestServer;
 before(async () => {
-  server = await start({ ...limits, ...patient });
+  server = await start({ ...limits, ...noLoginThrottling });
 });
 after(() => server.close());
 

@@ -8,13 +8,13 @@ import type { RequestOptions, TestServer } from '../server.ts';
 import { openToAll } from './access_needs.ts';
 import {
   attempt,
-  besides,
-  fresh,
-  onPlace,
-  placeOf,
-  type Somebody,
-  somebody,
+  makeParams,
+  newTestUser,
   startWorld,
+  type TestUser,
+  targetOf,
+  uriOfSibling,
+  uriOfTarget,
   type World,
 } from './access_world.ts';
 import {
@@ -33,12 +33,12 @@ import {
 let world: World;
 let server: TestServer;
 /** Has no privileges except those that a test grants. */
-let nobody: Somebody;
+let nobody: TestUser;
 
 before(async () => {
   world = await startWorld();
   server = world.server;
-  nobody = await somebody(server, 'nobody');
+  nobody = await newTestUser(server, 'nobody');
 });
 after(() => server.close());
 
@@ -101,19 +101,21 @@ async function assertAlike(operation: Operation, params: Params, parameter: stri
 
 for (const operation of secret) {
   test(`existing or not: ${nameOf(operation)}: ${titleOf(operation)}`, async () => {
-    const params = await fresh(server, operation);
+    const params = await makeParams(server, operation);
     const isFirst = operations.find(({ endpoint }) => endpoint === operation.endpoint) === operation;
     const { nameInPath } = operation;
     const names = parametersIn(operation.path).slice(0, nameInPath ? -1 : undefined);
     for (const parameter of names) await assertAlike(operation, params, parameter, isFirst);
-    const place = placeOf(operation, params);
+    const place = targetOf(operation, params);
     const last = place.path.at(-1);
     if (!last || !isFirst) return;
     const parameter = last.category.parameter;
-    await nobody.with([['own', await besides(server, place)]], () => assertAlike(operation, params, parameter, false));
+    await nobody.with([['own', await uriOfSibling(server, place)]], () =>
+      assertAlike(operation, params, parameter, false),
+    );
     // A user with a grant on an ancestor, but not on this object, learns nothing more.
     if (place.path.length > 1)
-      await nobody.with([['use', onPlace({ ...place, path: place.path.slice(0, -1) })]], () =>
+      await nobody.with([['use', uriOfTarget({ ...place, path: place.path.slice(0, -1) })]], () =>
         assertAlike(operation, params, parameter, false),
       );
   });
@@ -135,7 +137,7 @@ test('a refusal is sent before the body is read', async () => {
   for (const operation of secret.filter(takesBody)) {
     // The handler decides: the object of the grant is in the body, and it finds out itself whom a task belongs to.
     if (operation.endpoint.permission.on === 'target') continue;
-    const path = pathOf(operation.path, await fresh(server, operation));
+    const path = pathOf(operation.path, await makeParams(server, operation));
     const refusal = (await call(nobody, operation, path, { body: exampleBody(operation) })).is(403, 'FORBIDDEN');
     for (const options of bodies) {
       const reply = await call(nobody, operation, path, options);
@@ -147,7 +149,7 @@ test('a refusal is sent before the body is read', async () => {
 test('a refusal does not wait for the body', async () => {
   for (const operation of secret.filter(takesBody)) {
     if (operation.endpoint.permission.on === 'target') continue;
-    const path = pathOf(operation.path, await fresh(server, operation));
+    const path = pathOf(operation.path, await makeParams(server, operation));
     const headers = { 'content-length': '1000', 'content-type': 'application/json' };
     (await call(nobody, operation, path, { body: '{', headers, signal: AbortSignal.timeout(deadlineMs(10_000)) })).is(
       403,

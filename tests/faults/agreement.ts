@@ -20,7 +20,7 @@ interface StoredObject {
   readonly spec: string;
 }
 
-export async function disagreements(dataDirectory: string): Promise<string[]> {
+export async function storeEngineDifferences(dataDirectory: string): Promise<string[]> {
   const found: string[] = [];
   const store = new DatabaseSync(join(dataDirectory, 'metadata.sqlite'));
   const read = <T>(sql: string) => store.prepare(sql).all() as unknown as T[];

@@ -5,11 +5,18 @@ import { deadlineMs } from '../deadline.ts';
 import type { Api } from './api.ts';
 import { pathOf } from './api.ts';
 import { uriOfPath } from './expectation.ts';
-import { backups } from './loading.ts';
-import { absent, makeTable, must, plainWith, type Scenario, tableExists } from './scenario_parts.ts';
+import { backupDirectory } from './scenario_flags.ts';
+import {
+  absent,
+  makeTable,
+  plainColumnsWith,
+  requireAcknowledged,
+  type Scenario,
+  tableExists,
+} from './scenario_parts.ts';
 
 const taskWaitMs = deadlineMs(60_000);
-const placeOf = (id: string) => ({ path: `${backups}/${process.pid}-${id}` });
+const placeOf = (id: string) => ({ path: `${backupDirectory}/${process.pid}-${id}` });
 const source = (id: string) => `s/${id}`;
 
 async function makeSource(api: Api, id: string): Promise<void> {
@@ -25,7 +32,7 @@ let creation: Promise<void> | undefined;
 function makeBackup(api: Api): Promise<void> {
   creation ??= (async () => {
     await makeSource(api, shared);
-    await must(api.post(`${uriOfPath([source(shared)])}/backup`, { to: placeOf(shared) }));
+    await requireAcknowledged(api.post(`${uriOfPath([source(shared)])}/backup`, { to: placeOf(shared) }));
     await api.endOfTasks(taskWaitMs);
   })();
   return creation;
@@ -33,15 +40,15 @@ function makeBackup(api: Api): Promise<void> {
 
 /** Of many steps: some of them are tried each time. */
 const isLarge = true;
-const keyed = { ...plainWith(2), uniqueKey: ['n'] };
+const keyed = { ...plainColumnsWith(2), uniqueKey: ['n'] };
 
-export const ofBackups: Scenario[] = [
+export const backupScenarios: Scenario[] = [
   {
     name: 'back a catalog up',
     prepare: makeSource,
     request: (id) => ({ method: 'POST', path: `${uriOfPath([source(id)])}/backup`, body: { to: placeOf(id) } }),
-    before: (id) => tableExists([source(id), 'd', 't'], plainWith(3)),
-    after: (id) => tableExists([source(id), 'd', 't'], plainWith(3)),
+    before: (id) => tableExists([source(id), 'd', 't'], plainColumnsWith(3)),
+    after: (id) => tableExists([source(id), 'd', 't'], plainColumnsWith(3)),
     isLarge,
   },
   {
@@ -54,9 +61,9 @@ export const ofBackups: Scenario[] = [
     }),
     before: (id) => [...absent([`r/${id}`]), ...absent([`r/${id}`, 'd', 't'])],
     after: (id) => [
-      ...tableExists([`r/${id}`, 'd', 't'], plainWith(3)),
+      ...tableExists([`r/${id}`, 'd', 't'], plainColumnsWith(3)),
       ...tableExists([`r/${id}`, 'd', 'keyed'], keyed),
-      ...tableExists([`r/${id}`, 'e', 'empty'], plainWith(0)),
+      ...tableExists([`r/${id}`, 'e', 'empty'], plainColumnsWith(0)),
     ],
     again: 'OBJECT_ALREADY_EXISTS',
     isLarge,
@@ -71,7 +78,7 @@ export const ofBackups: Scenario[] = [
     }),
     before: (id) => [...absent(['default', `r/${id}`]), ...absent(['default', `r/${id}`, 't'])],
     after: (id) => [
-      ...tableExists(['default', `r/${id}`, 't'], plainWith(3)),
+      ...tableExists(['default', `r/${id}`, 't'], plainColumnsWith(3)),
       ...tableExists(['default', `r/${id}`, 'keyed'], keyed),
     ],
     again: 'OBJECT_ALREADY_EXISTS',

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
-import { leaveSurroundings, sourceKey, surroundings } from './surroundings.ts';
+import { closeExternalSystems, externalSystems, sourceKey } from './external_systems.ts';
 
 const good = 'id,v\n1,one\n2,two\n';
 const table = '/api/v2/databases/d/tables/t';
@@ -43,7 +43,7 @@ before(async () => {
 });
 after(async () => {
   await server.close();
-  await leaveSurroundings();
+  await closeExternalSystems();
   web.closeAllConnections();
   await new Promise((resolve) => web.close(resolve));
 });
@@ -111,7 +111,7 @@ test('a source that is permanently missing is requested once', async () => {
 });
 
 test('an object store that fails for a while, and one that stays unavailable', async () => {
-  const outside = await surroundings();
+  const outside = await externalSystems();
   const source = { s3: { ...outside.objectStore, key: sourceKey } };
   let failures = 4;
   outside.hit = () => {

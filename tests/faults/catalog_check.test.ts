@@ -92,7 +92,7 @@ test('an intact catalog: all of its tables are read, and no fault is reported; a
         faults: [],
         advice: null,
       });
-      // The check waits for its turn.
+      // The check is queued.
       (await server.patch('/api/v2/warehouses/default', { queriesMax: 1 })).is(200);
       const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
       const long = (await server.post(`${databaseOf('b')}/query`, { sql: endless, waitSeconds: 0 })).is(202);

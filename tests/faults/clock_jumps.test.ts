@@ -4,23 +4,23 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
-import { whatIsLeft } from '../soak/instants.ts';
+import { checkDataDirectory } from '../soak/instants.ts';
+import { applyScenario, checkAtomicity, endOfTask } from './atomicity.ts';
+import { closeExternalSystems } from './external_systems.ts';
 import { Random, seedFrom } from './random.ts';
 import type { Scenario } from './scenario_parts.ts';
 import { scenarios } from './scenarios.ts';
 import { ServerProcess } from './server_process.ts';
-import { leaveSurroundings } from './surroundings.ts';
-import { ofSchedules, taskScenarios } from './task_scenarios.ts';
-import { checkWhole, endOfTask, make } from './whole.ts';
+import { scheduleScenarios, taskScenarios } from './task_scenarios.ts';
 
 /** Less than the lifetime of a link: running work may continue. Much more than leases, delays and heartbeats. */
 const jumpMs = 50 * 60_000;
 const jumpsWithinMs = [5, 30, 150];
 const tasksEndMs = deadlineMs(60_000);
 const seed = seedFrom('FAULTS_SEED');
-const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...ofSchedules];
+const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...scheduleScenarios];
 
-after(leaveSurroundings);
+after(closeExternalSystems);
 
 test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
   t.diagnostic(`FAULTS_SEED=${seed}`);
@@ -29,7 +29,7 @@ test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
   let aheadMs = 0;
   const jumped = async (scenario: Scenario, id: string) => {
     await scenario.prepare(server.api, id);
-    const making = make(server, scenario, id);
+    const making = applyScenario(server, scenario, id);
     await pause(random.below(random.pick(jumpsWithinMs)));
     aheadMs = aheadMs === 0 ? random.pick([jumpMs, -jumpMs]) : 0;
     await server.jump(aheadMs);
@@ -38,7 +38,7 @@ test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
     await server.maintain();
     const task = answer.status === 202 ? ended.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
     const fault = { point: 'store', n: 0, lasting: false } as const;
-    await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck: undefined, fault });
+    await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck: undefined, fault });
   };
   try {
     for (const [i, scenario] of tasks.entries()) {
@@ -51,7 +51,7 @@ test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
       t.diagnostic(`${scenario.name}: ${aheadMs - was} ms, ${Math.round(performance.now() - began)} ms`);
     }
     await server.jump(0);
-    assert.deepEqual(await whatIsLeft(server), []);
+    assert.deepEqual(await checkDataDirectory(server), []);
     await server.remove();
   } finally {
     await server.kill();

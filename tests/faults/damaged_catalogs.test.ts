@@ -11,7 +11,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { statementWaitSeconds } from '../deadline.ts';
 import { type Reply, type ServerProcess, start, startProcess, type TestServer, uri } from '../server.ts';
-import { breakRoot, cut, fileOf, flip, logOf, makeNewer, remove, replace } from './damaged_file.ts';
+import { breakRoot, fileOf, flip, logOf, makeUnknownVersion, remove, replace, truncateFile } from './damaged_file.ts';
 
 let root: string;
 /** `a` is damaged in every case; `b` never is. */
@@ -82,7 +82,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a log that lost its end',
-    damage: (d, id) => cut(logOf(d, id), 40),
+    damage: (d, id) => truncateFile(logOf(d, id), 40),
     reason: /log ends after \d+ committed bytes, and \d+ were acknowledged/,
   },
   {
@@ -118,7 +118,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'an empty file',
-    damage: (d, id) => cut(fileOf(d, id), Number.POSITIVE_INFINITY),
+    damage: (d, id) => truncateFile(fileOf(d, id), Number.POSITIVE_INFINITY),
     reason: /ends after 0 bytes/,
   },
   {
@@ -146,7 +146,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a file of a later release',
-    damage: (d, id) => makeNewer(fileOf(d, id)),
+    damage: (d, id) => makeUnknownVersion(fileOf(d, id)),
     reason: /newer release of DuckDB in format 9999/,
   },
 ];
@@ -202,7 +202,7 @@ function leaveOpen(dataDirectory: string, category: string, name: string, parent
     )
     .run(`open-${id}`, id, JSON.stringify(change), JSON.stringify({ name: 'renamed' }));
   store.close();
-  // Whoever changes the store itself makes its checksums void.
+  // A program that changes the store itself invalidates its checksums.
   rmSync(join(dataDirectory, 'metadata.sqlite-sums'), { force: true });
 }
 

@@ -1,4 +1,4 @@
-// Damages files of catalogs in the ways in which disks and people do.
+// Damages files of catalogs in the ways in which disks and operators do.
 import { closeSync, copyFileSync, openSync, readSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -14,14 +14,14 @@ export function flip(path: string, offset: number, bytes = 1): void {
 }
 
 /** As a later release of the engine would have written it: an unknown storage version, with a valid checksum. */
-export function makeNewer(path: string): void {
+export function makeUnknownVersion(path: string): void {
   edit(path, 0, headerBytes, (header) => {
     header.writeBigUInt64LE(9999n, 12);
     header.writeBigUInt64LE(checksum(header.subarray(8)), 0);
   });
 }
 
-/** Its root block does not exist, under a valid checksum: the engine fails with an internal error, which makes it unusable. */
+/** Makes the root block invalid, with a valid checksum: the engine fails with an internal error, which makes it unusable. */
 export function breakRoot(path: string): void {
   const counters = [headerBytes, 2 * headerBytes].map((offset) => {
     let counter = 0n;
@@ -56,13 +56,14 @@ function edit(path: string, offset: number, bytes: number, change: (piece: Buffe
 
 export const remove = (path: string) => rmSync(path);
 export const replace = (path: string, by: string) => copyFileSync(by, path);
-export const cut = (path: string, bytes: number) => truncateSync(path, Math.max(0, statSync(path).size - bytes));
+export const truncateFile = (path: string, bytes: number) =>
+  truncateSync(path, Math.max(0, statSync(path).size - bytes));
 
 const blocksOffset = 3 * headerBytes;
 const blockBytes = 65_536;
 
 /**
- * Changes a text in the blocks of a file under valid checksums: only an engine that compares two places notices. @returns how often
+ * Changes a text in the blocks of a file, with valid checksums: only an engine that compares both copies detects it. @returns how often
  * it occurred.
  */
 export function changeInBlocks(path: string, from: string, to: string): number {

@@ -4,8 +4,8 @@ import { type EngineWarehouse, StaleAnalysis } from '../../src/engines/engine.ts
 import { newId } from '../../src/model/ids.ts';
 import type { Services } from '../../src/resources/records/handler_context.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { admissionRequest } from '../admission_request.ts';
 import { deadlineMs } from '../deadline.ts';
-import { turn } from '../turn.ts';
 import { quoted } from './agreement.ts';
 
 const timeoutMs = deadlineMs(30_000);
@@ -23,7 +23,7 @@ export async function columnsInEngine(
   if (!catalog) throw new Error('there is no default catalog');
   const statement = { sql: `SELECT * FROM ${quoted(path)} LIMIT 0`, catalog: { id: catalog.id, name: catalog.name } };
   try {
-    const analysis = await engine().analyze(statement, turn);
+    const analysis = await engine().analyze(statement, admissionRequest);
     const { columns } = await engine().execute(statement, {
       analysis,
       numbers: 'number',

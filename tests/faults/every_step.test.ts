@@ -5,16 +5,16 @@ import { after, before, describe, test } from 'node:test';
 import type { TaskRecord } from '../../src/tasks/task.ts';
 import { Budget, runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
-import { disagreements } from './agreement.ts';
+import { storeEngineDifferences } from './agreement.ts';
 import type { Answer } from './api.ts';
+import { applyScenario, checkAtomicity, endOfTask } from './atomicity.ts';
+import { closeExternalSystems, externalSystems } from './external_systems.ts';
 import { type Fault, noFault, type Sweep } from './fault_plan.ts';
 import { FaultyServer } from './faulty_server.ts';
 import { leftovers } from './leftovers.ts';
 import { Random, seedFrom } from './random.ts';
 import { type Scenario, scenarios } from './scenarios.ts';
-import { leaveSurroundings, surroundings } from './surroundings.ts';
 import { taskScenarios } from './task_scenarios.ts';
-import { checkWhole, endOfTask, make } from './whole.ts';
 
 const only = process.env.FAULTS_ONLY;
 const taskWaitMs = deadlineMs(20_000);
@@ -29,7 +29,7 @@ const sweeps: readonly Sweep[] = [
   { point: 'answered', lasting: false },
   { point: 'asked', lasting: true },
 ];
-/** With all steps, a server has thousands of tasks in the end, which each step reads. */
+/** With all steps, a server has thousands of tasks in the end, which are read after each step. */
 const timeout = deadlineMs(runsAll ? 1_800_000 : 120_000);
 const seed = seedFrom('FAULTS_SEED');
 const all = [...scenarios, ...taskScenarios].map((scenario, i) => ({ scenario, random: new Random(seed).fork(i) }));
@@ -46,7 +46,7 @@ describe('an interrupted change', () => {
   after(async () => {
     await server.stop();
     await server.remove();
-    await leaveSurroundings();
+    await closeExternalSystems();
   });
 
   for (const { scenario, random } of chosen) {
@@ -67,11 +67,11 @@ describe('an interrupted change', () => {
     await server.services.catalog.recover();
     await server.api.endOfTasks(taskWaitMs);
     await server.stop();
-    assert.deepEqual(await disagreements(server.dataDirectory), []);
+    assert.deepEqual(await storeEngineDifferences(server.dataDirectory), []);
     await server.restart();
     await server.maintain();
     await server.stop();
-    assert.deepEqual(await leftovers(server.dataDirectory, await surroundings()), []);
+    assert.deepEqual(await leftovers(server.dataDirectory, await externalSystems()), []);
     await server.restart();
   });
 });
@@ -80,14 +80,14 @@ async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault):
   const id = String(++ids);
   await scenario.prepare(server.api, id);
   server.plan.arm(fault);
-  const answer = await make(server, scenario, id);
+  const answer = await applyScenario(server, scenario, id);
   if (answer.status === 202 && fault.lasting) await new Promise((resolve) => setTimeout(resolve, 100));
   if (fault.lasting) server.plan.disarm();
   const task = answer.status === 202 ? await endOf(server, answer) : undefined;
   const struck = server.plan.disarm();
   await server.api.endOfTasks(taskWaitMs);
   await server.services.catalog.recover();
-  await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
+  await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
   return struck === undefined ? 'unharmed' : 'struck';
 }
 

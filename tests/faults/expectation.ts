@@ -36,7 +36,7 @@ const categories = ['catalogs', 'databases', 'tables'];
 export const uriOfPath = (path: readonly string[], isView = false) =>
   pathOf(...path.flatMap((name, i) => [i === 2 && isView ? 'views' : (categories[i] as string), name]));
 
-export async function differences(world: World, expected: Expected): Promise<string[]> {
+export async function expectationDifferences(world: World, expected: Expected): Promise<string[]> {
   const found: string[] = [];
   for (const { path, is, isView } of expected) {
     const { api } = world;

@@ -2,11 +2,11 @@
 // later ones. The caller defines what failing means: throwing, or killing a process.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { GatePoint } from './surroundings.ts';
+import type { GatePoint } from './external_systems.ts';
 
 /**
- * `store`: before a statement. `before`: before a call of the engine. `after`: after it was done, before its result arrives.
- * `asked` and `answered`: the same for calls to services outside.
+ * `store`: before a statement. `before`: before a call of the engine. `after`: after the call, before its result arrives.
+ * `asked` and `answered`: the same for calls to other services.
  */
 export type FaultPoint = 'store' | 'before' | 'after' | GatePoint;
 

@@ -9,11 +9,11 @@ import { readSettings } from '../../src/settings/read_settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { Api } from './api.ts';
 import { columnsInEngine } from './engine_columns.ts';
+import { externalSystems } from './external_systems.ts';
 import { FaultPlan } from './fault_plan.ts';
 import { faultyEngine } from './faulty_engine.ts';
-import { loading } from './loading.ts';
+import { scenarioFlags } from './scenario_flags.ts';
 import { type ClockedWorld, scheduleClock } from './scenario_parts.ts';
-import { surroundings } from './surroundings.ts';
 
 export class InjectedFault extends Error {
   override name = 'InjectedFault';
@@ -82,9 +82,9 @@ export class FaultyServer implements ClockedWorld {
   }
 
   async #start(): Promise<void> {
-    const outside = await surroundings();
+    const outside = await externalSystems();
     outside.hit = (point, what) => this.plan.hit(point, what);
-    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--log-level', 'silent', ...loading];
+    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--log-level', 'silent', ...scenarioFlags];
     const log = process.env.FAULTS_LOG;
     if (log) flags[5] = log;
     this.#server = await startServer(readSettings([...flags, '--warehouse-threads', '2'], {}), {

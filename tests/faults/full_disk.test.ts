@@ -8,8 +8,8 @@ import { after, before, test } from 'node:test';
 import { deadlineMs } from '../deadline.ts';
 import type { RawReply } from '../raw_http.ts';
 import { uri } from '../server.ts';
+import { closeExternalSystems, externalSystems, serviceHostFlags } from './external_systems.ts';
 import { SmallDisk } from './small_disk.ts';
-import { leaveSurroundings, reaching, surroundings } from './surroundings.ts';
 
 const skip = process.platform !== 'linux' && 'mount namespaces are Linux’s';
 const diskMegabytes = 200;
@@ -43,7 +43,7 @@ before(async () => {
     // Writes are not refused before the disk is full, because work in progress at that moment is what is tested here.
     '--disk-low-bytes=0',
     `--load-directories=${sources}`,
-    ...reaching,
+    ...serviceHostFlags,
   ]);
   const columns = [
     { name: 'id', type: 'BIGINT' },
@@ -55,7 +55,7 @@ before(async () => {
 });
 after(async () => {
   await disk?.server.close();
-  await leaveSurroundings();
+  await closeExternalSystems();
   if (sources !== undefined) await rm(sources, { recursive: true });
 });
 
@@ -98,7 +98,7 @@ const cases: readonly Case[] = [
       send('POST', `${path}/export`, {
         sql: manyRowsSql,
         format: 'csv',
-        to: { s3: { ...(await surroundings()).objectStore, prefix: 'full' } },
+        to: { s3: { ...(await externalSystems()).objectStore, prefix: 'full' } },
       }),
     done: async ({ result }) => assert.equal((result.result as { rowCount: number }).rowCount, manyRows),
   },

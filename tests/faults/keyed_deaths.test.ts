@@ -3,15 +3,15 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { deadlineMs } from '../deadline.ts';
+import { closeExternalSystems } from './external_systems.ts';
 import { allCells, runCells } from './keyed_deaths.ts';
 import { Random, seedFrom } from './random.ts';
-import { leaveSurroundings } from './surroundings.ts';
 
 const budgetMs = 20_000;
 const seed = seedFrom('SOAK_SEED');
 
 describe('a keyed request during which a process is killed', () => {
-  after(leaveSurroundings);
+  after(closeExternalSystems);
 
   test('is applied once when it is repeated', { timeout: deadlineMs(120_000) }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);

@@ -5,7 +5,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
-import { untilBack } from '../soak/steps.ts';
+import { waitUntilRestarted } from '../soak/steps.ts';
 import { type Answer, isAcknowledged } from './api.ts';
 import { type KeyedKind, keyedKinds } from './keyed_requests.ts';
 import type { Random } from './random.ts';
@@ -136,7 +136,7 @@ export class KeyedDeaths {
       await this.#server.kill();
       await this.#server.start();
     }
-    await untilBack(this.#server, 0);
+    await waitUntilRestarted(this.#server, 0);
   }
 
   /** Polls without yielding: the time between the commit and its report is hardly a millisecond. */

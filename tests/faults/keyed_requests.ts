@@ -3,8 +3,8 @@
 import { statementWaitSeconds } from '../deadline.ts';
 import type { Answer, Api, Request } from './api.ts';
 import { pathOf } from './api.ts';
-import { loading, notes } from './loading.ts';
-import { must } from './scenario_parts.ts';
+import { notesFile, scenarioFlags } from './scenario_flags.ts';
+import { requireAcknowledged } from './scenario_parts.ts';
 
 export interface KeyedKind {
   readonly name: string;
@@ -20,20 +20,20 @@ export interface KeyedKind {
   readonly isTask?: true;
 }
 
-export const keyedFlags = loading;
+export const keyedFlags = scenarioFlags;
 const database = ['databases', 'k'] as const;
 const nameOf = (id: string) => `t ${id}`;
 const table = (id: string, ...rest: string[]) => pathOf(...database, 'tables', nameOf(id), ...rest);
 const quotedName = (id: string) => `"${nameOf(id)}"`;
 
 async function makeTable(api: Api, id: string): Promise<void> {
-  await must(api.put(pathOf(...database), {}));
+  await requireAcknowledged(api.put(pathOf(...database), {}));
   const columns = [
     { name: 'a', type: 'INT' },
     { name: 'v', type: 'INT' },
   ];
-  await must(api.post(pathOf(...database, 'tables'), { name: nameOf(id), columns }));
-  await must(
+  await requireAcknowledged(api.post(pathOf(...database, 'tables'), { name: nameOf(id), columns }));
+  await requireAcknowledged(
     api.post(table(id, 'rows'), {
       rows: [
         [1, 10],
@@ -45,7 +45,9 @@ async function makeTable(api: Api, id: string): Promise<void> {
 }
 
 async function rowsOf(api: Api, sql: string): Promise<unknown> {
-  const answer = await must(api.post(pathOf(...database, 'query'), { sql, waitSeconds: statementWaitSeconds() }));
+  const answer = await requireAcknowledged(
+    api.post(pathOf(...database, 'query'), { sql, waitSeconds: statementWaitSeconds() }),
+  );
   return answer.result.rows;
 }
 
@@ -165,7 +167,7 @@ const tasks: KeyedKind[] = [
       method: 'POST',
       path: table(id, 'load'),
       body: {
-        source: { path: notes },
+        source: { path: notesFile },
         columns: [
           { name: 'a', expression: '7' },
           { name: 'v', expression: '100' },
@@ -197,7 +199,7 @@ const becomesTask: KeyedKind = {
     }),
   commits: ['execute'],
   answer: ({ status, result }) => status === 202 || (status === 200 && result.rowCount === 3),
-  // If only the task could tell, it has ended before the check.
+  // If only the task can determine the outcome, it has ended before the check.
   wrong: async (api, id) => {
     await api.endOfTasks(30_000);
     return sums(6, 120)(api, id);
@@ -208,7 +210,7 @@ const becomesTask: KeyedKind = {
 const changes: KeyedKind[] = [
   {
     name: 'create a table',
-    prepare: async (api) => void (await must(api.put(pathOf(...database), {}))),
+    prepare: async (api) => void (await requireAcknowledged(api.put(pathOf(...database), {}))),
     request: (id) => ({
       method: 'POST',
       path: pathOf(...database, 'tables'),
@@ -220,7 +222,7 @@ const changes: KeyedKind[] = [
   },
   {
     name: 'create a table by PUT',
-    prepare: async (api) => void (await must(api.put(pathOf(...database), {}))),
+    prepare: async (api) => void (await requireAcknowledged(api.put(pathOf(...database), {}))),
     request: (id) => ({ method: 'PUT', path: table(id), body: { columns: [{ name: 'a', type: 'INT' }] } }),
     commits: ['apply createTable'],
     answer: ({ status, result }) => status === 201 && result.created === true,
@@ -301,7 +303,7 @@ const changes: KeyedKind[] = [
     name: 'undrop a table',
     prepare: async (api, id) => {
       await makeTable(api, id);
-      await must(api.delete(table(id)));
+      await requireAcknowledged(api.delete(table(id)));
     },
     request: (id) => ({
       method: 'POST',

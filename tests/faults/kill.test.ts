@@ -1,31 +1,31 @@
-// A sample of what `npm run soak` does by the hundred: the processes of the server and the engine are killed with SIGKILL, at steps
+// A sample of what `npm run soak` does hundreds of times: the processes of the server and the engine are killed with SIGKILL, at steps
 // of changes and of tasks, and at random moments. SOAK_SEED replays a run.
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { Budget, runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
-import { killAtInstants, whatIsLeft } from '../soak/instants.ts';
+import { checkDataDirectory, killAtInstants } from '../soak/instants.ts';
 import { killRandomly } from '../soak/kills.ts';
 import { describeStep, killAtStep, randomStep } from '../soak/steps.ts';
+import { closeExternalSystems } from './external_systems.ts';
 import { Random, seedFrom } from './random.ts';
 import { scenarios } from './scenarios.ts';
 import { ServerProcess } from './server_process.ts';
-import { leaveSurroundings } from './surroundings.ts';
-import { ofSchedules, taskScenarios } from './task_scenarios.ts';
+import { scheduleScenarios, taskScenarios } from './task_scenarios.ts';
 
 const timeout = deadlineMs(runsAll ? 3_600_000 : 180_000);
 const seed = seedFrom('SOAK_SEED');
-const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...ofSchedules];
+const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...scheduleScenarios];
 
 const stepsMin = 6;
 const instantsMin = 2;
 const roundsMin = 2;
 const stepsMax = 200;
-/** The time of each part: what begins in it is also verified. */
+/** The time of each part: everything that begins in it is also verified. */
 const partSeconds = 8;
 
 describe('a killed process', () => {
-  after(leaveSurroundings);
+  after(closeExternalSystems);
 
   test('at a step of a change or of a task', { timeout }, async (t) => {
     t.diagnostic(`SOAK_SEED=${seed}`);
@@ -39,7 +39,7 @@ describe('a killed process', () => {
         const struck = await killAtStep(server, step, `s${i++}`);
         t.diagnostic(`${describeStep(step)}: ${struck ? server.struck : 'not reached'}`);
       }
-      assert.deepEqual(await whatIsLeft(server), []);
+      assert.deepEqual(await checkDataDirectory(server), []);
       await server.remove();
     } finally {
       await server.kill();

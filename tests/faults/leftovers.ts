@@ -3,7 +3,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { exportPrefix, type Surroundings } from './surroundings.ts';
+import { type ExternalSystems, exportPrefix } from './external_systems.ts';
 
 interface StoredTask {
   readonly task_id: string;
@@ -38,7 +38,7 @@ const expectedEntries = new Set([
   'staging',
 ]);
 
-export async function leftovers(dataDirectory: string, outside: Surroundings): Promise<string[]> {
+export async function leftovers(dataDirectory: string, outside: ExternalSystems): Promise<string[]> {
   const rows = rowsOf(dataDirectory);
   const found: string[] = [];
   for (const name of readdirSync(dataDirectory)) if (!expectedEntries.has(name)) found.push(`what is this: ${name}`);
@@ -79,7 +79,7 @@ function filesBelow(directory: string): string[] {
 }
 
 /** A folder contains exactly what its manifest names; there is none of a failed task. */
-async function objectsLeft({ tasks }: StoredRows, { objects }: Surroundings): Promise<string[]> {
+async function objectsLeft({ tasks }: StoredRows, { objects }: ExternalSystems): Promise<string[]> {
   const found: string[] = [];
   const keys = (await Array.fromAsync(objects.list(`${exportPrefix}/`))).map(({ key }) => key);
   const folders = Map.groupBy(keys, (key) => key.split('/')[1] as string);

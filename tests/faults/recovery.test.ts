@@ -14,7 +14,7 @@ import { start, type TestServer, uri } from '../server.ts';
 const dataDir = mkdtempSync(join(tmpdir(), 'tabularium-recovery-'));
 let server: TestServer;
 let services: Services;
-/** When the engine dies: while it makes the change, or when it has made the change and not reported it. */
+/** When the engine dies: during the change, or after the change and before it is reported. */
 let deadly: (change: Change) => 'during' | 'after' | undefined = () => undefined;
 let deaths = 0;
 
@@ -25,7 +25,7 @@ function killing(warehouse: EngineWarehouse, pidNow: () => number): EngineWareho
       if (key !== 'apply') return typeof value === 'function' ? value.bind(target) : value;
       return async (...parameters: Parameters<EngineWarehouse['apply']>) => {
         const when = deadly(parameters[0]);
-        // Stopped first, because a change may be done before the following signal arrives.
+        // Stopped first, because a change may be complete before the following signal arrives.
         if (when === 'during') process.kill(pidNow(), 'SIGSTOP');
         const applied = target.apply(...parameters);
         if (when === undefined) return applied;

@@ -35,13 +35,13 @@ export interface ClockedWorld extends World {
   setClock(ms: number): Promise<void>;
 }
 
-export async function must(answer: Promise<Answer>): Promise<Answer> {
+export async function requireAcknowledged(answer: Promise<Answer>): Promise<Answer> {
   const got = await answer;
   if (!isAcknowledged(got)) throw new Error(`${got.status} ${got.code}: ${got.message} ${JSON.stringify(got.result)}`);
   return got;
 }
 
-export const plain = ['id BIGINT', 'n INT', 'v STRING'];
+export const plainColumns = ['id BIGINT', 'n INT', 'v STRING'];
 export const bodyOf = (columns: readonly string[]) =>
   columns.map((column) => ({ name: column.split(' ')[0], type: column.split(' ')[1] }));
 
@@ -50,17 +50,19 @@ export const tableOf = (id: string) => [...databaseOf(id), `t"${id}`];
 
 export async function makeTable(api: Api, path: readonly string[], rows: number, extra: object = {}): Promise<void> {
   const [catalog = '', database = '', table = ''] = path;
-  await must(api.put(uriOfPath([catalog]), {}));
-  await must(api.put(uriOfPath([catalog, database]), {}));
-  await must(api.post(`${uriOfPath([catalog, database])}/tables`, { name: table, columns: bodyOf(plain), ...extra }));
+  await requireAcknowledged(api.put(uriOfPath([catalog]), {}));
+  await requireAcknowledged(api.put(uriOfPath([catalog, database]), {}));
+  await requireAcknowledged(
+    api.post(`${uriOfPath([catalog, database])}/tables`, { name: table, columns: bodyOf(plainColumns), ...extra }),
+  );
   if (rows === 0) return;
   const sql = `INSERT INTO ${quoted(path)} SELECT range, range, 'v' || range FROM range(${rows})`;
   const body = { sql, waitSeconds: statementWaitSeconds() };
-  const { status } = await must(api.post(`${uriOfPath([catalog, database])}/query`, body));
+  const { status } = await requireAcknowledged(api.post(`${uriOfPath([catalog, database])}/query`, body));
   // A task is acknowledged too, but may insert the rows later or not at all.
   if (status === 202) throw new Error(`not within ${body.waitSeconds} s: ${sql}`);
 }
 
 export const tableExists = (path: readonly string[], is: TableState): Expected => [{ path, is }];
 export const absent = (path: readonly string[]): Expected => [{ path, is: 'absent' }];
-export const plainWith = (rows: number): TableState => ({ columns: plain, rows });
+export const plainColumnsWith = (rows: number): TableState => ({ columns: plainColumns, rows });

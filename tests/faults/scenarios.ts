@@ -2,24 +2,24 @@
 // names, so that one server can run all of them.
 import { quoted } from './agreement.ts';
 import { pathOf } from './api.ts';
-import { ofBackups } from './backup_scenarios.ts';
+import { backupScenarios } from './backup_scenarios.ts';
 import { type TableState, uriOfPath } from './expectation.ts';
-import { ofLoads } from './load_scenarios.ts';
+import { loadScenarios } from './load_scenarios.ts';
 import {
   absent,
   bodyOf,
   databaseOf,
   makeTable,
-  must,
-  plain,
-  plainWith,
+  plainColumns,
+  plainColumnsWith,
+  requireAcknowledged,
   type Scenario,
   tableExists,
   tableOf,
 } from './scenario_parts.ts';
-import { ofViews } from './view_scenarios.ts';
+import { viewScenarios } from './view_scenarios.ts';
 
-export { must, type Scenario } from './scenario_parts.ts';
+export { requireAcknowledged, type Scenario } from './scenario_parts.ts';
 
 /** A PATCH of a table of so many rows. */
 function patch(name: string, rows: number, body: object, after: TableState, extra?: object): Scenario {
@@ -27,7 +27,7 @@ function patch(name: string, rows: number, body: object, after: TableState, extr
     name,
     prepare: (api, id) => makeTable(api, tableOf(id), rows, extra),
     request: (id) => ({ method: 'PATCH', path: uriOfPath(tableOf(id)), body }),
-    before: (id) => tableExists(tableOf(id), plainWith(rows)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(rows)),
     after: (id) => tableExists(tableOf(id), after),
     isLarge: rows === manyRows,
   };
@@ -52,29 +52,29 @@ const ofCatalogs: Scenario[] = [
     name: 'rename a catalog',
     prepare: (api, id) => makeTable(api, [`c/${id}`, 'd', 't'], 3),
     request: (id) => ({ method: 'POST', path: `${uriOfPath([`c/${id}`])}/rename`, body: { newName: `r/${id}` } }),
-    before: (id) => [...absent([`r/${id}`]), ...tableExists([`c/${id}`, 'd', 't'], plainWith(3))],
-    after: (id) => [...absent([`c/${id}`]), ...tableExists([`r/${id}`, 'd', 't'], plainWith(3))],
+    before: (id) => [...absent([`r/${id}`]), ...tableExists([`c/${id}`, 'd', 't'], plainColumnsWith(3))],
+    after: (id) => [...absent([`c/${id}`]), ...tableExists([`r/${id}`, 'd', 't'], plainColumnsWith(3))],
     again: 'OBJECT_NOT_FOUND',
   },
   {
     name: 'drop a catalog and all that is in it',
     prepare: (api, id) => makeTable(api, [`c/${id}`, 'd', 't'], 3),
     request: (id) => ({ method: 'DELETE', path: `${uriOfPath([`c/${id}`])}?cascade=true` }),
-    before: (id) => tableExists([`c/${id}`, 'd', 't'], plainWith(3)),
+    before: (id) => tableExists([`c/${id}`, 'd', 't'], plainColumnsWith(3)),
     after: (id) => [...absent([`c/${id}`]), ...absent([`c/${id}`, 'd', 't'])],
   },
   {
     name: 'drop a catalog for good',
     prepare: (api, id) => makeTable(api, [`c/${id}`, 'd', 't'], 3),
     request: (id) => ({ method: 'DELETE', path: `${uriOfPath([`c/${id}`])}?cascade=true&purge=true` }),
-    before: (id) => tableExists([`c/${id}`, 'd', 't'], plainWith(3)),
+    before: (id) => tableExists([`c/${id}`, 'd', 't'], plainColumnsWith(3)),
     after: (id) => [...absent([`c/${id}`]), ...absent([`c/${id}`, 'd', 't'])],
   },
   {
     name: 'bring a catalog back under another name',
     prepare: async (api, id) => {
       await makeTable(api, [`c/${id}`, 'd', 't'], 3);
-      await must(api.delete(`${uriOfPath([`c/${id}`])}?cascade=true`));
+      await requireAcknowledged(api.delete(`${uriOfPath([`c/${id}`])}?cascade=true`));
     },
     request: (id) => ({
       method: 'POST',
@@ -82,7 +82,7 @@ const ofCatalogs: Scenario[] = [
       body: { name: `c/${id}`, newName: `b/${id}` },
     }),
     before: (id) => [...absent([`c/${id}`]), ...absent([`b/${id}`])],
-    after: (id) => [...absent([`c/${id}`]), ...tableExists([`b/${id}`, 'd', 't'], plainWith(3))],
+    after: (id) => [...absent([`c/${id}`]), ...tableExists([`b/${id}`, 'd', 't'], plainColumnsWith(3))],
     again: 'OBJECT_NOT_FOUND',
   },
 ];
@@ -105,14 +105,14 @@ const ofDatabases: Scenario[] = [
       request: (id) => ({ method: 'POST', path: `${uriOfPath(databaseOf(id))}/rename`, body: { newName: `e ${id}` } }),
       before: (id) => [
         ...absent(['default', `e ${id}`]),
-        ...tableExists(tableOf(id), plainWith(rows)),
-        ...tableExists([...databaseOf(id), 'keyed'], { ...plainWith(2), uniqueKey: ['n'] }),
+        ...tableExists(tableOf(id), plainColumnsWith(rows)),
+        ...tableExists([...databaseOf(id), 'keyed'], { ...plainColumnsWith(2), uniqueKey: ['n'] }),
       ],
       after: (id) => [
         ...absent(databaseOf(id)),
         ...absent(tableOf(id)),
-        ...tableExists(['default', `e ${id}`, `t"${id}`], plainWith(rows)),
-        ...tableExists(['default', `e ${id}`, 'keyed'], { ...plainWith(2), uniqueKey: ['n'] }),
+        ...tableExists(['default', `e ${id}`, `t"${id}`], plainColumnsWith(rows)),
+        ...tableExists(['default', `e ${id}`, 'keyed'], { ...plainColumnsWith(2), uniqueKey: ['n'] }),
       ],
       again: 'OBJECT_NOT_FOUND',
       isLarge: rows === manyRows,
@@ -122,30 +122,30 @@ const ofDatabases: Scenario[] = [
     name: 'drop a database and its tables',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'DELETE', path: `${uriOfPath(databaseOf(id))}?cascade=true` }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     after: (id) => [...absent(databaseOf(id)), ...absent(tableOf(id))],
   },
   {
     name: 'drop a database and its tables for good',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'DELETE', path: `${uriOfPath(databaseOf(id))}?cascade=true&purge=true` }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     after: (id) => [...absent(databaseOf(id)), ...absent(tableOf(id))],
   },
   {
     name: 'bring a database back, but not what was dropped before it',
     prepare: async (api, id) => {
       await makeTable(api, tableOf(id), 2);
-      await must(api.delete(uriOfPath(tableOf(id))));
+      await requireAcknowledged(api.delete(uriOfPath(tableOf(id))));
       await makeTable(api, tableOf(id), 3, { unique_key_constraints: ['n'] });
       await makeTable(api, [...databaseOf(id), 'other'], 4);
-      await must(api.delete(`${uriOfPath(databaseOf(id))}?cascade=true`));
+      await requireAcknowledged(api.delete(`${uriOfPath(databaseOf(id))}?cascade=true`));
     },
     request: (id) => ({ method: 'POST', path: pathOf('databases', 'undrop'), body: { name: `d ${id}` } }),
     before: (id) => [...absent(databaseOf(id)), ...absent(tableOf(id))],
     after: (id) => [
-      ...tableExists(tableOf(id), { ...plainWith(3), uniqueKey: ['n'] }),
-      ...tableExists([...databaseOf(id), 'other'], plainWith(4)),
+      ...tableExists(tableOf(id), { ...plainColumnsWith(3), uniqueKey: ['n'] }),
+      ...tableExists([...databaseOf(id), 'other'], plainColumnsWith(4)),
     ],
     again: 'OBJECT_NOT_FOUND',
   },
@@ -154,31 +154,33 @@ const ofDatabases: Scenario[] = [
 const ofTables: Scenario[] = [
   {
     name: 'create a table with keys and a default',
-    prepare: async (api, id) => void (await must(api.put(uriOfPath(databaseOf(id)), {}))),
+    prepare: async (api, id) => void (await requireAcknowledged(api.put(uriOfPath(databaseOf(id)), {}))),
     request: (id) => ({
       method: 'POST',
       path: `${uriOfPath(databaseOf(id))}/tables/create`,
       body: {
         name: `t"${id}`,
-        columns: bodyOf(plain).map((column) => (column.name === 'v' ? { ...column, defaultValue: "'new'" } : column)),
+        columns: bodyOf(plainColumns).map((column) =>
+          column.name === 'v' ? { ...column, defaultValue: "'new'" } : column,
+        ),
         primaryKey: ['id'],
         unique_key_constraints: ['n'],
       },
     }),
     before: (id) => absent(tableOf(id)),
-    after: (id) => tableExists(tableOf(id), { ...plainWith(0), uniqueKey: ['n'] }),
+    after: (id) => tableExists(tableOf(id), { ...plainColumnsWith(0), uniqueKey: ['n'] }),
     again: 'OBJECT_ALREADY_EXISTS',
   },
   {
     name: 'create a table from SQL',
-    prepare: async (api, id) => void (await must(api.put(uriOfPath(databaseOf(id)), {}))),
+    prepare: async (api, id) => void (await requireAcknowledged(api.put(uriOfPath(databaseOf(id)), {}))),
     request: (id) => ({
       method: 'PUT',
       path: `${uriOfPath(databaseOf(id))}/tables/create`,
       body: { sql: `CREATE TABLE "t""${id}" (id BIGINT, n INT, v VARCHAR)` },
     }),
     before: (id) => absent(tableOf(id)),
-    after: (id) => tableExists(tableOf(id), plainWith(0)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(0)),
   },
   {
     name: 'create a table with the rows of a query',
@@ -190,7 +192,7 @@ const ofTables: Scenario[] = [
       body: { name: `t"${id}`, primaryKey: ['id'], asSelect: { sql: 'SELECT * FROM source', waitSeconds: 0 } },
     }),
     before: (id) => absent(tableOf(id)),
-    after: (id) => tableExists(tableOf(id), plainWith(3)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     again: 'OBJECT_ALREADY_EXISTS',
   },
   {
@@ -203,7 +205,7 @@ const ofTables: Scenario[] = [
       body: { newName: `t"${id}`, waitSeconds: 0 },
     }),
     before: (id) => absent(tableOf(id)),
-    after: (id) => tableExists(tableOf(id), { ...plainWith(3), uniqueKey: ['n'] }),
+    after: (id) => tableExists(tableOf(id), { ...plainColumnsWith(3), uniqueKey: ['n'] }),
     again: 'OBJECT_ALREADY_EXISTS',
   },
   {
@@ -212,11 +214,11 @@ const ofTables: Scenario[] = [
     request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/rename`, body: { newName: `u"${id}` } }),
     before: (id) => [
       ...absent([...databaseOf(id), `u"${id}`]),
-      ...tableExists(tableOf(id), { ...plainWith(3), uniqueKey: ['n'] }),
+      ...tableExists(tableOf(id), { ...plainColumnsWith(3), uniqueKey: ['n'] }),
     ],
     after: (id) => [
       ...absent(tableOf(id)),
-      ...tableExists([...databaseOf(id), `u"${id}`], { ...plainWith(3), uniqueKey: ['n'] }),
+      ...tableExists([...databaseOf(id), `u"${id}`], { ...plainColumnsWith(3), uniqueKey: ['n'] }),
     ],
     again: 'OBJECT_NOT_FOUND',
   },
@@ -224,14 +226,14 @@ const ofTables: Scenario[] = [
     name: 'drop a table',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'DELETE', path: uriOfPath(tableOf(id)) }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     after: (id) => absent(tableOf(id)),
   },
   {
     name: 'drop a table for good',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'DELETE', path: `${uriOfPath(tableOf(id))}?purge=true` }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     after: (id) => absent(tableOf(id)),
   },
   ...[3, manyRows].map(
@@ -239,7 +241,7 @@ const ofTables: Scenario[] = [
       name: `bring a table of ${rows} rows back under another name`,
       prepare: async (api, id) => {
         await makeTable(api, tableOf(id), rows, { unique_key_constraints: ['n'] });
-        await must(api.delete(uriOfPath(tableOf(id))));
+        await requireAcknowledged(api.delete(uriOfPath(tableOf(id))));
       },
       request: (id) => ({
         method: 'POST',
@@ -247,7 +249,7 @@ const ofTables: Scenario[] = [
         body: { name: `t"${id}`, newName: 'back' },
       }),
       before: (id) => [...absent(tableOf(id)), ...absent([...databaseOf(id), 'back'])],
-      after: (id) => tableExists([...databaseOf(id), 'back'], { ...plainWith(rows), uniqueKey: ['n'] }),
+      after: (id) => tableExists([...databaseOf(id), 'back'], { ...plainColumnsWith(rows), uniqueKey: ['n'] }),
       again: 'OBJECT_NOT_FOUND',
       isLarge: rows === manyRows,
     }),
@@ -256,8 +258,8 @@ const ofTables: Scenario[] = [
     name: 'truncate a table',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/truncate`, body: {} }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
-    after: (id) => tableExists(tableOf(id), plainWith(0)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(0)),
   },
 ];
 
@@ -270,22 +272,22 @@ const ofColumns: Scenario[] = [
       path: onColumn(id),
       body: { name: 'more', type: 'DOUBLE', defaultValue: 1.5 },
     }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
-    after: (id) => tableExists(tableOf(id), { columns: [...plain, 'more DOUBLE'], rows: 3 }),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
+    after: (id) => tableExists(tableOf(id), { columns: [...plainColumns, 'more DOUBLE'], rows: 3 }),
     again: 'OBJECT_ALREADY_EXISTS',
   },
   {
     name: 'drop a column',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'DELETE', path: onColumn(id, 'n') }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     after: (id) => tableExists(tableOf(id), { columns: ['id BIGINT', 'v STRING'], rows: 3 }),
   },
   {
     name: 'rename a column of a key',
     prepare: (api, id) => makeTable(api, tableOf(id), 3, { unique_key_constraints: ['n'] }),
     request: (id) => ({ method: 'POST', path: onColumn(id, 'n', 'rename'), body: { newName: 'm' } }),
-    before: (id) => tableExists(tableOf(id), { ...plainWith(3), uniqueKey: ['n'] }),
+    before: (id) => tableExists(tableOf(id), { ...plainColumnsWith(3), uniqueKey: ['n'] }),
     after: (id) => tableExists(tableOf(id), { columns: ['id BIGINT', 'm INT', 'v STRING'], rows: 3, uniqueKey: ['m'] }),
     again: 'OBJECT_NOT_FOUND',
   },
@@ -293,7 +295,7 @@ const ofColumns: Scenario[] = [
     name: 'widen a column',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'PATCH', path: onColumn(id, 'n'), body: { type: 'BIGINT' } }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     after: (id) => tableExists(tableOf(id), { columns: wide, rows: 3 }),
   },
   {
@@ -301,16 +303,21 @@ const ofColumns: Scenario[] = [
     isTask: true,
     prepare: (api, id) => makeTable(api, tableOf(id), manyRows),
     request: (id) => ({ method: 'PATCH', path: onColumn(id, 'n'), body: { type: 'BIGINT' } }),
-    before: (id) => tableExists(tableOf(id), plainWith(manyRows)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(manyRows)),
     after: (id) => tableExists(tableOf(id), { columns: wide, rows: manyRows }),
     isLarge: true,
   },
-  patch('give a unique key', 3, { unique_key_constraints: ['n', 'v'] }, { ...plainWith(3), uniqueKey: ['n', 'v'] }),
+  patch(
+    'give a unique key',
+    3,
+    { unique_key_constraints: ['n', 'v'] },
+    { ...plainColumnsWith(3), uniqueKey: ['n', 'v'] },
+  ),
   patch(
     'give a large table a unique key, by a task',
     manyRows,
     { unique_key_constraints: ['n'] },
-    { ...plainWith(manyRows), uniqueKey: ['n'] },
+    { ...plainColumnsWith(manyRows), uniqueKey: ['n'] },
   ),
   patch(
     'change columns and the comment in one',
@@ -332,8 +339,8 @@ const ofRows: Scenario[] = [
       path: `${uriOfPath(tableOf(id))}/rows`,
       body: { rows: Array.from({ length: 100 }, (_, i) => [i, i, 'v']) },
     }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
-    after: (id) => tableExists(tableOf(id), plainWith(103)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(103)),
     again: 'more',
   },
   {
@@ -344,8 +351,8 @@ const ofRows: Scenario[] = [
       path: `${uriOfPath(tableOf(id))}/insert_select`,
       body: { sql: "SELECT range, range, 'v' FROM range(100)" },
     }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
-    after: (id) => tableExists(tableOf(id), plainWith(103)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(103)),
     again: 'more',
   },
   {
@@ -357,8 +364,8 @@ const ofRows: Scenario[] = [
       path: `${uriOfPath(databaseOf(id))}/query`,
       body: { sql: `INSERT INTO ${quoted(tableOf(id))} SELECT range, range, 'v' FROM range(100)`, waitSeconds: 0 },
     }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
-    after: (id) => tableExists(tableOf(id), plainWith(103)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(103)),
     again: 'more',
   },
   {
@@ -366,14 +373,14 @@ const ofRows: Scenario[] = [
     prepare: async (api, id) => {
       await makeTable(api, tableOf(id), 3);
       const path = `${uriOfPath(tableOf(id))}/rows`;
-      await must(api.post(path, { rows: [{ id: 1, n: 1, v: 'a second time' }] }));
+      await requireAcknowledged(api.post(path, { rows: [{ id: 1, n: 1, v: 'a second time' }] }));
     },
     request: (id) => ({ method: 'PATCH', path: uriOfPath(tableOf(id)), body: { unique_key_constraints: ['n'] } }),
-    before: (id) => tableExists(tableOf(id), plainWith(4)),
-    after: (id) => tableExists(tableOf(id), plainWith(4)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(4)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(4)),
     refusal: 'CONSTRAINT_VIOLATED',
   },
 ];
 
-const all = [ofCatalogs, ofDatabases, ofTables, ofColumns, ofRows, ofBackups, ofLoads, ofViews];
+const all = [ofCatalogs, ofDatabases, ofTables, ofColumns, ofRows, backupScenarios, loadScenarios, viewScenarios];
 export const scenarios: readonly Scenario[] = all.flat();

@@ -126,7 +126,7 @@ process.on('message', ({ id, order }: { id: number; order: Order }) => {
     (error: unknown) => report({ kind: 'done', id, error: String(error) }),
   );
 });
-// Its parent is gone: nothing must stay behind.
+// Its parent has exited: no process may remain.
 process.on('disconnect', () => process.exit(1));
 
 report({ kind: 'ready', url: server.url, token: server.token });

@@ -1,4 +1,4 @@
-// A server in a process of its own: started, armed, killed, and restarted on the same data. Checks that no engine outlives it.
+// A server in a separate process: started, armed, killed, and restarted on the same data. Checks that no engine outlives it.
 import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
 import { Api } from './api.ts';
+import { externalSystems } from './external_systems.ts';
 import { type Fault, FaultPlan } from './fault_plan.ts';
-import { loading } from './loading.ts';
+import { scenarioFlags } from './scenario_flags.ts';
 import { type ClockedWorld, scheduleClock } from './scenario_parts.ts';
 import type { Order, Report, Victim } from './server_entry.ts';
-import { surroundings } from './surroundings.ts';
 
 const entry = new URL('./server_entry.ts', import.meta.url);
 const readyMsMax = deadlineMs(60_000);
@@ -28,7 +28,7 @@ export class ServerProcess implements ClockedWorld {
   #orderIds = 0;
   #exited: Promise<void> = Promise.resolve();
   #clockMs = scheduleClock.ms;
-  /** Of its calls to services outside: counted here, where these run. */
+  /** For its calls to other services: counted here, where these services run. */
   readonly #outside = new FaultPlan((_fault, what) => {
     writeFileSync(this.#struckFile, what);
     this.#killNow();
@@ -56,8 +56,8 @@ export class ServerProcess implements ClockedWorld {
 
   async start(): Promise<void> {
     const before = performance.now();
-    (await surroundings()).hit = (point, what) => this.#outside.hit(point, what);
-    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2', ...loading];
+    (await externalSystems()).hit = (point, what) => this.#outside.hit(point, what);
+    const flags = ['--port', '0', '--data-dir', this.dataDirectory, '--warehouse-threads', '2', ...scenarioFlags];
     // Retained beside the data, to examine failures.
     const log = openSync(`${this.dataDirectory}.log`, 'a');
     const child = fork(entry, [...flags, '--log-level', process.env.FAULTS_LOG ?? 'warn'], {
@@ -82,7 +82,7 @@ export class ServerProcess implements ClockedWorld {
     this.#api = new Api(url, token);
   }
 
-  /** The step at which a process is to be killed. */
+  /** The step at which a process is killed. */
   async arm(victim: Victim, fault: Fault, delayMs = 0): Promise<void> {
     rmSync(this.#struckFile, { force: true });
     // A kill of an earlier process does not count.
@@ -132,7 +132,7 @@ export class ServerProcess implements ClockedWorld {
     return (await this.#order({ kind: 'columns', path })) as string[] | undefined;
   }
 
-  /** Stops it orderly. */
+  /** Stops it gracefully. */
   async stop(): Promise<void> {
     await this.#order({ kind: 'stop' });
     this.#child?.kill('SIGKILL');
@@ -160,7 +160,7 @@ export class ServerProcess implements ClockedWorld {
     return true;
   }
 
-  /** Waits until it is dead, if it is about to be. */
+  /** Waits until it is dead, if a kill is pending. */
   async exited(waitMs: number): Promise<boolean> {
     await Promise.race([this.#exited, pause(waitMs, undefined, { ref: false })]);
     return !this.runs;

@@ -1,4 +1,4 @@
-// A server whose data directory is on a small disk of its own: a tmpfs in a mount namespace that only the server and its engines
+// A server whose data directory is on a separate small disk: a tmpfs in a mount namespace that only the server and its engines
 // see. Linux only. The test accesses it through /proc, to fill the disk and to free space.
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
@@ -69,7 +69,7 @@ export class SmallDisk {
     return bavail * bsize;
   }
 
-  /** Leaves about this much space. 0: not a byte. */
+  /** Leaves about this much space. 0: none. */
   async fill(leave: number): Promise<void> {
     const file = await open(this.#ballast, 'a');
     try {

@@ -5,19 +5,19 @@ import { deadlineMs } from '../deadline.ts';
 import { quoted } from './agreement.ts';
 import { type Answer, type Api, noAnswer, pathOf } from './api.ts';
 import { type TableState, uriOfPath, type World } from './expectation.ts';
-import { notes } from './loading.ts';
+import { exportPrefix, externalSystems, sourceKey, sourceText } from './external_systems.ts';
+import { notesFile } from './scenario_flags.ts';
 import {
   absent,
   databaseOf,
   makeTable,
-  must,
-  plainWith,
+  plainColumnsWith,
+  requireAcknowledged,
   type Scenario,
   scheduleClock,
   tableExists,
   tableOf,
 } from './scenario_parts.ts';
-import { exportPrefix, sourceKey, sourceText, surroundings } from './surroundings.ts';
 
 /** Created for one scenario, and known only then. */
 const prepared = new Map<string, Readonly<Record<string, unknown>>>();
@@ -39,7 +39,7 @@ interface TableTask {
 }
 
 /** An action on a table of three rows. */
-function onTable({ name, action, body, after = plainWith(3), prepare, extra, more }: TableTask): Scenario {
+function onTable({ name, action, body, after = plainColumnsWith(3), prepare, extra, more }: TableTask): Scenario {
   return {
     name,
     prepare: async (api, id) => {
@@ -47,7 +47,7 @@ function onTable({ name, action, body, after = plainWith(3), prepare, extra, mor
       await prepare?.(api, id);
     },
     request: async (id) => ({ method: 'POST', path: `${uriOfPath(tableOf(id))}/${action}`, body: await body(id) }),
-    before: (id) => tableExists(tableOf(id), plainWith(3)),
+    before: (id) => tableExists(tableOf(id), plainColumnsWith(3)),
     after: (id) => tableExists(tableOf(id), after),
     again: 'more',
     isTask: true,
@@ -58,9 +58,9 @@ function onTable({ name, action, body, after = plainWith(3), prepare, extra, mor
 const columns = [{ name: 'id' }, { name: 'v', source: 'note' }];
 
 async function upload(api: Api, id: string, text: string, send: boolean): Promise<void> {
-  const { result } = await must(api.post(pathOf('uploads'), { name: `${id}.csv`, bytes: text.length }));
+  const { result } = await requireAcknowledged(api.post(pathOf('uploads'), { name: `${id}.csv`, bytes: text.length }));
   prepared.set(id, result);
-  if (send) await must(api.send({ method: 'PUT', path: String(result.link), bytes: text }));
+  if (send) await requireAcknowledged(api.send({ method: 'PUT', path: String(result.link), bytes: text }));
 }
 
 const uploadId = (id: string) => String(prepared.get(id)?.uploadId);
@@ -77,7 +77,7 @@ const ofLoads: Scenario[] = [
     action: 'load',
     prepare: (api, id) => upload(api, id, `${sourceText}x,third\n`, true),
     body: (id) => ({ source: { upload: uploadId(id) }, columns, errorsMax: 1 }),
-    after: plainWith(5),
+    after: plainColumnsWith(5),
     more: { again: 'INVALID_PARAMETER', look: lookAtUsed },
   }),
   onTable({
@@ -86,12 +86,12 @@ const ofLoads: Scenario[] = [
     extra: { primaryKey: ['id'] },
     prepare: async (api, id) => {
       const path = `${uriOfPath(tableOf(id))}/rows`;
-      await must(api.post(path, { rows: [{ id: 101, n: 9, v: 'old' }] }));
+      await requireAcknowledged(api.post(path, { rows: [{ id: 101, n: 9, v: 'old' }] }));
     },
-    body: () => ({ source: { path: notes }, columns, mode: 'upsert' }),
+    body: () => ({ source: { path: notesFile }, columns, mode: 'upsert' }),
     more: {
-      before: (id) => tableExists(tableOf(id), plainWith(4)),
-      after: (id) => tableExists(tableOf(id), plainWith(5)),
+      before: (id) => tableExists(tableOf(id), plainColumnsWith(4)),
+      after: (id) => tableExists(tableOf(id), plainColumnsWith(5)),
       look: async ({ api }, id) => {
         const sql = `SELECT v, n FROM ${quoted(tableOf(id))} WHERE id = 101`;
         const { result } = await api.post(`${uriOfPath(databaseOf(id))}/query`, { sql });
@@ -103,21 +103,21 @@ const ofLoads: Scenario[] = [
   onTable({
     name: 'load in the place of the rows',
     action: 'load',
-    body: () => ({ source: { path: notes }, columns, mode: 'replace' }),
-    after: plainWith(2),
+    body: () => ({ source: { path: notesFile }, columns, mode: 'replace' }),
+    after: plainColumnsWith(2),
   }),
   onTable({
     name: 'load a page of the web',
     action: 'load',
-    body: async () => ({ source: { url: (await surroundings()).pageUrl }, columns }),
-    after: plainWith(5),
+    body: async () => ({ source: { url: (await externalSystems()).pageUrl }, columns }),
+    after: plainColumnsWith(5),
     more: { reaches: true },
   }),
   onTable({
     name: 'load an object',
     action: 'load',
-    body: async () => ({ source: { s3: { ...(await surroundings()).objectStore, key: sourceKey } }, columns }),
-    after: plainWith(5),
+    body: async () => ({ source: { s3: { ...(await externalSystems()).objectStore, key: sourceKey } }, columns }),
+    after: plainColumnsWith(5),
     more: { reaches: true },
   }),
 ];
@@ -137,7 +137,7 @@ function makeOf(
   return {
     name: `make a table from ${what}`,
     prepare: async (api, id) => {
-      await must(api.put(uriOfPath(databaseOf(id)), {}));
+      await requireAcknowledged(api.put(uriOfPath(databaseOf(id)), {}));
       await prepare?.(api, id);
     },
     request: async (id) => ({
@@ -146,7 +146,7 @@ function makeOf(
       body: { table: tableOf(id).at(-1), columns: madeColumns, ...(await body(id)) },
     }),
     before: (id) => absent(tableOf(id)),
-    after: (id) => tableExists(tableOf(id), plainWith(2)),
+    after: (id) => tableExists(tableOf(id), plainColumnsWith(2)),
     again: 'OBJECT_ALREADY_EXISTS',
     isTask: true,
     ...more,
@@ -163,7 +163,7 @@ const ofNewTables: Scenario[] = [
       look: lookAtUsed,
     },
   ),
-  makeOf('an object', async () => ({ source: { s3: { ...(await surroundings()).objectStore, key: sourceKey } } }), {
+  makeOf('an object', async () => ({ source: { s3: { ...(await externalSystems()).objectStore, key: sourceKey } } }), {
     reaches: true,
   }),
 ];
@@ -171,10 +171,10 @@ const ofNewTables: Scenario[] = [
 /** Whether an export of the table succeeded and its manifest is in the store; leftovers.ts checks for other objects. */
 async function lookAtExports({ api }: World, id: string): Promise<string[]> {
   const target = uriOfPath(tableOf(id));
-  const { objects } = await surroundings();
+  const { objects } = await externalSystems();
   for (const task of await api.tasks()) {
     if (task.type !== 'export' || task.target !== target || task.state !== 'succeeded') continue;
-    const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
+    const { result } = await requireAcknowledged(api.get(pathOf('tasks', String(task.taskId))));
     const { rowCount } = result.result as { rowCount: number };
     const manifest = await objects.readSmall(`${exportPrefix}/${task.taskId}/manifest.json`, 1e6).catch(String);
     if (rowCount === 3 && manifest.toString().includes('"rowCount": 3')) return [];
@@ -187,7 +187,7 @@ const ofExports: Scenario[] = ['parquet', 'arrow'].map((format) =>
   onTable({
     name: `export a table as ${format}`,
     action: 'export',
-    body: async () => ({ format, to: { s3: { ...(await surroundings()).objectStore, prefix: exportPrefix } } }),
+    body: async () => ({ format, to: { s3: { ...(await externalSystems()).objectStore, prefix: exportPrefix } } }),
     more: { reaches: true, look: lookAtExports },
   }),
 );
@@ -204,7 +204,7 @@ async function lookAtPages({ api }: World, id: string): Promise<string[]> {
   for (const task of await api.tasks()) {
     if (task.target !== target || task.state !== 'succeeded') continue;
     done++;
-    const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
+    const { result } = await requireAcknowledged(api.get(pathOf('tasks', String(task.taskId))));
     const { pageCount } = result.result as { pageCount: number };
     let rows = 0;
     for (let page = 0; page < pageCount; page++) {
@@ -228,13 +228,13 @@ const onDatabase = (
 });
 
 async function lookAtNotice({ api }: World, id: string): Promise<string[]> {
-  const { receiver } = await surroundings();
+  const { receiver } = await externalSystems();
   const sql = noticeSql(id);
   for (const task of await api.tasks()) {
-    const { result } = await must(api.get(pathOf('tasks', String(task.taskId))));
+    const { result } = await requireAcknowledged(api.get(pathOf('tasks', String(task.taskId))));
     if ((result.request as { sql?: string } | null)?.sql !== sql) continue;
     for (const deadline = Date.now() + noticeMsMax; Date.now() < deadline; await pause(lookAgainMs)) {
-      const { notify } = (await must(api.get(pathOf('tasks', String(task.taskId))))).result;
+      const { notify } = (await requireAcknowledged(api.get(pathOf('tasks', String(task.taskId))))).result;
       const { state } = notify as { state: string };
       if (state === 'waiting') continue;
       const notifications = receiver.of(task.taskId).length;
@@ -265,13 +265,13 @@ const ofStatements: Scenario[] = [
     name: 'delete rows by a task',
     action: 'delete_rows',
     body: () => ({ where: 'id < 2', waitSeconds: 0 }),
-    after: plainWith(1),
+    after: plainColumnsWith(1),
   }),
   onTable({
     name: 'insert the rows of a query by a task',
     action: 'insert_select',
     body: () => ({ sql: "SELECT range, range, 'v' FROM range(100)", waitSeconds: 0 }),
-    after: plainWith(103),
+    after: plainColumnsWith(103),
   }),
   onTable({ name: 'put a table in order', action: 'optimize', body: () => ({}) }),
   {
@@ -285,7 +285,7 @@ const ofStatements: Scenario[] = [
     async (id) => ({
       sql: noticeSql(id),
       waitSeconds: 0,
-      notify: { url: (await surroundings()).receiver.url, secret: 'it is me, really' },
+      notify: { url: (await externalSystems()).receiver.url, secret: 'it is me, really' },
     }),
     { look: lookAtNotice },
   ),
@@ -311,14 +311,16 @@ const ofUploads: Scenario[] = [
 const dueAt = new Map<string, number>();
 
 /** A schedule adds a row at each run: once per minute, whichever process is killed. The test controls its clock. */
-export const ofSchedules: Scenario[] = [
+export const scheduleScenarios: Scenario[] = [
   {
-    ...onTable({ name: 'run a schedule', action: '', body: () => ({}), after: plainWith(4) }),
+    ...onTable({ name: 'run a schedule', action: '', body: () => ({}), after: plainColumnsWith(4) }),
     prepare: async (api, id) => {
       await makeTable(api, tableOf(id), 3);
       const sql = `INSERT INTO ${quoted(tableOf(id))} VALUES (77, 77, 'ran')`;
       const query = { sql, database: databaseOf(id)[1] };
-      await must(api.post(pathOf('schedules'), { name: `s ${id}`, query, cron: '* * * * *', missedRuns: 'all' }));
+      await requireAcknowledged(
+        api.post(pathOf('schedules'), { name: `s ${id}`, query, cron: '* * * * *', missedRuns: 'all' }),
+      );
     },
     act: async (world, id): Promise<Answer> => {
       if (!dueAt.has(id)) {

@@ -6,9 +6,9 @@ import {
   absent,
   databaseOf,
   makeTable,
-  must,
-  plain,
-  plainWith,
+  plainColumns,
+  plainColumnsWith,
+  requireAcknowledged,
   type Scenario,
   tableExists,
   tableOf,
@@ -16,11 +16,12 @@ import {
 
 const viewOf = (id: string, name = 'v') => [...databaseOf(id), `${name}"${id}`];
 const collectionOf = (id: string) => `${uriOfPath(databaseOf(id))}/views`;
-const all = (id: string): ViewState => ({ sql: `SELECT * FROM "t""${id}"`, columns: plain, rows: 3 });
+const all = (id: string): ViewState => ({ sql: `SELECT * FROM "t""${id}"`, columns: plainColumns, rows: 3 });
 const view = (path: readonly string[], is: ViewState): Expected => [{ path, isView: true, is }];
 const noView = (path: readonly string[]): Expected => [{ path, isView: true, is: 'absent' }];
 
-const makeView = (api: Api, path: readonly string[], sql: string) => must(api.put(uriOfPath(path, true), { sql }));
+const makeView = (api: Api, path: readonly string[], sql: string) =>
+  requireAcknowledged(api.put(uriOfPath(path, true), { sql }));
 
 async function makeAll(api: Api, id: string): Promise<void> {
   await makeTable(api, tableOf(id), 3);
@@ -42,8 +43,8 @@ const scenarios: Scenario[] = [
     name: 'create a view',
     prepare: (api, id) => makeTable(api, tableOf(id), 3),
     request: (id) => ({ method: 'POST', path: collectionOf(id), body: { name: `v"${id}`, sql: all(id).sql } }),
-    before: (id) => [...noView(viewOf(id)), ...tableExists(tableOf(id), plainWith(3))],
-    after: (id) => [...view(viewOf(id), all(id)), ...tableExists(tableOf(id), plainWith(3))],
+    before: (id) => [...noView(viewOf(id)), ...tableExists(tableOf(id), plainColumnsWith(3))],
+    after: (id) => [...view(viewOf(id), all(id)), ...tableExists(tableOf(id), plainColumnsWith(3))],
     again: 'OBJECT_ALREADY_EXISTS',
   },
   {
@@ -84,13 +85,13 @@ const gone: Scenario[] = [
     prepare: makeAll,
     request: (id) => ({ method: 'DELETE', path: uriOfPath(viewOf(id), true) }),
     before: (id) => view(viewOf(id), all(id)),
-    after: (id) => [...noView(viewOf(id)), ...tableExists(tableOf(id), plainWith(3))],
+    after: (id) => [...noView(viewOf(id)), ...tableExists(tableOf(id), plainColumnsWith(3))],
   },
   {
     name: 'bring a view back under another name',
     prepare: async (api, id) => {
       await makeAll(api, id);
-      await must(api.delete(uriOfPath(viewOf(id), true)));
+      await requireAcknowledged(api.delete(uriOfPath(viewOf(id), true)));
     },
     request: (id) => ({
       method: 'POST',
@@ -115,8 +116,8 @@ const gone: Scenario[] = [
       const lost = ['default', `lost ${id}`, 't'];
       await makeTable(api, lost, 1);
       await makeView(api, viewOf(id, 'lost'), `SELECT * FROM ${quoted(lost)}`);
-      await must(api.delete(`${uriOfPath(databaseOf(id))}?cascade=true`));
-      await must(api.delete(uriOfPath(lost)));
+      await requireAcknowledged(api.delete(`${uriOfPath(databaseOf(id))}?cascade=true`));
+      await requireAcknowledged(api.delete(uriOfPath(lost)));
     },
     request: (id) => ({ method: 'POST', path: '/api/v2/databases/undrop', body: { name: `d ${id}` } }),
     before: (id) => [...absent(databaseOf(id)), ...noView(viewOf(id))],
@@ -128,7 +129,7 @@ const gone: Scenario[] = [
     prepare: async (api, id) => {
       await makeTable(api, [`c/${id}`, 'd', 't'], 3);
       await makeView(api, [`c/${id}`, 'd', 'v'], 'SELECT * FROM d.t');
-      await must(api.delete(`${uriOfPath([`c/${id}`])}?cascade=true`));
+      await requireAcknowledged(api.delete(`${uriOfPath([`c/${id}`])}?cascade=true`));
     },
     request: (id) => ({
       method: 'POST',
@@ -136,7 +137,7 @@ const gone: Scenario[] = [
       body: { name: `c/${id}`, newName: `back ${id}` },
     }),
     before: (id) => [...absent([`c/${id}`]), ...absent([`back ${id}`])],
-    after: (id) => view([`back ${id}`, 'd', 'v'], { sql: 'SELECT * FROM d.t', columns: plain, rows: 3 }),
+    after: (id) => view([`back ${id}`, 'd', 'v'], { sql: 'SELECT * FROM d.t', columns: plainColumns, rows: 3 }),
     again: 'OBJECT_NOT_FOUND',
   },
 ];
@@ -152,7 +153,7 @@ const under: Scenario[] = [
     }),
     before: both,
     after: (id) => [
-      ...view(viewOf(id), { ...all(id), columns: [...plain, 'more DOUBLE'] }),
+      ...view(viewOf(id), { ...all(id), columns: [...plainColumns, 'more DOUBLE'] }),
       ...view(overOf(id), over(id)),
     ],
     again: 'OBJECT_ALREADY_EXISTS',
@@ -167,4 +168,4 @@ const under: Scenario[] = [
   },
 ];
 
-export const ofViews: readonly Scenario[] = [...scenarios, ...gone, ...under];
+export const viewScenarios: readonly Scenario[] = [...scenarios, ...gone, ...under];

@@ -1,19 +1,19 @@
 // Commands on the catalog as data, their random generation, and the requests for them.
 import fc from 'fast-check';
-import { hardNames, otherCase, unusableNames } from './hostile_names.ts';
+import { difficultNames, otherCase, unusableNames } from './hostile_names.ts';
 
 export const categories = ['catalogs', 'databases', 'tables', 'columns'] as const;
 
 /** The name of a catalog, and those below it. */
 export type Path = readonly string[];
 
-export interface ColumnGiven {
+export interface ColumnCommand {
   readonly name: string;
   readonly type: string;
   readonly defaultValue?: number;
 }
 
-export interface PatchGiven {
+export interface PatchCommand {
   readonly comment?: string | null;
   readonly properties?: Readonly<Record<string, string>> | null;
   readonly type?: string;
@@ -29,7 +29,7 @@ export type Command =
       readonly form: 'collection' | 'action' | 'object';
       readonly put: boolean;
       readonly comment: string | undefined;
-      readonly columns: readonly ColumnGiven[];
+      readonly columns: readonly ColumnCommand[];
       readonly unique: boolean;
     }
   | { readonly do: 'get'; readonly path: Path }
@@ -41,7 +41,7 @@ export type Command =
       readonly pattern: string;
       readonly comment?: string;
     }
-  | { readonly do: 'patch'; readonly path: Path; readonly body: PatchGiven }
+  | { readonly do: 'patch'; readonly path: Path; readonly body: PatchCommand }
   | { readonly do: 'rename'; readonly path: Path; readonly newName: string }
   | { readonly do: 'delete'; readonly path: Path; readonly cascade: boolean | undefined; readonly purge: boolean }
   | { readonly do: 'undrop'; readonly path: Path; readonly newName: string | undefined }
@@ -81,7 +81,7 @@ const hardToOrder = ['😀', '｡', '𝒳', 'z'];
 /** Commands on few names, so that they meet; among them now and then one that is not acceptable. */
 export function sessions(commandsMax: number): fc.Arbitrary<Session> {
   const drawn = fc.oneof(
-    { weight: 8, arbitrary: fc.shuffledSubarray([...hardNames], { minLength: 3, maxLength: 4 }) },
+    { weight: 8, arbitrary: fc.shuffledSubarray([...difficultNames], { minLength: 3, maxLength: 4 }) },
     { weight: 1, arbitrary: fc.constant(hardToOrder) },
   );
   return fc.tuple(drawn, fc.boolean()).chain(([names, short]) => {

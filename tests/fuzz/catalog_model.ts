@@ -3,10 +3,10 @@
 import { foldName } from '../../src/model/names.ts';
 import { parseType, widens } from '../../src/model/types.ts';
 import {
-  type ColumnGiven,
+  type ColumnCommand,
   type Command,
   categories,
-  type PatchGiven,
+  type PatchCommand,
   type Path,
   pathText,
 } from './catalog_commands.ts';
@@ -173,7 +173,7 @@ export class CatalogModel {
       const taken = this.#taken(parent, name);
       if (taken) return taken;
       if (path.length === 4) {
-        const column = this.#newColumn({ ...(command.columns[0] as ColumnGiven), name }, parent.rows > 0);
+        const column = this.#newColumn({ ...(command.columns[0] as ColumnCommand), name }, parent.rows > 0);
         Object.assign(child, column, { comment });
         parent.version++;
       }
@@ -199,7 +199,7 @@ export class CatalogModel {
     return node(path.at(-1) as string, { comment, children, uniqueKey });
   }
 
-  #newColumn({ name, type, defaultValue }: ColumnGiven, tableHasRows: boolean): Node {
+  #newColumn({ name, type, defaultValue }: ColumnCommand, tableHasRows: boolean): Node {
     const text = defaultValue === undefined ? null : String(defaultValue);
     return node(name, { type, defaultValue: text, hasNulls: tableHasRows && text === null });
   }
@@ -211,7 +211,7 @@ export class CatalogModel {
     });
   }
 
-  #patch(path: Path, object: Node, parent: Node, body: PatchGiven): Expected {
+  #patch(path: Path, object: Node, parent: Node, body: PatchCommand): Expected {
     const { versionOff = 0, comment = object.comment, properties = object.properties } = body;
     if (path.length === 4) return this.#patchColumn(path, object, parent, body);
     if (versionOff !== 0) return refuse('VERSION_CONFLICT', 400, { version: object.version });
@@ -222,7 +222,7 @@ export class CatalogModel {
     return ok(this.record(path, object));
   }
 
-  #patchColumn(path: Path, column: Node, table: Node, body: PatchGiven): Expected {
+  #patchColumn(path: Path, column: Node, table: Node, body: PatchCommand): Expected {
     const { versionOff = 0, comment = column.comment, type = column.type, nullable = column.nullable } = body;
     if (versionOff !== 0) return refuse('VERSION_CONFLICT', 400, { version: column.version });
     if (!widens(parseType(column.type), parseType(type))) return refuse('CHANGE_NOT_SUPPORTED');

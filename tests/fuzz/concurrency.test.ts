@@ -5,8 +5,8 @@ import { Budget } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { start, type TestServer } from '../server.ts';
-import { crowd, levels } from './concurrency.ts';
-import { explain, type Operation } from './linear.ts';
+import { levels, runConcurrently } from './concurrency.ts';
+import { linearize, type Operation } from './linear.ts';
 import { moveRows } from './moving_rows.ts';
 import { readRows } from './reading_rows.ts';
 
@@ -27,7 +27,7 @@ describe('concurrent clients', () => {
       const hasTime = budget.part();
       for (let round = 0; round < rounds && (round === 0 || hasTime()); round++) {
         const random = new Random(seed).fork(round);
-        t.diagnostic(JSON.stringify(await crowd(server, { random, level, clients: 8, operationsEach: 40 })));
+        t.diagnostic(JSON.stringify(await runConcurrently(server, { random, level, clients: 8, operationsEach: 40 })));
       }
     });
   }
@@ -65,7 +65,7 @@ test('an order that explains nothing is distinguished from one that does', () =>
     description: `read ${value}`,
     apply: (state) => (state === value ? state : undefined),
   });
-  assert(explain([write(0, 10, 1), read(1, 2, 0), read(3, 4, 1), read(5, 6, 1)], 0, String).explained);
-  assert(!explain([write(0, 10, 1), read(1, 2, 1), read(3, 4, 0)], 0, String).explained);
-  assert(!explain([write(0, 1, 1), write(2, 3, 2), read(4, 5, 1)], 0, String).explained);
+  assert(linearize([write(0, 10, 1), read(1, 2, 0), read(3, 4, 1), read(5, 6, 1)], 0, String).explained);
+  assert(!linearize([write(0, 10, 1), read(1, 2, 1), read(3, 4, 0)], 0, String).explained);
+  assert(!linearize([write(0, 1, 1), write(2, 3, 2), read(4, 5, 1)], 0, String).explained);
 });

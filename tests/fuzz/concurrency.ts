@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import type { Random } from '../faults/random.ts';
 import type { Reply, TestServer } from '../server.ts';
-import { explain, type Operation } from './linear.ts';
+import { linearize, type Operation } from './linear.ts';
 
 export interface ConcurrencyOptions {
   readonly random: Random;
@@ -46,7 +46,7 @@ const bodies: Record<Level, object> = {
 /** `ann` and `ANN` are one name to SQL. */
 const names = ['ann', 'bob', 'cy/d', 'ANN'];
 
-export async function crowd(server: TestServer, options: ConcurrencyOptions): Promise<ConcurrencyReport> {
+export async function runConcurrently(server: TestServer, options: ConcurrencyOptions): Promise<ConcurrencyReport> {
   const { random, level, clients, operationsEach } = options;
   const collection = `${parents[level]}/${level}`;
   await prepare(server, collection);
@@ -73,7 +73,7 @@ export async function crowd(server: TestServer, options: ConcurrencyOptions): Pr
   };
   await Promise.all(Array.from({ length: clients }, (_, i) => client(random.fork(i))));
   for (const name of names) history.push(await lookAtTheEnd(server, collection, name));
-  const { explained, stuck } = explain<State>(history, {}, (state) => JSON.stringify(Object.entries(state).sort()));
+  const { explained, stuck } = linearize<State>(history, {}, (state) => JSON.stringify(Object.entries(state).sort()));
   assert(explained, `no order explains these answers; where it came furthest:\n${stuck.join('\n')}`);
   return { operations: history.length, inProgress };
 }

@@ -1,8 +1,8 @@
 // The questions of the fuzz run over grants: requests, statements, lists, and the service's own report of who may do what.
 import assert from 'node:assert/strict';
-import { above, type Place, type Thing } from './grants_model.ts';
+import { ancestorsOf, type GrantObject, type GrantTarget } from './grants_model.ts';
 import { privileges, type Question, statementForms } from './grants_questions.ts';
-import { type GrantsWorld, type Holder, pick, uriOfPlace, uriOfThing } from './grants_world.ts';
+import { type GrantsWorld, type Holder, pick, uriOfObject, uriOfTarget } from './grants_world.ts';
 
 export class GrantsAsker {
   readonly #world: GrantsWorld;
@@ -17,8 +17,8 @@ export class GrantsAsker {
     const [root, ...others] = this.#world.holders;
     const holder = (pick(others, question.who) ?? root) as Holder;
     const table = pick(this.#world.of('tables'), question.what);
-    const on = pick([...this.#world.model.things], question.what) as Thing;
-    const may = (privilege: string, place: Place = on) => this.#world.model.may(holder, privilege, place);
+    const on = pick([...this.#world.model.things], question.what) as GrantObject;
+    const may = (privilege: string, place: GrantTarget = on) => this.#world.model.may(holder, privilege, place);
     const usable = () => may('use', this.#world.warehouse);
     const ask = async (what: string, allowed: boolean, method: string, path: string, body?: unknown) => {
       await this.#world.attempt(holder, what, allowed, () => this.#world.request(holder, method, path, body));
@@ -28,10 +28,12 @@ export class GrantsAsker {
       case 'sql':
         return this.#askSql(holder, question);
       case 'get':
-        return ask(`reads ${uriOfThing(on)}`, this.#world.model.sees(holder, on), 'GET', uriOfThing(on));
+        return ask(`reads ${uriOfObject(on)}`, this.#world.model.sees(holder, on), 'GET', uriOfObject(on));
       case 'patch':
         if (on === this.#world.model.root) return false;
-        return ask(`alters ${uriOfThing(on)}`, may('alter'), 'PATCH', uriOfThing(on), { comment: `${question.form}` });
+        return ask(`alters ${uriOfObject(on)}`, may('alter'), 'PATCH', uriOfObject(on), {
+          comment: `${question.form}`,
+        });
       case 'list':
         return this.#askList(holder, on);
       case 'missing':
@@ -45,11 +47,11 @@ export class GrantsAsker {
           'resumes',
           may('operate', this.#world.warehouse),
           'POST',
-          `${uriOfThing(this.#world.warehouse)}/resume`,
+          `${uriOfObject(this.#world.warehouse)}/resume`,
         );
       default: {
         if (!table) return false;
-        const path = uriOfThing(table);
+        const path = uriOfObject(table);
         if (question.ask === 'truncate')
           return ask(`truncates ${path}`, may('write', table), 'POST', `${path}/truncate`);
         if (question.ask === 'rows')
@@ -66,8 +68,8 @@ export class GrantsAsker {
     const database = pick(this.#world.of('databases'), what);
     const tables = chosen.map((choice) => pick(this.#world.of('tables'), choice));
     if (!form || !database || tables.some((candidate) => candidate === undefined)) return false;
-    const written = (table: Thing) => {
-      const parts = above(table)
+    const written = (table: GrantObject) => {
+      const parts = ancestorsOf(table)
         .flatMap((table) => (typeof table === 'object' ? [table] : []))
         .reverse();
       const from = short && table.parent === database ? 2 : short && database.parent === parts[0] ? 1 : 0;
@@ -76,8 +78,8 @@ export class GrantsAsker {
         .map(({ name }) => `"${name.replaceAll('"', '""')}"`)
         .join('.');
     };
-    const sql = form.sql.replaceAll(/#(\d)/g, (_, i: string) => written(tables[Number(i)] as Thing));
-    const those = (some: readonly number[]) => some.map((i) => tables[i] as Thing);
+    const sql = form.sql.replaceAll(/#(\d)/g, (_, i: string) => written(tables[Number(i)] as GrantObject));
+    const those = (some: readonly number[]) => some.map((i) => tables[i] as GrantObject);
     const allowed = this.#world.model.mayRun(
       holder,
       database,
@@ -86,18 +88,18 @@ export class GrantsAsker {
       those(form.writes),
     );
     const action = what % 8 === 0 ? 'explain' : 'query';
-    const path = `${uriOfThing(database)}/${action}`;
+    const path = `${uriOfObject(database)}/${action}`;
     await this.#world.attempt(holder, `${path} ${sql}`, allowed, () =>
       this.#world.request(holder, 'POST', path, { sql }),
     );
     return true;
   }
 
-  async #askList(holder: Holder, on: Thing): Promise<boolean> {
+  async #askList(holder: Holder, on: GrantObject): Promise<boolean> {
     const inner = { catalogs: 'databases', databases: 'tables' }[on.category];
     const category = inner ?? on.category;
     const holds = inner === undefined ? undefined : on;
-    const path = `${holds ? uriOfThing(holds) : '/api/v2'}/${category}`;
+    const path = `${holds ? uriOfObject(holds) : '/api/v2'}/${category}`;
     if (on.category === 'tables') return false;
     const allowed = holds === undefined || this.#world.model.reaches(holder, holds);
     const send = () => this.#world.request(holder, 'GET', `${path}?pageSize=1000`);
@@ -117,24 +119,24 @@ export class GrantsAsker {
   }
 
   /** Whoever may read the container may learn that an object is missing. */
-  async #askMissing(holder: Holder, on: Thing): Promise<boolean> {
+  async #askMissing(holder: Holder, on: GrantObject): Promise<boolean> {
     const missing = { ...on, name: 'never there' };
-    const reply = await this.#world.request(holder, 'GET', uriOfThing(missing));
+    const reply = await this.#world.request(holder, 'GET', uriOfObject(missing));
     const knows = this.#world.model.may(holder, 'read', on.parent ?? `/${on.category}`);
     const wanted = !this.#world.model.isActive(holder.user) ? '401' : knows ? '404' : '403';
     assert.equal(
       String(reply.status),
       wanted,
-      `${this.#world.describe(holder)}: ${uriOfThing(missing)}\n${this.#world.text()}`,
+      `${this.#world.describe(holder)}: ${uriOfObject(missing)}\n${this.#world.text()}`,
     );
     return true;
   }
 
-  async #askCheck(on: Thing, { form, tables }: Question): Promise<boolean> {
-    const to = pick([...this.#world.of('users'), ...this.#world.of('roles')], form) as Thing;
-    const places = [on, ...tables.map((n) => pick(this.#world.places(), n) as Place)];
-    const checks = places.flatMap((place) => privileges.map((privilege) => ({ privilege, on: uriOfPlace(place) })));
-    const reply = (await this.#world.server.post(`${uriOfThing(to)}/grants/check`, { checks })).is(200);
+  async #askCheck(on: GrantObject, { form, tables }: Question): Promise<boolean> {
+    const to = pick([...this.#world.of('users'), ...this.#world.of('roles')], form) as GrantObject;
+    const places = [on, ...tables.map((n) => pick(this.#world.places(), n) as GrantTarget)];
+    const checks = places.flatMap((place) => privileges.map((privilege) => ({ privilege, on: uriOfTarget(place) })));
+    const reply = (await this.#world.server.post(`${uriOfObject(to)}/grants/check`, { checks })).is(200);
     const allowed = reply.at<{ allowed: boolean }[]>('results').map((result) => result.allowed);
     const wanted = places.flatMap((place) =>
       privileges.map((privilege) =>
@@ -143,19 +145,19 @@ export class GrantsAsker {
           : this.#world.model.may({ user: to }, privilege, place),
       ),
     );
-    assert.deepEqual(allowed, wanted, `check of ${uriOfThing(to)}: ${JSON.stringify(checks)}\n${this.#world.text()}`);
+    assert.deepEqual(allowed, wanted, `check of ${uriOfObject(to)}: ${JSON.stringify(checks)}\n${this.#world.text()}`);
     return true;
   }
 
-  async #askEffective(on: Thing): Promise<boolean> {
+  async #askEffective(on: GrantObject): Promise<boolean> {
     if (on.category !== 'users') return false;
-    const reply = await this.#world.server.post(`${uriOfThing(on)}/effective_grants`, { pageSize: 1000 });
+    const reply = await this.#world.server.post(`${uriOfObject(on)}/effective_grants`, { pageSize: 1000 });
     const shown = reply.is(200).at<{ privilege: string; on: string }[]>('grants');
     const texts = (some: readonly { privilege: string; on: string }[]) =>
       some.map((grant) => `${grant.privilege} ${grant.on}`).sort();
     const wanted = this.#world.model
       .grantsOf(on)
-      .map(({ privilege, on: place }) => ({ privilege, on: uriOfPlace(place) }));
+      .map(({ privilege, on: place }) => ({ privilege, on: uriOfTarget(place) }));
     assert.deepEqual(texts(shown), texts(wanted), `effective grants of ${on.name}\n${this.#world.text()}`);
     return true;
   }

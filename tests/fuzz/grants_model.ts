@@ -1,77 +1,79 @@
 // The access rules, written from docs/security.md and not from the code: the fuzz run over grants (grants_run.ts) checks the
 // service against them. Knows no requests and no SQL; names are used for messages and lists only.
 
-export interface Thing {
+export interface GrantObject {
   readonly category: string;
   name: string;
-  readonly parent?: Thing;
+  readonly parent?: GrantObject;
   /** A user. */
-  owner: Thing | undefined;
+  owner: GrantObject | undefined;
 }
 /** An object, a top-level collection (`/users`), or everything (`/`). */
-export type Place = Thing | string;
-export interface Given {
+export type GrantTarget = GrantObject | string;
+export interface GrantedPrivilege {
   readonly privilege: string;
-  readonly on: Place;
+  readonly on: GrantTarget;
 }
 export interface Caller {
-  readonly user: Thing;
-  readonly scopes?: readonly Given[];
+  readonly user: GrantObject;
+  readonly scopes?: readonly GrantedPrivilege[];
 }
 
 /** An object or collection and its ancestors. */
-export function above(place: Place): Place[] {
+export function ancestorsOf(place: GrantTarget): GrantTarget[] {
   if (typeof place === 'string') return place === '/' ? ['/'] : [place, '/'];
-  return [place, ...(place.parent ? above(place.parent) : above(`/${place.category}`))];
+  return [place, ...(place.parent ? ancestorsOf(place.parent) : ancestorsOf(`/${place.category}`))];
 }
 
 export class GrantsModel {
-  readonly root: Thing = { category: 'users', name: 'root', owner: undefined };
-  readonly things = new Set<Thing>([this.root]);
-  readonly disabled = new Set<Thing>();
-  readonly members: { readonly role: Thing; readonly user: Thing }[] = [];
-  readonly grants: { readonly to: Thing; readonly privilege: string; readonly on: Place }[] = [];
+  readonly root: GrantObject = { category: 'users', name: 'root', owner: undefined };
+  readonly things = new Set<GrantObject>([this.root]);
+  readonly disabled = new Set<GrantObject>();
+  readonly members: { readonly role: GrantObject; readonly user: GrantObject }[] = [];
+  readonly grants: { readonly to: GrantObject; readonly privilege: string; readonly on: GrantTarget }[] = [];
 
-  isActive = (user: Thing) => this.things.has(user) && !this.disabled.has(user);
+  isActive = (user: GrantObject) => this.things.has(user) && !this.disabled.has(user);
 
   /** The grants of a user and its roles, or of a role. */
-  grantsOf(to: Thing): Given[] {
+  grantsOf(to: GrantObject): GrantedPrivilege[] {
     const roles = this.members.filter(({ user }) => user === to).map(({ role }) => role);
     return this.grants.filter((grant) => [to, ...roles].includes(grant.to));
   }
 
-  covers(grants: readonly Given[], privilege: string, place: Place): boolean {
-    return grants.some((grant) => [privilege, 'own'].includes(grant.privilege) && above(place).includes(grant.on));
+  covers(grants: readonly GrantedPrivilege[], privilege: string, place: GrantTarget): boolean {
+    return grants.some(
+      (grant) => [privilege, 'own'].includes(grant.privilege) && ancestorsOf(place).includes(grant.on),
+    );
   }
 
   /** Granted or owned; the scopes of a token restrict. */
-  may({ user, scopes }: Caller, privilege: string, place: Place): boolean {
+  may({ user, scopes }: Caller, privilege: string, place: GrantTarget): boolean {
     if (!this.isActive(user) || (scopes && !this.covers(scopes, privilege, place))) return false;
-    const owns = above(place).some((object) => typeof object === 'object' && object.owner === user);
+    const owns = ancestorsOf(place).some((object) => typeof object === 'object' && object.owner === user);
     return user === this.root || owns || this.covers(this.grantsOf(user), privilege, place);
   }
 
   /** Users see themselves, except with a token with scopes. */
-  sees(caller: Caller, thing: Thing): boolean {
+  sees(caller: Caller, thing: GrantObject): boolean {
     return this.may(caller, 'read', thing) || (caller.user === thing && !caller.scopes && this.isActive(thing));
   }
 
   /** Whether a list of an object's children is shown, perhaps in part: something in it was granted, or is owned. */
-  reaches({ user, scopes }: Caller, holder: Thing): boolean {
-    const inside = (held: readonly Given[]) => held.some(({ on }) => above(on).includes(holder));
+  reaches({ user, scopes }: Caller, holder: GrantObject): boolean {
+    const inside = (held: readonly GrantedPrivilege[]) => held.some(({ on }) => ancestorsOf(on).includes(holder));
     if (!this.isActive(user)) return false;
     if (scopes && !inside(scopes) && !this.covers(scopes, 'read', holder)) return false;
-    const owned = [...this.things].some((object) => object.owner === user && above(object).includes(holder));
+    const owned = [...this.things].some((object) => object.owner === user && ancestorsOf(object).includes(holder));
     return owned || inside(this.grantsOf(user)) || this.may({ user }, 'read', holder);
   }
 
   /** A statement: the warehouse, each source, each target; the database that it is sent to, or something in it. */
   mayRun(
     caller: Caller,
-    database: Thing,
-    warehouse: Thing,
-    reads: readonly Thing[],
-    writes: readonly Thing[],
+    database: GrantObject,
+    warehouse: GrantObject,
+    reads: readonly GrantObject[],
+    writes: readonly GrantObject[],
   ): boolean {
     return (
       this.reaches(caller, database) &&
@@ -82,15 +84,15 @@ export class GrantsModel {
   }
 
   /** With all its contents, the grants on it, and the grants to it. Objects that it owned pass to root. */
-  drop(thing: Thing): void {
-    for (const object of [...this.things]) if (above(object).includes(thing)) this.things.delete(object);
+  drop(thing: GrantObject): void {
+    for (const object of [...this.things]) if (ancestorsOf(object).includes(thing)) this.things.delete(object);
     for (const object of this.things) if (object.owner === thing) object.owner = this.root;
-    const isGone = (place: Place) => typeof place === 'object' && !this.things.has(place);
-    keepOnly(this.grants, ({ to, on }) => !isGone(to) && !isGone(on));
-    keepOnly(this.members, ({ role, user }) => !isGone(role) && !isGone(user));
+    const isGone = (place: GrantTarget) => typeof place === 'object' && !this.things.has(place);
+    retainIf(this.grants, ({ to, on }) => !isGone(to) && !isGone(on));
+    retainIf(this.members, ({ role, user }) => !isGone(role) && !isGone(user));
   }
 }
 
-export function keepOnly<T>(list: T[], keep: (item: T) => boolean): void {
+export function retainIf<T>(list: T[], keep: (item: T) => boolean): void {
   list.splice(0, list.length, ...list.filter(keep));
 }

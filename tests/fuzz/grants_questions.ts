@@ -130,7 +130,7 @@ const beginning: readonly Partial<Step>[] = [
 ];
 const first: Step = { do: 'user', byOther: false, who: 0, what: 0, other: 0, privilege: 0, questions: [] };
 
-export const stories = (stepsMax: number) =>
+export const stepSequences = (stepsMax: number) =>
   fc
     .array(step, { minLength: 1, maxLength: stepsMax, size: 'max' })
     .map((steps) => [...beginning.map((step): Step => ({ ...first, ...step })), ...steps]);

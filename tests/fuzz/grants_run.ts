@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { TestServer } from '../server.ts';
 import { assertFor } from './assert_for.ts';
 import { GrantsAsker } from './grants_asker.ts';
-import { stories } from './grants_questions.ts';
+import { stepSequences } from './grants_questions.ts';
 import { GrantsSteps } from './grants_steps.ts';
 import { GrantsWorld } from './grants_world.ts';
 
@@ -24,7 +24,7 @@ const stepsMax = 60;
 export async function runGrantsModel(server: TestServer, options: GrantsRunOptions): Promise<number> {
   const { seed, runs, path, forMs } = options;
   let questionCount = 0;
-  const property = fc.asyncProperty(stories(stepsMax), async (steps) => {
+  const property = fc.asyncProperty(stepSequences(stepsMax), async (steps) => {
     const world = await GrantsWorld.begin(server);
     const [taker, asker] = [new GrantsSteps(world), new GrantsAsker(world)];
     for (const step of steps) {

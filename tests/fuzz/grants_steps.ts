@@ -2,9 +2,9 @@
 // may not.
 import assert from 'node:assert/strict';
 import { newToken } from '../access/people.ts';
-import { type Given, keepOnly, type Place, type Thing } from './grants_model.ts';
+import { type GrantedPrivilege, type GrantObject, type GrantTarget, retainIf } from './grants_model.ts';
 import { grantedPrivileges, type Step } from './grants_questions.ts';
-import { type GrantsWorld, type Holder, pick, uriOfPlace, uriOfThing } from './grants_world.ts';
+import { type GrantsWorld, type Holder, pick, uriOfObject, uriOfTarget } from './grants_world.ts';
 
 const columns = [
   { name: 'id', type: 'BIGINT' },
@@ -58,17 +58,23 @@ export class GrantsSteps {
     }
   }
 
-  async #make(holder: Holder, category: string, parent: Thing | undefined, step: Step, also = true): Promise<void> {
+  async #make(
+    holder: Holder,
+    category: string,
+    parent: GrantObject | undefined,
+    step: Step,
+    also = true,
+  ): Promise<void> {
     const name = this.#world.free(category, parent, step.other);
     if (name === undefined || (!parent && ['databases', 'tables'].includes(category))) return;
     const allowed = this.#world.model.may(holder, 'create', parent ?? `/${category}`) && also;
-    const path = `${parent ? uriOfThing(parent) : '/api/v2'}/${category}`;
+    const path = `${parent ? uriOfObject(parent) : '/api/v2'}/${category}`;
     const body = { name, ...(category === 'tables' ? { columns } : {}) };
     const isCreated = await this.#world.attempt(holder, `creates ${path} ${name}`, allowed, () =>
       this.#world.request(holder, 'POST', path, body),
     );
     if (!isCreated) return;
-    const thing: Thing = { category, name, owner: holder.user, ...(parent ? { parent } : {}) };
+    const thing: GrantObject = { category, name, owner: holder.user, ...(parent ? { parent } : {}) };
     this.#world.model.things.add(thing);
     if (category !== 'users') return;
     const secret = await newToken(this.#world.server, name, 'own');
@@ -76,7 +82,7 @@ export class GrantsSteps {
   }
 
   /** What steps may be about: not what everything else stands on. */
-  #changeable(): Thing[] {
+  #changeable(): GrantObject[] {
     return [...this.#world.model.things].filter(({ name, parent }) => parent || !['default', 'root'].includes(name));
   }
 
@@ -85,7 +91,7 @@ export class GrantsSteps {
     if (!thing) return;
     const query = ['catalogs', 'databases'].includes(thing.category) ? '?cascade=true' : '';
     const allowed = this.#world.model.may(holder, 'drop', thing);
-    const path = uriOfThing(thing) + query;
+    const path = uriOfObject(thing) + query;
     if (
       !(await this.#world.attempt(holder, `drops ${path}`, allowed, () => this.#world.request(holder, 'DELETE', path)))
     )
@@ -98,7 +104,7 @@ export class GrantsSteps {
     const newName = thing && this.#world.free(thing.category, thing.parent, other);
     if (!thing || newName === undefined) return;
     const allowed = this.#world.model.may(holder, thing.category === 'users' ? 'own' : 'alter', thing);
-    const path = `${uriOfThing(thing)}/rename`;
+    const path = `${uriOfObject(thing)}/rename`;
     if (
       await this.#world.attempt(holder, `renames ${path}`, allowed, () =>
         this.#world.request(holder, 'POST', path, { newName }),
@@ -114,7 +120,7 @@ export class GrantsSteps {
     if (!thing || !owner || !this.#world.model.sees(holder, owner)) return;
     const allowed = this.#world.model.may(holder, 'alter', thing) && this.#world.model.may(holder, 'own', thing);
     const body = { owner: owner.name };
-    const path = uriOfThing(thing);
+    const path = uriOfObject(thing);
     if (
       await this.#world.attempt(holder, `gives ${path} to ${owner.name}`, allowed, () =>
         this.#world.request(holder, 'PATCH', path, body),
@@ -125,20 +131,20 @@ export class GrantsSteps {
 
   async #grant(holder: Holder, step: Step): Promise<void> {
     const { grants } = this.#world.model;
-    const may = (privilege: string, on: Place) =>
+    const may = (privilege: string, on: GrantTarget) =>
       this.#world.model.may(holder, 'grant', on) && this.#world.model.may(holder, privilege, on);
     if (step.do === 'revoke') {
       const gone = pick(grants, step.what);
       if (!gone) return;
       const { to, privilege, on } = gone;
-      const { result } = await this.#world.server.get(`${uriOfThing(to)}/grants?pageSize=1000`);
+      const { result } = await this.#world.server.get(`${uriOfObject(to)}/grants?pageSize=1000`);
       const listed = result.grants as { uri: string; privilege: string; on: string }[];
-      const uri = listed.find((grant) => grant.privilege === privilege && grant.on === uriOfPlace(on))?.uri;
-      assert.ok(uri, `${uriOfThing(to)} does not show the grant of ${privilege} on ${uriOfPlace(on)}`);
+      const uri = listed.find((grant) => grant.privilege === privilege && grant.on === uriOfTarget(on))?.uri;
+      assert.ok(uri, `${uriOfObject(to)} does not show the grant of ${privilege} on ${uriOfTarget(on)}`);
       const revoke = () => this.#world.request(holder, 'DELETE', uri);
       const allowed = may(privilege, on) && this.#world.model.sees(holder, to);
       if (await this.#world.attempt(holder, `revokes ${uri}`, allowed, revoke))
-        keepOnly(grants, (grant) => grant !== gone);
+        retainIf(grants, (grant) => grant !== gone);
       return;
     }
     const to = pick(
@@ -150,8 +156,8 @@ export class GrantsSteps {
     if (!to || on === undefined || privilege === undefined) return;
     if (grants.some((grant) => grant.to === to && grant.privilege === privilege && grant.on === on)) return;
     if (!this.#world.model.sees(holder, to)) return;
-    const body = { privilege, on: uriOfPlace(on) };
-    const send = () => this.#world.request(holder, 'POST', `${uriOfThing(to)}/grants`, body);
+    const body = { privilege, on: uriOfTarget(on) };
+    const send = () => this.#world.request(holder, 'POST', `${uriOfObject(to)}/grants`, body);
     if (await this.#world.attempt(holder, `grants ${to.name} ${privilege} on ${body.on}`, may(privilege, on), send))
       grants.push({ to, privilege, on });
   }
@@ -162,13 +168,13 @@ export class GrantsSteps {
     const user = pick(this.#world.of('users'), other);
     if (!role || !user || !this.#world.model.sees(holder, user)) return;
     const action = how === 'join' ? 'add_members' : 'remove_members';
-    const path = `${uriOfThing(role)}/${action}`;
+    const path = `${uriOfObject(role)}/${action}`;
     const send = () => this.#world.request(holder, 'POST', path, { members: [user.name] });
     if (
       !(await this.#world.attempt(holder, `${path} ${user.name}`, this.#world.model.may(holder, 'grant', role), send))
     )
       return;
-    keepOnly(members, (member) => member.role !== role || member.user !== user);
+    retainIf(members, (member) => member.role !== role || member.user !== user);
     if (how === 'join') members.push({ role, user });
   }
 
@@ -179,7 +185,7 @@ export class GrantsSteps {
     );
     if (!user) return;
     const disabled = how === 'disable';
-    const send = () => this.#world.request(holder, 'PATCH', uriOfThing(user), { disabled });
+    const send = () => this.#world.request(holder, 'PATCH', uriOfObject(user), { disabled });
     if (
       !(await this.#world.attempt(holder, `${how}s ${user.name}`, this.#world.model.may(holder, 'alter', user), send))
     )
@@ -195,20 +201,20 @@ export class GrantsSteps {
         step.what,
       );
       if (!holder || !this.#world.model.things.has(holder.user)) return;
-      (await this.#world.server.delete(`${uriOfThing(holder.user)}/tokens/${holder.tokenName}`)).is(200);
-      keepOnly(this.#world.holders, (candidate) => candidate !== holder);
+      (await this.#world.server.delete(`${uriOfObject(holder.user)}/tokens/${holder.tokenName}`)).is(200);
+      retainIf(this.#world.holders, (candidate) => candidate !== holder);
       const gone = await this.#world.request(holder, 'GET', '/api/v2/catalogs');
       gone.is(401, 'UNAUTHENTICATED');
       return;
     }
     const user = pick(this.#world.of('users'), step.what);
     if (!user) return;
-    const scopes: Given[] = [step.other, step.who].map((n, i) => ({
+    const scopes: GrantedPrivilege[] = [step.other, step.who].map((n, i) => ({
       privilege: pick(grantedPrivileges, step.privilege + i) as string,
-      on: pick(this.#world.grantable(), n) as Place,
+      on: pick(this.#world.grantable(), n) as GrantTarget,
     }));
     const tokenName = `t${this.#world.tokens++}`;
-    const grants = scopes.map(({ privilege, on }) => [privilege, uriOfPlace(on).slice('/api/v2'.length)] as const);
+    const grants = scopes.map(({ privilege, on }) => [privilege, uriOfTarget(on).slice('/api/v2'.length)] as const);
     this.#world.holders.push({
       user,
       scopes,

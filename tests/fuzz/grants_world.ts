@@ -1,7 +1,7 @@
 // The world of the fuzz run over grants: the same on a server and in the model, with the tokens of its users.
 import assert from 'node:assert/strict';
 import type { Reply, TestServer } from '../server.ts';
-import { type Caller, GrantsModel, type Place, type Thing } from './grants_model.ts';
+import { type Caller, type GrantObject, GrantsModel, type GrantTarget } from './grants_model.ts';
 import { marks } from './grants_questions.ts';
 
 export interface Holder extends Caller {
@@ -14,17 +14,17 @@ const names = ['alpha', 'B b', 'ç/"d', 'delta'];
 
 export const pick = <T>(from: readonly T[], n: number): T | undefined => from[n % Math.max(1, from.length)];
 
-export function uriOfThing(thing: Thing): string {
-  const parent = thing.parent ? uriOfThing(thing.parent) : '/api/v2';
+export function uriOfObject(thing: GrantObject): string {
+  const parent = thing.parent ? uriOfObject(thing.parent) : '/api/v2';
   return `${parent}/${thing.category}/${encodeURIComponent(thing.name)}`;
 }
-export const uriOfPlace = (place: Place) =>
-  typeof place === 'object' ? uriOfThing(place) : `/api/v2${place === '/' ? '' : place}`;
+export const uriOfTarget = (place: GrantTarget) =>
+  typeof place === 'object' ? uriOfObject(place) : `/api/v2${place === '/' ? '' : place}`;
 
 export class GrantsWorld {
   readonly server: TestServer;
   readonly model = new GrantsModel();
-  readonly warehouse: Thing;
+  readonly warehouse: GrantObject;
   /** The first is root. */
   readonly holders: Holder[] = [];
   tokens = 0;
@@ -51,7 +51,7 @@ export class GrantsWorld {
     return new GrantsWorld(server);
   }
 
-  of(category: string): Thing[] {
+  of(category: string): GrantObject[] {
     return [...this.model.things].filter((object) => object.category === category);
   }
 
@@ -60,7 +60,7 @@ export class GrantsWorld {
     return this.server.request(method, path, { headers, ...(body === undefined ? {} : { body }) });
   }
 
-  free(category: string, parent: Thing | undefined, n: number): string | undefined {
+  free(category: string, parent: GrantObject | undefined, n: number): string | undefined {
     const taken = new Set(
       this.of(category)
         .filter((object) => object.parent === parent)
@@ -88,7 +88,7 @@ export class GrantsWorld {
   }
 
   describe({ user, scopes }: Caller): string {
-    const scoped = scopes?.map(({ privilege, on }) => `${privilege} ${uriOfPlace(on)}`);
+    const scoped = scopes?.map(({ privilege, on }) => `${privilege} ${uriOfTarget(on)}`);
     return user.name + (scoped ? ` with a token for ${scoped.join(', ')}` : '');
   }
 
@@ -96,19 +96,19 @@ export class GrantsWorld {
     const { things, grants, members, disabled } = this.model;
     return [
       ...[...things].map(
-        (object) => `${uriOfThing(object)} of ${object.owner?.name}${disabled.has(object) ? ', disabled' : ''}`,
+        (object) => `${uriOfObject(object)} of ${object.owner?.name}${disabled.has(object) ? ', disabled' : ''}`,
       ),
       ...members.map(({ role, user }) => `${user.name} in ${role.name}`),
-      ...grants.map(({ to, privilege, on }) => `${to.category} ${to.name}: ${privilege} ${uriOfPlace(on)}`),
+      ...grants.map(({ to, privilege, on }) => `${to.category} ${to.name}: ${privilege} ${uriOfTarget(on)}`),
     ].join('\n');
   }
 
-  places(): Place[] {
+  places(): GrantTarget[] {
     return [...this.model.things, ...marks];
   }
 
   /** Objects with rows in them more often. */
-  grantable(): Place[] {
+  grantable(): GrantTarget[] {
     const rich = ['catalogs', 'databases', 'tables'].flatMap((category) => this.of(category));
     return [...rich, '/catalogs', ...rich, ...this.places()];
   }

@@ -1,6 +1,6 @@
 // Valid but difficult names, and invalid names.
 
-export const hardNames: readonly string[] = [
+export const difficultNames: readonly string[] = [
   'plain',
   'a/b',
   'a%2Fb',

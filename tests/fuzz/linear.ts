@@ -17,7 +17,7 @@ export interface Explanation {
 }
 
 /** `key`: a text that only equal states share. */
-export function explain<S>(operations: readonly Operation<S>[], initial: S, key: (state: S) => string): Explanation {
+export function linearize<S>(operations: readonly Operation<S>[], initial: S, key: (state: S) => string): Explanation {
   const ordered = operations.toSorted((a, b) => a.start - b.start);
   const done = new Uint8Array(ordered.length);
   const seen = new Set<string>();

@@ -71,7 +71,7 @@ export function ask(
 }
 
 /** The name in the certificate that a new connection is shown. */
-export function shownAt(port: number): Promise<string> {
+export function certificateNameAt(port: number): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, timeout: deadlineMs(15_000) }, () => {
     resolve(nameShown(socket));

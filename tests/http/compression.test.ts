@@ -6,7 +6,7 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { preferenceOf } from '../../src/http/content_coding.ts';
 import type { RawReply } from '../raw_http.ts';
 import { start, type TestServer } from '../server.ts';
-import { head, Wire } from './wire.ts';
+import { requestHead, Wire } from './wire.ts';
 
 let server: TestServer;
 before(async () => {
@@ -83,12 +83,12 @@ test('failures and responses outside the API are compressed too', async () => {
 test('a HEAD has the headers of its GET and no body; the connection stays open', async () => {
   const wire = new Wire(server.port);
   for (const coding of ['gzip', 'identity']) {
-    wire.write(head(server.token, 'HEAD /openapi.json', `Accept-Encoding: ${coding}`));
+    wire.write(requestHead(server.token, 'HEAD /openapi.json', `Accept-Encoding: ${coding}`));
     const { status, headers } = await wire.answer({ head: true });
     assert.equal(status, 200);
     assert.ok(Number(headers['content-length']) > 1024);
   }
-  wire.write(head(server.token, 'GET /api/v2/catalogs'));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs'));
   assert.equal((await wire.answer()).status, 200);
   wire.close();
 });
@@ -97,7 +97,7 @@ test('a client of HTTP/1.0 gets a large response completely', async () => {
   const wire = new Wire(server.port);
   const body = JSON.stringify({ sql: "SELECT i, 'row ' || i AS a FROM range(100000) t(i)" });
   const lines = ['Accept-Encoding: gzip', 'Content-Type: application/json', `Content-Length: ${body.length}`];
-  wire.write(head(server.token, `POST ${query}`, ...lines).replace('HTTP/1.1', 'HTTP/1.0') + body);
+  wire.write(requestHead(server.token, `POST ${query}`, ...lines).replace('HTTP/1.1', 'HTTP/1.0') + body);
   const chunks: Buffer[] = [];
   wire.socket.on('data', (chunk) => chunks.push(chunk as Buffer));
   await wire.rest();

@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { start, startProcess, type TestServer } from '../server.ts';
-import { head, Wire } from './wire.ts';
+import { requestHead, Wire } from './wire.ts';
 
 const wantedConnections = 10_000;
 const endlessSql = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
@@ -47,7 +47,7 @@ test('with 10,000 idle connections a request is answered as usual', async (t) =>
   assert.deepEqual(await server.rows('none', 'SELECT 1').catch(() => 'no such database'), 'no such database');
   assert.ok(performance.now() - started < deadlineMs(3000), `${performance.now() - started} ms`);
   const answered = new Promise<string>((resolve) => sockets[0]?.once('data', (bytes) => resolve(String(bytes))));
-  sockets[0]?.write(head(server.token, 'GET /api/v2/catalogs'));
+  sockets[0]?.write(requestHead(server.token, 'GET /api/v2/catalogs'));
   assert.match(await answered, /^HTTP\/1\.1 200 /, 'an idle one is no worse for the wait');
 });
 
@@ -56,7 +56,7 @@ test('connections over the limit are closed at once; when others are closed ther
   t.after(() => server.close());
   const wires = Array.from({ length: 10 }, () => new Wire(server.port));
   for (const wire of wires) {
-    wire.write(head(server.token, 'GET /api/v2/catalogs'));
+    wire.write(requestHead(server.token, 'GET /api/v2/catalogs'));
     assert.equal((await wire.answer()).status, 200);
   }
   assert.equal(await new Wire(server.port).rest(), '');
@@ -74,7 +74,7 @@ test('the statement of a client that disconnects is cancelled, even one that wai
   const ask = () => {
     const wire = new Wire(server.port);
     const lines = ['Content-Type: application/json', `Content-Length: ${body.length}`];
-    wire.write(head(server.token, 'POST /api/v2/catalogs/default/query', ...lines) + body);
+    wire.write(requestHead(server.token, 'POST /api/v2/catalogs/default/query', ...lines) + body);
     return wire;
   };
   const [first, second] = [ask(), ask()];
@@ -107,7 +107,7 @@ test('a client that disconnects while it sends a body leaves nothing behind', as
   for (const [i, wire] of wires.entries()) {
     const [bytes, sent] = i === 0 ? [largeBytes, largeBytes - 1000] : [100, 0];
     const lines = ['Content-Type: application/json', `Content-Length: ${bytes}`];
-    wire.write(`${head(server.token, 'PUT /api/v2/databases/half', ...lines)}{"comment":${' '.repeat(sent)}`);
+    wire.write(`${requestHead(server.token, 'PUT /api/v2/databases/half', ...lines)}{"comment":${' '.repeat(sent)}`);
   }
   const refusedLarge = async () => (await server.put('/api/v2/databases/half', large)).code === 'SERVER_BUSY';
   await eventually('the memory of the large body is reserved', refusedLarge);
@@ -115,7 +115,7 @@ test('a client that disconnects while it sends a body leaves nothing behind', as
   await eventually('the memory is released', async () => !(await refusedLarge()));
   await eventually('the connections are released', async () => {
     const again = Array.from({ length: 51 }, () => new Wire(server.port));
-    for (const wire of again) wire.write(head(server.token, 'GET /api/v2/catalogs'));
+    for (const wire of again) wire.write(requestHead(server.token, 'GET /api/v2/catalogs'));
     const answers = await Promise.all(again.map((wire) => wire.answer().catch(() => undefined)));
     for (const wire of again) wire.close();
     return answers.every((answer) => answer?.status === 200);

@@ -16,7 +16,7 @@ const filled = (bytes: number, partOf: (i: number) => string): string => {
 };
 
 /** By name. `field`: one that the API declares. */
-export const shapes: Readonly<Record<string, (bytes: number, field: string) => string>> = {
+export const bodyShapes: Readonly<Record<string, (bytes: number, field: string) => string>> = {
   'unknown members': (bytes) => `{${filled(bytes, (i) => `"k${i}":1`)}}`,
   'members in a field': (bytes, field) => `{"${field}":{${filled(bytes, (i) => `"k${i}":${i}`)}}}`,
   'a wide array in a field': (bytes, field) => `{"${field}":[${filled(bytes, () => '1')}]}`,

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
 import { type ServerProcess, startProcess } from '../server.ts';
-import { head, isFailure, Wire } from './wire.ts';
+import { isFailure, requestHead, Wire } from './wire.ts';
 
 const headersBytesMax = 16 * 1024;
 const requestTimeoutMs = 1000;
@@ -24,7 +24,7 @@ before(async () => {
 after(() => server.close());
 
 const post = (...lines: readonly string[]) =>
-  head(server.token, 'POST /api/v2/catalogs/default/query', 'Content-Type: application/json', ...lines);
+  requestHead(server.token, 'POST /api/v2/catalogs/default/query', 'Content-Type: application/json', ...lines);
 
 async function residentBytes(): Promise<number> {
   const status = await readFile(`/proc/${server.child.pid}/status`, 'utf8');
@@ -34,10 +34,10 @@ async function residentBytes(): Promise<number> {
 test('a head that is too large: 400 HEADERS_TOO_LARGE, whichever part of it is', async () => {
   const large = 'x'.repeat(headersBytesMax);
   for (const bytes of [
-    head(server.token, 'GET /api/v2/catalogs', `X-Large: ${large}`),
-    head(server.token, `GET /api/v2/catalogs/${large}`),
-    head(server.token, `GET /api/v2/catalogs?${large}`),
-    head(server.token, 'GET /api/v2/catalogs', ...Array.from({ length: 3000 }, (_, i) => `X-${i}: y`)),
+    requestHead(server.token, 'GET /api/v2/catalogs', `X-Large: ${large}`),
+    requestHead(server.token, `GET /api/v2/catalogs/${large}`),
+    requestHead(server.token, `GET /api/v2/catalogs?${large}`),
+    requestHead(server.token, 'GET /api/v2/catalogs', ...Array.from({ length: 3000 }, (_, i) => `X-${i}: y`)),
   ]) {
     const wire = new Wire(server.port);
     wire.write(bytes);
@@ -57,7 +57,7 @@ test('an endless head: 400, however long the client sends', async () => {
 
 test('a head just below the limit is accepted', async () => {
   const wire = new Wire(server.port);
-  wire.write(head(server.token, 'GET /api/v2/catalogs', `X-Large: ${'x'.repeat(headersBytesMax - 400)}`));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs', `X-Large: ${'x'.repeat(headersBytesMax - 400)}`));
   assert.equal((await wire.answer()).status, 200);
   wire.close();
 });
@@ -79,10 +79,10 @@ const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`;
 const chunked = 'Transfer-Encoding: chunked';
 const endless: readonly [what: string, head: () => string, status: number, code: string][] = [
   ['to an endpoint that takes a body', () => post(chunked), 400, 'BODY_TOO_LARGE'],
-  ['to one that takes none', () => head(server.token, 'GET /api/v2/catalogs', chunked), 400, 'BODY_NOT_ALLOWED'],
-  ['to a path that is none', () => head(server.token, 'POST /api/v2/nothing', chunked), 404, 'API_NOT_FOUND'],
-  ['beside the API', () => head(server.token, 'POST /nothing', chunked), 404, 'API_NOT_FOUND'],
-  ['from a stranger', () => head('wrong', 'POST /api/v2/catalogs', chunked), 401, 'UNAUTHENTICATED'],
+  ['to one that takes none', () => requestHead(server.token, 'GET /api/v2/catalogs', chunked), 400, 'BODY_NOT_ALLOWED'],
+  ['to a path that is none', () => requestHead(server.token, 'POST /api/v2/nothing', chunked), 404, 'API_NOT_FOUND'],
+  ['beside the API', () => requestHead(server.token, 'POST /nothing', chunked), 404, 'API_NOT_FOUND'],
+  ['from a stranger', () => requestHead('wrong', 'POST /api/v2/catalogs', chunked), 401, 'UNAUTHENTICATED'],
 ];
 
 for (const [what, first, status, code] of endless) {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
-import { head, isFailure, Wire } from './wire.ts';
+import { isFailure, requestHead, Wire } from './wire.ts';
 
 let server: TestServer;
 before(async () => {
@@ -12,7 +12,7 @@ before(async () => {
 after(() => server.close());
 
 const post = (...lines: readonly string[]) =>
-  head(server.token, 'POST /api/v2/catalogs/default/query', 'Content-Type: application/json', ...lines);
+  requestHead(server.token, 'POST /api/v2/catalogs/default/query', 'Content-Type: application/json', ...lines);
 
 const broken: Readonly<Record<string, () => string | Uint8Array>> = {
   'no request at all': () => 'GARBAGE\r\n\r\n',
@@ -79,7 +79,7 @@ for (const method of ['BREW', 'get', 'Post', 'GETS', 'X', 'x-y', 'PROPFINDER']) 
 test('after a request in the same packet, an unknown method is refused with the methods of its own path', async () => {
   const wire = new Wire(server.port);
   const last = 'BREW /api/v2/catalogs/default HTTP/1.1\r\nHost: a\r\n\r\n';
-  wire.write(`${head(server.token, 'GET /api/v2/catalogs')}${last}`);
+  wire.write(`${requestHead(server.token, 'GET /api/v2/catalogs')}${last}`);
   assert.equal((await wire.answer()).status, 200);
   const answer = await wire.answer();
   isFailure(answer, 405, 'METHOD_NOT_ALLOWED');
@@ -98,7 +98,7 @@ test('CONNECT: 405 with the supported methods', async () => {
 test('an offered upgrade is ignored, as RFC 9110 allows: Java’s client and curl --http2 offer one', async () => {
   const wire = new Wire(server.port);
   const upgrade = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA'];
-  wire.write(head(server.token, 'GET /api/v2/catalogs', ...upgrade));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs', ...upgrade));
   assert.equal((await wire.answer()).status, 200);
   const body = JSON.stringify({ sql: 'SELECT 1 AS one' });
   wire.write(`${post(...upgrade, `Content-Length: ${body.length}`)}${body}`);
@@ -121,12 +121,12 @@ test('Expect: 100-continue is answered with 100, anything else with 400', async 
 
 test('a target in absolute form is equivalent to its path (RFC 9112, 3.2.2)', async () => {
   const wire = new Wire(server.port);
-  wire.write(head(server.token, 'GET http://somewhere:1234/api/v2/catalogs/default?'));
+  wire.write(requestHead(server.token, 'GET http://somewhere:1234/api/v2/catalogs/default?'));
   const answer = await wire.answer();
   assert.deepEqual([answer.status, JSON.parse(answer.body).result.name], [200, 'default']);
   wire.write('GET http://somewhere/livez HTTP/1.1\r\nHost: a\r\n\r\n');
   assert.equal((await wire.answer()).body, 'alive\n');
-  wire.write(head(server.token, 'GET http://somewhere/nothing'));
+  wire.write(requestHead(server.token, 'GET http://somewhere/nothing'));
   isFailure(await wire.answer(), 404, 'API_NOT_FOUND');
   wire.close();
 });
@@ -146,10 +146,10 @@ const nowhere = [
 test('targets that do not exist: 404 in the envelope', async () => {
   const wire = new Wire(server.port);
   for (const target of nowhere) {
-    wire.write(head(server.token, `GET ${target}`));
+    wire.write(requestHead(server.token, `GET ${target}`));
     isFailure(await wire.answer(), 404, 'API_NOT_FOUND', target);
   }
-  wire.write(head(server.token, 'OPTIONS *'));
+  wire.write(requestHead(server.token, 'OPTIONS *'));
   isFailure(await wire.answer(), 404, 'API_NOT_FOUND');
   wire.close();
 });
@@ -165,15 +165,15 @@ test('HTTP/1.0 is answered and the connection ends; no Host is needed', async ()
 test('HEAD and OPTIONS have no body on the wire, failures included', async () => {
   const wire = new Wire(server.port);
   for (const target of ['/api/v2/catalogs', '/api/v2/nothing', '/api/v2/catalogs/nothing', '/livez']) {
-    wire.write(head(server.token, `HEAD ${target}`));
+    wire.write(requestHead(server.token, `HEAD ${target}`));
     const answer = await wire.answer({ head: true });
     assert.ok(Number(answer.headers['content-length']) > 0, target);
   }
   wire.write('HEAD /api/v2/catalogs HTTP/1.1\r\nHost: a\r\n\r\n');
   assert.equal((await wire.answer({ head: true })).status, 401);
-  wire.write(head(server.token, 'OPTIONS /api/v2/catalogs'));
+  wire.write(requestHead(server.token, 'OPTIONS /api/v2/catalogs'));
   assert.deepEqual((await wire.answer()).body, '');
-  wire.write(head(server.token, 'GET /api/v2/catalogs/default'));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs/default'));
   assert.equal((await wire.answer()).status, 200, 'the connection is still in step');
   wire.close();
 });
@@ -183,7 +183,7 @@ test('pipelined requests are answered in their order', async () => {
   const count = 300;
   let bytes = '';
   for (let i = 0; i < count; i++)
-    bytes += head(
+    bytes += requestHead(
       server.token,
       `GET /api/v2/catalogs/${i % 3 === 0 ? 'default' : `no${i}`}`,
       `x-service-request-id: r${i}`,
@@ -201,7 +201,7 @@ test('a request that follows a failure on the same connection is answered', asyn
   const wire = new Wire(server.port);
   wire.write(`${post('Content-Length: 9')}{"a": no}`);
   isFailure(await wire.answer(), 400, 'MALFORMED_JSON');
-  wire.write(head(server.token, 'GET /api/v2/catalogs'));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs'));
   assert.equal((await wire.answer()).status, 200);
   wire.close();
 });

@@ -5,13 +5,13 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
-import { head, isFailure, Wire } from './wire.ts';
+import { isFailure, requestHead, Wire } from './wire.ts';
 
 const own = { logLevel: 'silent' } as const;
 
 async function answered(server: TestServer): Promise<Wire> {
   const wire = new Wire(server.port);
-  wire.write(head(server.token, 'GET /livez'));
+  wire.write(requestHead(server.token, 'GET /livez'));
   assert.equal((await wire.answer()).status, 200);
   return wire;
 }
@@ -22,16 +22,16 @@ test('connections of one address over its limit are closed at once and counted; 
   const wires = [await answered(server), await answered(server), await answered(server)];
   for (let i = 0; i < 5; i++) {
     const wire = new Wire(server.port);
-    wire.write(head(server.token, 'GET /livez'));
+    wire.write(requestHead(server.token, 'GET /livez'));
     assert.equal(await wire.rest(), '');
   }
-  wires[1]?.write(head(server.token, 'GET /metrics'));
+  wires[1]?.write(requestHead(server.token, 'GET /metrics'));
   const { body = '' } = (await wires[1]?.answer()) ?? {};
   assert.match(body, /^tabularium_connections_refused_total\{limit="connectionsPerAddressMax"\} 5$/m);
   wires[0]?.close();
   for (const deadline = Date.now() + deadlineMs(10_000); ; await sleep(20)) {
     const wire = new Wire(server.port);
-    wire.write(head(server.token, 'GET /livez'));
+    wire.write(requestHead(server.token, 'GET /livez'));
     const taken = await wire.answer().catch(() => undefined);
     wire.close();
     if (taken?.status === 200) break;
@@ -57,12 +57,12 @@ test('a connection ends after its last allowed request; requests sent after it a
   t.after(() => server.close());
   const body = '{"comment":"too late"}';
   const lines = ['Content-Type: application/json', `Content-Length: ${body.length}`];
-  const change = head(server.token, 'PATCH /api/v2/databases/kept', ...lines) + body;
+  const change = requestHead(server.token, 'PATCH /api/v2/databases/kept', ...lines) + body;
   (await server.put('/api/v2/databases/kept', { comment: 'in time' })).is(201);
   for (const last of ['GET /api/v2/catalogs', 'GET /livez']) {
     const wire = new Wire(server.port);
-    const two = head(server.token, 'GET /api/v2/catalogs').repeat(2);
-    wire.write(two + head(server.token, last) + change);
+    const two = requestHead(server.token, 'GET /api/v2/catalogs').repeat(2);
+    wire.write(two + requestHead(server.token, last) + change);
     const closing: (string | undefined)[] = [];
     for (let i = 0; i < 3; i++) closing.push((await wire.answer()).headers.connection);
     assert.deepEqual(closing, ['keep-alive', 'keep-alive', 'close'], last);
@@ -78,11 +78,11 @@ test('too many headers: 400 HEADERS_TOO_LARGE, and none is silently dropped', as
   const wire = new Wire(server.port);
   const some = (count: number) => Array.from({ length: count }, (_, i) => `a${i}: b`);
   // `head` has two of its own.
-  wire.write(head(server.token, 'GET /api/v2/catalogs', ...some(98)));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs', ...some(98)));
   assert.equal((await wire.answer()).status, 200);
-  wire.write(head(server.token, 'GET /api/v2/catalogs', ...some(99)));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs', ...some(99)));
   isFailure(await wire.answer(), 400, 'HEADERS_TOO_LARGE');
-  wire.write(head(server.token, 'GET /livez', ...some(2500)));
+  wire.write(requestHead(server.token, 'GET /livez', ...some(2500)));
   isFailure(await wire.answer(), 400, 'HEADERS_TOO_LARGE');
   wire.close();
   const wide = await start({ ...own, headersCountMax: 2000 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
-import { head, isFailure, Wire } from './wire.ts';
+import { isFailure, requestHead, Wire } from './wire.ts';
 
 let server: TestServer;
 before(async () => {
@@ -60,7 +60,7 @@ test('two Authorization headers are 401, even if one is valid', async () => {
     wire.close();
   }
   const wire = new Wire(server.port);
-  wire.write(head(server.token, 'GET /api/v2/catalogs'));
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs'));
   assert.equal((await wire.answer()).status, 200);
   wire.close();
 });

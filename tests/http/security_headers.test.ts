@@ -9,7 +9,7 @@ import { connect as connectSecurely } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { start, type TestServer } from '../server.ts';
 import { directoryOf, makePair } from './certificates.ts';
-import { head } from './wire.ts';
+import { requestHead } from './wire.ts';
 
 let plain: TestServer;
 before(async () => {
@@ -32,21 +32,21 @@ function everyKind(token: string): readonly [string, string, number][] {
   const close = 'Connection: close';
   const json = 'Content-Type: application/json';
   return [
-    ['a success', head(token, 'GET /api/v2/catalogs', close), 200],
-    ['HEAD', head(token, 'HEAD /api/v2/catalogs', close), 200],
-    ['OPTIONS', head(token, 'OPTIONS /api/v2/catalogs', close), 200],
-    ['a stranger', head('wrong', 'GET /api/v2/catalogs', close), 401],
-    ['no object', head(token, 'GET /api/v2/catalogs/nothing', close), 404],
-    ['no method', head(token, 'POST /livez', close), 405],
-    ['no path', head(token, 'GET /nothing', close), 404],
-    ['two hosts', head(token, 'GET /api/v2/catalogs', 'Host: other', close), 400],
-    ['a body refused', head(token, 'POST /api/v2/catalogs', json, 'Content-Length: 99999'), 400],
-    ['an expectation', head(token, 'GET /api/v2/catalogs', 'Expect: more', close), 400],
+    ['a success', requestHead(token, 'GET /api/v2/catalogs', close), 200],
+    ['HEAD', requestHead(token, 'HEAD /api/v2/catalogs', close), 200],
+    ['OPTIONS', requestHead(token, 'OPTIONS /api/v2/catalogs', close), 200],
+    ['a stranger', requestHead('wrong', 'GET /api/v2/catalogs', close), 401],
+    ['no object', requestHead(token, 'GET /api/v2/catalogs/nothing', close), 404],
+    ['no method', requestHead(token, 'POST /livez', close), 405],
+    ['no path', requestHead(token, 'GET /nothing', close), 404],
+    ['two hosts', requestHead(token, 'GET /api/v2/catalogs', 'Host: other', close), 400],
+    ['a body refused', requestHead(token, 'POST /api/v2/catalogs', json, 'Content-Length: 99999'), 400],
+    ['an expectation', requestHead(token, 'GET /api/v2/catalogs', 'Expect: more', close), 400],
     ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405],
     ['no HTTP', 'nonsense\r\n\r\n', 400],
     ['too slow', 'GET /api', 400],
-    ['an operation', head(token, 'GET /livez', close), 200],
-    ['a closed one', head(token, 'GET /metrics', close), 200],
+    ['an operation', requestHead(token, 'GET /livez', close), 200],
+    ['a closed one', requestHead(token, 'GET /metrics', close), 200],
   ];
 }
 
@@ -88,7 +88,7 @@ test('with 0, there is no HSTS header', async (t) => {
   const server = await start({ ...makePair(directoryOf(t), 'lax'), hstsMaxAgeSeconds: 0 });
   t.after(() => server.close());
   const socket = connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
-  const received = await exchange(socket, head(server.token, 'GET /livez', 'Connection: close'));
+  const received = await exchange(socket, requestHead(server.token, 'GET /livez', 'Connection: close'));
   assert.match(received, nosniff);
   assert.doesNotMatch(received, strictTransport);
 });
@@ -126,7 +126,7 @@ test('the log has the path of a request without its query', async (t) => {
   });
   const token = (await readFile(join(dataDir, 'root.token'), 'utf8')).trim();
   for (const target of ['/api/v2/catalogs', 'http://test/api/v2/catalogs', '/api/v2/nothing', '/nothing', '/livez']) {
-    const bytes = head(token, `GET ${target}?access_token=${secret}`, 'Connection: close');
+    const bytes = requestHead(token, `GET ${target}?access_token=${secret}`, 'Connection: close');
     assert.match(await exchange(connectPlain(port, '127.0.0.1'), bytes), /^HTTP\/1\.1 /);
   }
   const ended = new Promise((resolve) => child.once('exit', resolve));

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { type ServerProcess, startProcess } from '../server.ts';
-import { head, Wire } from './wire.ts';
+import { requestHead, Wire } from './wire.ts';
 
 /** Long enough that nothing is cancelled, however busy the machine is. */
 const patient = ['--shutdown-timeout-ms=60000'];
@@ -32,7 +32,7 @@ function ask(server: ServerProcess, sql: string): Wire {
   const wire = new Wire(server.port);
   const body = JSON.stringify({ sql });
   const lines = ['Content-Type: application/json', `Content-Length: ${body.length}`];
-  wire.write(head(server.token, 'POST /api/v2/catalogs/default/query', ...lines) + body);
+  wire.write(requestHead(server.token, 'POST /api/v2/catalogs/default/query', ...lines) + body);
   return wire;
 }
 
@@ -47,7 +47,7 @@ test('an idle server stops at once, even with idle connections', async (t) => {
   t.after(() => server.close());
   const wires = Array.from({ length: 20 }, () => new Wire(server.port));
   for (const wire of wires) {
-    wire.write(head(server.token, 'GET /api/v2/catalogs'));
+    wire.write(requestHead(server.token, 'GET /api/v2/catalogs'));
     assert.equal((await wire.answer()).status, 200);
   }
   const half = new Wire(server.port);
@@ -66,7 +66,7 @@ test('running requests are finished and answered; new connections are refused', 
   server.child.kill('SIGTERM');
   await untilStopping(server);
   const late = new Wire(server.port);
-  late.write(head(server.token, 'GET /api/v2/catalogs'));
+  late.write(requestHead(server.token, 'GET /api/v2/catalogs'));
   assert.ok(!(await late.rest()).includes(' 200 '));
   const answer = await wire.answer();
   assert.equal(answer.status, 200, answer.body);
@@ -92,7 +92,7 @@ test('a request on an open connection gets 503 SHUTTING_DOWN, with Retry-After',
   t.after(() => server.close());
   const slow = ask(server, second);
   const wire = new Wire(server.port);
-  wire.write(head(server.token, 'GET /api/v2/catalogs').slice(0, -2)); // all but the empty line
+  wire.write(requestHead(server.token, 'GET /api/v2/catalogs').slice(0, -2)); // all but the empty line
   await untilRunning(server);
   server.child.kill('SIGTERM');
   await untilStopping(server);

@@ -17,7 +17,7 @@ import type { Observation } from '../../src/observe/observations.ts';
 import { SettingsError } from '../../src/settings/read_settings.ts';
 import { eventually } from '../deadline.ts';
 import { start } from '../server.ts';
-import { ask, directoryOf, makePair, type PairFiles, shownAt } from './certificates.ts';
+import { ask, certificateNameAt, directoryOf, makePair, type PairFiles } from './certificates.ts';
 import { Wire } from './wire.ts';
 
 const silent = { logLevel: 'silent' } as const;
@@ -93,7 +93,7 @@ test('versions of TLS older than tlsMinVersion are not accepted, also after a re
   t.after(() => strict.close());
   assert.equal(await versionSpoken(strict.port, 'TLSv1.2'), 'none');
   await replace(files, makePair(directory, 'newer'));
-  await eventually('the new certificate', async () => (await shownAt(strict.port)) === 'newer');
+  await eventually('the new certificate', async () => (await certificateNameAt(strict.port)) === 'newer');
   assert.equal(await versionSpoken(strict.port, 'TLSv1.2'), 'none');
   assert.equal(await versionSpoken(strict.port, 'TLSv1.3'), 'TLSv1.3');
 });
@@ -170,7 +170,7 @@ test('a new pair is used for new connections; open ones continue; an invalid pai
   assert.equal((await onOpenOne()).shown, 'old');
 
   await replace(live, next);
-  await eventually('the new certificate', async () => (await shownAt(server.port)) === 'next');
+  await eventually('the new certificate', async () => (await certificateNameAt(server.port)) === 'next');
   assert.deepEqual(((reply) => [reply.status, reply.shown])(await onOpenOne()), [200, 'old']);
 
   const reloads = (outcome: string) =>
@@ -184,10 +184,10 @@ test('a new pair is used for new connections; open ones continue; an invalid pai
     const before = await reloads('refused');
     await spoil();
     await eventually(what, async () => (await reloads('refused')) > before);
-    assert.equal(await shownAt(server.port), 'next', what);
+    assert.equal(await certificateNameAt(server.port), 'next', what);
   }
   await replace(live, last);
-  await eventually('the last certificate', async () => (await shownAt(server.port)) === 'last');
+  await eventually('the last certificate', async () => (await certificateNameAt(server.port)) === 'last');
   assert.equal((await onOpenOne()).status, 200);
 });
 
@@ -206,10 +206,10 @@ test('a symbolic link that points to another directory is a change', async (t) =
   await symlink('..data/tls.key', files.tlsKeyFile);
   const server = await start({ ...files, ...silent });
   t.after(() => server.close());
-  assert.equal(await shownAt(server.port), 'one');
+  assert.equal(await certificateNameAt(server.port), 'one');
   await symlink('two', join(directory, '..data_new'));
   await rename(join(directory, '..data_new'), join(directory, '..data'));
-  await eventually('the new certificate', async () => (await shownAt(server.port)) === 'two');
+  await eventually('the new certificate', async () => (await certificateNameAt(server.port)) === 'two');
 });
 
 test('changes without file events are found by polling; each fault is reported once, and so is an approaching expiry', async (t) => {

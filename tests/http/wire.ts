@@ -100,6 +100,6 @@ export function isFailure(answer: WireAnswer, status: number, code: string, what
 }
 
 /** A request head: its first line, Host, credentials, and further lines. */
-export function head(token: string, first: string, ...more: readonly string[]): string {
+export function requestHead(token: string, first: string, ...more: readonly string[]): string {
   return [`${first} HTTP/1.1`, 'Host: test', `Authorization: Bearer ${token}`, ...more, '', ''].join('\r\n');
 }

@@ -19,7 +19,7 @@ import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, describe, it } from 'node:test';
-import { pretendOld } from './user_environment.ts';
+import { oldNodePreload } from './user_environment.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const installed = mkdtempSync(join(tmpdir(), 'tabularium-launcher-'));
@@ -44,7 +44,7 @@ mkdirSync(join(installed, 'dist'));
 cpSync(join(root, 'bin'), join(installed, 'bin'), { recursive: true });
 writeFileSync(join(installed, 'package.json'), '{"type": "module"}');
 writeFileSync(join(installed, 'dist/main.js'), standIn);
-writeFileSync(join(installed, 'old.cjs'), pretendOld);
+writeFileSync(join(installed, 'old.cjs'), oldNodePreload);
 for (const name of ['bin', 'dist', 'package.json'])
   cpSync(join(installed, name), join(bare, name), { recursive: true });
 symlinkSync(join(root, 'node_modules'), join(installed, 'node_modules'));

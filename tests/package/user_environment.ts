@@ -17,7 +17,7 @@ export function userEnvironment(): NodeJS.ProcessEnv {
 }
 
 /** A CommonJS module to preload: it makes the running Node look as old as Debian 12's, which has no execve. */
-export const pretendOld = `
+export const oldNodePreload = `
 Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.4' } });
 process.execve = undefined;
 `;

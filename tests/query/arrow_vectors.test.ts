@@ -1,5 +1,5 @@
-// Values of the engine's vectors in Arrow, beside the same values as the engine writes them in JSON: every width, texts of every
-// length, and what lies in lists, arrays, structs and maps, with nulls at each level; many batches of rows.
+// Values of the engine's vectors in Arrow, compared with the same values as JSON from the engine: every width, texts of every
+// length, and values in lists, arrays, structs and maps, with nulls at each level; many batches of rows.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => rmSync(directory, { recursive: true }));
 
-/** About a third of them null; which ones, differs by `seed`. */
+/** About a third of them are null; `seed` determines which ones. */
 const some = (value: string, seed: number): string => `CASE WHEN hash(i, ${seed}) % 3 > 0 THEN ${value} END`;
 const text = (seed: number): string => some(`left('é quite long text ' || i, (hash(i, ${seed}) % 26)::INT)`, seed);
 const columns: Readonly<Record<string, string>> = {
@@ -38,7 +38,7 @@ const columns: Readonly<Record<string, string>> = {
   kinds: some(`{'k': 'b'::ENUM('a', 'b'), 'big name "x"': TIME '10:00:00'}`, 21),
   either: some(`union_value(n := i)`, 22),
 };
-/** 3,000 rows are left out on the way, so that vectors are not as the table has them. */
+/** 3,000 rows are filtered out, so that vectors differ from those of the table. */
 const rowsOf = (select: string): string =>
   `SELECT ${select} FROM range(23_000) AS r(i) WHERE i NOT BETWEEN 500 AND 3499`;
 
@@ -56,7 +56,7 @@ async function written(sql: string, names: readonly string[]): Promise<Table> {
   return tableFromIPC(readFileSync(file?.path as string));
 }
 
-/** As JSON has it: integers as texts, maps as objects. */
+/** As in JSON: integers as strings, maps as objects. */
 const plain = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (_, held) => {
@@ -66,7 +66,7 @@ const plain = (value: unknown): unknown =>
     }) ?? 'null',
   );
 
-/** Numbers of JSON that Arrow has in 64 bits are texts in `plain`. */
+/** 64-bit numbers of Arrow are strings in `plain`. */
 const comparable = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value), (_, held) => (typeof held === 'number' ? String(held) : held));
 
@@ -89,7 +89,7 @@ for (const [name, expression] of Object.entries(columns)) {
   });
 }
 
-/** Every part of a column that has values of its own. */
+/** Every part of a column that has its own values. */
 const leaves = (data: Data): Data[] => (data.children.length === 0 ? [data] : data.children.flatMap(leaves));
 
 test('bytes under a null are zero', async () => {

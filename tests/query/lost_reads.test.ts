@@ -1,4 +1,4 @@
-// Reads that are run again after their engine process ended: one at a time, and not for callers that have gone.
+// Reads that are retried after their engine process ended: one at a time, and not for callers that have disconnected.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { engineLost } from '../../src/engines/engine_lost.ts';

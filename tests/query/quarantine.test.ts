@@ -1,4 +1,4 @@
-// Which statements are refused, for how long, and how many are remembered.
+// Which statements are quarantined, for how long, and how many are remembered.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Quarantine } from '../../src/engines/quarantine.ts';

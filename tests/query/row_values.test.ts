@@ -1,4 +1,4 @@
-// What rows are taken and refused, type by type; the violations; and what is handed to the engine.
+// Which rows are accepted and refused, type by type; the violations; and what is passed to the engine.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -25,7 +25,7 @@ function violationsOf(work: () => unknown): { violations: Violation[]; violation
   throw new assert.AssertionError({ message: 'the rows were taken' });
 }
 
-/** One value, as JSON text, in one column; what is handed on, as JSON text. */
+/** One value, as JSON text, in one column; the value passed on, as JSON text. */
 function handedOn(type: string, value: string): string {
   const batch = rowReader([column('c', type)]).read(parseJson(`[[${value}]]`) as unknown[]);
   return batch.json.slice(2, -2);

@@ -1,5 +1,5 @@
-// The Allow header of `/databases/search` listed PUT, which the object of that name would have; but a PUT there is the
-// collection's action, which has none, and was answered with 405.
+// The Allow header of `/databases/search` listed PUT, which an object with that name would have; but a PUT there is the
+// collection's action, which does not take PUT, and was answered with 405.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { categoriesWith } from '../../src/resources/index.ts';

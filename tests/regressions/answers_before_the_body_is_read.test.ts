@@ -1,8 +1,8 @@
-// Three ways in which an answer given early went wrong: a 404 to a request without a body closed the connection; a refusal
-// while the client still sent was lost in a reset; a good request that came with a broken one behind it was answered as broken.
+// Three defects of responses before the body was read: a 404 to a request without a body closed the connection; a refusal
+// while the client was still sending was lost in a reset; a valid request followed by an invalid one was answered as invalid.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { head, isFailure, Wire } from '../http/wire.ts';
+import { isFailure, requestHead, Wire } from '../http/wire.ts';
 import { start, type TestServer } from '../server.ts';
 
 let server: TestServer;
@@ -14,7 +14,7 @@ after(() => server.close());
 test('a connection stays open after a 404 to a request without a body', async () => {
   const wire = new Wire(server.port);
   for (let i = 0; i < 3; i++) {
-    wire.write(head(server.token, 'GET /nothing'));
+    wire.write(requestHead(server.token, 'GET /nothing'));
     const answer = await wire.answer();
     assert.deepEqual([answer.status, answer.headers.connection], [404, 'keep-alive']);
   }
@@ -24,7 +24,7 @@ test('a connection stays open after a 404 to a request without a body', async ()
 test('a client that is still sending receives the refusal', async () => {
   for (let i = 0; i < 20; i++) {
     const wire = new Wire(server.port);
-    wire.write(head('wrong', 'POST /api/v2/catalogs', 'Content-Length: 100000000'));
+    wire.write(requestHead('wrong', 'POST /api/v2/catalogs', 'Content-Length: 100000000'));
     const sending = setInterval(() => wire.write(' '.repeat(100_000)), 1);
     isFailure(await wire.answer(), 401, 'UNAUTHENTICATED');
     clearInterval(sending);
@@ -34,7 +34,7 @@ test('a client that is still sending receives the refusal', async () => {
 
 test('a valid request before a malformed one is answered as valid', async () => {
   const wire = new Wire(server.port);
-  wire.write(`${head(server.token, 'GET /api/v2/catalogs')}NONSENSE\r\n\r\n`);
+  wire.write(`${requestHead(server.token, 'GET /api/v2/catalogs')}NONSENSE\r\n\r\n`);
   assert.equal((await wire.answer()).status, 200);
   isFailure(await wire.answer(), 400, 'MALFORMED_HTTP');
   assert.equal(await wire.rest(), '');

@@ -1,5 +1,5 @@
-// A checkpoint that ended after its header and before it removed the log has put all of the log into the file: the engine removes
-// that log when it attaches the file, and it is not missing then. Nor is it while it is measured.
+// A checkpoint that ended after writing its header and before removing the log has put all of the log into the file: the engine removes
+// that log when it attaches the file, and it must not be reported as missing then, nor while it is measured.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ for (const [when, isComplete, isFirst] of [
     instances[1].closeSync();
   });
 
-/** At which turn of the event loop the log is truncated: the measurement takes fewer. */
+/** The turn of the event loop at which the log is truncated: the measurement takes fewer. */
 const turns = 60;
 
 test('a log that a checkpoint truncates while it is measured counts as empty', async (t) => {

@@ -1,5 +1,5 @@
-// The engine's time for comments in comments grows with the square of their depth: 40 KB of them took it 5 s, in which no other
-// statement of the process was answered and no interrupt was heard.
+// The engine's time for nested comments grows with the square of their depth: 40 KB of them took it 5 s, during which no other
+// statement of the process was answered and interrupts were ignored.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';

@@ -1,5 +1,5 @@
-// `If-Match` of tokens, grants, tasks, statements and uploads was checked before the transaction that deletes or cancels them: what
-// another request put in their place, or did to them, in between was deleted or cancelled too. Here the state changes after the check.
+// `If-Match` of tokens, grants, tasks, statements and uploads was checked before the transaction that deletes or cancels them: an object
+// that another request created or changed in between was deleted or cancelled too. Here the state changes after the check.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ after(async () => {
 });
 
 const user = { id: 'u', name: 'ann' };
-/** Of a request that found the object in this state. */
+/** A request that found the object in this state. */
 const expecting = (version: ObjectVersion): Actor => ({ ...user, expectedVersion: version });
 const nothing = (version: ObjectVersion): Actor => expecting({ ...version, objectId: '', version: 0 });
 const observe = () => undefined;
@@ -65,7 +65,7 @@ test('a grant that was revoked and created again is not revoked', async () => {
   const first = await make();
   assert.equal(await grants.remove(first, user), true);
   const second = await make();
-  // The directory that the request looked in may be a moment old.
+  // The directory that the request used may be slightly outdated.
   await assert.rejects(grants.remove(first, expecting(versionOfGrant(first))), ObjectChanged);
   assert.equal(await grants.remove(second, expecting(versionOfGrant(second))), true);
   assert.equal(await grants.remove(second, expecting(versionOfGrant(second))), false);

@@ -1,5 +1,5 @@
-// The file of a catalog may be removed while its position is measured, because the catalog is dropped. It is not damaged then: a later
-// statement that named another catalog of that name was answered 503 CATALOG_DAMAGED.
+// The file of a catalog may be removed while its position is measured, because the catalog is dropped. It was then reported as damaged: a
+// later statement on another catalog with that name was answered 503 CATALOG_DAMAGED.
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ for (const when of ['while it is dropped', 'when it has been dropped'] as const)
     connection.closeSync();
     instance.closeSync();
 
-    // The real measurement, once its file is gone.
+    // The real measurement, after the file was removed.
     const gate = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
     const measured = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
-// What the end, or the beginning, of a task once left behind: the name of a table that was to be made with its rows, taken for a minute
-// after the task had run out of attempts; a task of `optimize` without its line in the audit trail; a load that was in, and failed
-// because its source was gone when a crash had it run again; half of a result that no task answers with.
+// Remains of tasks after their beginning or end: the name of a table that was to be created with its rows stayed reserved for a minute
+// after the task had run out of attempts; an `optimize` task had no audit event; a complete load failed
+// because its source was gone when a crash made it run again; half of a result remained that no task returns.
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ let directory: string;
 let sources: string;
 let server: TestServer;
 let struck: ((sql: string) => void) | undefined;
-/** Of calls of the engine: after they were made, by their names. */
+/** The names of the engine's calls, after they were made. */
 let afterCall: ((name: string) => Promise<void> | void) | undefined;
 
 const table = '/api/v2/databases/d/tables/t';

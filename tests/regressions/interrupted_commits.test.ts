@@ -1,5 +1,5 @@
-// An interrupt that meets a COMMIT makes DuckDB report it as interrupted although it is done: a statement was answered as cancelled or
-// timed out, with nothing changed, and its rows were there.
+// DuckDB reports a COMMIT that is interrupted as interrupted although it is complete: a statement was answered as cancelled or
+// timed out, without effect, but its rows existed.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ test('a transaction whose commit is interrupted reports its true outcome', async
   await real.run('CREATE TABLE t (n INT, s VARCHAR)');
   let met = 0;
   let delayMs = 0;
-  // Each COMMIT is interrupted, a while after it began.
+  // Each COMMIT is interrupted shortly after it began.
   const connection = new Proxy(real, {
     get(target, key) {
       if (key !== 'run') return Reflect.get(target, key, target);

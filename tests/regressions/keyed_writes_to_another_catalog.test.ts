@@ -1,6 +1,6 @@
-// A statement that was sent to one catalog and writes to another could not be made to happen once: the engine remembered its step
-// in the catalog that it was sent to, and a transaction writes to one file. With an idempotency key, or as a task, it was answered
-// WAREHOUSE_BUSY for ever.
+// A statement that was sent to one catalog and writes to another could not be applied exactly once: the engine recorded its step
+// in the catalog that it was sent to, and a transaction writes to one file. With an idempotency key, or as a task, it was always answered
+// WAREHOUSE_BUSY.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';

@@ -1,5 +1,5 @@
-// A request with an idempotency key was sent again after a crash, ran while the change that the crash had come into was gone on with, and
-// was refused because of it: its object had another name by then. The refusal was kept. So was one that only asked for patience.
+// A request with an idempotency key was repeated after a crash, ran while the change that the crash had interrupted was recovered, and
+// was refused because the object already had another name. The refusal was stored. So was a refusal that only asked to retry later.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -33,7 +33,7 @@ test('a key whose change was completed by recovery is answered with the result; 
   });
   const nothing = { recover: async () => {}, rowsOf: async () => undefined };
   const ask = (key: string, run: () => Promise<Completed['response']>) =>
-    // A server of its own each time: what another had under way is not known.
+    // A separate server each time: the running changes of another one are unknown to it.
     new IdempotentRequests(keys, nothing).respond({
       owner: 'o',
       key,
@@ -57,7 +57,7 @@ test('a key whose change was completed by recovery is answered with the result; 
   };
   const never = async () => assert.fail('it ran again');
 
-  // The crash comes before the answer; what it came into is done while the request runs again.
+  // The crash comes before the response; the interrupted change is recovered while the request runs again.
   const { guard } = (await keys.begin('o', 'crashed', 'f')) as { readonly guard: Guard };
   const recovered = async () => {
     setTimeout(() => void complete(guard, 'x'), 100);
@@ -66,7 +66,7 @@ test('a key whose change was completed by recovery is answered with the result; 
   assert.equal(textOf(await ask('crashed', recovered)), '{"text":"made: x"}');
   assert.equal(textOf(await ask('crashed', never)), '{"text":"made: x"}');
 
-  // It is still under way.
+  // It is still running.
   const { guard: slow } = (await keys.begin('o', 'slow', 'f')) as { readonly guard: Guard };
   await assert.rejects(ask('slow', refuse('CHANGE_IN_PROGRESS')), { code: 'CHANGE_IN_PROGRESS' });
   await complete(slow, 'y');

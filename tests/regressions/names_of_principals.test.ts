@@ -1,4 +1,4 @@
-// A user or role could be called `system`, or what reads as `root`; and who may alter a user could disable it.
+// A user or role could be named `system`, or like a name that reads as `root`; and a principal that may alter a user could disable it.
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
 import { start, type TestServer } from '../server.ts';
@@ -28,7 +28,7 @@ test('names of principals that resemble root or system are refused', async () =>
   for (const category of ['users', 'roles']) {
     (await server.post(`/api/v2/${category}`, { name: 'plain' })).is(201);
     for (const name of refused) {
-      if (category === 'users' && name === 'ROOT') continue; // it exists, but for its case
+      if (category === 'users' && name === 'ROOT') continue; // it exists in another case
       (await server.post(`/api/v2/${category}`, { name })).is(400, 'INVALID_NAME');
       (await server.post(`/api/v2/${category}/plain/rename`, { newName: name })).is(400, 'INVALID_NAME');
     }

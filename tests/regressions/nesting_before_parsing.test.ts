@@ -1,5 +1,5 @@
-// A body that nested a hundred thousand deep and held a number with an exponent overflowed the stack of the parser: a 500. The
-// depth is looked at before the text is parsed.
+// A body that was nested a hundred thousand levels deep and contained a number with an exponent overflowed the stack of the parser: a
+// 500. The depth is checked before the text is parsed.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseJson } from '../../src/standard/json/parse_json.ts';

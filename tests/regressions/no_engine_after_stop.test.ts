@@ -1,4 +1,4 @@
-// Work that is still under way when the server stops (recovery, a sweep) starts no engine that nobody would stop again.
+// Work that is still running when the server stops (recovery, maintenance) must not start an engine, which nothing would stop.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Java's HTTP client and `curl --http2` offer an upgrade to HTTP/2 with each first request. They got 400 where they were to get
-// an answer: RFC 9110, 7.8 lets a server ignore the offer.
+// Java's HTTP client and `curl --http2` offer an upgrade to HTTP/2 with each first request. They got 400 instead of
+// a response: RFC 9110, 7.8 lets a server ignore the offer.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';

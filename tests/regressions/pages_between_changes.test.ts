@@ -1,5 +1,5 @@
-// Pages of lists and of rows while others delete, insert, rename and rewrite: nothing that was there all the time is skipped or
-// repeated, and a token that no longer fits is refused (rest-standard B3).
+// Pages of lists and of rows while others delete, insert, rename and rewrite: nothing that existed throughout is skipped or
+// repeated, and a token that is no longer valid is refused (rest-standard B3).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
@@ -61,7 +61,7 @@ for (const { name, definition } of definitions) {
   });
 }
 
-/** A group of rows of the engine: only whole groups of deleted rows are certain to be given back. */
+/** A row group of the engine: only groups in which every row is deleted are certain to be freed. */
 const groupRows = 122_880;
 
 test('a checkpoint that renumbers rows invalidates the tokens of a table without a key, not those of one with a key', async () => {

@@ -1,5 +1,5 @@
-// A path in place of a table was refused where it began with the data directory. One without a root, one from `~`, or one whose text
-// went on in a second text was not: its file was opened for its columns, which the error named.
+// A path in place of a table was refused only if it began with the data directory. A relative path, one from `~`, or one whose text
+// continued in a second string literal was not refused: its file was opened for its columns, which the error listed.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -11,7 +11,7 @@ let file: string;
 before(async () => {
   server = await start();
   await server.client.databases.create({ name: 'd' });
-  // As a catalog of a warehouse that sleeps.
+  // Like a catalog of a suspended warehouse.
   file = join(server.dataDirectory, 'catalogs', '01a1fccf-0000-7000-8000-00000000c0de.duckdb');
   const instance = await DuckDBInstance.create(file);
   const connection = await instance.connect();

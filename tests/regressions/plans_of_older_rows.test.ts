@@ -1,5 +1,5 @@
-// DuckDB runs a prepared plan again with the smallest and largest values that the table had when it was planned: a SELECT sent a second
-// time, after rows beyond them were inserted, answered wrong rows, rows that were no JSON, or killed the engine
+// DuckDB runs a prepared plan again with the minima and maxima that the table had when it was planned: a SELECT that was sent a second
+// time, after rows beyond them were inserted, returned wrong rows, rows that were not JSON, or killed the engine
 // (engines/duckdb/analysis/data_versions.ts).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// What positions of rows are valid for while rows are removed and writes are retried: a removal or a reverted write in between must end it.
+// How long positions of rows are valid while rows are removed and writes are retried: a removal or a reverted write in between ends it.
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ after(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** The connection, with `work` done after its first statement that matches; what `work` throws, that statement throws. */
+/** The connection, running `work` after its first statement that matches; errors of `work` become errors of that statement. */
 function interposed(pattern: RegExp, work: () => Promise<void>): DuckDBConnection {
   let isDone = false;
   const run: DuckDBConnection['run'] = async (sql, ...rest) => {

@@ -1,4 +1,4 @@
-// Refusals that said something else than what was wrong with a statement.
+// Refusals whose message did not describe what was wrong with the statement.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';

@@ -1,5 +1,5 @@
-// Values that made an answer wrong: a JSON column came out as strings, because the driver calls its type VARCHAR; a decimal that
-// is all fraction came out as `.5`, which is no JSON; a row without names as an object with one empty name.
+// Values that made a response wrong: a JSON column was returned as strings, because the driver reports its type as VARCHAR; a decimal
+// without integer digits was returned as `.5`, which is not JSON; a row without names as an object with one empty name.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';

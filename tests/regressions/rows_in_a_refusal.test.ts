@@ -1,4 +1,4 @@
-// Who may change a table, and not read it, was shown rows and keys of it that did not fit the change.
+// A principal that may change a table, but not read it, was shown its rows and keys that violated a constraint.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newPerson } from '../access/people.ts';

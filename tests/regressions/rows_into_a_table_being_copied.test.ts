@@ -1,5 +1,5 @@
-// DuckDB commits a row into a table whose copy was made already in another transaction, and the row goes with the old table: an
-// insert acknowledged while a column was added with a default, or the database renamed, was lost (engines/duckdb/instance/table_locks.ts).
+// DuckDB commits a row into a table that another transaction has already copied, and the row is lost with the old table: an
+// insert that was acknowledged while a column was added with a default, or the database renamed, was lost (instance/table_locks.ts).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Reply, start, type TestServer } from '../server.ts';
@@ -15,7 +15,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** Inserts without a pause until the change is done; the rows that were acknowledged. */
+/** Inserts continuously until the change is complete; returns the acknowledged rows. */
 async function insertDuring(path: () => string, change: Promise<Reply>): Promise<number> {
   let rows = 0;
   let isDone = false;

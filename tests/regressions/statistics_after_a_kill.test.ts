@@ -1,4 +1,4 @@
-// Rows that came just before a crash were in the table, and not in its statistics until something else was written.
+// Rows that were inserted just before a crash were in the table, but not in its statistics until something else was written.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

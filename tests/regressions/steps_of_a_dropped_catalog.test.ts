@@ -1,4 +1,4 @@
-// A catalog that was renamed and then dropped is detached, and its engine was asked every minute to forget the step of the rename.
+// A catalog that was renamed and then dropped is detached, but its engine was requested every minute to forget the step of the rename.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EngineWarehouse } from '../../src/engines/engine.ts';

@@ -1,5 +1,5 @@
-// A transaction that was being committed when the server measured the log is no acknowledged work: after a crash the engine drops it, and
-// the shorter log is not a damaged one.
+// A transaction that was being committed when the server measured the log is not acknowledged: after a crash the engine drops it, and
+// the shorter log is not damaged.
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

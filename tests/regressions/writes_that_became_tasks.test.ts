@@ -1,19 +1,19 @@
 // A statement without an idempotency key that became a task while it ran had no identity: after the death of the server or of the
-// engine the task ended TASK_INTERRUPTED, although to run it again was safe. The engine remembers it by its task.
+// engine the task ended with TASK_INTERRUPTED, although running it again was safe. The engine now remembers it by its task.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { deadlineMs } from '../deadline.ts';
 import { pathOf } from '../faults/api.ts';
+import { closeExternalSystems } from '../faults/external_systems.ts';
 import type { Fault } from '../faults/fault_plan.ts';
 import type { Victim } from '../faults/server_entry.ts';
 import { ServerProcess } from '../faults/server_process.ts';
-import { leaveSurroundings } from '../faults/surroundings.ts';
-import { untilBack } from '../soak/steps.ts';
+import { waitUntilRestarted } from '../soak/steps.ts';
 
 const query = pathOf('databases', 'd', 'query');
 const slow = (table: string) => `INSERT INTO ${table} SELECT 1 WHERE (SELECT sum(range % 7) FROM range(60000000)) > 0`;
 
-after(leaveSurroundings);
+after(closeExternalSystems);
 
 test('a write that became a task is applied once, whichever process dies', {
   timeout: deadlineMs(120_000),
@@ -41,7 +41,7 @@ test('a write that became a task is applied once, whichever process dies', {
           assert.equal(server.runs, false);
           await server.start();
         }
-        await untilBack(server, 0);
+        await waitUntilRestarted(server, 0);
         const task = (await server.api.get(`${pathOf('tasks', taskId)}?waitSeconds=30`)).result;
         assert.deepEqual([task.state, task.error], ['succeeded', null]);
         assert.equal((task.result as { rowCount: number }).rowCount, 1);

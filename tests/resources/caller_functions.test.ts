@@ -1,9 +1,9 @@
-// current_user, session_user, current_role, user, version() and the current namespace: each caller gets its own, though statements
-// are analysed and prepared once for all; columns and aliases of these names are read as any others; views are refused them.
+// current_user, session_user, current_role, user, version() and the current namespace: each caller gets its own values, although
+// statements are analyzed and prepared once for all; columns and aliases with these names take precedence; views may not use them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { release } from '../../src/model/release.ts';
-import { type Given, newPerson, type Person } from '../access/people.ts';
+import { type GrantedPrivilege, newPerson, type Person } from '../access/people.ts';
 import { endOfTask, start, type TestServer } from '../server.ts';
 
 const database = '/api/v2/databases/d';
@@ -20,7 +20,7 @@ before(async () => {
   ];
   (await server.post(`${database}/tables`, { name: 't', columns })).is(201);
   (await server.query('d', `INSERT INTO t VALUES (1, 'alice', 'x'), (2, '${quoted.replace("'", "''")}', 'y')`)).is(200);
-  const grants: Given[] = [
+  const grants: GrantedPrivilege[] = [
     ['use', '/warehouses/default'],
     ['own', '/catalogs/default/databases/d'],
   ];

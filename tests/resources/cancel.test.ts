@@ -1,5 +1,5 @@
-// A cancel stops the engine, whatever it is doing: measured is the time until nothing runs in it any more, or its process is another.
-// It should be a second; what is asserted leaves a busy machine more.
+// A cancellation stops the engine, whatever it is doing: the tests measure the time until nothing runs in it or its process was replaced.
+// It should be a second; the assertion leaves more for a busy machine.
 import assert from 'node:assert/strict';
 import { mkdtemp, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,9 +9,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
 import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
 
-/** A heartbeat of the engine, every quarter of a second, tells of it. */
+/** The engine reports it by a heartbeat every quarter of a second. */
 const stoppedWithinMs = deadlineMs(5000);
-/** So long it works before it is cancelled: it is in the middle then. */
+/** The time after which running work is cancelled: it is in progress then. */
 const workMs = 400;
 const pollMs = 10;
 
@@ -43,7 +43,7 @@ async function until(what: string, isSo: (of: Reply) => boolean, withinMs: numbe
   }
 }
 
-/** Cancels what runs, and waits until the engine does it no more. Answers what it took. */
+/** Cancels running work and waits until the engine has stopped it. Returns the time that took. */
 async function stopped(what: string, cancel: () => Promise<Reply>): Promise<number> {
   await until(`${what} begins`, (reply) => reply.at<number>('runningQueries') > 0, deadlineMs(30_000));
   await sleep(workMs);
@@ -65,7 +65,7 @@ async function stopped(what: string, cancel: () => Promise<Reply>): Promise<numb
   return totalMs;
 }
 
-/** A task of its own, cancelled in the middle; the engine is there for others afterwards. */
+/** A separate task, cancelled while it runs; the engine is available for others afterwards. */
 async function cancelledTask(what: string, accepted: Reply): Promise<void> {
   const uri = accepted.is(202).at<string>('uri');
   await stopped(what, () => server.post(`${uri}/cancel`));
@@ -73,7 +73,7 @@ async function cancelledTask(what: string, accepted: Reply): Promise<void> {
   await answers();
 }
 
-/** All is as it was. */
+/** Nothing was changed. */
 async function answers(): Promise<void> {
   await until('the engine is back', (reply) => reply.at('alive') === true, deadlineMs(30_000));
   assert.deepEqual(await server.rows('shop', 'SELECT * FROM t'), [[1, 'x']]);
@@ -108,7 +108,7 @@ for (const [what, sql] of Object.entries(statements)) {
 
 for (const [i, format] of ['parquet', 'csv', 'ndjson', 'arrow'].entries()) {
   test(`cancel stops an export to ${format}`, async () => {
-    // A text of its own for each: a statement whose cancellation ended the process is refused for some time.
+    // A different text for each: a statement whose cancellation ended the process is quarantined.
     const sql = `SELECT range AS n, md5(range::VARCHAR) AS t FROM range(${2_000_000_000 + i})`;
     await cancelledTask(`an export to ${format}`, await server.post(`${database}/export`, { sql, format }));
     assert.deepEqual(await readdir(join(server.dataDirectory, 'files')), []);

@@ -1,4 +1,4 @@
-// Catalogs and databases: made, shown, changed, renamed, emptied, searched, page by page.
+// Catalogs and databases: created, read, changed, renamed, emptied, searched, page by page.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer, uri } from '../server.ts';
@@ -59,7 +59,7 @@ scenarios(
       url: `${catalogs}/lake`,
       body: '{"properties":{"__proto__":"x","constructor":"y"}}',
       status: 200,
-      says: ['"__proto__":"x","constructor":"y"}'],
+      contains: ['"__proto__":"x","constructor":"y"}'],
     },
     {
       name: 'of a name that differs in case only there is no second',
@@ -68,7 +68,7 @@ scenarios(
       body: { name: 'LAKE' },
       status: 400,
       code: 'OBJECT_ALREADY_EXISTS',
-      says: ['case'],
+      contains: ['case'],
     },
     {
       name: 'nor does PUT take one for the other',
@@ -85,7 +85,7 @@ scenarios(
       status: 400,
       code: 'INVALID_PARAMETER',
       result: { violations: [{ pointer: '/warehouse' }] },
-      afterwards: async (on) => void (await on.get(`${catalogs}/x`)).is(404, 'OBJECT_NOT_FOUND'),
+      afterwards: async (client) => void (await client.get(`${catalogs}/x`)).is(404, 'OBJECT_NOT_FOUND'),
     },
     {
       name: 'names that the engine keeps for itself',
@@ -109,7 +109,7 @@ scenarios(
       body: { comment: null },
       status: 200,
       result: { comment: null, owner: 'ann', version: 3 },
-      says: ['"constructor":"y"'],
+      contains: ['"constructor":"y"'],
     },
     {
       name: 'PATCH that changes nothing is a change of nothing',
@@ -157,7 +157,7 @@ scenarios(
       url: `${catalogs}/lake`,
       status: 400,
       code: 'NOT_EMPTY',
-      afterwards: async (on) => void (await on.get(`${catalogs}/lake/databases/raw`)).is(200),
+      afterwards: async (client) => void (await client.get(`${catalogs}/lake/databases/raw`)).is(200),
     },
     {
       name: 'nor with cascade=false',
@@ -173,10 +173,10 @@ scenarios(
       body: { newName: 'sea' },
       status: 200,
       result: { name: 'sea', uri: `${catalogs}/sea` },
-      afterwards: async (on) => {
-        (await on.get(`${catalogs}/lake`)).is(404, 'OBJECT_NOT_FOUND');
-        (await on.get(`${catalogs}/sea/databases/raw`)).is(200, '0', { uri: `${catalogs}/sea/databases/raw` });
-        (await on.post(`${catalogs}/sea/databases/raw/query`, { sql: 'SELECT 1' })).is(200);
+      afterwards: async (client) => {
+        (await client.get(`${catalogs}/lake`)).is(404, 'OBJECT_NOT_FOUND');
+        (await client.get(`${catalogs}/sea/databases/raw`)).is(200, '0', { uri: `${catalogs}/sea/databases/raw` });
+        (await client.post(`${catalogs}/sea/databases/raw/query`, { sql: 'SELECT 1' })).is(200);
       },
     },
     {
@@ -194,7 +194,7 @@ scenarios(
       body: { newName: 'Sea' },
       status: 200,
       result: { name: 'Sea' },
-      afterwards: async (on) => void (await on.post(`${catalogs}/Sea/query`, { sql: 'SELECT 1' })).is(200),
+      afterwards: async (client) => void (await client.post(`${catalogs}/Sea/query`, { sql: 'SELECT 1' })).is(200),
     },
     {
       name: 'renamed to what is no name',
@@ -210,8 +210,8 @@ scenarios(
       url: `${catalogs}/Sea?cascade=true`,
       status: 200,
       result: { deleted: true },
-      afterwards: async (on) =>
-        void (await on.get(`${catalogs}/Sea/databases/raw`)).is(404, 'OBJECT_NOT_FOUND', { category: 'catalogs' }),
+      afterwards: async (client) =>
+        void (await client.get(`${catalogs}/Sea/databases/raw`)).is(404, 'OBJECT_NOT_FOUND', { category: 'catalogs' }),
     },
   ],
 );
@@ -220,8 +220,8 @@ test('a list is ordered by name, stable during additions, and bound to its colle
   for (let i = 0; i < 25; i++) (await server.put(uri`/databases/${`d${String(i).padStart(2, '0')}`}`)).is(201);
   const first = (await server.get(`${databases}?pageSize=10`)).is(200);
   const token = first.at<string>('nextPageToken');
-  await server.put(`${databases}/d00a`); // before the cut: not seen again
-  await server.put(`${databases}/d10a`); // behind it: seen
+  await server.put(`${databases}/d00a`); // before the position of the page token: not listed again
+  await server.put(`${databases}/d10a`); // after it: listed
   const second = (await server.get(`${databases}?pageSize=10&pageToken=${token}`)).is(200);
   const names = (reply: typeof first) => reply.at<{ name: string }[]>('databases').map((database) => database.name);
   assert.deepEqual([...names(first), ...names(second)].length, 20);

@@ -1,4 +1,4 @@
-// Columns one at a time, under their own URI: added, changed, renamed, dropped, searched, on a table with rows.
+// Single columns, under their own URI: added, changed, renamed, dropped, searched, on a table with rows.
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { start, type TestServer } from '../server.ts';
@@ -45,7 +45,7 @@ scenarios(
       body: { name: 'must', type: 'INT', nullable: false },
       status: 400,
       code: 'CONSTRAINT_VIOLATED',
-      afterwards: async (on) => void (await on.get(`${orders}/columns/must`)).is(404, 'OBJECT_NOT_FOUND'),
+      afterwards: async (client) => void (await client.get(`${orders}/columns/must`)).is(404, 'OBJECT_NOT_FOUND'),
     },
     {
       name: 'one that must have values, with a default',
@@ -53,7 +53,8 @@ scenarios(
       url: `${orders}/columns`,
       body: { name: 'must', type: 'INT', nullable: false, defaultValue: 1 },
       status: 201,
-      afterwards: async (on) => assert.deepEqual(await on.rows('shop', 'SELECT DISTINCT must FROM orders'), [[1]]),
+      afterwards: async (client) =>
+        assert.deepEqual(await client.rows('shop', 'SELECT DISTINCT must FROM orders'), [[1]]),
     },
     {
       name: 'one that is there already',
@@ -86,8 +87,8 @@ scenarios(
       body: { nullable: false },
       status: 400,
       code: 'CONSTRAINT_VIOLATED',
-      afterwards: async (on) =>
-        void (await on.get(`${orders}/columns/note`)).is(200, '0', { nullable: true, version: 1 }),
+      afterwards: async (client) =>
+        void (await client.get(`${orders}/columns/note`)).is(200, '0', { nullable: true, version: 1 }),
     },
     {
       name: 'a wider type, no default, another comment',
@@ -96,9 +97,9 @@ scenarios(
       body: { type: 'BIGINT', defaultValue: null, comment: 'count' },
       status: 200,
       result: { type: 'BIGINT', defaultValue: null, comment: 'count' },
-      afterwards: async (on) => {
-        (await on.post(`${orders}/rows`, { rows: [{ id: 5, n: 5_000_000_000 }] })).is(201);
-        assert.deepEqual((await on.rows('shop', 'SELECT n FROM orders WHERE id = 5'))[0], [5_000_000_000]);
+      afterwards: async (client) => {
+        (await client.post(`${orders}/rows`, { rows: [{ id: 5, n: 5_000_000_000 }] })).is(201);
+        assert.deepEqual((await client.rows('shop', 'SELECT n FROM orders WHERE id = 5'))[0], [5_000_000_000]);
       },
     },
     {
@@ -125,9 +126,9 @@ scenarios(
       body: { newName: 'ar/ti"kel' },
       status: 200,
       result: { name: 'ar/ti"kel', uri: '/api/v2/catalogs/default/databases/shop/tables/orders/columns/ar%2Fti%22kel' },
-      afterwards: async (on) => {
-        (await on.get(orders)).is(200, '0', { orderBy: ['ar/ti"kel'] });
-        assert.equal((await on.rows('shop', 'SELECT "ar/ti""kel" FROM orders WHERE id = 1'))[0]?.[0], 'a');
+      afterwards: async (client) => {
+        (await client.get(orders)).is(200, '0', { orderBy: ['ar/ti"kel'] });
+        assert.equal((await client.rows('shop', 'SELECT "ar/ti""kel" FROM orders WHERE id = 1'))[0]?.[0], 'a');
       },
     },
     {
@@ -145,7 +146,7 @@ scenarios(
       url: `${orders}/columns/note`,
       status: 200,
       result: { deleted: true },
-      afterwards: async (on) => void (await on.query('shop', 'SELECT note FROM orders')).is(400, 'SQL_INVALID'),
+      afterwards: async (client) => void (await client.query('shop', 'SELECT note FROM orders')).is(400, 'SQL_INVALID'),
     },
     {
       name: 'found by type',

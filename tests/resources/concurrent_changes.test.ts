@@ -1,4 +1,4 @@
-// Changes of one object that come at the same time: each succeeds in its turn, or answers what is so then; a 503 only where a change takes
+// Concurrent changes of one object: each succeeds in turn, or responds with the state at that time; a 503 only if a change takes
 // long, with Retry-After and `notApplied`.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

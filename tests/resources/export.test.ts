@@ -1,5 +1,5 @@
-// Exports to a real S3-compatible server: what comes out in each format is what was put in, by row count and by a checksum of each
-// column; what fails, is refused or cancelled leaves nothing, neither in the store nor in the spool.
+// Exports to a real S3-compatible server: the files of each format contain what was inserted, by row count and by a checksum of each
+// column; exports that fail, are refused or are cancelled leave nothing, neither in the store nor in the spool.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -27,7 +27,7 @@ let duck: Awaited<ReturnType<DuckDBInstance['connect']>>;
 const database = '/api/v2/databases/shop';
 const table = `${database}/tables/facts`;
 const rows = 60_000;
-/** Nulls, quotes, line ends, delimiters, empty texts, wide numbers; and a column whose name needs quotes. */
+/** Nulls, quotes, line ends, delimiters, empty strings, wide numbers; and a column whose name needs quotes. */
 const sourceSql = `SELECT range AS id,
   CASE WHEN range % 7 = 0 THEN NULL WHEN range % 7 = 1 THEN '' ELSE concat('v;,"', range, chr(10), 'é') END AS note,
   (range * 1.25)::DOUBLE AS size, (range::DECIMAL(38,10) / 8)::DECIMAL(30,5) AS price, range % 2 = 0 AS even,
@@ -71,7 +71,7 @@ async function keysOf(prefix: string): Promise<string[]> {
   return (await Array.fromAsync(store.list(prefix))).map(({ key }) => key);
 }
 
-/** Runs an export that must succeed, and fetches its files to a directory; everything that the manifest says of them is checked. */
+/** Runs an export that must succeed, downloads its files to a directory, and checks everything that the manifest states about them. */
 async function exported(body: object, path = table): Promise<{ manifest: Manifest; folder: string; names: string[] }> {
   const task = await server.ended(await server.post(`${path}/export`, { to: target(), ...body }));
   task.is(200, '0', { state: 'succeeded' });
@@ -159,7 +159,7 @@ for (const [name, body, from] of [
   });
 }
 
-/** The column of an Arrow table as it lies there, part after part; null where it has no value. */
+/** The column of an Arrow table, batch after batch; null for missing values. */
 function values(of: Table, name: string, words = 1): (string | null)[] {
   const column = of.getChild(name);
   assert.ok(column, name);
@@ -233,7 +233,7 @@ test('a query with parameters, with equal column names, without rows', async () 
   assert.equal((await readFile(join(only.folder, 'part-00000.csv'), 'utf8')).split('\n')[0], '"wide ""x""",id');
 });
 
-/** What is left of a task that did not succeed: nothing. */
+/** Checks that a task that did not succeed left nothing. */
 async function leavesNothing(taskId: string): Promise<void> {
   assert.deepEqual(await keysOf(`out/${taskId}/`), []);
   const spool = await readdir(join(server.dataDirectory, 'spool'));
@@ -255,7 +255,7 @@ test('an export that is not possible fails with its reason, and leaves nothing',
   await failing({ sql: 'SELECT nothing' }, 'SQL_INVALID');
   await failing({ sql: 'DELETE FROM facts' }, 'SQL_NOT_SUPPORTED');
   await failing({ sql: "SELECT * FROM read_csv('/etc/passwd')" }, 'SQL_FORBIDDEN_FUNCTION');
-  // In the middle of the work: the first rows are written by then.
+  // In the middle of the work: the first rows have been written by then.
   await failing({ sql: "SELECT CASE WHEN id > 55000 THEN error('late') END FROM facts" }, 'SQL_INVALID');
   const late = "SELECT CASE WHEN range = 1500000 THEN error('late') END FROM range(2000000)";
   for (const format of ['arrow', 'ndjson']) {
@@ -357,7 +357,7 @@ async function takenUpAgain(signal: 'SIGKILL' | 'SIGTERM', attempt: number): Pro
   } finally {
     await second.close();
   }
-  // The credentials are kept no longer than the task.
+  // The credentials are deleted with the end of the task.
   const file = new DatabaseSync(join(directory, storeFileName));
   try {
     assert.deepEqual(

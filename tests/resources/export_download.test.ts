@@ -1,5 +1,5 @@
-// Exports to be fetched from here: what comes through the links is what was put in; links are renewed; files go with their task, count
-// for a quota, and nothing is left of what failed, was cancelled or was killed.
+// Exports to be downloaded from the server: the linked files contain what was inserted; links are renewed; files are deleted with their
+// task, count towards a quota, and nothing is left of exports that failed, were cancelled or were killed.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -60,7 +60,7 @@ async function fetched(link: string, headers: Record<string, string> = {}, on = 
   return { response, content: Buffer.from(await response.arrayBuffer()) };
 }
 
-/** Fetches all files of a task to a directory of their own; what the task and the manifest say of them is checked. */
+/** Downloads all files of a task to a directory, and checks them against the task and the manifest. */
 async function fetchedAll(task: Reply): Promise<string> {
   const folder = await mkdtemp(join(directory, 'fetched-'));
   const files = task.at<Shown[]>('result', 'files');
@@ -141,7 +141,7 @@ test('a range of a file, a conditional request, a modified link', async () => {
   assert.equal((await fetched(`/files/${fileId}${other}`)).response.status, 403);
   const again = (await server.get(task.at('uri'))).is(200).at<Shown>('result', 'files', 0);
   assert.deepEqual((await fetched(again.link)).content, complete);
-  // A list may hold many thousands of files: it signs nothing.
+  // A list may contain many thousands of files, so it contains no links.
   const listed = (await server.get('/api/v2/tasks')).at<{ taskId: string; result: { files: Shown[] } }[]>('tasks');
   const inList = listed.find((candidate) => candidate.taskId === task.at('taskId'))?.result.files[0];
   assert.deepEqual([inList?.fileId, inList?.link], [fileId, undefined]);
@@ -167,7 +167,7 @@ test('the quota counts all files together: it is checked at submission, while wr
     assert.deepEqual([await stored(), await spooled()], [[], []], format);
     return task;
   };
-  // Written for days, were it not stopped.
+  // It would write for days if it were not stopped.
   const endless = 'SELECT a.range AS n, b.range AS m FROM range(1000000) AS a, range(1000000) AS b';
   for (const format of ['csv', 'ndjson', 'parquet', 'arrow']) await failing(endless, format);
   const half = 'SELECT repeat(range::VARCHAR, 1000) AS t FROM range(2500)';
@@ -219,7 +219,7 @@ test('a principal that may not read the task gets no link to its files', async (
   await remove(task);
 });
 
-/** As if the attempt had been killed a moment later: a file that it had moved in already. */
+/** Simulates an attempt that is killed a moment later: a file that it had already moved to its destination. */
 async function leaveBehind(dataDirectory: string, taskId: string, number: number): Promise<void> {
   const fileId = `00000000-0000-7000-8000-00000000000${number}`;
   await writeFile(join(dataDirectory, 'files', fileId), 'left');
@@ -235,7 +235,7 @@ async function leaveBehind(dataDirectory: string, taskId: string, number: number
   } finally {
     file.close();
   }
-  // The checksums are of what the server wrote.
+  // The checksums are those of the files that the server wrote.
   rmSync(join(dataDirectory, `${storeFileName}-sums`));
 }
 

@@ -1,4 +1,4 @@
-// One principal's long statements do not keep another principal waiting.
+// Long statements of one principal do not delay another principal.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

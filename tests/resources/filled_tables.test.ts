@@ -1,5 +1,5 @@
-// Tables made with their rows, by `asSelect` and by `clone`: types, keys, all or nothing, seen only when full, with the rights of
-// who asks, by a task where it takes long.
+// Tables created with their rows, by `asSelect` and by `clone`: types, keys, all or nothing, invisible until complete, with the privileges
+// of the caller, as a task if it takes long.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
@@ -151,7 +151,7 @@ test('privileges: create on the parent, read on every source table, checked agai
     ['read', `${on}/tables/orders`],
   ]);
   (await idle.post(tables, { name: 'x', asSelect: { sql: 'SELECT id FROM orders' } })).is(403, 'FORBIDDEN');
-  // What its submitter may no longer read is not read for him.
+  // Data that the submitter may no longer read is not read by the task.
   const endless = 'SELECT count(*) AS n FROM range(100000) a, range(10000000) b WHERE a.range * b.range % 7 = 3';
   const busy = await server.query('shop', endless, { waitSeconds: 0 });
   const accepted = (

@@ -1,13 +1,13 @@
-// A full warehouse recognizes the connection that it refused, or the principal on a new one: when that returns, it is served before one
-// that came later. Shown for each kind of statement, because each reaches the queue in its own way. What is refused is refused before
-// its body is read, after its caller was authenticated and authorized.
+// A full warehouse recognizes the connection that it refused, or the principal on a new one: when it returns, it is served before a
+// connection that came later. Tested for each kind of statement, because each uses the queue in its own way. Requests are refused before
+// their body is read, after authentication and authorization.
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newPerson } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
-import { head, isFailure, Wire } from '../http/wire.ts';
+import { isFailure, requestHead, Wire } from '../http/wire.ts';
 import { start, type TestServer } from '../server.ts';
 
 const warehouse = '/api/v2/warehouses/default';
@@ -16,7 +16,7 @@ const query = '/api/v2/databases/shop/query';
 const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
 
 let server: TestServer;
-/** Of a principal of each test, who has no places from the tests before. */
+/** For a new principal in each test, which has no places reserved by earlier tests. */
 let token = '';
 let callers = 0;
 before(async () => {
@@ -36,7 +36,7 @@ async function newCaller(): Promise<string> {
   return (await newPerson(server, `caller_${callers++}`, flags)).token;
 }
 
-/** One connection, which stays open; or a new one for each request. */
+/** One persistent connection, or a new one for each request. */
 function connection(keepAlive = true) {
   const agent = new Agent({ keepAlive, maxSockets: 1 });
   const send = (path: string, body: object) =>
@@ -100,7 +100,7 @@ describe('a full warehouse', () => {
     const { status, retryAfter } = await refused.send(query, { sql: 'SELECT 1' });
     assert.equal(status, 503);
     const from = performance.now();
-    // Displaces none: the one that waits came first.
+    // Displaces none: the waiting one came first.
     const early = await refused.send(query, { sql: 'SELECT 2' });
     const waitedMs = performance.now() - from;
     assert.equal(early.status, 503);
@@ -126,7 +126,7 @@ describe('a full warehouse', () => {
     await until('1 0');
     const later = late.send(query, { sql: 'SELECT 1' });
     await until('1 1');
-    // It returns after `Retry-After`, and no sooner; its time is a second of the server's clock.
+    // It returns after `Retry-After`, and no sooner; the server measures that second with its own clock.
     await sleep((first.retryAfter + 1) * 1000);
     const again = refused.send(query, { sql: 'SELECT 1' });
     assert.equal((await later).status, 503);
@@ -144,7 +144,7 @@ describe('rows for a full warehouse', () => {
   const held: Promise<unknown>[] = [];
   const key = 'x-service-idempotency-key: inserted-before';
   const body = '{"rows":[{"i":7}]}';
-  const keyed = () => `${head(token, rows, json, key, `Content-Length: ${body.length}`)}${body}`;
+  const keyed = () => `${requestHead(token, rows, json, key, `Content-Length: ${body.length}`)}${body}`;
   let stranger = '';
   before(async () => {
     token = await newCaller();
@@ -165,7 +165,7 @@ describe('rows for a full warehouse', () => {
 
   it('are refused before their body arrives; the connection of a large one is closed', async () => {
     const wire = new Wire(server.port);
-    wire.write(head(token, rows, json, 'Content-Length: 50000000'));
+    wire.write(requestHead(token, rows, json, 'Content-Length: 50000000'));
     const answer = await wire.answer();
     isFailure(answer, 503, 'WAREHOUSE_BUSY');
     assert.ok(Number(answer.headers['retry-after']) >= 1);
@@ -176,9 +176,9 @@ describe('rows for a full warehouse', () => {
   it('keep the connection of a small body usable for the next request', async () => {
     const wire = new Wire(server.port);
     const large = `{"rows":[{"i":1}]}${' '.repeat(100_000)}`;
-    wire.write(head(token, rows, json, `Content-Length: ${large.length}`) + large.slice(0, 10));
+    wire.write(requestHead(token, rows, json, `Content-Length: ${large.length}`) + large.slice(0, 10));
     await sleep(50);
-    wire.write(large.slice(10) + head(token, 'GET /api/v2/databases/shop'));
+    wire.write(large.slice(10) + requestHead(token, 'GET /api/v2/databases/shop'));
     isFailure(await wire.answer(), 503, 'WAREHOUSE_BUSY');
     assert.equal((await wire.answer()).status, 200);
     wire.close();
@@ -190,7 +190,7 @@ describe('rows for a full warehouse', () => {
       [stranger, 403, 'FORBIDDEN'],
     ] as const) {
       const wire = new Wire(server.port);
-      wire.write(head(presented, rows, json, `Content-Length: ${body.length}`) + body);
+      wire.write(requestHead(presented, rows, json, `Content-Length: ${body.length}`) + body);
       isFailure(await wire.answer(), status, code);
       wire.close();
     }
@@ -199,7 +199,7 @@ describe('rows for a full warehouse', () => {
   it('and other requests that need a place are refused before the engine has any work with them', async () => {
     const declared = ['Content-Length: 4000000', ''] as const;
     const sent = (body: string) => [`Content-Length: ${body.length}`, body] as const;
-    // Expressions that are not SQL: the engine would find that out if it was asked to build a statement of them.
+    // Expressions that are not SQL: the engine would report that if it had to build a statement from them.
     const cases = [
       ['GET', `${table}/rows`, ['', '']],
       ['POST', '/api/v2/databases/shop/explain', declared],
@@ -212,7 +212,7 @@ describe('rows for a full warehouse', () => {
     for (const [method, path, [length, sql]] of cases) {
       const wire = new Wire(server.port);
       const fields = length === '' ? [] : [json, length];
-      wire.write(head(token, `${method} ${path}`, ...fields) + sql);
+      wire.write(requestHead(token, `${method} ${path}`, ...fields) + sql);
       const answer = await wire.answer();
       assert.equal(answer.status, 503, `${method} ${path}: ${answer.body}`);
       isFailure(answer, 503, 'WAREHOUSE_BUSY');

@@ -1,5 +1,5 @@
-// Small inserts that arrive together share transactions of the engine: each still has its own outcome, once for each key, and all the
-// rows that were acknowledged are there.
+// Small inserts that arrive together share transactions of the engine: each still has its own outcome, once for each key, and all
+// acknowledged rows exist.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { EngineWarehouse, RowsBatch } from '../../src/engines/engine.ts';
@@ -68,7 +68,7 @@ describe('groups', () => {
   const table = { catalog: { id: 'c', name: 'c' }, database: 'd', table: 't' };
   const always = new AbortController().signal;
 
-  /** Records what the engine is asked, and answers as `outcomeOf` says. */
+  /** Records the batches that the engine gets, and responds as `outcomeOf` determines. */
   function grouped(outcomeOf: (batch: RowsBatch) => Failure | undefined) {
     const batches: RowsBatch[] = [];
     const engine = {

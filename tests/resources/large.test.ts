@@ -1,4 +1,4 @@
-// The large and the deep: ten thousand columns, a mebibyte of SQL, two hundred levels of JSON. A clear answer, never a crash.
+// Large and deeply nested requests: ten thousand columns, a mebibyte of SQL, two hundred levels of JSON. A clear response, never a crash.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';

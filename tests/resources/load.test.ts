@@ -1,5 +1,5 @@
-// Loads by REST: a file of the server into a table, by a task; what is refused at once; that a label is done once; real sets of data
-// equal through every format; and that nobody reads a file that is not meant for it.
+// Loads by REST: a file of the server into a table, by a task; immediate refusals; each label is loaded once; real data sets
+// are equal in every format; and nobody reads a file outside the allowed directories.
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -67,7 +67,7 @@ test('a file is loaded by its name, compressed or not, and the record of the tas
     [1, 2],
     [2, 2],
   ]);
-  // Signs of patterns mean themselves.
+  // Characters of glob patterns are literal.
   put('x1.csv', csv);
   assert.equal((await loaded(name, { source: { path: put('x[1].csv', `${csv}3,c\n`) } })).rowsLoaded, 3);
 });

@@ -1,5 +1,5 @@
-// Files that cannot be loaded, into a table that is there and into one that would be made: each fails its task with what is wrong and,
-// where a row is to blame, which; the table is as it was, and none is made.
+// Invalid files, loaded into an existing table and into one that would be created: each fails its task with the reason and,
+// if a row is invalid, the row; the existing table is unchanged, and no table is created.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const ndjson = '{"id":1,"name":"ann"}\n{"id":2,"name":"bob"}\n';
 const json = '[{"id":1,"name":"ann"},{"id":2,"name":"bob"}';
 const latin = (text: string) => Buffer.from(text, 'latin1');
 
-/** Written by the engine itself, in this process. */
+/** Written by DuckDB in this process. */
 async function parquet(select: string): Promise<Buffer> {
   const path = join(directory, 'made.parquet');
   const connection = await (await DuckDBInstance.create(':memory:')).connect();
@@ -135,7 +135,7 @@ for (const [kind, files] of Object.entries(cases)) {
         await refused(uri`/databases/${'d'}/tables/${'t'}/load`, { source, mode: 'replace' }, file);
         assert.deepEqual(await server.rows('d', 'SELECT * FROM t'), [[7, 'before']]);
         const columns = [{ name: 'id', type: 'BIGINT' }, { name: 'name' }];
-        // Types are for what is told of a value; what is told of the file does not need them.
+        // Types are needed for errors of values only, not for those of the file.
         const fields = kind === 'of a wrong type' ? { columns } : {};
         await refused(uri`/databases/${'d'}/load`, { source, table: 'n', ...fields }, file);
         (await server.get(uri`/databases/${'d'}/tables/${'n'}`)).is(404, 'OBJECT_NOT_FOUND');

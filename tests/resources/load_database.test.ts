@@ -1,5 +1,5 @@
-// Tables made from files by REST: what is found in the file, what the caller says instead, that nobody sees the table before it is
-// full and a failure leaves none, that a label is done once, and how far a load is.
+// Tables created from files by REST: the inferred definition, overrides by the caller, invisible until complete, no table after
+// a failure, each label is loaded once, and progress.
 import assert from 'node:assert/strict';
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
@@ -17,7 +17,7 @@ const directory = realpathSync(mkdtempSync(join(tmpdir(), 'load ')));
 let server: TestServer;
 let web: Server;
 let address: string;
-/** Those that wait for more of `/slow.csv`. */
+/** The requests that wait for more of `/slow.csv`. */
 const slow: ServerResponse[] = [];
 let tableCount = 0;
 
@@ -72,7 +72,7 @@ const columnsOf = async (table: string) => {
   return columns.map(({ name, type, nullable }) => `${name} ${type}${nullable ? '' : ' NOT NULL'}`);
 };
 
-/** The next to ask for it. */
+/** The next request for it. */
 async function slowOne(): Promise<ServerResponse> {
   await until(
     async () => slow.length,
@@ -81,7 +81,7 @@ async function slowOne(): Promise<ServerResponse> {
   return slow.shift() as ServerResponse;
 }
 
-/** Asked again and again: it will be so. */
+/** Polled until it is true. */
 async function until<T>(what: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
   const look = async () => {
     const value = await what();
@@ -156,7 +156,7 @@ test('inferOnly shows the table in the form of a definition, and creates nothing
   const { table: _, rows: __, bytes: ___, ...back } = reply.result;
   await loaded({ ...back, table: 'shown', source: { path } });
   assert.deepEqual(await columnsOf('shown'), ['id BIGINT NOT NULL', 'share DOUBLE', 'big LARGEINT']);
-  // Without a name too, and where one is taken.
+  // Also without a name, and with a name that is in use.
   (await post({ source: { path }, inferOnly: true })).is(200);
   (await post({ ...request, inferOnly: true })).is(200);
   const broken = await post({ source: { path: put('c.parquet', csv) }, inferOnly: true });
@@ -175,7 +175,7 @@ test('a dry run does everything and leaves nothing', async () => {
   (await server.get(uri`/databases/${'d'}/tables/${table}`)).is(404, 'OBJECT_NOT_FOUND');
   await loaded({ ...body, errorsMax: 1, dryRun: false });
   (await post({ ...body, errorsMax: 1 })).is(400, 'OBJECT_ALREADY_EXISTS');
-  // Views have the names that tables have.
+  // Views share the namespace of tables.
   (await server.put(uri`/databases/${'d'}/views/${'seen'}`, { sql: 'SELECT 1 AS a' })).is(201);
   for (const dryRun of [true, false]) (await post({ ...body, table: 'Seen', dryRun })).is(400, 'OBJECT_ALREADY_EXISTS');
 });
@@ -294,7 +294,7 @@ test('the table is invisible before it is complete; the task shows its progress,
   assert.equal(then.at('progressText'), `fetching: ${8 + 8 * 1003} of ${slowBytes} bytes`);
   assert.ok(Date.parse(then.at('expectedEndAt')) >= Date.parse(then.at('startedAt')), then.text);
   await unseen();
-  // The same again is that task; anything else of the name has to wait.
+  // An identical request returns that task; any other request with the name has to wait.
   assert.equal((await post(request)).is(202).at('taskId'), first.at('taskId'));
   (await post({ ...request, label: 'another' })).is(503, 'CHANGE_IN_PROGRESS');
   (await server.put(uri`/databases/${'d'}/tables/${table}`, { columns: [{ name: 'a', type: 'INT' }] })).is(
@@ -342,7 +342,7 @@ test('a label is loaded once: its task is returned, or its result if the task no
   const again = (await post(body)).is(202);
   assert.equal(again.at('taskId'), first.at('taskId'));
   assert.equal(again.at('state'), 'succeeded');
-  // So it is for a load of the table.
+  // The same applies to a load of the table.
   const table2 = await server.post(uri`/databases/${'d'}/tables/${table}/load`, {
     source: body.source,
     label: 'day 1',
@@ -356,7 +356,7 @@ test('a label is loaded once: its task is returned, or its result if the task no
   assert.deepEqual(await server.rows('d', `SELECT count(*) FROM ${table}`), [[2]]);
   (await server.delete(uri`/databases/${'d'}/tables/${table}`)).is(200);
   assert.partialDeepStrictEqual(await loaded(body), { rowsLoaded: 2, repeated: false });
-  // A table that was there before its load was not made by it.
+  // A table that existed before its load was not created by it.
   const other = fresh();
   (await server.put(uri`/databases/${'d'}/tables/${other}`, { columns: [{ name: 'id', type: 'INT' }] })).is(201);
   const columns = [{ name: 'id' }];

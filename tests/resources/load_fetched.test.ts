@@ -1,5 +1,5 @@
-// Loads from elsewhere: by URL and from an object store; which hosts are refused, what a broken source does, and that the keys of a
-// store are shown nowhere and kept no longer than the task.
+// Loads from other hosts: by URL and from an object store; refused hosts, broken sources, and that the credentials of a
+// store are never shown and are deleted with the end of the task.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -89,7 +89,7 @@ test('a failing source leaves the table unchanged', async () => {
     const reply = await load({ source: { url: `${address}${path}` } });
     assert.equal(reply.at('error', 'code'), code, reply.text);
   }
-  // What broke off is tried again; until then the task waits.
+  // An interrupted download is retried; until then the task waits.
   const broken = (await post({ source: { url: `${address}/broken.csv` }, mode: 'replace' })).is(202);
   const task = await server.get(`${broken.at<string>('uri')}?waitSeconds=1`);
   assert.ok(['pending', 'running'].includes(task.at('state')), task.text);

@@ -1,5 +1,5 @@
-// Data that others made, loaded by database load: sets as they are, and through each of the other formats, two of them packed; equal to what
-// DuckDB reads of the same file in this process. Every format with every compression, of the largest set too, is in `npm run soak`.
+// Real data sets, loaded by database load: in their original format, and in each of the others, two of them compressed; equal to what
+// DuckDB reads from the same file in this process. `npm run soak` covers every format with every compression, also of the largest set.
 import assert from 'node:assert/strict';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { sampled } from '../budget.ts';
 import { start, type TestServer } from '../server.ts';
-import { formatOf, formats, largest, packings, RealSets, setNames, setsDirectory } from './real_sets.ts';
+import { compressions, formatOf, formats, largest, RealSets, setNames, setsDirectory } from './real_sets.ts';
 
 const directory = realpathSync(mkdtempSync(join(tmpdir(), 'real ')));
 let server: TestServer;
@@ -39,7 +39,7 @@ async function isTheSame(i: number, name: string): Promise<void> {
   assert.deepEqual(original.got, original.expected, name);
   const others = name === largest ? [] : formats.filter((format) => format !== formatOf(name));
   for (const [n, format] of others.entries()) {
-    const { got, expected } = await sets.variant(name, format, packings[(i + n) % packings.length] ?? 'none');
+    const { got, expected } = await sets.variant(name, format, compressions[(i + n) % compressions.length] ?? 'none');
     assert.deepEqual(got, expected, `${name} as ${format}`);
   }
 }

@@ -1,4 +1,4 @@
-// A server with a database `d` that loads from a directory of its own, for tests that write files there.
+// A server with a database `d` that may load from a temporary directory, for tests that write files there.
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { start, type TestServer } from '../server.ts';
 export interface LoadingServer {
   readonly server: TestServer;
   readonly directory: string;
-  /** The path of a file of these bytes. */
+  /** Writes a file with these bytes, and returns its path. */
   readonly put: (name: string, bytes: string | Uint8Array) => string;
   readonly close: () => Promise<void>;
 }

@@ -1,4 +1,4 @@
-// Names of every kind, in every category that is named by its users, in REST and in SQL: made, shown, listed, changed, renamed,
+// Names of every kind, in every category whose names users choose, in REST and in SQL: created, read, listed, changed, renamed,
 // filled, queried, deleted.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -66,7 +66,7 @@ const names = [
   'NaN',
   'rowid',
 ];
-// Two names that SQL would take for one cannot stand side by side.
+// Without names that differ only in case, because SQL considers them equal.
 const distinct = names.filter(
   (name, i) => names.findIndex((candidate) => candidate.toLowerCase() === name.toLowerCase()) === i,
 );
@@ -91,7 +91,7 @@ async function isDatabaseTableAndColumn(name: string): Promise<void> {
   assert.equal((await server.get(table)).at('uri'), tablePath);
   (await server.post(`${table}/rows`, { rows: [[1, null], { [name]: 2 }] })).is(201, '0', { rowCount: 2 });
   const q = quoted(name);
-  // "default".x could be a database or a catalog of that name: the engine asks for the whole name.
+  // "default".x could be a database or a catalog of that name: the engine requires the qualified name.
   const halves = name === 'default' ? [] : [`${q}.${q}`];
   for (const from of [q, ...halves, `"default".${q}.${q}`])
     assert.deepEqual(await server.rows(name, `SELECT ${q} FROM ${from} WHERE ${q} = $1`, [2]), [[2]], from);

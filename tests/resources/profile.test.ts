@@ -1,4 +1,4 @@
-// What the service tells of how statements run: profiles, plans, and a history in which each statement is found by any of what is told.
+// What the service reports about statements: profiles, plans, and a history in which each statement is found by each of its fields.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';

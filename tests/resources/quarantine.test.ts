@@ -1,12 +1,12 @@
-// A statement that costs the process of the engine, through REST: it is refused for a while, those beside it are answered as if
-// nothing had happened, and an operator lets it run again.
+// A statement that ends the process of the engine, through REST: it is refused for a while, concurrent reads succeed nevertheless,
+// and an operator can release it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { busyChild } from '../children.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { start, startProcess, statementRuns, type TestServer, uri } from '../server.ts';
 
-/** One call of a function that heeds no interrupt, for longer than a statement has here. */
+/** One call of a function that ignores interrupts, for longer than the time limit of statements here. */
 const killer = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
 const warehouse = '/api/v2/warehouses/default';
 
@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** Reads that run, one after another, as long as the work does. */
+/** Runs reads, one after another, while the work runs. */
 async function readsDuring<T>(work: Promise<T>): Promise<{ done: T; codes: string[]; statements: string[] }> {
   let isDone = false;
   const codes: string[] = [];
@@ -56,7 +56,7 @@ test('expensive parameter values affect their own statement only; reads beside i
   const multiplied = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
   const refused = await readsDuring(server.query('d', `SELECT replace($1, 'a', $2)`, { parameters: multiplied }));
   refused.done.is(400, 'SQL_INVALID');
-  // No limit of one call holds this: each step doubles the text.
+  // No limit of a single call prevents this: each step doubles the text.
   const doubled = `SELECT length(list_reduce(range($1)::VARCHAR[], lambda a, b: a || a || b))`;
   const { done, codes } = await readsDuring(server.query('d', doubled, { parameters: [100] }));
   assert.match(
@@ -77,7 +77,7 @@ test('a refused statement is released by an operator of the warehouse', { timeou
   (await server.post(uri`/warehouses/${'none'}/release_quarantine`)).is(404, 'OBJECT_NOT_FOUND');
 });
 
-/** A server whose engine's process can be signalled. */
+/** A server whose engine process can be signalled. */
 async function withEnginePid() {
   const own = await startProcess(['--log-level=info', '--spare-engine=false']);
   let output = '';
@@ -87,7 +87,7 @@ async function withEnginePid() {
   (await own.put('/api/v2/databases/d')).is(201);
   (await own.query('d', 'SELECT 1')).is(200);
   const pid = () => Number([...output.matchAll(/"pid":(\d+),"msg":"engineStarted"/g)].at(-1)?.[1]);
-  /** Ends the process, which is another one than before, while a statement runs in it. */
+  /** Ends the current engine process, which differs from the previous one, while a statement runs in it. */
   const crash = async (before?: number) => {
     await eventually('another process', () => pid() !== before);
     await statementRuns(own);
@@ -121,7 +121,7 @@ test('a read whose process crashes runs once more; one that crashes the next pro
   }
 });
 
-/** Worked out while it is bound; `n`: a text of its own for each test. Bound and then refused: it never runs. */
+/** Evaluated during binding; `n`: makes the text of each test different. Bound and then refused: it never runs. */
 const bind = (n: number) =>
   server.post('/api/v2/databases/d/profile', {
     sql: `INSERT INTO t SELECT length(regexp_replace(repeat('ab', ${n}), 'b', 'c', 'g'))`,
@@ -145,7 +145,7 @@ test('a statement that crashes the analysis process never reaches the engine, an
 test('a statement whose analysis process is killed from outside is analyzed again; a second death is blamed on it', {
   timeout: deadlineMs(120_000),
 }, async () => {
-  // Two processes that are ready: each attempt meets one of them.
+  // Two processes are ready, and each attempt uses one of them.
   for (const reply of await Promise.all([bind(2_000_000), bind(2_000_001)])) reply.is(400, 'SQL_NOT_SUPPORTED');
   const once = bind(6_000_000);
   process.kill(await busyChild(), 'SIGKILL');

@@ -1,10 +1,10 @@
-// SQL over REST: parameters, numbers, errors with their place, what is refused and where to go instead, waiting and not waiting,
+// SQL over REST: parameters, numbers, errors with their position, refusals and the endpoints that they name, waiting and not waiting,
 // results of many pages.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Code } from '../../src/standard/codes.ts';
 import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
-import { play, type Scenario, scenarios } from './scenario.ts';
+import { runScenario, type Scenario, scenarios } from './scenario.ts';
 
 let server: TestServer;
 const url = '/api/v2/databases/shop/query';
@@ -34,8 +34,8 @@ const refuse = (name: string, body: unknown, code: Code, result: object = {}): S
   status: 400,
   code,
   result,
-  afterwards: async (on) =>
-    assert.deepEqual(await on.rows('shop', 'SELECT * FROM t ORDER BY i'), [
+  afterwards: async (client) =>
+    assert.deepEqual(await client.rows('shop', 'SELECT * FROM t ORDER BY i'), [
       [1, 'a'],
       [2, 'b'],
     ]),
@@ -94,7 +94,7 @@ scenarios(
         { sql: `SELECT ${wide}::HUGEINT, 0.10::DECIMAL(3,2), 9007199254740993` },
         {},
       ),
-      says: [`[[${wide},0.10,9007199254740993]]`],
+      contains: [`[[${wide},0.10,9007199254740993]]`],
     },
     {
       ...ask(
@@ -102,7 +102,7 @@ scenarios(
         { sql: `SELECT ${wide}::HUGEINT, 0.10::DECIMAL(3,2), 7::BIGINT, 7::INT, [7::BIGINT]`, numbers: 'string' },
         {},
       ),
-      says: [`[["${wide}","0.10","7",7,["7"]]]`],
+      contains: [`[["${wide}","0.10","7",7,["7"]]]`],
     },
     ask(
       'what is no number',
@@ -191,7 +191,7 @@ const elsewhere: readonly [sql: string, endpoint: string][] = [
 
 for (const [sql, endpoint] of elsewhere) {
   test(`${sql}: refused as SQL, and the message names the endpoint`, async () => {
-    const reply = await play(server, refuse('', { sql }, 'SQL_NOT_SUPPORTED'));
+    const reply = await runScenario(server, refuse('', { sql }, 'SQL_NOT_SUPPORTED'));
     assert.match(reply.message, new RegExp(endpoint), reply.message);
   });
 }
@@ -337,7 +337,7 @@ for (const [what, width] of [
     const count = width > 1000 ? 6 : 30_000;
     const sql = `SELECT range AS n, repeat('é\n"', ${Math.ceil(width / 4)}) AS s FROM range(${count}) ORDER BY n`;
     for (let run = 0; run < 2; run++) {
-      // The second run is planned with the size of the first known.
+      // The second run is planned with the known size of the first.
       const reply = (await server.query('shop', sql)).is(200, '0', { rowCount: count, truncated: false });
       assert.ok(reply.at<number>('pageCount') > 1);
       const pages = width > 1000 ? undefined : await allRows(reply);

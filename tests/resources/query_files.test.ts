@@ -1,4 +1,4 @@
-// The field `format` of a query: its rows as files behind signed links, which are complete when the answer is sent; with the rights, the
+// The field `format` of a query: its rows as files with signed links, which are complete when the response is sent; with the privileges,
 // quota and the retention of stored results.
 import assert from 'node:assert/strict';
 import { readdir, writeFile } from 'node:fs/promises';

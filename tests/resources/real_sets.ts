@@ -1,5 +1,5 @@
-// Sets of data that others made (vega-datasets), as files of every format and compression, and what DuckDB in this process reads of
-// them: how many rows, and of each column a checksum that does not depend on their order. Loaded by database load, they are the same.
+// Real data sets (vega-datasets) as files of every format and compression, and what DuckDB reads from them in this process:
+// the row count and an order-independent checksum of each column. After a database load, the server must return the same.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
@@ -12,8 +12,8 @@ export const setsDirectory = realpathSync(
   join(fileURLToPath(new URL('../../node_modules/vega-datasets', import.meta.url)), 'data'),
 );
 
-/** Files of JSON that are no list of flat objects, and why. */
-export const leftOut: Readonly<Record<string, string>> = {
+/** JSON files that are not lists of flat objects, with the reason. */
+export const excludedFiles: Readonly<Record<string, string>> = {
   'annual-precip.json': 'one object: a grid',
   'earthquakes.json': 'one object: GeoJSON',
   'londonBoroughs.json': 'one object: TopoJSON',
@@ -29,11 +29,11 @@ export const largest = 'flights-3m.parquet';
 
 export type Format = 'csv' | 'json' | 'ndjson' | 'parquet';
 export const formats: readonly Format[] = ['csv', 'json', 'ndjson', 'parquet'];
-export type Packing = 'none' | 'gzip' | 'zstd';
-export const packings: readonly Packing[] = ['none', 'gzip', 'zstd'];
+export type CompressionName = 'none' | 'gzip' | 'zstd';
+export const compressions: readonly CompressionName[] = ['none', 'gzip', 'zstd'];
 
 const endings = { none: '', gzip: '.gz', zstd: '.zst' };
-/** What stands for null in CSV that we write, so that an empty text stays one. */
+/** Represents null in the CSV files that we write, to distinguish it from an empty string. */
 const nullText = '\\N';
 
 export const isFlat = (text: string): boolean => {
@@ -45,14 +45,14 @@ export const isFlat = (text: string): boolean => {
   return Array.isArray(value) && value.every(isPlain);
 };
 
-/** The names of the files that are loaded, the largest last. */
+/** The names of the loaded files, the largest last. */
 export function setNames(): string[] {
   const names = readdirSync(setsDirectory).sort();
   const json = names.filter((name) => name.endsWith('.json'));
   const flat = json.filter((name) => isFlat(readFileSync(join(setsDirectory, name), 'utf8')));
   assert.deepEqual(
     json.filter((name) => !flat.includes(name)),
-    Object.keys(leftOut),
+    Object.keys(excludedFiles),
   );
   return [...names.filter((name) => name.endsWith('.csv')), ...flat, largest];
 }
@@ -69,7 +69,7 @@ export interface Sums {
   readonly sums: readonly unknown[];
 }
 
-/** Sets on one side, a server on the other. `directory`: one that the server loads from, besides that of the sets. */
+/** Compares data sets with their copies on a server. `directory`: a further directory that the server loads from. */
 export class RealSets {
   readonly #connection: DuckDBConnection;
   readonly #server: TestServer;
@@ -96,7 +96,7 @@ export class RealSets {
     this.#close();
   }
 
-  /** A set as it is: what DuckDB in this process reads of the file, left in a table of it, and what the server has of it then. */
+  /** The original file: reads it with DuckDB in this process into a local table, loads it on the server, and returns the sums of both. */
   async original(name: string): Promise<{ readonly expected: Sums; readonly got: Sums }> {
     const path = join(setsDirectory, name);
     const reader = readers[formatOf(name)];
@@ -105,11 +105,11 @@ export class RealSets {
     return { expected: await this.#here(name), got: await this.#sumsInTable(name) };
   }
 
-  /** The same in another format, into a table of the same columns and types. */
+  /** The same in another format, into a table with the same columns and types. */
   async variant(
     name: string,
     format: Format,
-    packing: Packing,
+    packing: CompressionName,
   ): Promise<{ readonly expected: Sums; readonly got: Sums }> {
     const path = await this.#write(name, format, packing);
     const table = `${name} ${format} ${packing}`;
@@ -149,7 +149,7 @@ export class RealSets {
     return { columns, sums: sums as unknown[] };
   }
 
-  async #write(name: string, format: Format, packing: Packing): Promise<string> {
+  async #write(name: string, format: Format, packing: CompressionName): Promise<string> {
     const path = join(this.#directory, `${basename(name)}.${format}`);
     const options = {
       csv: `FORMAT csv, HEADER, NULLSTR '${nullText}'`,

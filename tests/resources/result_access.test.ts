@@ -1,4 +1,4 @@
-// Stored results are for those who may still read what they came from: pages, links of exports, fresh links.
+// Stored results are accessible to those who may still read their sources: pages, links of exports, fresh links.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Reply, start, type TestServer } from '../server.ts';
@@ -53,7 +53,7 @@ test('a renamed source is the same source', async () => {
 test('without the privilege on the table under a view, neither pages nor links are served, nor links created', async () => {
   (await server.delete(onTable)).is(200);
   (await ada('GET', pageUri)).is(403, 'FORBIDDEN');
-  // Nor to others: the result was made with rights that are gone.
+  // Nor to others: the privileges with which the result was computed were revoked.
   (await server.get(pageUri)).is(403, 'FORBIDDEN');
   assert.equal(await statusOfLink(), 403);
   assert.equal(await hasLinks(), false);

@@ -1,4 +1,4 @@
-// A request whose object changes between its look-up and its change is tried again in one place: as often as that happens and no oftener.
+// A request whose object changes between its look-up and its change is retried in one place only, as often as that happens.
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-// Rows by REST: what is taken, what is refused row by row with nothing inserted, and the look at what is there.
+// Rows by REST: accepted rows, refusals row by row with nothing inserted, and reading rows.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
@@ -36,8 +36,8 @@ scenarios(
       body: '{"rows":[{"id":1,"__proto__":1.50},[2,"b",null,["a",null]]]}',
       status: 201,
       result: { rowCount: 2, created: true },
-      afterwards: async (on) =>
-        assert.deepEqual(await on.rows('shop', 'SELECT * FROM items ORDER BY id'), [
+      afterwards: async (client) =>
+        assert.deepEqual(await client.rows('shop', 'SELECT * FROM items ORDER BY id'), [
           [1, 'new', 1.5, null],
           [2, 'b', null, ['a', null]],
         ]),

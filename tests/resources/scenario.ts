@@ -1,5 +1,5 @@
-// A scenario: one request, what must come back, what must not, and what must be so afterwards. Scenarios of one list are run in
-// their order on one server, so that a list reads as a story.
+// A scenario: one request, what the response must and must not contain, and the expected side effects. The scenarios of a list run in
+// order on one server.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Code } from '../../src/standard/codes.ts';
@@ -10,28 +10,40 @@ export interface Scenario {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** JSON; a string is sent as it is. */
+  /** JSON; a string is sent unchanged. */
   readonly body?: unknown;
   readonly status: number;
   /** The code of a failure. */
   readonly code?: Code;
-  /** What the result must have, perhaps among other things; arrays whole. */
+  /** Fields that the result must contain, possibly among others; arrays must match completely. */
   readonly result?: object;
   /** JSON pointer of the first violation. */
   readonly pointer?: string;
-  /** Texts that the message, or else the answer as a whole, must hold. */
-  readonly says?: readonly string[];
-  /** Texts that must be nowhere in the answer. */
-  readonly without?: readonly string[];
+  /** Texts that the response must contain. */
+  readonly contains?: readonly string[];
+  /** Texts that must not occur in the response. */
+  readonly excludes?: readonly string[];
   /** Side effects. */
   readonly afterwards?: (server: TestServer, reply: Reply) => Promise<void>;
 }
 
-/** No answer may tell of the inside: paths of files, stacks, the engine's own table names. */
+/** No response may reveal internals: file paths, stacks, the engine's own table names. */
 const secrets = ['/tmp/', 'node_modules', '.ts:', '    at ', 'tabularium-test'];
 
-export async function play(server: TestServer, scenario: Scenario): Promise<Reply> {
-  const { method, url, headers, body, status, code, result, pointer, says = [], without = [], afterwards } = scenario;
+export async function runScenario(server: TestServer, scenario: Scenario): Promise<Reply> {
+  const {
+    method,
+    url,
+    headers,
+    body,
+    status,
+    code,
+    result,
+    pointer,
+    contains: says = [],
+    excludes: without = [],
+    afterwards,
+  } = scenario;
   const reply = await server.request(method, url, {
     ...(headers ? { headers } : {}),
     ...(body === undefined ? {} : { body }),
@@ -46,7 +58,7 @@ export async function play(server: TestServer, scenario: Scenario): Promise<Repl
   return reply;
 }
 
-/** Objects may have more fields than expected, arrays no more items. */
+/** Objects may have more fields than expected, but arrays no more items. */
 function includes(actual: unknown, expected: unknown, text: string): void {
   if (Array.isArray(expected)) {
     assert.ok(Array.isArray(actual) && actual.length === expected.length, `${JSON.stringify(expected)}: ${text}`);
@@ -60,5 +72,5 @@ function includes(actual: unknown, expected: unknown, text: string): void {
 }
 
 export function scenarios(server: () => TestServer, list: readonly Scenario[]): void {
-  for (const scenario of list) test(scenario.name, async () => void (await play(server(), scenario)));
+  for (const scenario of list) test(scenario.name, async () => void (await runScenario(server(), scenario)));
 }

@@ -1,5 +1,5 @@
-// Schedules that ask for actions of the API: loads and exports with the keys of an object store, changes of rows; what is secret stays
-// so, what is refused is told, and each time has its task once whatever fails.
+// Schedules that run actions of the API: loads and exports with credentials of an object store, changes of rows; secrets are not
+// revealed, refusals are reported, and each time has one task despite failures.
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { newPerson } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { Receiver } from '../tasks/receiver.ts';
-import { hour, minute, noting, path, ScheduleWorld } from './schedule_world.ts';
+import { hour, insertRun, minute, path, ScheduleWorld } from './schedule_world.ts';
 
 interface Shape {
   readonly writeOnly?: boolean;
@@ -40,7 +40,7 @@ after(async () => {
   receiver.close();
 });
 
-/** Of an object store, with the token that only it should ever see. */
+/** The credentials of an object store, with a token that only the store may see. */
 const target = () => ({
   endpoint: s3.endpoint,
   bucket: s3.bucket,
@@ -103,9 +103,9 @@ test('fields that are not given stay unchanged, credentials included; another ac
   const other = request('load', { source: { s3: { ...open, key: 'in/ran.csv' } } });
   (await w.server.patch(path('loading'), other)).is(200);
   assert.equal(await storedSecrets(), '{}');
-  (await w.server.patch(path('loading'), { query: noting('sql') })).is(200, '0', {
+  (await w.server.patch(path('loading'), { query: insertRun('sql') })).is(200, '0', {
     request: null,
-    query: noting('sql'),
+    query: insertRun('sql'),
   });
   await w.at(w.now + hour);
   assert.equal(await w.ran('sql'), 1);
@@ -263,7 +263,7 @@ test('a call that the API would refuse is refused, with its position', async () 
       violations: [{ pointer }],
     });
   await refused({}, '/query');
-  await refused({ query: noting('no'), ...request('optimize', {}) }, '/request');
+  await refused({ query: insertRun('no'), ...request('optimize', {}) }, '/request');
   await refused(request('rename', { newName: 'x' }), '/request/action');
   await refused(request('optimize', {}, '/api/v2/warehouses/default'), '/request/on');
   await refused(request('optimize', {}, 'https://example.com/'), '/request/on');
@@ -272,7 +272,7 @@ test('a call that the API would refuse is refused, with its position', async () 
   await refused(request('delete_rows', { where: 'true', what: 1 }), '/request/body/what', 'UNKNOWN_FIELD');
   for (const field of ['waitSeconds', 'priority', 'after', 'notify'])
     await refused(request('delete_rows', { where: 'true', [field]: 1 }), `/request/body/${field}`);
-  await refused({ query: noting('no'), notify: { url: 'ftp://127.0.0.1/' } }, '/notify/url');
-  const far = { name: 'no', cron: '@daily', query: noting('no'), notify: { url: 'http://elsewhere.example/' } };
+  await refused({ query: insertRun('no'), notify: { url: 'ftp://127.0.0.1/' } }, '/notify/url');
+  const far = { name: 'no', cron: '@daily', query: insertRun('no'), notify: { url: 'http://elsewhere.example/' } };
   (await w.server.post('/api/v2/schedules', far)).is(400, 'HOST_NOT_ALLOWED');
 });

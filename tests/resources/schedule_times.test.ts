@@ -1,5 +1,5 @@
 // Times of schedules across the changes to and from summer time, in several zones, on a real server that runs through them or is down
-// meanwhile: against a reference that reads the local time of every quarter of an hour and knows no cron.
+// meanwhile: compared with a reference that reads the local time of every quarter of an hour and does not use cron.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hour, minute, path, ScheduleWorld } from './schedule_world.ts';
@@ -8,9 +8,9 @@ const w = new ScheduleWorld('2026-01-31T10:00:30Z');
 before(() => w.open());
 after(() => w.close());
 
-/** Clocks go by an hour, and by half of one. */
+/** Clocks change by an hour, and by half an hour. */
 const zones = ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'UTC'];
-/** In which all of them change, in the order of the test's clock. */
+/** A period in which all of them change, in the order of the test's clock. */
 const seasons = {
   2026: [
     ['2026-03-07', '2026-04-07'],
@@ -29,7 +29,7 @@ function localTimes(zone: string, from: number, until: number) {
     ...({ year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' } as const),
   });
   const all: { readonly at: number; readonly date: string; readonly minutes: number }[] = [];
-  // No zone's clock is off by less, nor changes by less.
+  // No zone has an offset or a change of less.
   const quarter = 15 * minute;
   for (let time = Math.floor(from / quarter) * quarter; time <= until; time += quarter) {
     const parts = Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, value]));
@@ -39,24 +39,24 @@ function localTimes(zone: string, from: number, until: number) {
   return all;
 }
 
-/** Half past two of each day: where it is left out when the clock goes on, where it comes twice the first time. */
+/** Half past two of each day: at the end of the gap if it is skipped, and the first occurrence if it is repeated. */
 function daily(zone: string, from: number, until: number): string[] {
   const halfPastTwo = 150;
   const first = new Map<string, number>();
-  // From before, so that a day that had it already does not have it again.
+  // Starts earlier, so that a day whose time has passed does not get another one.
   for (const { at, date, minutes } of localTimes(zone, from - 24 * hour, until))
     if (minutes >= halfPastTwo && !first.has(date)) first.set(date, at);
   return [...first.values()].filter((at) => at > from && at <= until).map((at) => new Date(at).toISOString());
 }
 
-/** Each quarter of an hour that passes in the world. */
+/** Each quarter of an hour of real time. */
 function quarters(zone: string, from: number, until: number): string[] {
   return localTimes(zone, from, until)
     .filter(({ at }) => at > from)
     .map(({ at }) => new Date(at).toISOString());
 }
 
-/** The times that had a run, by the trail. */
+/** The times that had a run, according to the audit trail. */
 async function timesOf(name: string): Promise<string[]> {
   const times: string[] = [];
   let pageToken: string | undefined;

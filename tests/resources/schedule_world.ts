@@ -1,4 +1,4 @@
-// A real server whose schedules go by a clock of the test, with a table that notes what ran.
+// A real server whose schedules use a clock of the test, with a table in which their runs insert rows.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,11 +12,11 @@ export const minute = 60_000;
 export const hour = 60 * minute;
 export const day = 24 * hour;
 
-export const noting = (who: string) => ({ sql: `INSERT INTO ran VALUES ('${who}')`, database: 'shop' });
+export const insertRun = (who: string) => ({ sql: `INSERT INTO ran VALUES ('${who}')`, database: 'shop' });
 export const path = (name: string) => uri`/schedules/${name}`;
 
 export class ScheduleWorld {
-  /** The clock of the schedules; all else goes by that of the machine. */
+  /** The clock of the schedules; everything else uses that of the machine. */
   now: number;
   /** Called before each statement of the store; may throw. */
   struck: (() => void) | undefined;
@@ -24,7 +24,7 @@ export class ScheduleWorld {
   services!: Services;
   dataDir = '';
   readonly #settings: Partial<Settings>;
-  /** Tasks up to this one have ended. */
+  /** All tasks up to this one have ended. */
   readonly #ended = new Set<string>();
 
   constructor(now: string, settings: Partial<Settings> = {}) {
@@ -57,12 +57,12 @@ export class ScheduleWorld {
   }
 
   async make(name: string, more: object = {}): Promise<Reply> {
-    const body: Record<string, unknown> = { name, query: noting(name), cron: '0 * * * *', ...more };
+    const body: Record<string, unknown> = { name, query: insertRun(name), cron: '0 * * * *', ...more };
     if ('request' in more) delete body.query;
     return (await this.server.post('/api/v2/schedules', body)).is(201);
   }
 
-  /** The clock says so; what is due is made, and runs to its end. */
+  /** Sets the clock; submits the tasks that are due, and waits until they have ended. */
   async at(time: number | string): Promise<void> {
     this.now = typeof time === 'string' ? Date.parse(time) : time;
     const { schedules, tasks } = this.services;

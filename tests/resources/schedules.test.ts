@@ -1,9 +1,9 @@
-// Schedules on a real server whose schedules go by a clock of the test: what runs when and as whom, missed times, restarts, clocks that
-// jump, and who may say what runs.
+// Schedules on a real server whose schedules use a clock of the test: what runs when and as whom, missed times, restarts, clock changes,
+// and who may determine what runs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
-import { day, hour, minute, noting, path, ScheduleWorld } from './schedule_world.ts';
+import { day, hour, insertRun, minute, path, ScheduleWorld } from './schedule_world.ts';
 
 const w = new ScheduleWorld('2026-01-31T10:00:30Z', { principalTasksMax: 50 });
 before(() => w.open());
@@ -16,7 +16,7 @@ test('it runs at its times, once, as its owner, and shows when', async () => {
     comment: 'as the clock strikes',
   });
   assert.partialDeepStrictEqual(record.result, {
-    query: { ...noting('hourly'), catalog: 'default' },
+    query: { ...insertRun('hourly'), catalog: 'default' },
     timeZone: 'Europe/Berlin',
     missedRuns: 'once',
     nextRunAt: '2026-01-31T11:00:00.000Z',
@@ -113,7 +113,7 @@ test('as its owner, with the privileges of the owner at that time', async () => 
     ['read', '/catalogs/default/databases/shop/tables/ran'],
   ] as const;
   const ann = await newPerson(w.server, 'ann', flags);
-  const mine = { name: 'ann', query: noting('ann'), cron: '0 * * * *' };
+  const mine = { name: 'ann', query: insertRun('ann'), cron: '0 * * * *' };
   (await ann.post('/api/v2/schedules', mine)).is(201, '0', { owner: 'ann', needsConfirmation: false });
   await w.at(w.now + hour);
   assert.equal(await w.ran('ann'), 1);
@@ -145,17 +145,17 @@ test('only the owner determines what runs as the owner', async () => {
     ['create', '/schedules'],
     ['read', '/users/root'],
   ]);
-  const evil = { name: 'evil', query: noting('evil'), cron: '0 * * * *' };
+  const evil = { name: 'evil', query: insertRun('evil'), cron: '0 * * * *' };
   (await eve.post('/api/v2/schedules', { ...evil, owner: 'root' })).is(201, '0', { needsConfirmation: true });
   await w.make('kind');
   (await w.server.post('/api/v2/users/eve/grants', { privilege: 'alter', on: '/api/v2/schedules/kind' })).is(201);
-  (await eve.request('PATCH', path('kind'), { query: noting('evil') })).is(200, '0', { needsConfirmation: true });
+  (await eve.request('PATCH', path('kind'), { query: insertRun('evil') })).is(200, '0', { needsConfirmation: true });
   (await eve.request('PATCH', path('kind'), { owner: 'eve' })).is(403, 'FORBIDDEN');
   await w.at(w.now + hour);
   assert.deepEqual([await w.ran('evil'), await w.ran('kind')], [0, 0]);
   const why = 'the owner of the schedule has not confirmed its action';
   (await w.server.get(path('kind'))).is(200, '0', { error: why, lastTask: null });
-  (await w.server.patch(path('kind'), { query: noting('kind') })).is(200, '0', { needsConfirmation: false });
+  (await w.server.patch(path('kind'), { query: insertRun('kind') })).is(200, '0', { needsConfirmation: false });
   (await w.server.patch(path('evil'), { comment: 'seen' })).is(200, '0', { needsConfirmation: true });
   (await w.server.patch(path('evil'), { disabled: false })).is(200, '0', { needsConfirmation: false });
   await w.at(w.now + hour);
@@ -178,7 +178,7 @@ test('a token with scopes creates a schedule with these scopes', async () => {
       ['use', '/warehouses/default'],
     ],
   );
-  const mine = { name: 'joe', query: noting('joe'), cron: '0 * * * *' };
+  const mine = { name: 'joe', query: insertRun('joe'), cron: '0 * * * *' };
   (await confined.post('/api/v2/schedules', mine)).is(201, '0', { owner: 'joe' });
   await w.at(w.now + hour);
   assert.equal(await w.ran('joe'), 0);
@@ -228,7 +228,7 @@ test('while disabled its times pass; enabled or changed, times are computed from
 
 test('invalid times are refused', async () => {
   const refused = async (more: object, pointer: string) =>
-    (await w.server.post('/api/v2/schedules', { name: 'no', query: noting('no'), cron: '0 * * * *', ...more })).is(
+    (await w.server.post('/api/v2/schedules', { name: 'no', query: insertRun('no'), cron: '0 * * * *', ...more })).is(
       400,
       'INVALID_PARAMETER',
       { violations: [{ pointer }] },

@@ -1,4 +1,4 @@
-// Searches of tasks, uploads, tokens, grants and what lies in no other object: each criterion, paging, and what others may see.
+// Searches of tasks, uploads, tokens, grants and other objects without a parent: each criterion, paging, and what others may see.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';

@@ -1,5 +1,5 @@
-// The actions update, delete_rows and insert_select: what they do, that a part is never more than the expression or query that it
-// is said to be, and that they go the way of all statements (rights, tasks, keys, audit).
+// The actions update, delete_rows and insert_select: their effects, that each fragment must be a single expression or query, and that
+// they are executed like all statements (authorization, tasks, idempotency keys, audit).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
@@ -117,13 +117,13 @@ const refused = (action: string, body: object, code: Scenario['code'], pointer?:
   status: 400,
   ...(code === undefined ? {} : { code }),
   ...(pointer === undefined ? {} : code === 'INVALID_PARAMETER' ? { pointer } : { result: { pointer } }),
-  afterwards: async (on) => {
-    assert.deepEqual(await on.rows('shop', 'SELECT * FROM orders ORDER BY id'), first);
-    assert.equal((await on.rows('shop', 'SELECT * FROM other')).length, 2);
+  afterwards: async (client) => {
+    assert.deepEqual(await client.rows('shop', 'SELECT * FROM orders ORDER BY id'), first);
+    assert.equal((await client.rows('shop', 'SELECT * FROM other')).length, 2);
   },
 });
 
-/** Each would do something else, were it only put between what stands before and after it. */
+/** Each would do something else if it were only inserted into the surrounding text. */
 const notOne = [
   '1; DROP TABLE orders',
   '1) --',

@@ -1,5 +1,5 @@
-// The wishes for a task (`priority`, `after`, `notify`) on every endpoint that a task may come of: taken, kept to, and not shown where
-// they are secret; what comes after a task that fails changes nothing.
+// The task options (`priority`, `after`, `notify`) of every endpoint that may create a task: accepted, applied, and not shown if
+// they are secret; a task after one that fails changes nothing.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { categoriesWith } from '../../src/resources/index.ts';
@@ -41,7 +41,7 @@ interface Request {
   readonly method: string;
   readonly path: string;
   readonly body: object;
-  /** What is so once it was done. */
+  /** The state after the change. */
   readonly done: () => Promise<void>;
 }
 
@@ -49,7 +49,7 @@ const table = uri`/databases/shop/tables/items`;
 const rowsAre = (sql: string, rows: unknown[][]) => async () => assert.deepEqual(await server.rows('shop', sql), rows);
 const isThere = (path: string) => async () => void (await server.get(path)).is(200);
 
-/** Every change of this database that may be a task, with the fields of one. */
+/** Every change of this database that may be a task, with its task options. */
 function requests(fields: object): Record<string, Request> {
   const action = (path: string, body: object, done: Request['done'], method = 'POST') => ({ method, path, body, done });
   return {
@@ -129,7 +129,7 @@ for (const name of names)
     const failed = await server.ended(failing);
     failed.is(200, '0', { state: 'failed', error: { code: 'TASK_DEPENDENCY_FAILED' }, attempt: 0 });
     await eventually('told of its failure', () => receiver.of(failing.at('taskId')).length > 0);
-    // What was meant to be changed is as it was, and free: the same is asked again.
+    // The object is unchanged and not blocked: the same request is sent again.
     const again = () => ask(quick.at('taskId'));
     let accepted = await again();
     for (let i = 0; accepted.code === 'CHANGE_IN_PROGRESS' && i < 50; i++) accepted = await again();

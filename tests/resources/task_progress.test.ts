@@ -1,10 +1,10 @@
-// The progress of tasks that run SQL, as their records show it: it grows while they run, with a time at which they will have ended.
+// The progress of tasks that run SQL, as their records show it: it grows while they run, with an estimated end.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
 
 let server: TestServer;
-/** Takes long for each row, so that a statement is still at it when it is looked at. */
+/** Slow for each row, so that the statement is still running when its progress is read. */
 const slow = Array.from({ length: 16 }).reduce<string>((inner) => `md5(${inner})`, 'text');
 const lookEveryMs = 100;
 
@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** Looks until the task has gone on twice, then cancels it. */
+/** Polls until the progress has grown twice, then cancels the task. */
 async function requireGrowth(accepted: Reply): Promise<void> {
   const task = accepted.is(202).at<string>('uri');
   const seen: number[] = [];

@@ -1,13 +1,13 @@
-// The `request` of a task, for every type that a call can make: what the caller sent, and nothing that the server keeps for itself.
+// The `request` of a task, for every type of task that a request can create: the body of the caller, without internal fields.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TaskType } from '../../src/api/tasks/task_types.ts';
 import { redactedRequest } from '../../src/resources/records/request_redaction.ts';
-import { type BackedUp, startBackingUp } from '../backups/backing_up.ts';
+import { type BackupResult, startBackingUp } from '../backups/backing_up.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { type TestServer, uri } from '../server.ts';
 
-let backing: BackedUp;
+let backing: BackupResult;
 let server: TestServer;
 let s3: ObjectStoreServer;
 before(async () => {
@@ -32,7 +32,7 @@ const items = uri`/databases/shop/tables/items`;
 const now = { waitSeconds: 0 };
 const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
-/** The request of the task that a call made, when it has ended and as a list shows it. */
+/** The request of the task that a call created, after its end and as a list shows it. */
 async function shownOf(path: string, body: object): Promise<unknown> {
   const accepted = await server.post(path, body);
   const task = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });

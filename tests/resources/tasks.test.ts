@@ -1,4 +1,4 @@
-// Tasks and the history of queries: waited for, cancelled, deleted, listed in order, searched, kept over a restart.
+// Tasks and the history of queries: waiting, cancelling, deleting, ordered lists, searches, and restarts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';

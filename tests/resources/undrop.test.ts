@@ -1,4 +1,4 @@
-// What was dropped comes back: with its rows, keys, owner and grants; under its name or another; alone or with all that was in it.
+// Dropped objects are restored: with their rows, keys, owner and grants; under their name or another; alone or with their contents.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -102,7 +102,7 @@ test('a database is restored with its contents, but not with what was dropped be
   await makeTable(`${database}/tables`, 5);
   (await server.delete(database)).is(400, 'NOT_EMPTY');
   (await server.delete(`${database}?cascade=true`)).is(200);
-  // Another takes the name, and its place in the engine.
+  // Another object takes the name, also in the engine.
   (await server.put(database)).is(201);
   await makeTable(`${database}/tables`, 1);
   (await server.delete(`${database}?cascade=true&purge=true`)).is(200, '0', { deleted: true });
@@ -188,7 +188,7 @@ test('grants are retained, and whoever may drop an object may restore it; nobody
   (await reader.get(`${database}/tables/t`)).is(403, 'FORBIDDEN');
   (await reader.query('granted', 'SELECT count(*) FROM t')).is(403, 'FORBIDDEN');
   (await reader.post(`${database}/tables/undrop`, { name: 't' })).is(403, 'FORBIDDEN');
-  // What was granted on the table itself counts for nothing while it is dropped.
+  // Grants on the table itself have no effect while it is dropped.
   for (const person of [maker, remover])
     (await person.post(`${database}/tables/undrop`, { name: 't' })).is(404, 'OBJECT_NOT_FOUND');
   const found = (await dropper.post(`${database}/tables/search`, { dropped: true })).is(200);

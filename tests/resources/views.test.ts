@@ -1,4 +1,4 @@
-// Views: what they may be made of, what they forbid of what is under them, how they come back, and who may read through them.
+// Views: their allowed queries, the changes of underlying objects that they prevent, undrop, and who may read through them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
@@ -137,7 +137,7 @@ test('names keep the meaning that they had when the view was created', async () 
   assert.deepEqual(await dependsOn('nested'), [u, `${inDefault(path)}/tables/Cased`, t].sort());
   assert.deepEqual(await dependsOn('folded'), [t]);
   assert.deepEqual(await dependsOn('values'), []);
-  // From another namespace, in which the same names are other tables; and with views that have the names of expressions.
+  // From another namespace, in which the same names are other tables; and with views that are named like expressions.
   (await view(path, 'r', 'SELECT 1 AS i')).is(201);
   for (const name of Object.keys(queries))
     assert.deepEqual(await rows(other, `SELECT * FROM "names mean"."${name}"`), before[name], name);
@@ -155,7 +155,7 @@ test('tables and views share one namespace', async () => {
   taken(await server.post(`${path}/tables/t/clone`, { newName: 'v' }));
   taken(await server.post(`${path}/tables/t/copy_definition`, { newName: 'v' }));
   (await server.post(`${path}/views/v/rename`, { newName: 'T' })).is(400, 'OBJECT_ALREADY_EXISTS');
-  // A name that is given up is free for the other.
+  // A name is available after a rename.
   (await server.delete(`${path}/tables/t`)).is(200);
   (await server.post(`${path}/views/v/rename`, { newName: 't' })).is(200, '0', { name: 't', version: 2 });
   (await server.post(`${path}/tables/undrop`, { name: 't' })).is(400, 'OBJECT_ALREADY_EXISTS', { category: 'views' });
@@ -164,7 +164,7 @@ test('tables and views share one namespace', async () => {
   (await server.post(`${path}/views/undrop`, { name: 't' })).is(400, 'OBJECT_ALREADY_EXISTS', { category: 'tables' });
   (await server.post(`${path}/views/undrop`, { name: 't', newName: 'back' })).is(200, '0', { name: 'back' });
   assert.deepEqual(await rows(path, 'SELECT a FROM back'), [[1]]);
-  // Of many at once, one.
+  // Of many concurrent requests, one succeeds.
   const race = await Promise.all([
     view(path, 'raced', 'SELECT 1 AS a'),
     server.put(`${path}/tables/raced`, { columns }),
@@ -198,7 +198,7 @@ test('an object under a view cannot be dropped or renamed', async () => {
   assert.match((await server.delete(`${path}/views/b`)).message, /"default"\."under outside"\."c"/);
   (await server.delete(path)).is(400, 'NOT_EMPTY');
   assert.deepEqual(await rows(outside, 'SELECT * FROM c'), [[3]]);
-  // Renamed, and dropped, from above.
+  // Renamed, and dropped, starting with the views that nothing depends on.
   (await server.post(`${outside}/views/c/rename`, { newName: 'd' })).is(200);
   (await server.delete(`${outside}/views/d`)).is(200, '0', { deleted: true });
   (await server.delete(`${outside}/views/d`)).is(200, '0', { deleted: false });
@@ -226,7 +226,7 @@ test('a catalog with views cannot be renamed, nor dropped while views of other c
   (await view(`${catalog}/databases/d`, 'near', 'SELECT id FROM t')).is(201);
   (await renamed()).is(400, 'IN_USE', { views: [`${catalog}/databases/d/views/near`] });
   (await server.delete(`${catalog}?cascade=true`)).is(200);
-  // Under another name its views are made anew.
+  // Under another name its views are created again.
   (await server.post('/api/v2/catalogs/undrop', { name: 'with views', newName: 'views elsewhere' })).is(200);
   const back = uri`/catalogs/${'views elsewhere'}/databases/d`;
   assert.deepEqual(await rows(back, 'SELECT count(*) FROM near'), [[2]]);
@@ -279,7 +279,7 @@ test('a query can change as long as views on it stay valid, and never becomes ci
   for (const sql of ['SELECT * FROM a', 'SELECT * FROM b', 'SELECT id FROM (SELECT * FROM b)'])
     (await server.patch(`${path}/views/a`, { sql })).is(400, 'SQL_INVALID');
   (await server.patch(`${path}/views/a`, { sql: 'SELECT nope FROM t' })).is(400, 'SQL_INVALID');
-  // Refused changes leave nothing behind: neither the text nor what it names.
+  // Refused changes leave neither the text nor its dependencies.
   await table(path, 'u');
   (await server.patch(`${path}/views/a`, { sql: 'SELECT n FROM u' })).is(400, 'IN_USE');
   (await server.delete(`${path}/tables/u`)).is(200);
@@ -295,7 +295,7 @@ test('the depth of views on views is limited', async () => {
   for (let i = 2; i <= 16; i++) (await view(path, `v${i}`, `SELECT id FROM v${i - 1}`)).is(201);
   (await view(path, 'v17', 'SELECT id FROM v16')).is(400, 'SQL_NOT_SUPPORTED');
   assert.deepEqual(await rows(path, 'SELECT count(*) FROM v16'), [[3]]);
-  // Also from below.
+  // Also from underlying objects.
   (await view(path, 'under', 'SELECT id FROM t')).is(201);
   (await server.patch(`${path}/views/v1`, { sql: 'SELECT id FROM under' })).is(400, 'SQL_NOT_SUPPORTED');
   (await view(path, 'w1', 'SELECT 1 AS i FROM t a, t b, t c, t d, t e, t f')).is(201);
@@ -311,7 +311,7 @@ test('a view is restored if its query is still valid', async () => {
   (await server.post(`${path}/query`, { sql: 'SELECT * FROM v' })).is(400, 'SQL_INVALID');
   const found = (await server.post(`${path}/views/search`, { dropped: true })).is(200);
   assert.deepEqual(names(found, 'views'), ['v']);
-  // Of what it was made something else came to be.
+  // A source was replaced by another object.
   (await server.delete(`${path}/tables/t`)).is(200);
   (await server.post(`${path}/views/undrop`, { name: 'v' })).is(400, 'SQL_INVALID');
   (await server.post(`${path}/tables`, { name: 't', columns: [{ name: 'other', type: 'DATE' }] })).is(201);
@@ -334,7 +334,7 @@ test('a database is restored with its views; invalid ones stay dropped', async (
   (await server.delete(`${path}?cascade=true`)).is(200);
   const dropped = (await server.post('/api/v2/databases/search', { dropped: true, namePattern: 'with its%' })).is(200);
   assert.equal(dropped.at('databases', 0, 'viewCount'), 5);
-  // What is dropped holds nobody up.
+  // Dropped views do not prevent changes.
   (await server.delete(`${other}/tables/t`)).is(200);
   (await server.post('/api/v2/databases/undrop', { name: 'with its views', newName: 'back again' })).is(200);
   const back = uri`/databases/${'back again'}`;

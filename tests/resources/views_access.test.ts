@@ -1,7 +1,7 @@
-// Who may read through a view, and that what was decided of one ends when it changes.
+// Who may read through a view, and that decisions about a view end when it changes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type Given, newPerson, type Person } from '../access/people.ts';
+import { type GrantedPrivilege, newPerson, type Person } from '../access/people.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 import { inDefault, names, viewsOn } from './views_world.ts';
 
@@ -23,7 +23,7 @@ test('reading a view requires read on it and on everything under it', async () =
   (await view(path, 'high', 'SELECT count(*) AS c FROM low')).is(201);
   const target = inDefault(path).replace('/api/v2', '');
   const [t, low, high] = [`${target}/tables/t`, `${target}/views/low`, `${target}/views/high`] as const;
-  const use: Given = ['use', '/warehouses/default'];
+  const use: GrantedPrivilege = ['use', '/warehouses/default'];
   const ask = (who: Person) => who.query('read through', 'SELECT * FROM high');
   const missing = (await newPerson(server, 'v-none', [use, ['read', t]])).query(
     'read through',
@@ -31,13 +31,13 @@ test('reading a view requires read on it and on everything under it', async () =
   );
   const answers: Reply[] = [await missing];
   for (const [i, tables] of [[high], [high, low], [high, t], [low, t]].entries()) {
-    const person = await newPerson(server, `v-${i}`, [use, ...tables.map((on): Given => ['read', on])]);
+    const person = await newPerson(server, `v-${i}`, [use, ...tables.map((on): GrantedPrivilege => ['read', on])]);
     answers.push((await ask(person)).is(403, 'FORBIDDEN'));
   }
   for (const { message } of answers) assert.equal(message, answers[0]?.message);
-  const all = await newPerson(server, 'v-all', [use, ...[high, low, t].map((on): Given => ['read', on])]);
+  const all = await newPerson(server, 'v-all', [use, ...[high, low, t].map((on): GrantedPrivilege => ['read', on])]);
   assert.deepEqual((await ask(all)).is(200).at('rows'), [[0]]);
-  // What is shown of a view is what the caller may know.
+  // The record shows only what the caller may know.
   const some = await newPerson(server, 'v-some', [
     ['read', high],
     ['drop', t],
@@ -75,7 +75,7 @@ test('a changed view applies to statements that were run before', async () => {
   (await ask()).is(403, 'FORBIDDEN');
   (await server.patch(`${path}/views/v`, { sql: 'SELECT id FROM t LIMIT 1' })).is(200);
   assert.deepEqual((await ask()).is(200).at('rows'), [[1]]);
-  // A table takes its name, and a view the table's again.
+  // A table takes its name, and a view takes the table's.
   (await server.post(`${path}/views/v/rename`, { newName: 'w' })).is(200);
   (await ask()).is(403, 'FORBIDDEN');
   await table(path, 'v', 2);

@@ -8,7 +8,7 @@ export const columns = [
 
 export const uriIn = (path: string, ...rest: readonly string[]) => [path, ...rest.map(encodeURIComponent)].join('/');
 export const names = (reply: Reply, category: string) => reply.at<{ name: string }[]>(category).map(({ name }) => name);
-/** A path under /databases as records say it. */
+/** The full URI of a path under /databases, as in records. */
 export const inDefault = (path: string) => path.replace('/api/v2/', '/api/v2/catalogs/default/');
 
 export function viewsOn(server: TestServer) {
@@ -19,7 +19,7 @@ export function viewsOn(server: TestServer) {
   }
   return {
     table,
-    /** With the table `t` of three rows. */
+    /** Creates a database with the table `t` of three rows. */
     async database(name: string): Promise<string> {
       const path = uri`/databases/${name}`;
       (await server.put(path)).is(201);

@@ -1,5 +1,5 @@
-// Warehouses and their backends: limits kept and used, asleep and awake, the queue, the statement's time and memory, what
-// fails when nothing is available. Tablets and replicas follow from them.
+// Warehouses and their backends: limits stored and applied, suspended and resumed, the queue, the statement's time and memory, and
+// failures when nothing is available. Tablets and replicas follow from them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { deadlineMs, eventually } from '../deadline.ts';
@@ -13,7 +13,7 @@ const backend = `${main}/backends/embedded`;
 const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b';
 const tablets = '/api/v2/databases/shop/tables/t/tablets';
 before(async () => {
-  // Long enough that what is checked while a statement waits is observed in time.
+  // Long enough for checks while a statement waits.
   server = await start({ queueWaitMs: deadlineMs(1500) });
   (await server.put('/api/v2/databases/shop')).is(201);
   (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE t (i INT)' })).is(201);
@@ -88,8 +88,8 @@ scenarios(
         state: 'suspended',
         backendCount: 1,
       },
-      afterwards: async (on) =>
-        void (await on.get(`${all}/small/backends`)).is(200, '0', {
+      afterwards: async (client) =>
+        void (await client.get(`${all}/small/backends`)).is(200, '0', {
           backends: [{ backendId: 'embedded', alive: false }],
         }),
     },
@@ -137,7 +137,8 @@ scenarios(
       url: '/api/v2/catalogs/aside',
       body: { warehouse: 'small' },
       status: 201,
-      afterwards: async (on) => void (await on.post('/api/v2/catalogs/aside/query', { sql: 'SELECT 1' })).is(200),
+      afterwards: async (client) =>
+        void (await client.post('/api/v2/catalogs/aside/query', { sql: 'SELECT 1' })).is(200),
     },
     { name: 'which then is in use too', method: 'DELETE', url: `${all}/small`, status: 400, code: 'IN_USE' },
     {
@@ -145,9 +146,9 @@ scenarios(
       method: 'DELETE',
       url: '/api/v2/catalogs/aside',
       status: 200,
-      afterwards: async (on) => {
-        (await on.delete(`${all}/small`)).is(400, 'IN_USE', { droppedCatalogs: ['aside'] });
-        (await on.post('/api/v2/catalogs/undrop', { name: 'aside' })).is(200);
+      afterwards: async (client) => {
+        (await client.delete(`${all}/small`)).is(400, 'IN_USE', { droppedCatalogs: ['aside'] });
+        (await client.post('/api/v2/catalogs/undrop', { name: 'aside' })).is(200);
       },
     },
     {
@@ -155,9 +156,9 @@ scenarios(
       method: 'DELETE',
       url: '/api/v2/catalogs/aside?purge=true',
       status: 200,
-      afterwards: async (on) => {
-        (await on.delete(`${all}/small`)).is(200, '0', { deleted: true });
-        (await on.get(`${all}/small/backends/embedded`)).is(404, 'OBJECT_NOT_FOUND', { category: 'warehouses' });
+      afterwards: async (client) => {
+        (await client.delete(`${all}/small`)).is(200, '0', { deleted: true });
+        (await client.get(`${all}/small/backends/embedded`)).is(404, 'OBJECT_NOT_FOUND', { category: 'warehouses' });
       },
     },
     {

@@ -1,5 +1,5 @@
-// Statements that would take all the time, memory or stack there is: each is refused or ended within its limits, and the server
-// continues. The limits of a statement are small here.
+// Statements that would use all of the time, memory or stack: each is refused or ended within its limits, and the server
+// continues. The limits of a statement are low here.
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
 import { sampled } from '../budget.ts';
@@ -8,11 +8,11 @@ import { openSandbox, type Sandbox } from './sandbox_world.ts';
 
 const timeoutSeconds = 1;
 const memoryBytes = 128 * 1024 * 1024;
-/** The time that an analysis or a statement has, that to end it, and that of a start where the process had to go. */
+/** The time of an analysis or a statement, the time to end it, and the time of a start if the process had to be killed. */
 const answersWithinMs = deadlineMs(30_000);
 const timeout = deadlineMs(240_000);
 const bombSeconds = 8;
-/** Servers: most bombs are waits. */
+/** Servers: most of the bombs only wait. */
 const lanes = 3;
 
 const sandboxes: Sandbox[] = [];
@@ -23,14 +23,14 @@ before(async () => {
         warehouseStatementTimeoutSeconds: timeoutSeconds,
         warehouseMemoryBytes: memoryBytes,
         warehouseSpillBytes: memoryBytes,
-        logLevel: 'silent', // processes are killed here, as they should be
+        logLevel: 'silent', // processes are killed here, as expected
       }),
     );
   }
 });
 after(() => Promise.all(sandboxes.map((sandbox) => sandbox.close())));
 
-/** What may come of a bomb: it is refused, it is ended, or it was none. */
+/** The possible outcomes of a bomb: refused, ended, or harmless. */
 const contained =
   /^(?:0|SQL_INVALID|SQL_NOT_SUPPORTED|SQL_FORBIDDEN_FUNCTION|INVALID_PARAMETER|PARAMETERS_INVALID|CONSTRAINT_VIOLATED|STATEMENT_TIMEOUT|MEMORY_LIMIT_EXCEEDED|SPILL_LIMIT_EXCEEDED)$/;
 
@@ -44,7 +44,7 @@ async function isContained(sandbox: Sandbox, name: string, sql: string): Promise
   await goesOn(sandbox, name);
 }
 
-/** What a statement leaves behind in a process may still cost it: the next one answers. */
+/** The state that a statement leaves in a process may still break it: the next statement has to succeed. */
 async function goesOn({ server }: Sandbox, name: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const reply = await server.query('d', 'SELECT 1');
@@ -55,7 +55,7 @@ async function goesOn({ server }: Sandbox, name: string): Promise<void> {
 }
 
 async function areContained(t: TestContext, bombs: Readonly<Record<string, string>>): Promise<void> {
-  // The lanes take from one sample.
+  // All lanes draw from one sample.
   const left = sampled(t, bombSeconds, Object.entries(bombs), (taken) => taken >= 2 * lanes);
   await Promise.all(
     sandboxes.map(async (sandbox) => {
@@ -66,7 +66,7 @@ async function areContained(t: TestContext, bombs: Readonly<Record<string, strin
   );
 }
 
-/** By what they are ended. */
+/** The limit that ends them. */
 const endless: Readonly<Record<string, string>> = {
   'a cross product': 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7',
   'many cross products': `SELECT count(*) FROM ${Array.from({ length: 12 }, (_, i) => `range(1000) t${i}`).join(', ')} WHERE t0.range + t11.range = -1`,
@@ -111,7 +111,7 @@ const nested = (open: string, inside: string, close: string, depth: number) =>
 const many = (count: number, text: (i: number) => string, between = ', ') =>
   Array.from({ length: count }, (_, i) => text(i)).join(between);
 
-/** By their shape: what they cost is paid before a row is read. */
+/** Statements whose shape is expensive before a row is read. */
 const shapes: Readonly<Record<string, string>> = {
   brackets: `SELECT ${nested('(', '1', ')', 100_000)}`,
   'open brackets': `SELECT ${'('.repeat(500_000)}`,

@@ -1,5 +1,5 @@
-// A platform that is too busy for the trials of the first start: the measures are off for that engine alone, the next start tries them again.
-// In a file of its own, because a process remembers what its platform allows.
+// A platform that is too busy for the trials of the first start: the measures are off for that engine only, and the next start repeats the
+// trials. In a separate file, because a process caches the results of the trials.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ test('a trial that timed out is repeated at the next start of an engine', async 
     const now = await reasonsNow();
     return /timed out/.test(now.join()) ? undefined : now;
   });
-  // What the platform allows is remembered then: a later start does not ask again.
+  // The results are cached then: a later start does not repeat the trials.
   writeFileSync(busy, '');
   assert.deepEqual(await reasonsNow(), reasons);
 });

@@ -1,4 +1,4 @@
-// The compile cache of engine processes: filled by the server's side when the program is new, used by engines, never written by them.
+// The compile cache of engine processes: filled by the server when the program is new, used by engines, never written by them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ beforeEach(() => {
 after(() => rmSync(directory, { recursive: true, force: true }));
 
 const runsOf = () => readFileSync(runs, 'utf8').length;
-/** What is in the cache, and when it was written. */
+/** The files of the cache, with their times of modification. */
 const content = () =>
   globSync('**', { cwd: cache, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -58,7 +58,7 @@ test('an engine uses it, and does not change it', async (t) => {
   const { command, args, env, confinement } = await new Confinement('auto').launch(places);
   const before = content();
   assert.ok(before.length > 100, `${before.length} files`);
-  // Without a channel to a server the program loads, and ends.
+  // Without a channel to a server the program is loaded, and exits.
   const { status, stderr } = spawnSync(command, args, {
     env: { ...env, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
     encoding: 'utf8',

@@ -1,5 +1,5 @@
-// The engine process is shut in: it sees its program and its data, writes its data only, has no network, no rights and none of the
-// server's variables. Where the platform does not allow that, the log says so, and who requires it gets no engine.
+// The confined engine process sees only its program and its data, can write only its data, and has no network, no privileges and none of
+// the server's variables. Where the platform does not support that, the log says so, and with `required` no engine starts.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
@@ -37,7 +37,7 @@ const data = join(directory, 'data');
 const places = { data, writable: [join(data, 'catalogs'), join(data, 'spool')] };
 process.env.TABULARIUM_CANARY = 'c4n4ry';
 let confinement: readonly ConfinementMeasure[];
-/** Why the platform does not allow namespaces; null where it does. */
+/** The reason why the platform does not support namespaces; null if it does. */
 let obstacle: string | null;
 let engine: EngineWarehouse;
 let events: EngineEvent[];
@@ -112,14 +112,14 @@ test('if it is required, the engine is confined or does not start', async () => 
   );
 });
 
-/** In the namespaces of an engine, started as it is. */
+/** Runs in namespaces like those of an engine. */
 function inside(script: string): { output: string; complaint: string } {
   const { command, args } = confinedCommand(places, ['sh', '-c', script, 'test', ...places.writable]);
   const { stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   return { output: stdout, complaint: stderr };
 }
 
-/** What is proved where the platform allows it; elsewhere the tests above say what happens. */
+/** Tests for platforms that support it; the tests above cover the others. */
 const whereItWorks = (name: string, prove: () => void | Promise<void>) =>
   test(name, async (t) => {
     if (obstacle === null) return prove();
@@ -137,7 +137,7 @@ whereItWorks('the running engine has its own directories writable, and no more',
   });
   const writable = points.flatMap((candidate) => (candidate.writable ? [candidate.path] : []));
   assert.deepEqual(writable.sort(), places.writable.toSorted());
-  // Of the machine there are only parts, and of the data directory only what is the engine's.
+  // Only parts of the machine are visible, and of the data directory only what belongs to the engine.
   const seen = points.map(({ path }) => path);
   for (const path of ['/home', '/root', '/var', '/sys', '/etc', '/tmp', data]) assert.ok(!seen.includes(path), path);
 });
@@ -223,7 +223,7 @@ whereItWorks(
       await server.client.databases.create({ name: 'd' });
       const [pid] = childrenOf(server.child.pid as number);
       assert.match(readFileSync(`/proc/${pid}/cmdline`, 'utf8'), /worker\.[tj]s/);
-      // In the middle of work that hears of nothing.
+      // In the middle of work during which it processes no messages.
       void server.query('d', `SELECT levenshtein(repeat('ab', 1000000), repeat('ba', 1000000))`).catch(() => undefined);
       server.child.kill('SIGKILL');
       await eventually('the end of the engine', () => !existsSync(`/proc/${pid}/exe`));
@@ -257,7 +257,7 @@ whereItWorks('of the processes of the machine the engine sees its own alone', ()
   assert.equal(output, '1\nown\n');
 });
 
-/** Runs in a process that is restricted as an engine is, and prints what became of each attempt, as JSON. */
+/** Runs in a process that is restricted like an engine, and prints the result of each attempt as JSON. */
 const attempts = `
 import { dlopen, getInt32 } from 'node:ffi';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -282,9 +282,9 @@ process.stdout.write(JSON.stringify({
 }));
 `;
 
-/** Numbers of system calls on x64 and arm64, and arguments that would do no harm. */
+/** Numbers of system calls on x64 and arm64, with harmless arguments. */
 type Calls = Readonly<Record<string, readonly [x64: number, arm64: number, ...values: number[]]>>;
-/** `pid`: a process of the test's own. */
+/** `pid`: a process that the test started. */
 const forbiddenCalls = (pid: number): Calls => ({
   ptrace: [101, 117, 16, 0],
   process_vm_readv: [310, 270, pid],
@@ -323,7 +323,7 @@ interface Attempted {
 const reasonOf = (measure: string) => confinement.find((candidate) => candidate.measure === measure)?.reason ?? null;
 
 function attempted(used: readonly SandboxMeasure[], calls: Calls, isConfined: boolean): Attempted {
-  // Files of the test's own: where a measure is missing, the attempts to write succeed.
+  // The test's own files: if a measure is missing, the attempts to write succeed.
   const outside = mkdtempSync(join(directory, 'outside-'));
   const others = ['secret.txt', 'other.txt'].map((name) => join(outside, name));
   for (const path of others) writeFileSync(path, 'not to be read');

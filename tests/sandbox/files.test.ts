@@ -1,5 +1,5 @@
-// Files and addresses named as tables: however a path is written, nothing is read, and no answer tells whether it is there. And the
-// engine's own books: what is in the plan of no table is not shown.
+// Files and addresses used as tables: however a path is written, nothing is read, and no response reveals whether it exists. Also the
+// engine's catalogs: tables that are not in the plan are not shown.
 import assert from 'node:assert/strict';
 import { copyFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -13,7 +13,7 @@ before(async () => {
 });
 after(() => sandbox.close());
 
-/** One path, in the ways that SQL and a file system have for it. `path` begins with a slash. */
+/** Notations of one path in SQL and in file systems. `path` begins with a slash. */
 const disguises: readonly ((path: string) => string)[] = [
   (path) => `'${path}'`,
   (path) => `"${path}"`,
@@ -67,7 +67,7 @@ const disguises: readonly ((path: string) => string)[] = [
 
 const uses: readonly ((table: string) => string)[] = [
   (table) => `SELECT * FROM ${table}`,
-  // What is not there is answered with what is.
+  // The error for a missing object suggests existing ones.
   (table) => `SELECT nope FROM ${table}`,
   (table) => `FROM ${table} LIMIT 0`,
   (table) => `SELECT count(*) FROM t, ${table} AS x`,
@@ -91,7 +91,7 @@ test('no path is read, in any notation', async (t) => {
   const paths = [...sandbox.secrets, ...open, join(server.dataDirectory, 'root.token'), '/etc/passwd'];
   const cases = paths.flatMap((path) => disguises.map((disguise, index) => ({ path, disguise, index })));
   for (const { path, disguise, index } of sampled(t, 6, cases, (taken) => taken >= disguises.length)) {
-    // As one whose columns are guessed at, where errors tell most; and in one more place.
+    // Also where the columns are inferred, whose errors reveal most, and in one more position.
     for (const use of [uses[1], uses[(sent + index) % uses.length]]) {
       await sandbox.refuses((use as (table: string) => string)(disguise(path)));
       sent++;
@@ -220,7 +220,7 @@ test('an error about a missing object does not mention existing ones', async () 
 });
 
 test('the plan shows what is read, in any notation', async () => {
-  // What is in the plan is asked of the rights (tests of access); here, that no way leads round it.
+  // The tests of access check the authorization of what is in the plan; these check that nothing bypasses the plan.
   const { server } = sandbox;
   for (const sql of [
     'SELECT count(*) FROM HIDDEN_TABLE',
@@ -235,7 +235,7 @@ test('the plan shows what is read, in any notation', async () => {
 
 test('a catalog of a suspended warehouse cannot be used as a table either', async () => {
   const { server } = sandbox;
-  // As another warehouse would have it: by an id that anybody may know.
+  // As another warehouse would refer to it: by an id that is not secret.
   const file = join(server.dataDirectory, 'catalogs', '01a1fccf-0000-7000-8000-00000000c0de.duckdb');
   copyFileSync(join(sandbox.outside, 'secret.duckdb'), file);
   for (const disguise of disguises) await sandbox.refuses(`SELECT nope FROM ${disguise(file)}`);

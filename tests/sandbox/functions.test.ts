@@ -1,5 +1,5 @@
-// Every function that the engine lists and we do not offer, called in many disguises: all are refused. The list is the engine's own,
-// so that what a new version brings is refused too until somebody puts it on a list of engines/duckdb/sql/function_allowlist.ts.
+// Every function that the engine lists and that is not allowed, called in many notations: all are refused. The list is the engine's own,
+// so that functions of a new version are refused too until they are added to a list of engines/duckdb/sql/function_allowlist.ts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {
@@ -30,11 +30,11 @@ after(async () => {
 interface EngineFunction {
   readonly name: string;
   readonly kind: string;
-  /** SQL of its arguments, each overload once. */
+  /** SQL of the arguments of each distinct overload. */
   readonly calls: readonly (readonly string[])[];
 }
 
-/** What would do harm if it ran: the secret where a text is asked for, else something that fits. */
+/** An argument that would do harm if the function ran: the secret for a text, otherwise a value of the type. */
 function argument(name: string, type: string, secret: string): string {
   if (name === 'query') return `'SELECT * FROM hidden_table'`;
   if (/^(?:query_table|seq_scan|.*storage_info|.*table_info|nextval|currval)$/.test(name)) return `'hidden_table'`;
@@ -66,7 +66,7 @@ async function unoffered(): Promise<EngineFunction[]> {
 
 const call = (name: string, args: readonly string[]) => `${name}(${args.join(', ')})`;
 
-/** A call as a value; not of table functions only, which are no values whatever they are called. */
+/** A call as a value; not for functions that are table functions only. */
 const asValue: readonly ((name: string, args: readonly string[]) => string)[] = [
   (name, args) => `SELECT ${call(name, args)}`,
   (name, args) => `sElEcT ${call(name.toUpperCase(), args)}`,
@@ -127,7 +127,7 @@ const otherwise: readonly ((name: string, args: readonly string[]) => string)[] 
   (name) => `PRAGMA ${name}`,
   (name, args) => `EXPLAIN ANALYZE SELECT ${call(name, args)}`,
 ];
-/** Those that read, write, run text or tell of others are tried in all disguises. */
+/** Functions that read, write, run text or reveal data of others are tried in all notations. */
 const dangerous =
   /^(?:read_(?:csv|text|blob|json|parquet|duckdb)|parquet_metadata|sniff_csv|glob|query|query_table|seq_scan|current_setting|getvariable|write_log|json_execute_serialized_sql|duckdb_(?:secrets|settings|tables|columns|logs)|pragma_storage_info|sql_auto_complete|enable_logging|sleep_ms|nextval)$/;
 
@@ -140,7 +140,7 @@ test('every function of the engine that is not allowed is refused, in every disg
   const cases = functions.map((tested, index) => ({ ...tested, index }));
   for (const { name, kind, calls, index } of sampled(t, 8, cases, (taken) => taken >= 50)) {
     const isTable = kind.startsWith('table');
-    // An operator of the same name, which any two texts may stand beside.
+    // An operator with the same name, which can stand between any two texts.
     const forms = name === 'glob' ? inFrom : [...asValue, ...inFrom, ...otherwise];
     const always = isTable ? inFrom.slice(0, 1) : asValue.slice(0, 1);
     const collates = name.startsWith('icu_collate');
@@ -149,7 +149,7 @@ test('every function of the engine that is not allowed is refused, in every disg
     for (const form of chosen) {
       const args = calls[sent % calls.length] as readonly string[];
       const code = await sandbox.refuses(form(name, args));
-      // By its name, whatever it is called with. A pragma is no function, and `glob` is known by its plan.
+      // By its name, however it is called. A pragma is not a function, and `glob` is recognized by its plan.
       if (always.includes(form) && kind !== 'pragma' && name !== 'glob')
         assert.equal(code, 'SQL_FORBIDDEN_FUNCTION', name);
       sent++;
@@ -247,7 +247,7 @@ test('a function of a new engine version is refused until it has been reviewed',
   for (const form of inFrom)
     await assert.rejects(readPlan(connection, form('brand_new_rows', ['1']), unreviewed), forbidden);
   assert.equal(called, 0, 'binding has called it');
-  // The plan is read after that: what no text shows is refused there.
+  // The plan is checked after that: it refuses what the text does not show.
   for (const sql of ['SELECT brand_new(1) FROM t', 'SELECT id FROM t WHERE brand_new(id) = 1'])
     await assert.rejects(readPlan(connection, sql, new Set()), forbidden);
 });

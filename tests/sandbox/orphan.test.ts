@@ -1,4 +1,4 @@
-// A server that is killed while its engine starts leaves no process behind, at whatever moment it is killed.
+// A server that is killed while its engine starts leaves no process running, at whatever moment it is killed.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { eventually } from '../deadline.ts';
 
 const sandbox = import.meta.resolve('../../src/engines/duckdb/sandbox/sandbox.ts');
-/** Starts a confined command, stops it before it has asked to end with its parent, and prints its id. */
+/** Starts a confined command, stops it before it has asked the kernel to end it with its parent, and prints its id. */
 const server = `
   import { spawn } from 'node:child_process';
   import { confinedCommand } from ${JSON.stringify(sandbox)};

@@ -1,5 +1,5 @@
-// What a caller without rights can learn of others' things, or do to them: nothing. Each attempt is made twice, on what is there
-// and on what is not, and both answers must be the same refusal, names apart.
+// A caller without privileges can neither learn anything about objects of others nor change them. Each attempt is made twice, on an
+// existing object and on a missing one, and both responses must be the same refusal, except for the names.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -7,11 +7,11 @@ import { grant, newPerson, type Person } from '../access/people.ts';
 import { Budget, sampled } from '../budget.ts';
 import { Random, seedFrom } from '../faults/random.ts';
 import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
-import { type Call, calls, elsewhere, spellings, statements } from './other_users_attempts.ts';
+import { type Call, calls, nameSpellings, otherObjectCalls, statements } from './other_users_attempts.ts';
 
-/** What is in the hidden tables, and nowhere else. */
+/** Data of the hidden tables that occurs nowhere else. */
 const marks = ['s3cretnote', '918273', 'c0mment0f', '2718281'];
-/** Of each pair, the first is there. As long as one another, so that places in a text are the same. */
+/** The first of each pair exists. Both have the same length, so that positions in a text are the same. */
 const pairs = [
   ['hidden.pay', 'hiddex.pay'],
   ['hidden.pay', 'hidden.paz'],
@@ -22,7 +22,7 @@ const pairs = [
 const seed = seedFrom('TEST_SEED');
 let server: TestServer;
 let eve: Person;
-let others: Record<(typeof elsewhere)[number]['of'], readonly [string, string]>;
+let others: Record<(typeof otherObjectCalls)[number]['of'], readonly [string, string]>;
 
 before(async () => {
   server = await start();
@@ -95,10 +95,10 @@ async function makeOthers() {
   } as const;
 }
 
-/** The server makes it up: its digits may be those of a mark. */
+/** The server generates it: its digits may equal those of a canary. */
 const withoutQueryId = (text: string) => text.replace(/"queryId":"[\w-]{36}"/, '"queryId":"its own"');
 
-/** All that a client sees of it, with what it named itself taken out. */
+/** The response as the client sees it, with the names that the client itself sent replaced. */
 function seen(reply: Reply, named: readonly string[]): string {
   const { 'x-service-request-id': _, date: __, 'content-length': ___, ...headers } = reply.headers;
   let text = JSON.stringify([reply.status, headers, reply.text]).replaceAll('\\"', '"');
@@ -165,10 +165,10 @@ describe('a statement on a table of another user', () => {
 
 describe('a name in another notation', () => {
   const forms = ['SELECT * FROM ', 'SELECT nosuch FROM ', 'INSERT INTO t (id) SELECT id FROM ', 'DELETE FROM '];
-  const budget = new Budget(5, spellings.length);
+  const budget = new Budget(5, nameSpellings.length);
   const written = (name: string, pattern: string) =>
     pattern.replaceAll('#', parts(name)[0] as string).replaceAll('@', parts(name)[1] as string);
-  for (const [i, spelling] of spellings.entries())
+  for (const [i, spelling] of nameSpellings.entries())
     test(JSON.stringify(spelling), async (t) => {
       t.diagnostic(`TEST_SEED=${seed}`);
       const attempts = [spelling, spelling.toUpperCase()].flatMap((text) =>
@@ -198,7 +198,7 @@ function requested({ method, path, body }: Call, changes: Readonly<Record<string
   );
 }
 
-/** `grants/check` answers who asks about itself: no is the refusal. */
+/** `grants/check` answers callers who ask about themselves: `allowed: false` is the refusal. */
 const refusal = async (reply: Promise<Reply>) => {
   const got = await reply;
   return got.code === '0' && got.text.includes('"allowed":false')
@@ -223,7 +223,7 @@ describe('a request for a table of another user', () => {
 });
 
 describe('a request for another object of other users', () => {
-  for (const { of, ...call } of elsewhere)
+  for (const { of, ...call } of otherObjectCalls)
     test(`${call.method} ${call.path} ${JSON.stringify(call.body ?? '')}: ${of}`, () =>
       requireAlike(call.path, (name) => requested(call, { '#': name }), others[of]));
 });

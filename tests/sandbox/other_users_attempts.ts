@@ -1,9 +1,9 @@
-// What somebody without rights tries, by SQL and by REST, to learn of a table: `#` is its name. What is tried is here; that it
-// fails, and fails alike whether or not there is such a table, is other_users.test.ts's to see.
+// Attempts of a caller without privileges to learn of a table, by SQL and by REST: `#` is its name. See other_users.test.ts, which checks
+// that they fail, in the same way whether or not the table exists.
 
-/** In the namespace of a database that the caller owns, with a table `t (id, k, note)` of its own. */
+/** In the namespace of a database that the caller owns, with its own table `t (id, k, note)`. */
 export const statements: readonly string[] = [
-  // Is it there?
+  // Does the table exist?
   'SELECT * FROM #',
   'SELECT 1 FROM # LIMIT 0',
   'SELECT count(*) FROM #',
@@ -35,7 +35,7 @@ export const statements: readonly string[] = [
   'COMMENT ON TABLE # IS NULL',
   'ANALYZE #',
   'VACUUM #',
-  // Which columns has it? The engine would name candidates.
+  // Which columns does it have? The engine would suggest candidates.
   'SELECT salary FROM #',
   'SELECT salarx FROM #',
   'SELECT nosuch FROM #',
@@ -67,7 +67,7 @@ export const statements: readonly string[] = [
   'INSERT INTO # BY NAME SELECT 1 AS nosuch',
   'UPDATE # SET nosuch = 1',
   'UPDATE # SET salary = nosuch',
-  // What is in it? By an error, by a plan, by a way round.
+  // What does it contain? By an error, by a plan, indirectly.
   'SELECT note::INT FROM #',
   'SELECT 1 / (salary - salary) FROM #',
   'SELECT error(note) FROM #',
@@ -124,7 +124,7 @@ export const statements: readonly string[] = [
   'SELECT unnest(p) FROM # p',
   'SELECT $1 FROM #',
   'SELECT salary FROM # WHERE id = ?',
-  // Parts that the engine makes a constant of while it binds, so that no plan shows them.
+  // Expressions that the engine folds to constants while it binds, so that no plan shows them.
   'SELECT NULL + (SELECT salary FROM #)',
   'SELECT NULL || (SELECT note FROM #)',
   'SELECT NULL + (SELECT note FROM #)',
@@ -140,7 +140,7 @@ export const statements: readonly string[] = [
   'UPDATE t SET k = NULL + (SELECT max(salary) FROM #)',
   'DELETE FROM t WHERE k = NULL + (SELECT max(salary) FROM #)',
   "MERGE INTO t USING t AS u ON t.id = u.id WHEN MATCHED AND typeof((SELECT note FROM #)) = 'x' THEN DELETE",
-  // Into one's own table, and out of a statement that writes.
+  // Into a table of the caller, and from statements that write.
   'INSERT INTO t SELECT * FROM #',
   'INSERT INTO t (id) SELECT id FROM #',
   'INSERT INTO t (id) VALUES ((SELECT max(salary) FROM #))',
@@ -160,7 +160,7 @@ export const statements: readonly string[] = [
   'MERGE INTO t USING # p ON p.id = t.id WHEN NOT MATCHED THEN INSERT VALUES (p.id, p.salary, p.note)',
   'MERGE INTO t USING (SELECT * FROM #) p ON p.id = t.id WHEN MATCHED THEN DELETE',
   'MERGE INTO t USING t AS u ON t.id = u.id WHEN MATCHED THEN UPDATE SET k = (SELECT max(salary) FROM #)',
-  // Changing it.
+  // Changes of the table.
   "INSERT INTO # VALUES (9, 9, 'x', 'x')",
   'INSERT INTO # SELECT 1, 1, note, note FROM t',
   'INSERT INTO # (id) VALUES (1) ON CONFLICT DO NOTHING',
@@ -173,7 +173,7 @@ export const statements: readonly string[] = [
   'DELETE FROM # USING t WHERE t.id = 1 RETURNING *',
   'MERGE INTO # p USING t ON t.id = p.id WHEN MATCHED THEN DELETE',
   'MERGE INTO # p USING t ON t.id = p.id WHEN NOT MATCHED THEN INSERT (id) VALUES (t.id)',
-  // Comments and blanks about the name.
+  // Comments and blanks around the name.
   'SELECT * FROM/**/#',
   'SELECT * FROM /* t */ # -- t',
   'SELECT * FROM (#)',
@@ -182,8 +182,8 @@ export const statements: readonly string[] = [
   'SELECT * FROM x : #',
 ];
 
-/** Ways to write a table's name; `#` and `@` stand for its database and itself. */
-export const spellings: readonly string[] = [
+/** Notations of a table's name; `#` and `@` stand for its database and itself. */
+export const nameSpellings: readonly string[] = [
   '#.@',
   '"#"."@"',
   '"#" . "@"',
@@ -231,7 +231,7 @@ const table = '/databases/#/tables/@';
 const on = '/api/v2/catalogs/default/databases/#/tables/@';
 const columns = [{ name: 'id', type: 'INT' }];
 
-/** `#` is a database, `@` a table in it; of the caller is `mine`. */
+/** `#` is a database, `@` a table in it; `mine` belongs to the caller. */
 export const calls: readonly Call[] = [
   call('GET', database),
   call('GET', '/catalogs/default/databases/#'),
@@ -298,8 +298,8 @@ export const calls: readonly Call[] = [
   }),
 ];
 
-/** The names of other things: of one that is there, and of one that is not. `#` in the path. */
-export const elsewhere: readonly (Call & {
+/** The names of other objects: of an existing and of a missing one. `#` in the path. */
+export const otherObjectCalls: readonly (Call & {
   readonly of: 'user' | 'role' | 'warehouse' | 'task' | 'query' | 'catalog';
 })[] = [
   { ...call('GET', '/users/#'), of: 'user' },

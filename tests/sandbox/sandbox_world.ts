@@ -1,5 +1,5 @@
-// A server with something to steal: canaries in files, variables and tables, and a listener that nobody may call. Hostile
-// statements are sent through REST; their answers, and what they leave behind, are checked here.
+// A server with data to steal: canaries in files, variables and tables, and a listener that nothing may connect to. Hostile
+// statements are sent through REST; their responses and side effects are checked here.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import {
@@ -20,21 +20,21 @@ import type { Settings } from '../../src/settings/read_settings.ts';
 import { deadlineMs } from '../deadline.ts';
 import { type Reply, start, type TestServer } from '../server.ts';
 
-/** What a statement may be answered with that is refused for what it is. */
+/** The codes with which a statement can be refused because of its content. */
 export const refusals =
   /^(?:SQL_INVALID|SQL_NOT_SUPPORTED|SQL_FORBIDDEN_FUNCTION|PARAMETERS_INVALID|INVALID_PARAMETER)$/;
 const secretFiles = ['secret.csv', 'secret.json', 'secret.txt', 'secret.parquet', 'secret.duckdb'] as const;
-/** A result (`.json`) of no task is swept once a minute. */
+/** A result (`.json`) that belongs to no task is removed within a minute. */
 const resultFiles = secretFiles.filter((name) => !name.endsWith('.json'));
-/** Under the data directory. Of the files there, `catalogs` has databases only: here that of a warehouse that sleeps. */
+/** Under the data directory. `catalogs` contains databases only: here that of a suspended warehouse. */
 const holders = { results: resultFiles, spool: secretFiles, catalogs: ['secret.duckdb'] } as const;
 const answersWithinMs = deadlineMs(15_000);
 
 export class Sandbox {
   readonly server: TestServer;
-  /** In every secret, and in nothing else. */
+  /** Contained in every secret, and in nothing else. */
   readonly canary: string;
-  /** Outside the data directory, with the secret files. */
+  /** A directory outside the data directory, with the secret files. */
   readonly outside: string;
   readonly #listener: Server;
   readonly port: number;
@@ -62,14 +62,14 @@ export class Sandbox {
     return [...secretFiles.map((name) => join(this.outside, name)), ...inside];
   }
 
-  /** Any answer; it must not tell what its reader may not know. */
+  /** Accepts any response that reveals nothing that its reader may not know. */
   async send(sql: string, more: object = {}): Promise<Reply> {
     const reply = await this.server.query('d', sql, more);
     this.#tellsNothing(reply, `${sql} ${JSON.stringify(more)}`);
     return reply;
   }
 
-  /** The code that it is refused with. */
+  /** @returns the code of the refusal. */
   async refuses(sql: string, more: object = {}): Promise<string> {
     const reply = await this.send(sql, more);
     assert.ok(reply.status >= 400 && reply.status < 500, `${sql.slice(0, 500)}: ${reply.text.slice(0, 500)}`);
@@ -85,7 +85,7 @@ export class Sandbox {
       assert.ok(!text.includes(path) || sent.includes(path), `a path is in the answer to ${shown}`);
   }
 
-  /** The server works, nobody was called, and no file came, went or changed. */
+  /** The server works, nothing connected to the listener, and no file was created, deleted or changed. */
   async isUnharmed(): Promise<void> {
     const began = performance.now();
     assert.deepEqual(await this.server.rows('d', 'SELECT count(*), min(v) FROM t'), [[3, 'a']]);
@@ -95,7 +95,7 @@ export class Sandbox {
     const isChanged = (path: string) => files.get(path) !== this.#before.get(path);
     const changed = new Set([...files.keys(), ...this.#before.keys()].filter(isChanged));
     assert.deepEqual([...changed], []);
-    // Where a path without a root would lead, and where everybody may write.
+    // The targets of relative paths, and directories that everybody may write.
     const escaped = [process.cwd(), tmpdir(), homedir(), '/'].flatMap((directory) => readdirSync(directory));
     assert.deepEqual(
       escaped.filter((name) => name.includes('escaped')),
@@ -103,7 +103,7 @@ export class Sandbox {
     );
   }
 
-  /** Path → what it holds; of what the server writes itself, which files there are. */
+  /** Path → content; for files that the server writes itself, only which of them exist. */
   #files(): ReadonlyMap<string, string> {
     const found = new Map<string, string>();
     for (const directory of [this.outside, this.server.dataDirectory]) {

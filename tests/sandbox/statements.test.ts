@@ -1,4 +1,4 @@
-// Statements that are no queries, however they are dressed: none is run. And what a text may hold besides its statement.
+// Statements that are not queries, in many notations: none is run. Also what a text may contain besides its statement.
 import { after, before, test } from 'node:test';
 import { openSandbox, type Sandbox } from './sandbox_world.ts';
 
@@ -8,7 +8,7 @@ before(async () => {
 });
 after(() => sandbox.close());
 
-/** One a line. `OUT` is a directory outside, `DATA` the server's own, `URL` a server that listens. */
+/** One per line. `OUT` is a directory outside, `DATA` the server's own, `URL` a listening server. */
 const themes: Readonly<Record<string, string>> = {
   'attach, detach, use': `
 ATTACH 'OUT/escaped.duckdb' AS e
@@ -248,7 +248,7 @@ SELECT \\ud800
  `,
 };
 
-/** The text between the lines, with what cannot stand in a line. */
+/** The text between the lines, with escapes for characters that a line cannot contain. */
 function statementsOf(text: string): string[] {
   const { outside, server, port } = sandbox;
   const written = text

@@ -1,5 +1,5 @@
-// A platform without the programs that confine: the engine starts all the same, which is logged, and does not where confinement is required.
-// In a file of its own, because a process asks its platform once.
+// A platform without the programs that confine: the engine starts unconfined, which is logged, unless confinement is required.
+// In a separate file, because a process tries its platform only once.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { start } from '../server.ts';

@@ -1,5 +1,5 @@
-// A platform that lets no user make namespaces, but has Landlock and seccomp: the engine runs under these, and does all that it does elsewhere.
-// In a file of its own, because a process asks its platform once.
+// A platform where users cannot create namespaces, but with Landlock and seccomp: the engine runs under these, and works as elsewhere.
+// In a separate file, because a process tries its platform only once.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
@@ -14,7 +14,7 @@ const database = '/api/v2/databases/d';
 let server: TestServer;
 let active: readonly string[];
 before(async () => {
-  // All but `unshare`.
+  // All programs except `unshare`.
   symlinkSync(execFileSync('/bin/sh', ['-c', 'command -v sh'], { encoding: 'utf8' }).trim(), join(programs, 'sh'));
   process.env.PATH = programs;
   server = await start();
@@ -38,7 +38,7 @@ after(async () => {
 test('the measures that the warehouse shows apply to the engine', (t) => {
   if (process.platform !== 'linux') return t.diagnostic('not Linux');
   const listed = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-  // Not those that are still the launcher, whose command line ends with that of the engine.
+  // Without processes that are still the launcher, whose command line ends with that of the engine.
   const engines = listed.filter((pid) =>
     /^[^\0]*\0[^\0]*worker\.[tj]s\0$/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')),
   );

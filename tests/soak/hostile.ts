@@ -1,5 +1,5 @@
-// One honest principal beside three hostile ones: how long its requests take, compared with when it is alone, and that none of its
-// answers is wrong and none of its rows lost or doubled.
+// One honest principal and three hostile ones: compares the latency of the honest one's requests with that on an idle server, and checks
+// that all of its responses are correct and none of its rows is lost or duplicated.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { Api, isAcknowledged, pathOf } from '../faults/api.ts';
@@ -9,11 +9,11 @@ import type { HostileOptions, Hostility } from './hostile_principal.ts';
 export interface HostileReport {
   readonly quiet: Latency;
   readonly hostile: Latency;
-  /** Requests of the honest principal that were answered 503, by outcome; those that one more attempt did not help. */
+  /** Requests of the honest principal that were answered 503, by outcome; and those that also failed when they were retried once. */
   readonly refused: Readonly<Record<string, number>>;
   readonly refusedTwice: number;
   readonly problems: readonly string[];
-  /** What the hostile ones were answered. */
+  /** The responses to the hostile principals. */
   readonly answers: Readonly<Record<string, unknown>>;
 }
 
@@ -22,11 +22,11 @@ interface Latency {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** By what was asked. */
+  /** By kind of request. */
   readonly p99MsOf: Readonly<Record<string, number>>;
 }
 
-/** What the honest client asks in turn. */
+/** The honest client sends these kinds of requests in rotation. */
 const requestKinds = ['record', 'query', 'insert'] as const;
 const round = (ms: number) => Math.round(ms * 10) / 10;
 const quantile = (sorted: readonly number[], share: number) => round(sorted[Math.floor(sorted.length * share)] ?? 0);
@@ -35,12 +35,12 @@ const ascending = (a: number, b: number) => a - b;
 const password = 'correct horse battery';
 const kinds: readonly Hostility[] = ['statements', 'bodies', 'connections'];
 const quietShare = 0.15;
-/** The honest client's pace: it measures the server, not its own queue. */
+/** The honest client's rate: it measures the server, not its own queue. */
 const everyMs = 20;
 const p99RatioMax = 10;
 const refusedShareMax = 1 / 10_000;
 
-export async function besideHostile(forMs: number): Promise<HostileReport> {
+export async function measureBesideHostile(forMs: number): Promise<HostileReport> {
   const server = await startProcess(['--connections-per-address-max=100000', '--log-level=fatal']);
   try {
     await prepare(server);
@@ -95,7 +95,7 @@ class Honest {
     this.#api = api;
   }
 
-  /** One request after the other, of each kind in turn. */
+  /** Sends one request after another, rotating through the kinds. */
   async measure(forMs: number): Promise<Latency> {
     const times: number[] = [];
     for (const endMs = performance.now() + forMs; performance.now() < endMs; await pause(everyMs)) {

@@ -1,5 +1,5 @@
-// A hostile principal, in a thread of its own so that it does not disturb the clock of who measures: statements that would end or occupy
-// an engine, bodies that are large and wrong, or very many connections. Runs until its port is told to stop.
+// A hostile principal, in its own thread so that it does not disturb the clock of the measurement: statements that would end or occupy
+// an engine, bodies that are large and invalid, or very many connections. Runs until it receives a message to stop.
 import { Agent, request } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -24,7 +24,7 @@ const statements = [
   'select sum(a.range * b.range) from range(1000000) a, range(1000000) b',
   'select count(*) from (select range, hash(range) h from range(50000000) order by h)',
 ];
-/** Made once: the processor belongs to the server that is measured. */
+/** Created once: the processor time belongs to the server that is measured. */
 const bodies = (
   [
     ['/api/v2/users/identify', `{${Array.from({ length: 350_000 }, (_, n) => `"m${n}":1`).join(',')}}`],

@@ -1,21 +1,21 @@
-// Some scenarios at once, and at a moment of chance a SIGKILL to the server or to its engine; then everything ends, what is done every
-// minute is done, and each of them is there whole or not at all. Again and again on one server.
+// Runs some scenarios concurrently and kills the server or its engine at a random moment; then everything ends, the periodic maintenance
+// runs, and each scenario must be applied completely or not at all. Repeated on one server.
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
-import { disagreements } from '../faults/agreement.ts';
+import { storeEngineDifferences } from '../faults/agreement.ts';
 import { type Answer, noAnswer } from '../faults/api.ts';
+import { applyScenario, checkAtomicity, endOfTask } from '../faults/atomicity.ts';
+import { externalSystems } from '../faults/external_systems.ts';
 import { leftovers } from '../faults/leftovers.ts';
 import { Random } from '../faults/random.ts';
 import type { Scenario } from '../faults/scenario_parts.ts';
 import { ServerProcess } from '../faults/server_process.ts';
-import { surroundings } from '../faults/surroundings.ts';
-import { checkWhole, endOfTask, make } from '../faults/whole.ts';
-import { untilBack } from './steps.ts';
+import { waitUntilRestarted } from './steps.ts';
 
 export interface InstantsOptions {
   readonly seed: number;
   readonly instants: number;
-  /** Once so many are done, others begin only while there is time. */
+  /** After this many, others begin only if there is time left. */
   readonly atLeast?: number;
   readonly hasTime?: () => boolean;
   readonly scenarios: readonly Scenario[];
@@ -24,17 +24,17 @@ export interface InstantsOptions {
 export interface InstantsReport {
   readonly seed: number;
   readonly kills: { server: number; engine: number };
-  /** What was under way when it came, and how it had been answered. */
+  /** The scenarios that were running at the kill, and their responses. */
   readonly answers: Record<string, number>;
-  /** Empty: nothing was wrong. */
+  /** Empty if nothing was wrong. */
   readonly problems: readonly string[];
 }
 
 const atOnce = 4;
-/** After this most of what was begun has ended. */
+/** After this time most scenarios have ended. */
 const instantsWithinMs = [30, 100, 400];
 const tasksEndMs = deadlineMs(60_000);
-/** A server has seen so many, then what it leaves is looked at and another one begins. */
+/** After this many kills, the data directory of a server is checked and another server begins. */
 const instantsEach = 25;
 
 export async function killAtInstants(options: InstantsOptions): Promise<InstantsReport> {
@@ -51,7 +51,7 @@ export async function killAtInstants(options: InstantsOptions): Promise<Instants
     try {
       for (let n = 0; n < instantsEach && isMore(done); n++, done++)
         await killAtInstant(server, new Random(seed).fork(done), `i${done}x`, options.scenarios, report);
-      report.problems.push(...(await whatIsLeft(server)));
+      report.problems.push(...(await checkDataDirectory(server)));
       if (report.problems.length === 0) await server.remove();
     } catch (error) {
       report.problems.push(`instant ${done}: ${(error as Error).stack}; kept for a look: ${server.dataDirectory}`);
@@ -62,13 +62,13 @@ export async function killAtInstants(options: InstantsOptions): Promise<Instants
   return report;
 }
 
-/** Stops it in good order. */
-export async function whatIsLeft(server: ServerProcess): Promise<string[]> {
+/** Stops it gracefully. */
+export async function checkDataDirectory(server: ServerProcess): Promise<string[]> {
   await server.maintain();
   await server.stop();
   return [
-    ...(await disagreements(server.dataDirectory)),
-    ...(await leftovers(server.dataDirectory, await surroundings())),
+    ...(await storeEngineDifferences(server.dataDirectory)),
+    ...(await leftovers(server.dataDirectory, await externalSystems())),
   ];
 }
 
@@ -79,7 +79,7 @@ async function killAtInstant(
   scenarios: readonly Scenario[],
   report: { kills: { server: number; engine: number }; answers: Record<string, number> },
 ): Promise<void> {
-  // None twice: the clock of schedules is one for all.
+  // No scenario twice: schedules share one clock.
   const left = [...scenarios];
   const chosen = Array.from({ length: atOnce }, (_, i) => {
     const [scenario] = left.splice(random.below(left.length), 1) as [Scenario];
@@ -87,14 +87,16 @@ async function killAtInstant(
   });
   for (const { scenario, id } of chosen) await scenario.prepare(server.api, id);
   const victim = random.chance(0.6) ? 'server' : 'engine';
-  const answers: Promise<Answer>[] = chosen.map(({ scenario, id }) => make(server, scenario, id).catch(() => noAnswer));
+  const answers: Promise<Answer>[] = chosen.map(({ scenario, id }) =>
+    applyScenario(server, scenario, id).catch(() => noAnswer),
+  );
   await pause(random.below(random.pick(instantsWithinMs)));
   if (victim === 'server') await server.kill();
   else server.killEngine();
   report.kills[victim]++;
   const first = await Promise.all(answers);
   if (!server.runs) await server.start();
-  await untilBack(server, 0);
+  await waitUntilRestarted(server, 0);
   await server.noOrphans();
   await server.recover();
   for (const [i, { scenario, id }] of chosen.entries()) if (scenario.act) first[i] = await scenario.act(server, id);
@@ -108,6 +110,6 @@ async function killAtInstant(
     if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
     const fault = { point: 'store', n: 0, lasting: false } as const;
     const struck = `the ${victim} was killed at an instant`;
-    await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
+    await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
   }
 }

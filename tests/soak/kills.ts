@@ -1,12 +1,12 @@
-// Kills the server, its engine, or stops it in good order, at random moments under random changes, again and again on one
-// directory; after each, everything is looked at.
+// Kills the server or its engine, or stops the server gracefully, at random moments during random changes, repeatedly on one data
+// directory; checks everything after each.
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
-import { disagreements } from '../faults/agreement.ts';
+import { storeEngineDifferences } from '../faults/agreement.ts';
 import { pathOf } from '../faults/api.ts';
+import { endOfTask, type InterruptedChange } from '../faults/atomicity.ts';
 import { Random } from '../faults/random.ts';
 import { ServerProcess } from '../faults/server_process.ts';
-import { type BrokenOff, endOfTask } from '../faults/whole.ts';
 import { type Counts, noCounts, Worker } from './worker.ts';
 
 export interface KillOptions {
@@ -14,7 +14,7 @@ export interface KillOptions {
   readonly rounds: number;
   readonly workers: number;
   readonly tablesEach: number;
-  /** Once so many are done, others begin only while there is time. */
+  /** After this many, others begin only if there is time left. */
   readonly atLeast?: number;
   readonly hasTime?: () => boolean;
 }
@@ -25,10 +25,10 @@ export interface KillReport {
   readonly seed: number;
   readonly rounds: Record<Victim, number>;
   readonly counts: Counts;
-  /** Milliseconds until the server said that it is ready, and from then to the first answer of a query. */
+  /** Milliseconds until the server is ready, and from then to the first response to a query. */
   readonly readyMsMax: number;
   readonly firstQueryMsMax: number;
-  /** Empty: nothing was wrong. */
+  /** Empty if nothing was wrong. */
   readonly problems: readonly string[];
 }
 
@@ -65,7 +65,7 @@ class KillRun {
       for (let round = 0; round < rounds && (round < atLeast || hasTime()) && this.#isFine; round++)
         await this.#round();
       await this.#server.stop();
-      if (this.#isFine) this.#problems.push(...(await disagreements(this.#server.dataDirectory)));
+      if (this.#isFine) this.#problems.push(...(await storeEngineDifferences(this.#server.dataDirectory)));
     } catch (error) {
       this.#problems.push(String((error as Error).stack));
       await this.#server.kill();
@@ -92,7 +92,7 @@ class KillRun {
     const { api } = this.#server;
     const works = async (worker: Worker): Promise<void> => {
       while (!halted && (await worker.step(api))) {
-        // on to the next change
+        // continues with the next change
       }
     };
     const working = this.#workers.map((worker) =>
@@ -126,7 +126,7 @@ class KillRun {
   async #look(): Promise<void> {
     const { api } = this.#server;
     const before = performance.now();
-    // 503 says: later. How much later is in the report.
+    // A 503 asks to retry later. The report shows how much later.
     for (;;) {
       const answer = await api.post(pathOf('catalogs', 'default', 'query'), { sql: 'SELECT 42' });
       const ms = performance.now() - before;
@@ -142,7 +142,9 @@ class KillRun {
     await this.#server.recover();
     const tasks = await api.endOfTasks(tasksEndMs);
     await this.#server.recover();
-    const ends = new Map(tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<BrokenOff['task']>]));
+    const ends = new Map(
+      tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<InterruptedChange['task']>]),
+    );
     for (const worker of this.#workers) await worker.look(api, ends);
     if (tasks.length > tasksKeptMax) {
       for (const task of tasks) await api.delete(pathOf('tasks', String(task.taskId)));

@@ -1,12 +1,12 @@
-// Memory of server and engine under a steady mixture of work: flat once it is warm. The mixture makes and drops what it works on, so
-// that neither data nor history grows without end.
+// Memory of server and engine under a steady mixed workload: constant after the warm-up. The workload creates and drops its objects, so
+// that neither data nor history grows without bound.
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ServerProcess, startProcess } from '../server.ts';
 
 export interface MemoryReport {
   readonly rounds: number;
-  /** Medians, in MiB, of the first and last quarter of the time after warm-up. Of the server: without mapped files. */
+  /** Medians, in MiB, of the first and last quarter of the time after the warm-up. For the server: without mapped files. */
   readonly server: readonly [number, number];
   readonly engine: readonly [number, number];
   /** Resident pages of mapped files, of which the metadata store's grow with the file up to 64 MiB; the kernel can reclaim them. */
@@ -20,16 +20,16 @@ interface Sample {
   readonly engine: number;
 }
 
-/** The caches of server and engine fill in it. */
+/** The caches of server and engine are filled during this time. */
 const warmShare = 1 / 6;
 const growthMax = 0.05;
 const clients = 4;
-/** DuckDB keeps blocks of files in memory up to its limit: a low one is reached within the warm-up. */
+/** DuckDB caches file blocks in memory up to its limit: a low limit is reached within the warm-up. */
 const engineMemory = '128MiB';
 const sampleEveryMs = 1_000;
 const mebibyte = 1024 * 1024;
 
-export async function memoryStaysFlat(forMs: number): Promise<MemoryReport> {
+export async function measureMemory(forMs: number): Promise<MemoryReport> {
   const server = await startProcess(['--query-history-max=500', `--warehouse-memory-bytes=${engineMemory}`]);
   try {
     (await server.put('/api/v2/databases/shop')).is(201);

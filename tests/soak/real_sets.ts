@@ -1,10 +1,10 @@
-// Real sets of data through every format and compression, the largest too, as far as the time goes.
+// Loads and exports real data sets in every format and compression, as many of them as time permits.
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Random } from '../faults/random.ts';
-import { formats, packings, RealSets, type Sums, setNames, setsDirectory } from '../resources/real_sets.ts';
+import { compressions, formats, RealSets, type Sums, setNames, setsDirectory } from '../resources/real_sets.ts';
 import { start } from '../server.ts';
 
 export interface RealSetsReport {
@@ -13,7 +13,7 @@ export interface RealSetsReport {
   readonly rows: number;
 }
 
-/** The sets in an order of chance, each whole before the next. What differs is put into `problems`. */
+/** The sets in random order, each complete before the next. Differences are added to `problems`. */
 export async function loadRealSets(random: Random, deadline: number, problems: string[]): Promise<RealSetsReport> {
   const directory = realpathSync(mkdtempSync(join(tmpdir(), 'real ')));
   const server = await start({ loadDirectories: `${directory}:${setsDirectory}` });
@@ -31,7 +31,8 @@ export async function loadRealSets(random: Random, deadline: number, problems: s
       const [name] = names.splice(random.below(names.length), 1) as [string];
       note(name, await real.original(name));
       for (const format of formats)
-        for (const packing of packings) note(`${name} ${format} ${packing}`, await real.variant(name, format, packing));
+        for (const packing of compressions)
+          note(`${name} ${format} ${packing}`, await real.variant(name, format, packing));
       sets++;
     }
   } finally {

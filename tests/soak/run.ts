@@ -1,54 +1,54 @@
-// `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at each step that there is), random commands,
-// clients at once, random SQL and real sets of data for as long as is asked, then a table of what was done and what was wrong. Each part
-// is replayed by the seed it prints. Exits with 1 where anything was wrong.
+// `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at every step), random commands, concurrent
+// clients, random SQL and real data sets for the given time, then a table of what was run and what failed. Each part is
+// replayed by the seed that it prints. Exits with 1 if anything was wrong.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { runHistory } from '../consistency/run_history.ts';
+import { closeExternalSystems } from '../faults/external_systems.ts';
 import { allCells, runCells } from '../faults/keyed_deaths.ts';
 import { Random } from '../faults/random.ts';
 import { scenarios } from '../faults/scenarios.ts';
 import { ServerProcess } from '../faults/server_process.ts';
-import { leaveSurroundings } from '../faults/surroundings.ts';
-import { ofSchedules, taskScenarios } from '../faults/task_scenarios.ts';
+import { scheduleScenarios, taskScenarios } from '../faults/task_scenarios.ts';
 import { runCatalogModel } from '../fuzz/catalog_run.ts';
-import { crowd, levels } from '../fuzz/concurrency.ts';
+import { levels, runConcurrently } from '../fuzz/concurrency.ts';
 import { runGrantsModel } from '../fuzz/grants_run.ts';
 import { moveRows } from '../fuzz/moving_rows.ts';
 import { readRows } from '../fuzz/reading_rows.ts';
 import { fuzzSql } from '../fuzz/sql_fuzz.ts';
 import { start } from '../server.ts';
-import { besideHostile } from './hostile.ts';
-import { killAtInstants, whatIsLeft } from './instants.ts';
+import { measureBesideHostile } from './hostile.ts';
+import { checkDataDirectory, killAtInstants } from './instants.ts';
 import { killRandomly } from './kills.ts';
-import { memoryStaysFlat } from './memory.ts';
+import { measureMemory } from './memory.ts';
 import { loadRealSets } from './real_sets.ts';
-import { allSteps, describeStep, killAtStep, Reach } from './steps.ts';
+import { allSteps, describeStep, killAtStep, StepCounts } from './steps.ts';
 
 interface Outcome {
   readonly part: string;
   readonly seconds: number;
-  /** What was done, as text for the table. */
+  /** The amount of work, as text for the table. */
   readonly done: string;
   readonly problems: readonly string[];
 }
 
 interface Part {
   readonly name: string;
-  /** Of the time that the chosen parts have together. */
+  /** The part's share of the total time. */
   readonly share: number;
-  /** It comes to an end by itself. */
+  /** The part ends on its own, independent of the time. */
   readonly isFinite?: boolean;
   readonly run: (seed: number, deadline: number, problems: string[]) => Promise<string>;
 }
 
-const everything = [...scenarios, ...taskScenarios, ...ofSchedules];
+const everything = [...scenarios, ...taskScenarios, ...scheduleScenarios];
 const instantsMin = 200;
 const roundsEach = 25;
 const stepsEach = 30;
 const statementsEach = 4000;
-/** The search for an order of a register grows with its history. */
+/** The search for a linearization of a register grows with its history. */
 const historyMs = 30_000;
 
 const parts: readonly Part[] = [
@@ -67,11 +67,11 @@ const parts: readonly Part[] = [
   { name: 'sampled tests in full', share: 0, isFinite: true, run: testsInFull },
 ];
 
-/** Steps in an order of chance, a new server every so many. */
+/** Steps in random order, with a new server after this many. */
 async function killedAtSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
   const random = new Random(seed);
   const steps = random.shuffled(allSteps(everything));
-  const reach = new Reach();
+  const reach = new StepCounts();
   const struck = { server: 0, engine: 0 };
   const names = new Set<string>();
   let tried = 0;
@@ -90,7 +90,7 @@ async function killedAtSteps(seed: number, deadline: number, problems: string[])
           names.add(`${step.scenario.name}: ${server.struck}`);
         }
       }
-      const found = await whatIsLeft(server);
+      const found = await checkDataDirectory(server);
       problems.push(...found);
       if (found.length === 0) await server.remove();
     } catch (error) {
@@ -103,7 +103,7 @@ async function killedAtSteps(seed: number, deadline: number, problems: string[])
   return `${struck.server} server kills, ${struck.engine} engine kills (${tried} of ${steps.length} steps tried or known to be none; ${names.size} steps of different names)`;
 }
 
-/** A run of hours that is stopped has then shown what it did so far. */
+/** Printed early, so that a long run that is stopped has shown its results so far. */
 function reportProgress(done: string, problems: readonly string[]): void {
   const last = problems.length > 0 ? `, the last: ${problems.at(-1)}` : '';
   process.stdout.write(`${new Date().toISOString()} ${done}, ${problems.length} wrong${last}\n`);
@@ -115,7 +115,7 @@ async function keyedDeaths(seed: number, deadline: number, problems: string[]): 
   return `${report.cells} of ${allCells.length} cells (kind of request, victim, moment), each with a kill in its window`;
 }
 
-/** All of them, however long that takes. */
+/** Runs all of them, however long that takes. */
 async function tasksKilled(seed: number, _deadline: number, problems: string[]): Promise<string> {
   const tasks = everything.filter(({ isTask }) => isTask);
   const { kills, answers, ...report } = await killAtInstants({ seed, instants: instantsMin, scenarios: tasks });
@@ -171,7 +171,7 @@ async function clientsAtOnce(seed: number, deadline: number): Promise<string> {
     for (; Date.now() < deadline; rounds++) {
       const random = new Random(seed).fork(rounds);
       const level = random.pick(levels);
-      operations += (await crowd(server, { random, level, clients: 8, operationsEach: 60 })).operations;
+      operations += (await runConcurrently(server, { random, level, clients: 8, operationsEach: 60 })).operations;
       batches += (await moveRows(server, { random, inserters: 4, operationsEach: 60 })).inserted;
       reads += (await readRows(server, random, 60)).reads;
     }
@@ -202,13 +202,13 @@ async function histories(seed: number, deadline: number, problems: string[]): Pr
 }
 
 async function hostile(_seed: number, deadline: number, problems: string[]): Promise<string> {
-  const { problems: found, ...report } = await besideHostile(deadline - Date.now());
+  const { problems: found, ...report } = await measureBesideHostile(deadline - Date.now());
   problems.push(...found);
   return JSON.stringify(report);
 }
 
 async function memory(_seed: number, deadline: number, problems: string[]): Promise<string> {
-  const { problems: found, ...report } = await memoryStaysFlat(deadline - Date.now());
+  const { problems: found, ...report } = await measureMemory(deadline - Date.now());
   problems.push(...found);
   return JSON.stringify(report);
 }
@@ -236,7 +236,7 @@ async function realSets(seed: number, deadline: number, problems: string[]): Pro
   return `${sets} sets, ${loads} loads, ${rows} rows`;
 }
 
-/** With `--all`, the tests of which a run of `npm test` takes a sample, with each of their cases. */
+/** With `--all`: runs all cases of the tests from which `npm test` takes a sample. */
 async function testsInFull(seed: number, deadline: number, problems: string[]): Promise<string> {
   if (Number.isFinite(deadline)) return 'nothing: with --all only';
   const files = globSync('tests/**/*.test.ts').filter((file) => readFileSync(file, 'utf8').includes('/budget.ts'));
@@ -254,7 +254,7 @@ async function run(part: Part, seed: number, minutes: number): Promise<Outcome> 
   try {
     done = await part.run(seed, begun + minutes * 60_000, problems);
   } catch (error) {
-    // What a random run found is in the cause, after a long story.
+    // The relevant finding of a random run is in the cause, after a long log.
     const { stack, cause } = error as Error;
     problems.push(`${String(stack).slice(0, 4000)}\n${cause instanceof Error ? cause.message : ''}`);
   }
@@ -286,7 +286,7 @@ async function main(): Promise<void> {
   for (const { part, seconds, done, problems } of outcomes) {
     process.stdout.write(`| ${part} | ${seconds} | ${done} | ${problems.length} |\n`);
   }
-  await leaveSurroundings();
+  await closeExternalSystems();
   process.exit(outcomes.some(({ problems }) => problems.length > 0) ? 1 : 0);
 }
 

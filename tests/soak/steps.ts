@@ -1,57 +1,57 @@
-// Kills the server, or its engine, at the n-th statement of the store or the n-th call of the engine that a change makes.
+// Kills the server or its engine at the n-th statement of the store or the n-th call of the engine during a change.
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs, statementWaitSeconds } from '../deadline.ts';
+import { applyScenario, checkAtomicity, endOfTask } from '../faults/atomicity.ts';
 import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
 import type { Random } from '../faults/random.ts';
 import type { Scenario } from '../faults/scenarios.ts';
 import type { ServerProcess } from '../faults/server_process.ts';
-import { checkWhole, endOfTask, make } from '../faults/whole.ts';
 
 export interface Step {
   readonly scenario: Scenario;
   readonly victim: 'server' | 'engine';
   readonly point: FaultPoint;
   readonly n: number;
-  /** The engine's process is killed so long after the step began. */
+  /** Delays after the beginning of the step at which the engine's process is killed. */
   readonly delayMs: number;
 }
 
 const tasksEndMs = deadlineMs(60_000);
 const engineBackMs = deadlineMs(20_000);
-/** A change asks the store about this often; the sweep goes on beyond, to where nothing is struck. */
+/** A change executes about this many statements of the store; the sweep continues until a step is not reached. */
 const usualStatements = 14;
 const statementsOfTask = 40;
-/** Requests of a task to what is outside. */
+/** Requests that a task sends to other services. */
 const requestsOutside = 5;
 
 const statementsOf = ({ isTask }: Scenario) => (isTask ? statementsOfTask : usualStatements);
 
-/** Says whether the change came to that step at all; throws where it is not whole afterwards. */
+/** @returns whether the change reached that step; throws if the state afterwards is incomplete. */
 export async function killAtStep(server: ServerProcess, step: Step, id: string): Promise<boolean> {
   const { scenario, victim, point, n, delayMs } = step;
   await scenario.prepare(server.api, id);
   const fault: Fault = { point, n, lasting: false };
   await server.arm(victim, fault, delayMs);
-  let answer = await make(server, scenario, id);
+  let answer = await applyScenario(server, scenario, id);
   if (answer.status === 202) await untilEndOrDeath(server);
   else if (answer.status === 0) await server.exited(2000);
   let struck: string | undefined = `the ${victim} was killed`;
   if (server.runs) struck = await server.disarm().catch(() => `the ${victim} was killed`);
   if (!server.runs) await server.start();
-  if (victim === 'engine') await untilBack(server, delayMs);
+  if (victim === 'engine') await waitUntilRestarted(server, delayMs);
   await server.noOrphans();
-  // What nobody answered goes on where it was.
+  // A change without a response continues where it was interrupted.
   if (scenario.act) answer = await scenario.act(server, id);
   const tasks = await server.api.endOfTasks(tasksEndMs);
   await server.recover();
   const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
   if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
-  await checkWhole(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
+  await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
   return struck !== undefined;
 }
 
-/** Until the kill has come and the server has noticed: whose statement it meets is told to try again. */
-export async function untilBack(server: ServerProcess, delayMs: number): Promise<void> {
+/** Waits until the server has noticed the kill: statements that fail because of it are retried. */
+export async function waitUntilRestarted(server: ServerProcess, delayMs: number): Promise<void> {
   await pause(delayMs + 20);
   const deadline = Date.now() + engineBackMs;
   for (;;) {
@@ -76,7 +76,7 @@ async function untilEndOrDeath(server: ServerProcess): Promise<void> {
   }
 }
 
-/** Every step that a change may have, and some beyond; which there are is only known when they are tried. */
+/** Every step that a change may have, and some beyond its last, because the number of steps is not known in advance. */
 export function allSteps(scenarios: readonly Scenario[]): Step[] {
   const steps: Step[] = [];
   for (const scenario of scenarios) {
@@ -98,8 +98,8 @@ export function allSteps(scenarios: readonly Scenario[]): Step[] {
   return steps;
 }
 
-/** How far scenarios go: a step beyond one that was not reached is none. */
-export class Reach {
+/** The number of steps of each scenario: a step that was not reached ends the sweep. */
+export class StepCounts {
   readonly #ends = new Map<string, number>();
 
   isBeyond(step: Step): boolean {
@@ -107,16 +107,16 @@ export class Reach {
   }
 
   note(step: Step, wasReached: boolean): void {
-    // The engine may have done its work before the kill came.
+    // The engine may have finished its work before the kill.
     if (!wasReached && step.delayMs === 0) this.#ends.set(keyOf(step), step.n + beyond);
   }
 }
 
 const keyOf = ({ scenario, victim, point }: Step) => `${scenario.name} ${victim} ${point}`;
-/** A step more or less is due to what else runs meanwhile. */
+/** The number of steps can differ by one because of concurrent background work. */
 const beyond = 2;
 
-/** One step among those that changes have. */
+/** One random step of a random change. */
 export function randomStep(random: Random, scenarios: readonly Scenario[]): Step {
   const scenario = random.pick(scenarios);
   if (scenario.reaches && random.chance(0.25)) {

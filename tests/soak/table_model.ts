@@ -1,19 +1,19 @@
-// What a table may be after a request whose answer did not come: one of a few states, each whole. Reads the table as it is
-// and says which of them it is, or that it is none.
+// The possible states of a table after a request without a response: each of them complete. Reads the actual table and determines
+// which of these states it is in, or reports that it is in none.
 import { quoted } from '../faults/agreement.ts';
 import type { Api } from '../faults/api.ts';
 import { uriOfPath } from '../faults/expectation.ts';
 
-/** Rows that came together: `n` is how often they were changed since. */
+/** Rows that were inserted together: `n` counts how often they have been changed. */
 export interface Batch {
   readonly rows: number;
   readonly n: number;
 }
 
 export interface TableState {
-  /** Undefined: there is no table. */
+  /** Undefined if the table does not exist. */
   readonly name: string | undefined;
-  /** `c1 INT`, besides those that every table of the workload has. */
+  /** `c1 INT`, in addition to the columns that every table of the workload has. */
   readonly columns: readonly string[];
   readonly batches: Readonly<Record<number, Batch>>;
 }
@@ -24,9 +24,9 @@ export const absent: TableState = { name: undefined, columns: [], batches: {} };
 
 export class TableModel {
   readonly database: readonly string[];
-  /** One: it is known. More: a request ended without an answer, or a task has still to do it. */
+  /** One state if it is known; several if a request ended without a response, or a task has not ended. */
   #states: readonly TableState[];
-  /** The task that decides between the states, where one does. */
+  /** The task that decides between the states, if there is one. */
   taskId: string | undefined;
 
   constructor(database: readonly string[]) {
@@ -38,7 +38,7 @@ export class TableModel {
     return this.#states.length === 1;
   }
 
-  /** Only where it is known. */
+  /** Only if the state is known. */
   get state(): TableState {
     return this.#states[0] as TableState;
   }
@@ -67,7 +67,7 @@ export class TableModel {
     this.become((succeeded ? became : was) as TableState);
   }
 
-  /** Looks, and takes over which state it is; what is wrong otherwise. */
+  /** Reads the table and keeps the matching state; returns any other differences. */
   async look(api: Api): Promise<string[]> {
     const names = [...new Set(this.#states.flatMap(({ name }) => name ?? []))];
     const seen: TableState[] = [];

@@ -1,9 +1,9 @@
-// One client of the soak: random changes of tables and containers of its own, one after another, each with a known outcome or a
-// few possible ones. It stops when the server does, looks at everything when it is back, and goes on.
+// One client of the soak: random changes of its own tables and containers, one after another, each with a known outcome or a few
+// possible ones. It stops when the server stops, checks everything when the server is back, and continues.
 import { type Answer, type Api, isAcknowledged, pathOf, type Request } from '../faults/api.ts';
+import { endOfTask } from '../faults/atomicity.ts';
 import { uriOfPath } from '../faults/expectation.ts';
 import type { Random } from '../faults/random.ts';
-import { endOfTask } from '../faults/whole.ts';
 import { absent, type Batch, ownColumns, TableModel, type TableState } from './table_model.ts';
 
 export interface Counts {
@@ -26,14 +26,14 @@ export const noCounts = (): Counts => ({
 
 type TaskEnd = NonNullable<ReturnType<typeof endOfTask>>;
 
-/** A statement that was begun several times, and never heard of again, may have had its effect. */
+/** A statement that was started several times without a response may have taken effect. */
 const isDecided = ({ state, code }: TaskEnd) =>
   state === 'succeeded' || (state === 'failed' && code !== 'TASK_ATTEMPTS_EXHAUSTED');
 
-/** A catalog or database that only comes and goes. */
+/** A catalog or database that is only created and dropped. */
 interface Container {
   readonly path: readonly string[];
-  /** Undefined: it is not known. */
+  /** Undefined if it is not known. */
   exists: boolean | undefined;
 }
 
@@ -65,7 +65,7 @@ export class Worker {
     if (!isAcknowledged(answer)) throw new Error(`cannot begin: ${answer.status} ${answer.code}`);
   }
 
-  /** One change; false where the server is gone. */
+  /** Makes one change; false if the server is gone. */
   async step(api: Api): Promise<boolean> {
     if (this.#random.chance(0.12)) return this.#changeContainer(api, this.#random.pick(this.#containers));
     const table = this.#random.pick(this.#tables);
@@ -76,7 +76,7 @@ export class Worker {
     return this.#pickChange(known)(api, table);
   }
 
-  /** After a restart, with all tasks ended: every object is one of what it may be. */
+  /** After a restart, when all tasks have ended: checks that every object is in one of its possible states. */
   async look(api: Api, tasks: ReadonlyMap<string, TaskEnd>): Promise<void> {
     for (const table of this.#tables) {
       const { taskId } = table;
@@ -113,7 +113,7 @@ export class Worker {
     return this.#count;
   }
 
-  /** Sends a change; what becomes of the table is as the answer says. */
+  /** Sends a change and updates the possible states of the table by the response. */
   async #change(api: Api, table: TableModel, request: Request, next: TableState): Promise<boolean> {
     const answer = await api.send(request);
     if (answer.status === 202) {
@@ -173,7 +173,7 @@ export class Worker {
   }
 
   async #create(api: Api, table: TableModel): Promise<boolean> {
-    // Few names, so that those of tables that went are taken again.
+    // Few names, so that those of dropped tables are reused.
     const free = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => `table ${n}`).filter((name) => this.#isFree(name));
     if (free.length === 0) return true;
     const name = this.#random.pick(free);
@@ -226,7 +226,7 @@ export class Worker {
     return this.#change(api, table, request, next);
   };
 
-  /** Not idempotent: done twice, it shows. */
+  /** Not idempotent, so that applying it twice would be visible. */
   #updateByTask = (api: Api, table: TableModel): Promise<boolean> => {
     const batch = this.#someBatch(table);
     const { rows, n } = table.state.batches[batch] as Batch;
@@ -276,7 +276,7 @@ export class Worker {
   #drop = (api: Api, table: TableModel): Promise<boolean> =>
     this.#change(api, table, { method: 'DELETE', path: table.uri }, absent);
 
-  /** A column added with a default writes a table of this size again: a task. */
+  /** Adding a column with a default rewrites a table of this size: a task. */
   #widenLarge = async (api: Api, table: TableModel): Promise<boolean> => {
     const { batch, next } = this.#grown(table, largeRows);
     const insert = this.#query(table, this.#insertText(table, batch, largeRows));

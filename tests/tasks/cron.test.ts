@@ -1,4 +1,4 @@
-// Times of cron expressions: through the changes to and from summer time, of months without such a day, and what is refused.
+// Times of cron expressions: with changes to and from summer time, in months without such a day, and invalid expressions.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CronFault, CronTimes } from '../../src/tasks/cron.ts';

@@ -1,5 +1,5 @@
-// Several runners on one store: who falls silent loses its tasks, and what it does with them afterwards counts for nothing. The clock
-// is handed in; heartbeats come when the test says so.
+// Several runners on one store: a runner that stops its heartbeat loses its tasks, and its later updates of them have no effect. The
+// clock is injected; heartbeats are sent when the test decides.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ after(async () => {
 });
 
 const beatMs = 5;
-/** Of a runner that is to say nothing: longer than any test. */
+/** For a runner that sends no heartbeat: longer than any test. */
 const silent = 3_600_000;
 const soonMs = deadlineMs(5000);
 let files = 0;
@@ -37,7 +37,7 @@ interface Clock {
   now: number;
 }
 
-/** A runner whose tasks end when `ends` is called, or when they are told to stop. */
+/** A runner whose tasks end when `ends` is called, or when they are aborted. */
 async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, attemptsMax = 3) {
   const begun: string[] = [];
   const observed: unknown[] = [];
@@ -143,7 +143,7 @@ test('a cancelled task whose runner is lost ends; out of attempts it fails', asy
   await until(() => (dead[0]?.begun.length ?? 0) === 1, 'the first begins');
   dead[1]?.tasks.notify();
   await until(() => (dead[1]?.begun.length ?? 0) === 1, 'the second begins');
-  // As a third server would: the runners do not hear of it.
+  // Like a third server: the runners are not notified.
   await store.db
     .updateTable('tasks')
     .set({ state: 'cancelling' })

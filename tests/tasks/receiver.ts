@@ -1,4 +1,4 @@
-// Who receives notices, as a small HTTP server: keeps what came, and answers as it is told.
+// A receiver of webhooks, as a small HTTP server: stores the requests, and responds as configured.
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -10,7 +10,7 @@ export interface Notice {
 
 export class Receiver {
   readonly notices: Notice[] = [];
-  /** The status of the next answers; the last one stays. */
+  /** The statuses of the next responses; the last one is repeated. */
   statuses: number[] = [204];
   readonly #server = createServer((request, response) => {
     const chunks: Buffer[] = [];

@@ -1,4 +1,4 @@
-// What must compile, and what must not: task types with their requests and results. Checked by the compiler alone; nothing here runs.
+// Code that must compile, and code that must not: task types with their requests and results. Checked by the compiler only; not run.
 import { action } from '../../src/api/declare.ts';
 import { noFields } from '../../src/api/fields.ts';
 import type { Handlers } from '../../src/api/handlers.ts';
@@ -7,7 +7,7 @@ import type { TaskType } from '../../src/api/tasks/task_types.ts';
 import type { StoredRequests, StoredTask, TaskKind, TaskRecord } from '../../src/tasks/task.ts';
 import type { Tasks } from '../../src/tasks/tasks.ts';
 
-/** The types of tasks whose stored request nobody declares. */
+/** The types of tasks without a declared type of their stored request. */
 type Undeclared = { [T in TaskType]: unknown extends StoredRequests[T] ? T : never }[TaskType];
 export const none: Record<Undeclared, never> = {};
 

@@ -363,7 +363,7 @@ test('whichever statement of the store fails while tasks run, they end correctly
       struck.add(sql);
       throw new Error('the disk is gone');
     };
-    // So that the second has something to wait for.
+    // A task for the second one to wait for.
     const both = Promise.withResolvers<string>();
     const { tasks } = await prepared(() => both.promise, { inject });
     await pause(2);

@@ -1,17 +1,17 @@
-// What the data directories in data/ hold, and the answers that any later release has to give about them. Never change an entry
+// The content of the data directories in data/, and the responses that any later release has to give about them. Never change an entry
 // for which a directory exists; add one, and write a new directory (data/README.md).
 
 export interface Content {
-  /** Done, and then written from the log into the catalog's file by a clean stop. */
+  /** Executed, and then written from the log into the catalog's file by a clean stop. */
   readonly inFile: readonly Call[];
-  /** Done by the next server, whose engine is then killed: only the log of the catalog has it. */
+  /** Executed by the next server, whose engine is then killed: only the log of the catalog contains it. */
   readonly inLog: readonly Call[];
   /** SQL in the database `kept`, and the JSON text of its rows: parsed, large numbers would lose digits. */
   readonly answers: readonly (readonly [sql: string, rows: string])[];
 }
 type Call = readonly [method: 'POST' | 'PUT' | 'PATCH', path: string, body: object | string];
 
-/** Whether an answer of a query has these rows, which it writes one on a line. */
+/** Whether the response to a query contains these rows, one on a line. */
 export const hasRows = (answer: string, rows: string): boolean =>
   answer.replaceAll(',\n[', ',[').includes(`"rows":${rows},`);
 
@@ -37,7 +37,7 @@ const kinds = [
   ['struct', 'STRUCT<a: INT, b: ARRAY<STRING>>', '{"a":1,"b":["x",null]}'],
 ] as const;
 
-/** A row of every type, and one that is null but for its key. */
+/** A row of every type, and a row that is null except for its key. */
 const kindsRows = (id: number): string =>
   `[${kinds.map(([name, , value]) => (name === 'id' ? id : value)).join(',')}],[${kinds.map(([name]) => (name === 'id' ? id + 1 : 'null')).join(',')}]`;
 const rawRows = (id: number): string => `{"rows":[${kindsRows(id)}]}`;

@@ -27,7 +27,7 @@ async function answersAsWritten(server: TestServer): Promise<void> {
   }
 }
 
-/** Raises the version of the file's format to one that no release has, and keeps the checksum of the header right. */
+/** Raises the version of the file's format to one that no release has, and recomputes the checksum of the header. */
 function withUnknownFormat(file: string): void {
   const multiplier = 0xbf58476d1ce4e5b9n;
   const bytes = readFileSync(file);

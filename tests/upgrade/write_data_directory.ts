@@ -1,5 +1,5 @@
-// Writes a data directory of the release that is checked out, as data/README.md says:
-// `node tests/upgrade/write_data_directory.ts <archive>.tar.gz`. What is in it is content.ts.
+// Writes a data directory of the release that is checked out, as described in data/README.md:
+// `node tests/upgrade/write_data_directory.ts <archive>.tar.gz`. See content.ts for its content.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type ServerProcess, startProcess } from '../server.ts';
 import { content, hasRows } from './content.ts';
 
-/** The process that a server started, and that the kernel knows as its child. */
+/** The process that a server started, identified as its child by the kernel. */
 function engineOf(server: ServerProcess): number {
   const { pid } = server.child;
   const tasks = readdirSync(`/proc/${pid}/task`);

@@ -309,7 +309,7 @@ function eventOf(
   };
 }
 
-/** One event that stands for a number of refusals. */
+/** One event that represents a number of refusals. */
 function pendingOfSample({ id, name, address, outcome, count, at }: RefusalSample): PendingEvent {
   const actor = { action: 'refusals', ...(id === undefined ? { address } : { id, name }) };
   return { actor: actor as Partial<Actor>, facts: { outcome: outcome as Code, details: { count } }, at };

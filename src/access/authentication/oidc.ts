@@ -56,7 +56,7 @@ export interface OidcOptions {
 }
 
 interface ProviderKeys {
-  /** Identifies what the keys were fetched for; if it changes, they are fetched again. */
+  /** The settings with which the keys were fetched; if they change, the keys are fetched again. */
   readonly source: string;
   readonly keys: IssuerKeys;
 }

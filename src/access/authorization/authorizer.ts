@@ -9,7 +9,7 @@ import { type Segment, uriOf } from '../../standard/paths.ts';
 import type { Directory } from './directory.ts';
 import type { Rights } from './rights.ts';
 
-/** What a decision needs to know of an object in a path. */
+/** The properties of an object in a path that a decision depends on. */
 export interface PathObject {
   readonly id: string;
   readonly owner: string;
@@ -18,7 +18,7 @@ export interface PathObject {
 /** `all`: the privilege is held on the target. `within`: only on something inside it. */
 export type GrantReach = 'all' | 'within';
 
-/** What the privilege is needed on. `category` is the top-level category of `path`; an empty path is the whole collection. */
+/** The target of a required privilege. `category` is the top-level category of `path`; an empty path is the whole collection. */
 export interface AuthorizationTarget {
   readonly category: string;
   readonly path: readonly Segment[];

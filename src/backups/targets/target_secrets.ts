@@ -23,8 +23,8 @@ export class TargetSecrets {
     this.#prefix = prefix;
   }
 
-  put(taskId: string, note: TargetSecret, tx?: Transaction<Schema>): Promise<void> {
-    return this.#secrets.put(this.#prefix + taskId, JSON.stringify(note), tx);
+  put(taskId: string, secret: TargetSecret, tx?: Transaction<Schema>): Promise<void> {
+    return this.#secrets.put(this.#prefix + taskId, JSON.stringify(secret), tx);
   }
 
   async get(taskId: string): Promise<TargetSecret | undefined> {

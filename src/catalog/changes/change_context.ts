@@ -55,5 +55,5 @@ export class Blocked extends Error {
 }
 
 export function changeInProgress(): Failure {
-  return new Failure('CHANGE_IN_PROGRESS', 'Another change of this object, its parent or its children is under way.');
+  return new Failure('CHANGE_IN_PROGRESS', 'another change of this object, its parent or its children is in progress');
 }

@@ -67,7 +67,7 @@ export class NameLocks {
           const queue = this.#held.get(key);
           queue?.splice(queue.indexOf(waiter), 1);
           reject(
-            new Failure('CHANGE_IN_PROGRESS', 'Another change of this object is still in progress; try again later.'),
+            new Failure('CHANGE_IN_PROGRESS', 'another change of this object is still in progress; try again later'),
           );
         },
         Math.max(0, ms),

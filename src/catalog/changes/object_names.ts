@@ -21,7 +21,7 @@ export function alreadyExists(category: Category, requested: string, existing: s
 
 export function checkName(name: string): void {
   const fault = nameFault(name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', `The name is invalid: ${fault}.`, { name });
+  if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is invalid: ${fault}`, { name });
 }
 
 /** The row with this name (case-insensitive), in any state. */

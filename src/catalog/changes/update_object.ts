@@ -290,5 +290,5 @@ export async function committedObject(context: CatalogContext, taskId: string): 
     .where('spent_steps.task_id', '=', taskId)
     .executeTakeFirst();
   if (row) return context.specs.toObject(row);
-  throw new Failure('TASK_INTERRUPTED', 'The change was undone after an interruption.');
+  throw new Failure('TASK_INTERRUPTED', 'the change was undone after an interruption');
 }

@@ -21,7 +21,7 @@ export const viewTablesMax = 1000;
 export class UsedByViews extends Failure {
   readonly viewIds: readonly string[];
   constructor(viewIds: readonly string[]) {
-    super('IN_USE', 'Dependent views, or views in this object, would become invalid.', {
+    super('IN_USE', 'dependent views, or views in this object, would become invalid', {
       views: [],
       otherViews: viewIds.length,
     });
@@ -43,11 +43,12 @@ export async function recordSources(
 ): Promise<void> {
   for (const source of sources) await checkSource(context, tx, source);
   const rows = sources.map(({ id, uses }) => ({ source_id: id, uses }));
-  const above: string[] = [];
-  for (const id of await allDependents(tx, [viewId])) if (await chainUnlessDropped(context, tx, id)) above.push(id);
-  const edges = await loadSourceGraph(tx, [...above, ...rows.map((row) => row.source_id)]);
+  const dependents: string[] = [];
+  for (const id of await allDependents(tx, [viewId]))
+    if (await chainUnlessDropped(context, tx, id)) dependents.push(id);
+  const edges = await loadSourceGraph(tx, [...dependents, ...rows.map((row) => row.source_id)]);
   edges.set(viewId, rows);
-  for (const id of [viewId, ...above]) checkSize(id, edges);
+  for (const id of [viewId, ...dependents]) checkSize(id, edges);
   await requireNoneChanging(context, tx, [...transitiveSources(viewId, edges)]);
   await replaceSources(tx, viewId, rows);
 }
@@ -146,13 +147,13 @@ export async function requireUnused(context: CatalogContext, tx: Tx, id: string)
 /** Like `requireUnused`, and also throws for views inside the object: their texts contain full names and are never rewritten. */
 export async function requireNameFree(context: CatalogContext, tx: Tx, id: string): Promise<void> {
   const used = await findAffectedViews(context, tx, id);
-  const all = [...new Set([...used.outside, ...used.within])];
+  const all = [...new Set([...used.outside, ...used.inside])];
   if (all.length > 0) throw new UsedByViews(all);
 }
 
 async function findAffectedViews(context: CatalogContext, tx: Tx, id: string) {
   if (!(await tx.selectFrom('objects').select('id').where('category', '=', 'views').limit(1).executeTakeFirst()))
-    return { outside: [], within: [] };
+    return { outside: [], inside: [] };
   const objects = await tx
     .withRecursive('below(id, category)', (w) =>
       w
@@ -177,15 +178,15 @@ async function findAffectedViews(context: CatalogContext, tx: Tx, id: string) {
   for (const object of objects)
     if (object.category === 'views' && object.id !== id && (await chainUnlessDropped(context, tx, object.id)))
       innerViews.push(object.id);
-  return { outside, within: innerViews };
+  return { outside, inside: innerViews };
 }
 
 /** The view and its ancestors; undefined if it was dropped, by itself or with a container. Throws Blocked while that is in progress. */
 async function chainUnlessDropped(context: CatalogContext, tx: Tx, viewId: string): Promise<AncestorRow[] | undefined> {
   const chain = await context.statements.ancestors.all(tx, { id: viewId });
   if (chain.length === 0 || chain.some(({ state }) => state === 'dropped' || state === 'purging')) return undefined;
-  const open = chain.filter((row) => !isVisible(row)).map(({ id }) => id);
-  if (open.length > 0) throw new Blocked(open);
+  const changing = chain.filter((row) => !isVisible(row)).map(({ id }) => id);
+  if (changing.length > 0) throw new Blocked(changing);
   return chain;
 }
 
@@ -211,21 +212,21 @@ async function allDependents(tx: Tx, ids: readonly string[]): Promise<string[]> 
 
 async function loadSourceGraph(tx: Tx, ids: readonly string[]): Promise<Edges> {
   const edges: Edges = new Map();
-  for (const open = [...ids]; open.length > 0; ) {
-    const id = open.pop() as string;
+  for (const pending = [...ids]; pending.length > 0; ) {
+    const id = pending.pop() as string;
     if (edges.has(id)) continue;
     const rows = await sourcesOf(tx, id);
     edges.set(id, rows);
-    open.push(...rows.map((row) => row.source_id));
+    pending.push(...rows.map((row) => row.source_id));
   }
   return edges;
 }
 
 function transitiveSources(id: string, edges: Edges): Set<string> {
   const found = new Set<string>();
-  for (const open = [id]; open.length > 0; ) {
-    for (const { source_id } of edges.get(open.pop() as string) ?? []) {
-      if (!found.has(source_id)) open.push(source_id);
+  for (const pending = [id]; pending.length > 0; ) {
+    for (const { source_id } of edges.get(pending.pop() as string) ?? []) {
+      if (!found.has(source_id)) pending.push(source_id);
       found.add(source_id);
     }
   }
@@ -234,28 +235,28 @@ function transitiveSources(id: string, edges: Edges): Set<string> {
 
 /** Throws SQL_INVALID for a cycle, SQL_NOT_SUPPORTED beyond the limits. An object without sources counts as a table. */
 function checkSize(id: string, edges: Edges): void {
-  if (transitiveSources(id, edges).has(id)) throw new Failure('SQL_INVALID', 'The view would depend on itself.');
+  if (transitiveSources(id, edges).has(id)) throw new Failure('SQL_INVALID', 'the view would depend on itself');
   const sizes = new Map<string, { readonly levels: number; readonly tables: number }>();
   const sizeOf = (objectId: string): { readonly levels: number; readonly tables: number } => {
     const known = sizes.get(objectId);
     if (known) return known;
     const sources = edges.get(objectId) ?? [];
-    const under = sources.map(({ source_id, uses }) => ({ ...sizeOf(source_id), uses }));
+    const sourceSizes = sources.map(({ source_id, uses }) => ({ ...sizeOf(source_id), uses }));
     const size =
       sources.length === 0
         ? { levels: 0, tables: 1 }
         : {
-            levels: 1 + Math.max(...under.map(({ levels }) => levels)),
-            tables: under.reduce((sum, { tables, uses }) => sum + tables * uses, 0),
+            levels: 1 + Math.max(...sourceSizes.map(({ levels }) => levels)),
+            tables: sourceSizes.reduce((sum, { tables, uses }) => sum + tables * uses, 0),
           };
     sizes.set(objectId, size);
     return size;
   };
   const { levels, tables } = sizeOf(id);
   if (levels > viewLevelsMax)
-    throw new Failure('SQL_NOT_SUPPORTED', `Views are made of views at most ${viewLevelsMax} levels deep.`);
+    throw new Failure('SQL_NOT_SUPPORTED', `views can be nested at most ${viewLevelsMax} levels deep`);
   if (tables > viewTablesMax) {
-    const message = `A view names tables at most ${viewTablesMax} times, those under its views counted; it would be ${tables}.`;
+    const message = `a view can reference tables at most ${viewTablesMax} times, including the references of its views; this one would have ${tables}`;
     throw new Failure('SQL_NOT_SUPPORTED', message);
   }
 }

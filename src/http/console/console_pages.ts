@@ -1,5 +1,5 @@
 // The console at /console/: a single-page application, whose paths without an extension are all its index page. `/` leads there.
-// The page may load only what this server serves; style sheets that scripts add have a nonce, which each response makes anew.
+// The page may load only what this server serves; style sheets that scripts add have a nonce, which is new in each response.
 import { randomBytes } from 'node:crypto';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';

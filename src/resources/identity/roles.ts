@@ -101,12 +101,12 @@ export const roles = implement(rolesApi, {
   delete: (input, context) => commonHandlers.delete(input, context),
   rename: commonHandlers.rename,
   add_members: async ({ segments, body }, context) => {
-    const more = () => idsOfMembers(body.members, '/members', context);
-    return done(await setMembers(segments, (members) => members.union(more()), context));
+    const added = () => idsOfMembers(body.members, '/members', context);
+    return done(await setMembers(segments, (members) => members.union(added()), context));
   },
   remove_members: async ({ segments, body }, context) => {
-    const fewer = new Set(body.members.flatMap((name) => context.directory.userNamed(name)?.id ?? []));
-    return done(await setMembers(segments, (members) => members.difference(fewer), context));
+    const removed = new Set(body.members.flatMap((name) => context.directory.userNamed(name)?.id ?? []));
+    return done(await setMembers(segments, (members) => members.difference(removed), context));
   },
   search: findByName(rolesApi, toRecord),
 });

@@ -71,7 +71,7 @@ export function last<T extends CatalogObject>(chain: readonly T[]): T {
   return object;
 }
 
-/** Throws INVALID_NAME for what a principal cannot be called. */
+/** Throws INVALID_NAME for names that principals cannot have. */
 export function requirePrincipalName(name: string): void {
   const fault = principalNameFault(name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });

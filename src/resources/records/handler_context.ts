@@ -1,4 +1,4 @@
-// What every handler receives, and the categories made of handlers. No category is named here.
+// The context that every handler receives, and how handlers become categories. No category is named here.
 import type { AssembledAccess, AssembledAudit } from '../../access/assemble_access.ts';
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { Handlers } from '../../api/handlers.ts';
@@ -54,7 +54,7 @@ export interface Services extends AssembledAccess, AssembledAudit, AssembledQuer
   readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
   readonly draftLimits: DraftLimits;
-  /** How long what was dropped can come back; 0: not at all. */
+  /** How long dropped objects can be restored; 0: not at all. */
   readonly undropSeconds: number;
 }
 

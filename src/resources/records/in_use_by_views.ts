@@ -34,7 +34,7 @@ async function inUse(viewIds: readonly string[], { catalog, access, call }: Aske
     names.push(chain.map(({ name }) => JSON.stringify(name)).join('.'));
   }
   const otherViews = viewIds.length - views.length;
-  const others = otherViews === 0 ? [] : [`${otherViews} that the caller may not see, or too many to be named`];
-  const message = `views would not be valid any more: ${[...names, ...others].join(', ')}`;
+  const others = otherViews === 0 ? [] : [`${otherViews} more`];
+  const message = `views would become invalid: ${[...names, ...others].join(', ')}`;
   return new Failure('IN_USE', message, { views: views.sort(), otherViews });
 }

@@ -1,4 +1,4 @@
-// What a handler asks of access besides the permission of its endpoint: further privileges, owners and users by name.
+// Checks of handlers in addition to the permission of their endpoint: further privileges, owners and users by name.
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
 import type { Privilege } from '../../model/privileges.ts';

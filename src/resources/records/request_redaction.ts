@@ -33,7 +33,7 @@ const shownOf: { readonly [T in TaskType]: (request: StoredRequests[T]) => unkno
   scheduled_request: whole,
 };
 
-/** Whole for a type that an earlier release knew. */
+/** The request as a task may show it. Types of earlier releases that are unknown now are shown unchanged. */
 export function redactedRequest<T extends TaskType>({ type, request }: Pick<TaskRecord<T>, 'type' | 'request'>) {
   return Object.hasOwn(shownOf, type) ? shownOf[type](request) : request;
 }

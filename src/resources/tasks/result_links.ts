@@ -1,4 +1,4 @@
-// Links to the files of a task's result: signed anew whenever a single task is read, because they expire. Lists omit them, because
+// Links to the files of a task's result: signed again whenever a single task is read, because they expire. Lists omit them, because
 // a list may contain thousands of files.
 import { exportTask } from '../../query/exports/exports.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';

@@ -1,6 +1,6 @@
 // Calls of the API that schedules make: which there may be, checked as the API would when they are written down, and made as their
 
-// owner when their time has come. What becomes of them is tasks/schedule_runs.ts'.
+// owner when their time has come. See tasks/schedule_runs.ts for their tasks.
 import { randomUUID } from 'node:crypto';
 import type { Call } from '../../http/request_context.ts';
 import { authorizationTarget } from '../../http/route_metadata.ts';

@@ -1,5 +1,5 @@
-// Texts that became others without a word: SQL was cut at a NUL, so that what ran was not what was sent; half a surrogate pair
-// became U+FFFD, so that a name was made that nobody had asked for.
+// Texts that were changed silently: SQL was truncated at a NUL, so that another statement ran than the one that was sent; half a
+// surrogate pair became U+FFFD, so that a name was created that nobody had requested.
 import { test } from 'node:test';
 import { start } from '../server.ts';
 

@@ -1,5 +1,5 @@
-// Notices of the ends of tasks, on a real server and a real receiver: signed, tried again, at least once whatever fails or is killed, to
-// nobody who is not listed, and no secret of theirs in the open.
+// Webhooks for the ends of tasks, with a real server and a real receiver: signed, retried, delivered at least once despite failures and
+// kills, only to listed hosts, and without their secrets in plain text.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';

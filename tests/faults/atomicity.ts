@@ -2,19 +2,19 @@
 import assert from 'node:assert/strict';
 import { deadlineMs } from '../deadline.ts';
 import { type Answer, isAcknowledged } from './api.ts';
-import { differences } from './expectation.ts';
+import { expectationDifferences } from './expectation.ts';
 import type { Fault } from './fault_plan.ts';
 import type { ClockedWorld, Scenario } from './scenario_parts.ts';
 
 const taskWaitMs = deadlineMs(60_000);
 
 /** The part of a task's record that `checkWhole` needs. */
-export function endOfTask(record: object | undefined): BrokenOff['task'] {
+export function endOfTask(record: object | undefined): InterruptedChange['task'] {
   const { state, error } = (record ?? {}) as { state?: string; error?: { code: string } | null };
   return state === undefined ? undefined : { state, code: error?.code };
 }
 
-export interface BrokenOff {
+export interface InterruptedChange {
   readonly answer: Answer;
   /** How the task ended, if the response was 202; with the code of its failure. */
   readonly task: { readonly state: string; readonly code: string | undefined } | undefined;
@@ -24,15 +24,15 @@ export interface BrokenOff {
 }
 
 /** Applies it. */
-export async function make(world: ClockedWorld, scenario: Scenario, id: string): Promise<Answer> {
+export async function applyScenario(world: ClockedWorld, scenario: Scenario, id: string): Promise<Answer> {
   return scenario.act ? scenario.act(world, id) : world.api.send(await scenario.request(id));
 }
 
-export async function checkWhole(
+export async function checkAtomicity(
   world: ClockedWorld,
   scenario: Scenario,
   id: string,
-  broken: BrokenOff,
+  broken: InterruptedChange,
 ): Promise<void> {
   const { answer, task, struck } = broken;
   const message = tell(scenario, broken);
@@ -41,13 +41,13 @@ export async function checkWhole(
     if (answer.status !== 0 && answer.status < 500) assert.equal(answer.code, scenario.refusal, message);
   } else if (struck === undefined) assert(acknowledged, message);
   const refused = answer.status >= 400 && answer.status < 500;
-  // A statement that was begun several times without a response may have taken effect (codes.ts).
+  // A statement that was started several times without a response may have taken effect (codes.ts).
   const failed = answer.status === 202 && !acknowledged && task?.code !== 'TASK_ATTEMPTS_EXHAUSTED';
   const done = await isDone(world, scenario, id, acknowledged, refused || failed, message);
   await makeAgain(world, scenario, id, done, message);
 }
 
-function tell({ name }: Scenario, { answer, task, struck, fault }: BrokenOff): string {
+function tell({ name }: Scenario, { answer, task, struck, fault }: InterruptedChange): string {
   const what = struck?.replace(/"/g, '').slice(0, 90);
   const { point, n, lasting } = fault;
   return `${name}: broken ${lasting ? 'from' : 'at'} ${point} ${n} (${what}), answer ${JSON.stringify(answer).slice(0, 300)}, task ${JSON.stringify(task)}`;
@@ -65,14 +65,14 @@ async function isDone(
   const fromAfter = await afterIt(world, scenario, id);
   if (acknowledged) assert.deepEqual(fromAfter, [], `acknowledged, and not so: ${message}`);
   if (fromAfter.length === 0 && !refused) return true;
-  const fromBefore = await differences(world, scenario.before(id));
+  const fromBefore = await expectationDifferences(world, scenario.before(id));
   const halfMade = `neither as before nor, if it may be, as after (${fromAfter.join('; ')}): ${message}`;
   assert.deepEqual(fromBefore, [], halfMade);
   return false;
 }
 
 async function afterIt(world: ClockedWorld, scenario: Scenario, id: string): Promise<string[]> {
-  return [...(await differences(world, scenario.after(id))), ...((await scenario.look?.(world, id)) ?? [])];
+  return [...(await expectationDifferences(world, scenario.after(id))), ...((await scenario.look?.(world, id)) ?? [])];
 }
 
 async function makeAgain(
@@ -83,7 +83,7 @@ async function makeAgain(
   message: string,
 ): Promise<void> {
   if (scenario.act) return;
-  const answer = await make(world, scenario, id);
+  const answer = await applyScenario(world, scenario, id);
   if (answer.status === 202) await world.api.endOfTasks(taskWaitMs);
   if (scenario.refusal) return assert.equal(answer.code, scenario.refusal, message);
   if (done && scenario.again && scenario.again !== 'more') {

@@ -1,4 +1,4 @@
-// Tables made from files of types that no table has: each becomes the nearest, wherever it stands.
+// Tables created from files with types that tables do not have: each becomes the nearest type, also inside other types.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ import { startLoading } from './loading_server.ts';
 
 const ns = "'2024-01-02 03:04:05.123456789'::TIMESTAMP_NS";
 const time = '2024-01-02T03:04:05.123456';
-/** Of the file, and what comes of it: the column, its value. */
+/** The expression in the file, and the resulting column and value. */
 const columns: readonly (readonly [string, string, unknown])[] = [
   [`${ns} AS at`, 'at DATETIME', time],
   [`[${ns}] AS many`, 'many ARRAY<DATETIME>', [time]],

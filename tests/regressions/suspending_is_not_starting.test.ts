@@ -1,5 +1,5 @@
-// A statement that was admitted, and met its warehouse being suspended before the engine had it, was told that the warehouse
-// starts: it would have retried at once, and for ever.
+// A statement that was admitted while its warehouse was being suspended was answered that the warehouse
+// is starting: its client would have retried immediately, and forever.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { start } from '../server.ts';

@@ -1,4 +1,4 @@
-// The services outside of the server that the tasks of the scenarios use, in the test's own process: an object store behind a gate
+// Services that the tasks of the scenarios use, in the test's process: an object store behind a proxy
 // that counts requests and may fail them, a page, and a receiver of webhooks. One of each per process, created on demand.
 import {
   Agent,
@@ -14,7 +14,7 @@ import { type ObjectStore, openObjectStore } from '../../src/outbound/object_sto
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { Receiver } from '../tasks/receiver.ts';
 
-/** `asked`: before a request is passed to the store. `answered`: after it was done, before its response is returned. */
+/** `asked`: before a request is passed to the store. `answered`: after its execution, before its response is returned. */
 export type GatePoint = 'asked' | 'answered';
 type Hit = (point: GatePoint, what: string) => void;
 
@@ -22,37 +22,44 @@ export const exportPrefix = 'out';
 export const sourceKey = 'in/notes.csv';
 export const sourceText = 'id,note\n101,first\n102,second\n';
 
-/** The flags with which a server may access all this. */
-export const reaching = ['--export-hosts', '127.0.0.1', '--load-hosts', '127.0.0.1', '--webhook-hosts', '127.0.0.1'];
+/** The flags with which a server may access all of them. */
+export const serviceHostFlags = [
+  '--export-hosts',
+  '127.0.0.1',
+  '--load-hosts',
+  '127.0.0.1',
+  '--webhook-hosts',
+  '127.0.0.1',
+];
 
-export interface Surroundings {
+export interface ExternalSystems {
   /** The address of an object of the bucket, with credentials. */
   readonly objectStore: Readonly<Record<string, unknown>>;
   /** A file of two rows. */
   readonly pageUrl: string;
   readonly receiver: Receiver;
-  /** Bypasses the gate. */
+  /** Bypasses the proxy. */
   readonly objects: ObjectStore;
   /** Called for every request of the server to the object store and to the page; throws to fail it. */
   hit: Hit;
   close(): Promise<void>;
 }
 
-let started: Promise<Surroundings> | undefined;
+let started: Promise<ExternalSystems> | undefined;
 
 /** Called at the end, because listening servers keep a process alive. */
-export async function leaveSurroundings(): Promise<void> {
+export async function closeExternalSystems(): Promise<void> {
   const left = started;
   started = undefined;
   await (await left)?.close();
 }
 
-export function surroundings(): Promise<Surroundings> {
+export function externalSystems(): Promise<ExternalSystems> {
   started ??= start();
   return started;
 }
 
-async function start(): Promise<Surroundings> {
+async function start(): Promise<ExternalSystems> {
   const store = await startObjectStore();
   const receiver = await new Receiver().listen();
   const here: { hit: Hit } = { hit: () => {} };
@@ -87,7 +94,7 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A failed request is answered like that of an unavailable store, or not at all. */
+/** A failed request gets the response of an unavailable store, or none. */
 function pass(here: { hit: Hit }, incoming: IncomingMessage, outgoing: ServerResponse, go: () => void): void {
   try {
     here.hit('asked', `${incoming.method} ${incoming.url?.split('?')[0]}`);

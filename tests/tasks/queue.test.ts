@@ -1,4 +1,4 @@
-// Who begins next: priorities, owners in turn, nobody for ever last, tasks after other tasks; found by indexes in a line of ten
+// The order in which tasks start: priorities, owners in turn, no starvation, tasks after other tasks; found by indexes in a queue of ten
 // thousand, and the same after a restart.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -53,7 +53,7 @@ async function prepared(run: NonNullable<TaskKind['run']>, options: Partial<Task
   return { store, tasks, file, close };
 }
 
-/** Submitted before anything runs; the answer tells who began, in order. */
+/** Submitted before anything runs; returns the requests in the order in which they started. */
 async function begun(requests: readonly TaskRequest[], runnersMax = 1): Promise<string[]> {
   const order: string[] = [];
   const { tasks, close } = await prepared(async (task) => void order.push(String(task.request)), { runnersMax });
@@ -298,7 +298,7 @@ test('ten thousand queued tasks: each query uses an index, and memory holds none
   await insert(0);
   const before = heap();
   await insert(5000);
-  // 2.5 MB of requests alone, if they were kept.
+  // The requests alone would be 2.5 MB if they were held in memory.
   if (globalThis.gc) assert(heap() - before < 1_500_000, `${heap() - before} bytes`);
   const plans = [
     sql`select * from tasks where ${isQueued} order by priority, place, task_id limit 1`,

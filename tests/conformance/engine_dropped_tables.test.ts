@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { qualifiedSchema, qualifiedTable } from '../../src/engines/duckdb/sql/identifiers.ts';
 import type { DatabaseRef } from '../../src/engines/engine.ts';
-import { column, definition, dump, hostile, once, type World, world } from './changes_world.ts';
+import { column, definition, dump, hostile, requireIdempotent, type World, world } from './changes_world.ts';
 
 const keyed = definition([column('id', 'BIGINT', { nullable: false }), column('n', 'INT')], {
   primaryKey: ['id'],
@@ -24,12 +24,12 @@ test('a table is hidden, its name is used by another, and it is restored unchang
   const w = await withTable();
   const first = await shape(w);
   const id = randomUUID();
-  await once(w, { kind: 'hideTable', table: w.table, id });
+  await requireIdempotent(w, { kind: 'hideTable', table: w.table, id });
   await assert.rejects(w.rows(`FROM ${qualifiedTable(w.table)}`), /does not exist/);
   await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('x', 'INT')]) });
   const back = { ...w.table, table: 'back' };
   const from = w.database.database;
-  await once(w, { kind: 'restoreTable', table: back, from, id, definition: keyed });
+  await requireIdempotent(w, { kind: 'restoreTable', table: back, from, id, definition: keyed });
   assert.deepEqual(await w.rows(`FROM ${qualifiedTable(back)} ORDER BY id`), [
     ['1', 10],
     ['2', 20],
@@ -47,16 +47,16 @@ test('a database is hidden with its tables, another of its name is dropped, and 
   const id = randomUUID();
   const { database } = w;
   const tables = [{ id, name: w.table.table }];
-  await once(w, { kind: 'hideDatabase', database, tables });
+  await requireIdempotent(w, { kind: 'hideDatabase', database, tables });
   await w.apply({ kind: 'createDatabase', database });
   await w.apply({ kind: 'createTable', table: w.table, definition: definition([column('x', 'INT')]) });
-  await once(w, { kind: 'dropDatabase', database });
+  await requireIdempotent(w, { kind: 'dropDatabase', database });
   const hidden = [{ id, name: w.table.table, definition: keyed }];
-  await once(w, { kind: 'restoreDatabase', database, from: database.database, tables: hidden });
+  await requireIdempotent(w, { kind: 'restoreDatabase', database, from: database.database, tables: hidden });
   assert.deepEqual(await shape(w), first);
   await w.apply({ kind: 'hideDatabase', database, tables });
   const renamed: DatabaseRef = { ...database, database: 'renamed' };
-  await once(w, { kind: 'restoreDatabase', database: renamed, from: database.database, tables: hidden });
+  await requireIdempotent(w, { kind: 'restoreDatabase', database: renamed, from: database.database, tables: hidden });
   const tableName = qualifiedTable({ ...renamed, table: w.table.table });
   assert.deepEqual(await w.rows(`SELECT sum(n)::INT FROM ${tableName}`), [[30]]);
   await assert.rejects(w.rows(`INSERT INTO ${tableName} VALUES (3, 10)`), /unique constraint/);
@@ -67,16 +67,16 @@ test('renaming or dropping a database keeps the hidden tables in it; a purge doe
   const id = randomUUID();
   const { catalog, database } = w;
   await w.apply({ kind: 'hideTable', table: w.table, id });
-  await once(w, { kind: 'renameDatabase', database, newName: 'renamed', tables: [] });
+  await requireIdempotent(w, { kind: 'renameDatabase', database, newName: 'renamed', tables: [] });
   const into = { ...w.table, database: 'renamed' };
-  await once(w, { kind: 'restoreTable', table: into, from: hostile, id, definition: keyed });
+  await requireIdempotent(w, { kind: 'restoreTable', table: into, from: hostile, id, definition: keyed });
   assert.deepEqual(await w.rows(`SELECT count(*)::INT FROM ${qualifiedTable(into)}`), [[2]]);
   await w.apply({ kind: 'hideTable', table: into, id });
-  await once(w, { kind: 'dropDatabase', database: { catalog, database: 'renamed' } });
+  await requireIdempotent(w, { kind: 'dropDatabase', database: { catalog, database: 'renamed' } });
   const purge = { kind: 'purge', catalog, hidden: [{ database: 'renamed', id }], databases: ['renamed'] } as const;
-  await once(w, { ...purge, hidden: [] });
+  await requireIdempotent(w, { ...purge, hidden: [] });
   assert.equal((await w.rows(`SELECT 1 FROM duckdb_tables() WHERE table_name LIKE '%${id}'`)).length, 1);
-  await once(w, purge);
+  await requireIdempotent(w, purge);
   assert.deepEqual(await w.rows(`SELECT 1 FROM duckdb_tables() WHERE table_name LIKE '%${id}'`), []);
   await assert.rejects(w.rows(`CREATE TABLE ${qualifiedSchema(into)}.t (x INT)`), /does not exist/);
 });

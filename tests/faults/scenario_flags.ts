@@ -4,15 +4,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { reaching } from './surroundings.ts';
+import { serviceHostFlags } from './external_systems.ts';
 
 const directory = fileURLToPath(new URL('../data', import.meta.url));
 
 /** Deleted when the process ends. */
-export const backups = mkdtempSync(join(tmpdir(), 'tabularium-backups-'));
-process.once('exit', () => rmSync(backups, { recursive: true, force: true }));
+export const backupDirectory = mkdtempSync(join(tmpdir(), 'tabularium-backups-'));
+process.once('exit', () => rmSync(backupDirectory, { recursive: true, force: true }));
 
-export const notes = `${directory}/notes.csv`;
-const reachable = ['--load-directories', directory, '--backup-directories', backups, ...reaching];
+export const notesFile = `${directory}/notes.csv`;
+const reachable = ['--load-directories', directory, '--backup-directories', backupDirectory, ...serviceHostFlags];
 /** Results of more than one page are small enough for a test. */
-export const loading = [...reachable, '--page-bytes-max', '65536'];
+export const scenarioFlags = [...reachable, '--page-bytes-max', '65536'];

@@ -1,5 +1,5 @@
-// A file that took another's place under the same path was read with what the engine remembered of the one before: it said that a page
-// of Parquet was not packed as the old one's had been. Found by `npm run soak`, in its real sets of data.
+// A file that replaced another one under the same path was read with what the engine had cached of the old one: it reported that a page
+// of Parquet had another compression. Found by `npm run soak`, in its real data sets.
 import assert from 'node:assert/strict';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// What an export writes, a load takes: each format of text and Parquet, values of each type, nulls, empty texts; and in the order of the
-// query, in however many files.
+// Exported files can be loaded: each text format and Parquet, values of each type, nulls, empty strings; and in the order of the
+// query, in any number of files.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -80,7 +80,7 @@ for (const [i, [name, options, read]] of formats.entries()) {
     (await server.post(`${tables}/${from}/rows`, `{"rows": [${rows}]}`)).is(201);
     const [file] = await exported(`${tables}/${from}/export`, options);
     const path = world.put(`${i}-${file?.name}`, file?.content as Buffer);
-    // With `errorsMax`, the rows go another way; they mean the same.
+    // With `errorsMax`, rows are read in another way, with the same meaning.
     for (const more of [{}, { errorsMax: 5 }]) {
       const loaded = await load(to, { source: { path }, mode: 'replace', ...more, ...read });
       assert.deepEqual([loaded.at('result', 'rowsLoaded'), loaded.at('result', 'rowsRejected')], [3, 0]);

@@ -1,5 +1,5 @@
-// Who was granted something in a database could still list what held it after the database was dropped: that the grants were gone was
-// not told to what is worked out of them.
+// A principal with a grant on an object in a database could still list the database's parent after the database was dropped: the rights
+// derived from the grants were not updated.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';

@@ -1,4 +1,4 @@
-// Files as others write them: what is in a file is what is in the table, or the load says where it is not.
+// Files as other programs write them: the table gets the content of the file, or the load reports where it cannot.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Reply, TestServer } from '../server.ts';

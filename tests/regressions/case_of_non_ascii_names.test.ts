@@ -1,5 +1,5 @@
-// A database is renamed in the case of a letter beyond ASCII. The engine folds ASCII alone, so that to it this is another name;
-// it was taken for the same, and tables could not be made in the database any more.
+// A database is renamed in the case of a non-ASCII letter. The engine folds only ASCII, so for the engine this is another name;
+// it was considered the same, and tables could no longer be created in the database.
 import { after, before, test } from 'node:test';
 import { start, type TestServer, uri } from '../server.ts';
 
