@@ -27,6 +27,9 @@ export function foldName(name: string): string {
   return name.toLowerCase();
 }
 
+/** The name in a SQL text: quoted as the SQL standard says, so that it may contain anything. */
+export const sqlIdentifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
 /** Compares by code points, as the store does; `<` of JavaScript compares UTF-16 code units, in which 😀 comes before ｡. */
 export function compareNames(a: string, b: string): number {
   const end = Math.min(a.length, b.length);

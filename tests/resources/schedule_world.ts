@@ -76,6 +76,21 @@ export class ScheduleWorld {
     }
   }
 
+  /** Hour by hour, with one statement of the store failing at each: what notes `who` has run once an hour. */
+  async requireOneRunEach(who: string): Promise<void> {
+    for (let n = 1; n <= 30; n++) {
+      let count = 0;
+      this.struck = () => {
+        if (++count === n) throw new Error('the disk is gone');
+      };
+      this.now += hour;
+      await this.services.schedules.dispatch();
+      this.struck = undefined;
+      await this.at(this.now);
+      assert.equal(await this.ran(who), n, `statement ${n} failed`);
+    }
+  }
+
   async #unseen() {
     return (await this.services.tasks.list({ limit: 1000 })).filter(({ taskId }) => !this.#ended.has(taskId));
   }

@@ -3,6 +3,7 @@
 
 import type { StatementParameters } from '../../engines/engine.ts';
 import { createFilledTableTask, type FillRequest } from '../../jobs/create_filled_table.ts';
+import { sqlIdentifier } from '../../model/names.ts';
 import type { TableSpec } from '../../model/records.ts';
 import { formatType } from '../../model/types.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
@@ -102,12 +103,10 @@ export async function cloneTable(
   if (source[0].spec.warehouse !== to[0].spec.warehouse)
     throw new Failure('CHANGE_NOT_SUPPORTED', 'the copy would be in another warehouse, which cannot read the table');
   const spec = await copiedSpec(source, to, context);
-  const columns = spec.columns.map(({ name }) => quoted(name)).join(', ');
-  const query = `SELECT ${columns} FROM ${source.map(({ name }) => quoted(name)).join('.')}`;
+  const columns = spec.columns.map(({ name }) => sqlIdentifier(name)).join(', ');
+  const query = `SELECT ${columns} FROM ${source.map(({ name }) => sqlIdentifier(name)).join('.')}`;
   return createFilled(to, body.newName, { spec, query, pointer: '', asked }, { ifExists: 'fail', ...options }, context);
 }
-
-const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
 interface Filling {
   readonly spec: TableSpec;

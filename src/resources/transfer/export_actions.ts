@@ -1,6 +1,8 @@
 // The handlers of `export`. The files are always written by a task, whose result is the manifest.
+
 import type { BodyOf, SharedHandlers } from '../../api/handlers.ts';
 import type { exportQueryApi, exportTableApi } from '../../api/transfer/export_actions.ts';
+import { sqlIdentifier } from '../../model/names.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
 import type { ExportTarget } from '../../query/exports/export_targets.ts';
 import type { ExportRequest } from '../../query/exports/exports.ts';
@@ -34,15 +36,13 @@ export const exportTable: SharedHandlers<typeof exportTableApi, Context, TablePa
       if (!known.has(column))
         throw invalidParameter(`/columns/${i}`, 'exists', `names no column: ${JSON.stringify(column)}`);
     });
-    const columns = body.columns?.map(quoted).join(', ') ?? '*';
-    const sql = `SELECT ${columns} FROM ${chain.map(({ name }) => quoted(name)).join('.')}`;
+    const columns = body.columns?.map(sqlIdentifier).join(', ') ?? '*';
+    const sql = `SELECT ${columns} FROM ${chain.map(({ name }) => sqlIdentifier(name)).join('.')}`;
     const request = { columns: body.columns };
     const [root, database] = segments;
     return submitted(segments, [root, database], { sql, asked: request }, body, context);
   },
 };
-
-const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
 async function submitted(
   about: readonly Segment[],
