@@ -4,13 +4,13 @@ import type { Selectable, Transaction } from 'kysely';
 import type { BoundGuard, Trail } from '../access/audit/audit_log.ts';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
+import { CronTimes } from '../model/cron_times.ts';
 import type { Actor, Principal } from '../model/principal.ts';
 import { type Code, codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import type { ScheduleTimesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { CronTimes } from './cron.ts';
 import {
   type ScheduledCall,
   type ScheduleSecrets,

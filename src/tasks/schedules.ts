@@ -2,12 +2,12 @@
 
 import type { Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
+import { CronTimes } from '../model/cron_times.ts';
 import { dayMs } from '../model/durations.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { hasNextRun } from '../store/migrations/schedules.ts';
 import type { Schema } from '../store/schema.ts';
-import { CronTimes } from './cron.ts';
 import { type ScheduleSecrets, type ScheduleSpec, type SubmitCall, scheduleSecretOf } from './schedule.ts';
 import { ScheduleRuns, type ScheduleRunsOptions, type ScheduleTimes, setRow, timesFrom } from './schedule_runs.ts';
 

@@ -3,11 +3,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { changeFields, missedRunsDefault, type QueryField } from '../../api/tasks/schedule_fields.ts';
 import type { schedulesApi } from '../../api/tasks/schedules.ts';
+import { CronFault } from '../../model/cron_times.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import { invalidParameter } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
-import { CronFault } from '../../tasks/cron.ts';
 import type { ScheduleSecrets, ScheduleSpec } from '../../tasks/schedule.ts';
 import { defined, describe, shownDescription } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';

@@ -1,7 +1,7 @@
 // Times of cron expressions: with changes to and from summer time, in months without such a day, and invalid expressions.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CronFault, CronTimes } from '../../src/tasks/cron.ts';
+import { CronFault, CronTimes } from '../../src/model/cron_times.ts';
 
 const texts = (times: readonly number[]) => times.map((ms) => new Date(ms).toISOString().slice(0, 16));
 
