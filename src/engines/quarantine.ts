@@ -47,14 +47,18 @@ export class Quarantine {
     return quarantined(untilMs);
   }
 
+  /** How many statements of the warehouse are refused. */
+  count(warehouse: string): number {
+    const now = this.#clock();
+    let count = 0;
+    for (const entry of this.#statements.values()) if (entry.warehouse === warehouse && entry.untilMs > now) count++;
+    return count;
+  }
+
   /** Releases all statements of the warehouse. @returns how many of them were still refused. */
   release(warehouse: string): number {
-    let released = 0;
-    for (const [key, entry] of this.#statements) {
-      if (entry.warehouse !== warehouse) continue;
-      this.#statements.delete(key);
-      if (entry.untilMs > this.#clock()) released++;
-    }
+    const released = this.count(warehouse);
+    for (const [key, entry] of this.#statements) if (entry.warehouse === warehouse) this.#statements.delete(key);
     return released;
   }
 }

@@ -71,7 +71,9 @@ test('expensive parameter values affect their own statement only; reads beside i
 
 test('a refused statement is released by an operator of the warehouse', { timeout: deadlineMs(120_000) }, async () => {
   (await server.query('d', killer)).is(400, 'STATEMENT_QUARANTINED');
+  (await server.get(warehouse)).is(200, '0', { quarantinedStatements: 1 });
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });
+  (await server.get(warehouse)).is(200, '0', { quarantinedStatements: 0 });
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 0 });
   (await server.query('d', killer)).is(400, 'STATEMENT_TIMEOUT');
   (await server.post(uri`/warehouses/${'none'}/release_quarantine`)).is(404, 'OBJECT_NOT_FOUND');

@@ -90,6 +90,10 @@ const WarehouseRecord = Type.Object({
       description: `What these changes are of, the first ${blockedShownMax}; also where no record shows the object, as while it is purged.`,
     },
   ),
+  quarantinedStatements: Type.Integer({
+    description:
+      'Statements that are refused because they ended the process of the engine; `release_quarantine` lets them run.',
+  }),
   confinement: Type.Array(
     Type.Object({
       measure: Type.String({ description: '`namespaces`, `landlock` or `seccomp`.' }),
@@ -135,6 +139,7 @@ export const warehousesApi = category({
     openChanges: 0,
     blockedChanges: 0,
     blocked: [],
+    quarantinedStatements: 0,
     owner: 'root',
     confinement: [
       { measure: 'namespaces', active: true, reason: null },

@@ -41,6 +41,7 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
     blocked: await Promise.all(
       changes.blocked.slice(0, blockedShownMax).map((change) => blockedChange(change, context)),
     ),
+    quarantinedStatements: context.warehouses.quarantine.count(object.name),
     confinement: backend.confinement,
     owner: ownerName(object, context),
     ...commonFields(object, uri),
