@@ -16,11 +16,22 @@ interface Paged<T> {
   page(pageToken?: string): Promise<Page<T>>;
 }
 
+interface PagesOptions {
+  readonly isEnabled?: boolean;
+  /** For lists that change by themselves: how often the first page is read again; with more pages, all of them less often. */
+  readonly refetchEveryMs?: number;
+}
+
 /** A list or a search of the client, page by page. `fetchList` is called with a signal for each page. */
-export function usePages<T>(key: readonly unknown[], fetchList: (signal: AbortSignal) => Paged<T>, isEnabled = true) {
+export function usePages<T>(
+  key: readonly unknown[],
+  fetchList: (signal: AbortSignal) => Paged<T>,
+  { isEnabled = true, refetchEveryMs }: PagesOptions = {},
+) {
   const query = useInfiniteQuery({
     queryKey: key,
     enabled: isEnabled,
+    refetchInterval: ({ state }) => refetchEveryMs !== undefined && refetchEveryMs * (state.data?.pages.length ?? 1),
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam, signal }) => fetchList(signal).page(pageParam),
     getNextPageParam: ({ nextPageToken }: Page<T>) => nextPageToken,

@@ -22,6 +22,8 @@ export interface Column<R> {
   readonly value: (record: R) => string | number | boolean | null;
   readonly render?: (record: R) => ReactNode;
   readonly isNumber?: boolean;
+  /** A column of buttons: nothing to sort by, and its header is for screen readers. */
+  readonly isAction?: boolean;
   /** A CSS width, such as `120px` or `30%`. */
   readonly width?: string;
 }
@@ -111,7 +113,7 @@ function Head<R>({ columns, sorting, onSort }: HeadProps<R>) {
   return (
     <thead>
       <tr>
-        {columns.map(({ id, header, isNumber = false, width }) => {
+        {columns.map(({ id, header, isNumber = false, isAction = false, width }) => {
           const isSorted = sorted?.id === id;
           const next = isSorted && sorted.desc ? [] : [{ id, desc: isSorted }];
           return (
@@ -122,10 +124,14 @@ function Head<R>({ columns, sorting, onSort }: HeadProps<R>) {
               className={classNames(isNumber && styles.number)}
               style={width === undefined ? undefined : { width }}
             >
-              <button type="button" onClick={() => onSort(next)}>
-                {header}
-                {isSorted && (sorted.desc ? <ArrowDown aria-hidden /> : <ArrowUp aria-hidden />)}
-              </button>
+              {isAction ? (
+                <span className="visually-hidden">{header}</span>
+              ) : (
+                <button type="button" onClick={() => onSort(next)}>
+                  {header}
+                  {isSorted && (sorted.desc ? <ArrowDown aria-hidden /> : <ArrowUp aria-hidden />)}
+                </button>
+              )}
             </th>
           );
         })}

@@ -1,0 +1,36 @@
+// The next times of a schedule, in its own time zone and as seen from now.
+import { formatAgo } from '../ui/format.ts';
+import { useNow } from '../ui/use_now.ts';
+import { formatRunTime, type NextTimes } from './schedule_times.ts';
+import styles from './tasks_room.module.css';
+
+interface RunTimesProps {
+  readonly next: NextTimes;
+  readonly timeZone: string;
+}
+
+export function RunTimes({ next, timeZone }: RunTimesProps) {
+  const now = useNow(10_000);
+  const { times, fault } = next;
+  return (
+    <section className={styles.section} aria-live="polite" aria-label="Next times">
+      <h3>Next times</h3>
+      {fault && (
+        <p className={styles.fault}>
+          {fault.field === 'cron' ? 'The cron expression' : 'The time zone'} {fault.message}.
+        </p>
+      )}
+      {times?.length === 0 && <p className={styles.fault}>This expression names a time that never comes.</p>}
+      {times && times.length > 0 && (
+        <ol className={styles.times}>
+          {times.map((ms) => (
+            <li key={ms}>
+              <span>{formatRunTime(ms, timeZone)}</span>
+              <span className={styles.muted}>{formatAgo(new Date(ms).toISOString(), now)}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}

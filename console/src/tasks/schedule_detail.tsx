@@ -1,0 +1,259 @@
+// One schedule: its next times, its last runs, and what can be done with it.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Pause, Pencil, Play, Trash2 } from 'lucide-react';
+import { useMemo, useState } from 'react';
+import { errors, type TaskRecord } from '../../../src/client/index.ts';
+import { useOpenRoom } from '../app/room_path.tsx';
+import { client } from '../app/session.ts';
+import { Button, IconButton } from '../ui/button.tsx';
+import { CodeBlock } from '../ui/code_block.tsx';
+import { type Column, DataTable } from '../ui/data_table.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { ErrorPanel } from '../ui/error_panel.tsx';
+import { Facts } from '../ui/facts.tsx';
+import { Loading } from '../ui/feedback.tsx';
+import { formatAgo, formatTime } from '../ui/format.ts';
+import { SidePanel } from '../ui/side_panel.tsx';
+import { showFailure } from '../ui/toasts.tsx';
+import { useNow } from '../ui/use_now.ts';
+import { RunTimes } from './run_times.tsx';
+import { ScheduleForm } from './schedule_form.tsx';
+import { ScheduleBadge } from './schedule_state.tsx';
+import { nextTimes } from './schedule_times.ts';
+import type { ScheduleRecord } from './schedules.ts';
+import { StateBadge } from './task_progress.tsx';
+import { namesOf, stateLabels, tookText } from './task_text.ts';
+import styles from './tasks_room.module.css';
+
+const refetchEveryMs = 3000;
+const runsMax = 20;
+
+interface ScheduleDetailProps {
+  readonly name: string;
+  readonly onClose: () => void;
+}
+
+export function ScheduleDetail({ name, onClose }: ScheduleDetailProps) {
+  const schedule = useQuery({
+    queryKey: ['schedules', name],
+    queryFn: ({ signal }) => client.schedules(name).get({ signal }),
+    refetchInterval: refetchEveryMs,
+  });
+  const { data } = schedule;
+  return (
+    <SidePanel
+      title={
+        <>
+          {name} {data && <ScheduleBadge schedule={data} />}
+        </>
+      }
+      actions={data && <Actions schedule={data} onDeleted={onClose} />}
+      onClose={onClose}
+    >
+      {schedule.error ? (
+        <ErrorPanel error={schedule.error} title="The schedule could not be read" onRetry={schedule.refetch} />
+      ) : data ? (
+        <Shown schedule={data} />
+      ) : (
+        <Loading />
+      )}
+    </SidePanel>
+  );
+}
+
+function Shown({ schedule }: { readonly schedule: ScheduleRecord }) {
+  const { cron, timeZone, query, request, error, comment, owner, priority, missedRuns, notify, disabled } = schedule;
+  const next = useMemo(() => nextTimes(cron, timeZone), [cron, timeZone]);
+  return (
+    <>
+      {error !== null && (
+        <ErrorPanel error={new Error(error)} title="Its last time passed without a run that succeeded to start" />
+      )}
+      {schedule.needsConfirmation && (
+        <ErrorPanel
+          error={new Error(`Someone other than its owner, ${owner}, defined what it does.`)}
+          title="It does not run until its owner confirms it"
+        >
+          <p>Its owner confirms it by resuming it or by saving a change of what it does.</p>
+        </ErrorPanel>
+      )}
+      {disabled ? (
+        <p className={styles.muted}>It is paused: its times pass without a run.</p>
+      ) : (
+        <RunTimes next={next} timeZone={timeZone} />
+      )}
+      <section className={styles.section}>
+        <h3>{query ? 'Statement' : 'Action'}</h3>
+        {query && <CodeBlock code={query.sql} label="the statement" />}
+        {request && (
+          <CodeBlock
+            code={`${request.action} on ${request.on}\n${JSON.stringify(request.body ?? {}, null, 2)}`}
+            label="the action"
+          />
+        )}
+      </section>
+      <Facts
+        facts={[
+          { label: 'Times', value: <code>{cron}</code> },
+          { label: 'Time zone', value: timeZone },
+          { label: 'Namespace', value: query && [query.catalog, query.database].filter(Boolean).join('.') },
+          { label: 'Object', value: request && namesOf(request.on).join('.') },
+          { label: 'Warehouse', value: query?.warehouse },
+          { label: 'Missed times', value: missedTexts[missedRuns] },
+          { label: 'Priority', value: priority },
+          { label: 'Owner', value: owner },
+          { label: 'Notifies', value: notify?.host },
+          { label: 'Comment', value: comment },
+        ]}
+      />
+      <Runs schedule={schedule} />
+    </>
+  );
+}
+
+const missedTexts: Readonly<Record<ScheduleRecord['missedRuns'], string>> = {
+  skip: 'skipped',
+  once: 'one run for all',
+  all: 'a run for each',
+};
+
+function Actions({ schedule, onDeleted }: { readonly schedule: ScheduleRecord; readonly onDeleted: () => void }) {
+  const [open, setOpen] = useState<'edit' | 'delete'>();
+  const queryClient = useQueryClient();
+  const { name, disabled, needsConfirmation } = schedule;
+  const onSettled = () => queryClient.invalidateQueries({ queryKey: ['schedules'] });
+  const pause = useMutation({
+    mutationFn: (isPaused: boolean) => client.schedules(name).update({ disabled: isPaused }),
+    onError: (error) => showFailure('The schedule could not be changed', error),
+    onSettled,
+  });
+  const remove = useMutation({
+    mutationFn: () => client.schedules(name).delete(),
+    onSuccess: onDeleted,
+    onSettled,
+  });
+  const isStopped = disabled || needsConfirmation;
+  return (
+    <>
+      <Button
+        size="small"
+        icon={isStopped ? <Play aria-hidden /> : <Pause aria-hidden />}
+        disabled={pause.isPending}
+        onClick={() => pause.mutate(!isStopped)}
+      >
+        {isStopped ? 'Resume' : 'Pause'}
+      </Button>
+      <IconButton label="Change" onClick={() => setOpen('edit')}>
+        <Pencil aria-hidden />
+      </IconButton>
+      <IconButton label="Delete" onClick={() => setOpen('delete')}>
+        <Trash2 aria-hidden />
+      </IconButton>
+      {open === 'edit' && <ScheduleForm schedule={schedule} onClose={() => setOpen(undefined)} />}
+      <Dialog
+        title={`Delete ${name}?`}
+        isOpen={open === 'delete'}
+        onClose={() => setOpen(undefined)}
+        actions={
+          <>
+            <Button onClick={() => setOpen(undefined)}>Cancel</Button>
+            <Button look="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>
+              Delete schedule
+            </Button>
+          </>
+        }
+      >
+        <p>It no longer runs. Tasks that it has started continue.</p>
+        {remove.error && <ErrorPanel error={remove.error} title="The schedule was not deleted" />}
+      </Dialog>
+    </>
+  );
+}
+
+/** The tasks of its runs: those of statements by their target; those of actions have other targets, and the audit trail names them. */
+async function runsOf(schedule: ScheduleRecord, signal: AbortSignal): Promise<readonly TaskRecord[]> {
+  const { items } = await client.tasks.search({ target: schedule.uri, pageSize: runsMax }, { signal }).page();
+  if (schedule.query) return items;
+  const known = new Set(items.map(({ taskId }) => taskId));
+  const others = await Promise.all(
+    (await actionTaskIds(schedule, signal))
+      .filter((taskId) => !known.has(taskId))
+      .map((taskId) => taskOrNone(taskId, signal)),
+  );
+  const found = [...items, ...others.filter((task) => task !== undefined)];
+  return found.sort((a, b) => (a.submittedAt < b.submittedAt ? 1 : -1));
+}
+
+async function actionTaskIds({ uri, lastTask }: ScheduleRecord, signal: AbortSignal): Promise<readonly string[]> {
+  const last = lastTask === null ? [] : namesOf(lastTask);
+  try {
+    const search = { action: 'schedules.run', target: uri, pageSize: runsMax };
+    const { items } = await client.auditEvents.search(search, { signal }).page();
+    const ids = items.flatMap(({ details }) => (details as { readonly taskId?: string } | null)?.taskId ?? []);
+    return [...new Set([...last, ...ids])];
+  } catch (error) {
+    if (error instanceof errors.FORBIDDEN) return last;
+    throw error;
+  }
+}
+
+async function taskOrNone(taskId: string, signal: AbortSignal): Promise<TaskRecord | undefined> {
+  try {
+    return await client.tasks(taskId).get({}, { signal });
+  } catch (error) {
+    if (error instanceof errors.OBJECT_NOT_FOUND || error instanceof errors.FORBIDDEN) return undefined;
+    throw error;
+  }
+}
+
+function Runs({ schedule }: { readonly schedule: ScheduleRecord }) {
+  const openRoom = useOpenRoom();
+  const now = useNow(1000);
+  const runs = useQuery({
+    queryKey: ['schedules', schedule.name, 'runs', schedule.lastTask],
+    queryFn: ({ signal }) => runsOf(schedule, signal),
+    refetchInterval: refetchEveryMs,
+    placeholderData: (previous) => previous,
+  });
+  const columns = useMemo(() => runColumnsAt(now), [now]);
+  return (
+    <section className={styles.section}>
+      <h3>Last runs</h3>
+      {runs.error ? (
+        <ErrorPanel error={runs.error} title="The runs could not be listed" onRetry={runs.refetch} />
+      ) : runs.data?.length === 0 ? (
+        <p className={styles.muted}>It has not run yet.</p>
+      ) : (
+        <div className={styles.rows}>
+          <DataTable
+            label="Last runs"
+            columns={columns}
+            records={runs.data}
+            keyOf={({ taskId }) => taskId}
+            onOpen={({ taskId }) => openRoom('tasks', [taskId])}
+          />
+        </div>
+      )}
+    </section>
+  );
+}
+
+const runColumnsAt = (now: number): readonly Column<TaskRecord>[] => [
+  {
+    id: 'state',
+    header: 'State',
+    value: ({ state }) => stateLabels[state],
+    render: ({ state, error }) => (
+      <span title={error?.message}>
+        <StateBadge state={state} />
+      </span>
+    ),
+  },
+  {
+    id: 'submitted',
+    header: 'Started',
+    value: ({ submittedAt }) => submittedAt,
+    render: ({ submittedAt }) => <span title={formatTime(submittedAt)}>{formatAgo(submittedAt, now)}</span>,
+  },
+  { id: 'took', header: 'Took', isNumber: true, value: (task) => tookText(task, now) },
+];

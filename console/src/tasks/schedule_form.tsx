@@ -1,0 +1,208 @@
+// The form of a new schedule, and of one that is changed; the next times are shown while the expression is written.
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useId, useMemo, useState } from 'react';
+import { scheduledActions } from '../../../src/api/tasks/scheduled_actions.ts';
+import { client } from '../app/session.ts';
+import { Button } from '../ui/button.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { ErrorPanel } from '../ui/error_panel.tsx';
+import { Field, TextArea, TextInput } from '../ui/field.tsx';
+import { Select } from '../ui/select.tsx';
+import { RunTimes } from './run_times.tsx';
+import { nextTimes, presets } from './schedule_times.ts';
+import { bodyFault, changeOf, draftOf, newDraft, type ScheduleDraft, type ScheduleRecord } from './schedules.ts';
+import styles from './tasks_room.module.css';
+
+interface ScheduleFormProps {
+  /** Undefined: a new one. */
+  readonly schedule?: ScheduleRecord;
+  readonly onClose: () => void;
+  readonly onSaved?: (schedule: ScheduleRecord) => void;
+}
+
+const kinds = [
+  { value: 'query', label: 'SQL statement' },
+  { value: 'request', label: 'Action of the API' },
+] as const;
+const actions = scheduledActions.map((value) => ({ value, label: value.replaceAll('_', ' ') }));
+const missedChoices = [
+  { value: 'once', label: 'Run once for all missed times' },
+  { value: 'skip', label: 'Skip missed times' },
+  { value: 'all', label: 'Run for each missed time' },
+] as const;
+const priorityChoices = [
+  { value: 'high', label: 'High' },
+  { value: 'normal', label: 'Normal' },
+  { value: 'low', label: 'Low' },
+] as const;
+
+export function ScheduleForm({ schedule, onClose, onSaved }: ScheduleFormProps) {
+  const [draft, setDraft] = useState(() => (schedule ? draftOf(schedule) : newDraft()));
+  const change = (next: Partial<ScheduleDraft>) => setDraft({ ...draft, ...next });
+  const formId = useId();
+  const queryClient = useQueryClient();
+  const save = useMutation({
+    mutationFn: () =>
+      schedule
+        ? client.schedules(schedule.name).update({ ...changeOf(draft, schedule), expectedVersion: schedule.version })
+        : client.schedules.create({ name: draft.name, ...changeOf(draft), cron: draft.cron }),
+    onSuccess: (saved) => {
+      void queryClient.invalidateQueries({ queryKey: ['schedules'] });
+      onClose();
+      onSaved?.(saved);
+    },
+  });
+  const next = useMemo(() => nextTimes(draft.cron, draft.timeZone), [draft.cron, draft.timeZone]);
+  const isComplete =
+    draft.name !== '' && (draft.kind === 'query' ? draft.sql.trim() !== '' : draft.on !== '') && !bodyFault(draft);
+  return (
+    <Dialog
+      title={schedule ? `Change ${schedule.name}` : 'New schedule'}
+      isOpen
+      onClose={onClose}
+      size="wide"
+      actions={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            look="primary"
+            type="submit"
+            form={formId}
+            disabled={!isComplete || !next.times || next.times.length === 0 || save.isPending}
+          >
+            {schedule ? 'Save' : 'Create'}
+          </Button>
+        </>
+      }
+    >
+      <form
+        id={formId}
+        className={styles.form}
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
+        {!schedule && (
+          <div className={styles.pair}>
+            <Field label="Name">
+              <TextInput value={draft.name} onChange={(name) => change({ name })} required autoFocus />
+            </Field>
+            <Field label="What it does">
+              <Select value={draft.kind} choices={kinds} onChange={(kind) => change({ kind })} />
+            </Field>
+          </div>
+        )}
+        {draft.kind === 'query' ? (
+          <StatementFields draft={draft} onChange={change} />
+        ) : (
+          <RequestFields draft={draft} onChange={change} />
+        )}
+        <TimeFields draft={draft} onChange={change} />
+        <RunTimes next={next} timeZone={draft.timeZone} />
+        <RunFields draft={draft} onChange={change} />
+        {save.error && <ErrorPanel error={save.error} title="The schedule was not saved" />}
+      </form>
+    </Dialog>
+  );
+}
+
+interface FieldsProps {
+  readonly draft: ScheduleDraft;
+  readonly onChange: (change: Partial<ScheduleDraft>) => void;
+}
+
+function StatementFields({ draft, onChange }: FieldsProps) {
+  return (
+    <>
+      <Field label="Statement" description="One statement: SELECT, INSERT, UPDATE, DELETE or MERGE.">
+        <TextArea isMonospace rows={5} value={draft.sql} onChange={(sql) => onChange({ sql })} required />
+      </Field>
+      <div className={styles.triple}>
+        <Field label="Catalog">
+          <TextInput value={draft.catalog} onChange={(catalog) => onChange({ catalog })} required />
+        </Field>
+        <Field label="Database" description="Of names without one.">
+          <TextInput value={draft.database} onChange={(database) => onChange({ database })} />
+        </Field>
+        <Field label="Warehouse" description="By default that of the catalog.">
+          <TextInput value={draft.warehouse} onChange={(warehouse) => onChange({ warehouse })} />
+        </Field>
+      </div>
+    </>
+  );
+}
+
+function RequestFields({ draft, onChange }: FieldsProps) {
+  return (
+    <>
+      <div className={styles.pair}>
+        <Field label="Action">
+          <Select value={draft.action} choices={actions} onChange={(action) => onChange({ action })} />
+        </Field>
+        <Field label="Object" description="Its address, such as /api/v2/databases/shop/tables/orders.">
+          <TextInput isMonospace value={draft.on} onChange={(on) => onChange({ on })} required />
+        </Field>
+      </div>
+      <Field label="Body" description="JSON, as the action takes it." error={bodyFault(draft)}>
+        <TextArea isMonospace rows={5} value={draft.body} onChange={(body) => onChange({ body })} />
+      </Field>
+    </>
+  );
+}
+
+function RunFields({ draft, onChange }: FieldsProps) {
+  return (
+    <>
+      <div className={styles.pair}>
+        <Field label="If the server was down">
+          <Select
+            value={draft.missedRuns}
+            choices={missedChoices}
+            onChange={(missedRuns) => onChange({ missedRuns })}
+          />
+        </Field>
+        <Field label="Priority">
+          <Select value={draft.priority} choices={priorityChoices} onChange={(priority) => onChange({ priority })} />
+        </Field>
+      </div>
+      <Field label="Comment">
+        <TextInput value={draft.comment} onChange={(comment) => onChange({ comment })} />
+      </Field>
+    </>
+  );
+}
+
+const own = 'own';
+const presetChoices = [
+  ...presets.map(({ cron, label }) => ({ value: cron, label })),
+  { value: own, label: 'Other times' },
+];
+
+function TimeFields({ draft, onChange }: FieldsProps) {
+  const zonesId = useId();
+  const zones = useMemo(() => ['UTC', ...Intl.supportedValuesOf('timeZone')], []);
+  const isPreset = presets.some(({ cron }) => cron === draft.cron);
+  return (
+    <div className={styles.triple}>
+      <Field label="Runs">
+        <Select
+          value={isPreset ? draft.cron : own}
+          choices={presetChoices}
+          onChange={(cron) => cron !== own && onChange({ cron })}
+        />
+      </Field>
+      <Field label="Cron expression" description="Minute, hour, day, month, day of the week.">
+        <TextInput isMonospace value={draft.cron} onChange={(cron) => onChange({ cron })} required />
+      </Field>
+      <Field label="Time zone">
+        <TextInput value={draft.timeZone} onChange={(timeZone) => onChange({ timeZone })} list={zonesId} required />
+      </Field>
+      <datalist id={zonesId}>
+        {zones.map((zone) => (
+          <option key={zone} value={zone} />
+        ))}
+      </datalist>
+    </div>
+  );
+}
