@@ -1,6 +1,6 @@
 // The rooms of the console, in the order of the rail: a room is a path, a label, an icon and the module whose `Room` it renders.
 // A new room is one line here; its module is loaded when it is first opened.
-import { FileUp, History, House, ListChecks, type LucideIcon, SquareTerminal } from 'lucide-react';
+import { FileUp, History, House, ListChecks, type LucideIcon, Server, SquareTerminal } from 'lucide-react';
 import type { ComponentType } from 'react';
 
 export interface RoomModule {
@@ -20,5 +20,11 @@ export const rooms: readonly RoomEntry[] = [
   { path: 'sql', label: 'SQL', icon: SquareTerminal, load: () => import('../editor/editor_room.tsx') },
   { path: 'load', label: 'Load', icon: FileUp, load: () => import('../load/load_room.tsx') },
   { path: 'tasks', label: 'Tasks', icon: ListChecks, load: () => import('../tasks/tasks_room.tsx') },
+  {
+    path: 'warehouses',
+    label: 'Warehouses',
+    icon: Server,
+    load: () => import('../warehouses/warehouses_room.tsx'),
+  },
   { path: 'history', label: 'History', icon: History, load: () => import('../history/history_room.tsx') },
 ];

@@ -1,0 +1,277 @@
+// One warehouse: its state and what can be done with it, problems, load, usage over time, statements, backends and limits.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Pause, Pencil, Play, Trash2 } from 'lucide-react';
+import { useState } from 'react';
+import { client } from '../app/session.ts';
+import { Button, IconButton } from '../ui/button.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { ErrorPanel } from '../ui/error_panel.tsx';
+import { Facts } from '../ui/facts.tsx';
+import { Badge, Loading, Spinner } from '../ui/feedback.tsx';
+import { formatBytes, formatCount, formatDuration } from '../ui/format.ts';
+import { showFailure } from '../ui/toasts.tsx';
+import { Backends } from './backends.tsx';
+import { Problems } from './problems.tsx';
+import { Statements } from './statements.tsx';
+import { recordUsage, usageOf } from './usage.ts';
+import { UsageChart } from './usage_chart.tsx';
+import { WarehouseForm } from './warehouse_form.tsx';
+import { type BackendRecord, stateLabels, stateTones, type WarehouseRecord } from './warehouses.ts';
+import styles from './warehouses_room.module.css';
+
+const refetchEveryMs = 2000;
+
+interface WarehouseDetailProps {
+  readonly name: string;
+  readonly onDeleted: () => void;
+}
+
+export function WarehouseDetail({ name, onDeleted }: WarehouseDetailProps) {
+  const warehouse = useQuery({
+    queryKey: ['warehouses', name],
+    queryFn: ({ signal }) => client.warehouses(name).get({ signal }),
+    refetchInterval: refetchEveryMs,
+  });
+  const backends = useQuery({
+    queryKey: ['warehouses', name, 'backends'],
+    queryFn: async ({ signal }) => {
+      const items = await client.warehouses(name).backends.list({ pageSize: 200 }, { signal }).all();
+      recordUsage(name, items);
+      return items;
+    },
+    refetchInterval: refetchEveryMs,
+    // A reading without a change is a sample, too.
+    structuralSharing: false,
+  });
+  const { data } = warehouse;
+  if (!data)
+    return warehouse.error ? (
+      <div className={styles.detail}>
+        <ErrorPanel error={warehouse.error} title="The warehouse could not be read" onRetry={warehouse.refetch} />
+      </div>
+    ) : (
+      <Loading />
+    );
+  return (
+    <div className={styles.detail}>
+      <header className={styles.heading}>
+        <h2>{name}</h2>
+        <Badge tone={stateTones[data.state]}>{stateLabels[data.state]}</Badge>
+        <span className={styles.space} />
+        <Actions warehouse={data} onDeleted={onDeleted} />
+      </header>
+      {data.comment !== null && <p className={styles.muted}>{data.comment}</p>}
+      {warehouse.error && (
+        <ErrorPanel error={warehouse.error} title="The state could not be read again" onRetry={warehouse.refetch} />
+      )}
+      <Problems warehouse={data} />
+      <Load warehouse={data} backends={backends.data ?? []} />
+      <Usage name={name} />
+      <Statements warehouse={name} />
+      {backends.error ? (
+        <ErrorPanel error={backends.error} title="The backends could not be listed" onRetry={backends.refetch} />
+      ) : (
+        <Backends warehouse={name} isSuspended={data.state === 'suspended'} backends={backends.data ?? []} />
+      )}
+      <Limits warehouse={data} />
+    </div>
+  );
+}
+
+function Actions({ warehouse, onDeleted }: { readonly warehouse: WarehouseRecord; readonly onDeleted: () => void }) {
+  const [open, setOpen] = useState<'edit' | 'suspend' | 'delete'>();
+  const close = () => setOpen(undefined);
+  const queryClient = useQueryClient();
+  const { name, state } = warehouse;
+  const onSettled = () => queryClient.invalidateQueries({ queryKey: ['warehouses'] });
+  const resume = useMutation({
+    mutationFn: () => client.warehouses(name).resume(),
+    onError: (error) => showFailure('The warehouse could not be resumed', error),
+    onSettled,
+  });
+  const suspend = useMutation({ mutationFn: () => client.warehouses(name).suspend(), onSuccess: close, onSettled });
+  const remove = useMutation({ mutationFn: () => client.warehouses(name).delete(), onSuccess: onDeleted, onSettled });
+  return (
+    <>
+      {state === 'suspended' || state === 'failed' ? (
+        <Button
+          look="primary"
+          icon={resume.isPending ? <Spinner label="Starting" /> : <Play aria-hidden />}
+          disabled={resume.isPending}
+          onClick={() => resume.mutate()}
+        >
+          {resume.isPending ? 'Starting…' : 'Resume'}
+        </Button>
+      ) : (
+        <Button icon={<Pause aria-hidden />} onClick={() => setOpen('suspend')}>
+          Suspend
+        </Button>
+      )}
+      <IconButton label="Change" onClick={() => setOpen('edit')}>
+        <Pencil aria-hidden />
+      </IconButton>
+      <IconButton label="Delete" onClick={() => setOpen('delete')}>
+        <Trash2 aria-hidden />
+      </IconButton>
+      {open === 'edit' && <WarehouseForm warehouse={warehouse} onClose={close} />}
+      <Confirmation
+        title={`Suspend ${name}?`}
+        text="Its running statements end, and new ones are refused until it is resumed."
+        label="Suspend warehouse"
+        isOpen={open === 'suspend'}
+        isPending={suspend.isPending}
+        error={suspend.error}
+        onClose={close}
+        onConfirm={() => suspend.mutate()}
+      />
+      <Confirmation
+        title={`Delete ${name}?`}
+        text="A warehouse that a catalog lives in cannot be deleted."
+        label="Delete warehouse"
+        isOpen={open === 'delete'}
+        isPending={remove.isPending}
+        error={remove.error}
+        onClose={close}
+        onConfirm={() => remove.mutate()}
+      />
+    </>
+  );
+}
+
+interface ConfirmationProps {
+  readonly title: string;
+  readonly text: string;
+  readonly label: string;
+  readonly isOpen: boolean;
+  readonly isPending: boolean;
+  readonly error: Error | null;
+  readonly onClose: () => void;
+  readonly onConfirm: () => void;
+}
+
+function Confirmation({ title, text, label, isOpen, isPending, error, onClose, onConfirm }: ConfirmationProps) {
+  return (
+    <Dialog
+      title={title}
+      isOpen={isOpen}
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="danger" disabled={isPending} onClick={onConfirm}>
+            {label}
+          </Button>
+        </>
+      }
+    >
+      <p>{text}</p>
+      {error && <ErrorPanel error={error} title="It was not done" />}
+    </Dialog>
+  );
+}
+
+interface LoadProps {
+  readonly warehouse: WarehouseRecord;
+  readonly backends: readonly BackendRecord[];
+}
+
+function Load({ warehouse, backends }: LoadProps) {
+  const sum = (field: 'memoryUsedBytes' | 'spilledBytes') => backends.reduce((total, one) => total + one[field], 0);
+  const { runningQueries, queriesMax, queuedQueries, queueMax, availableBackendCount, backendCount } = warehouse;
+  return (
+    <div className={styles.tiles}>
+      <Tile label="Running" value={formatCount(runningQueries)} of={`of ${formatCount(queriesMax)} statements`} />
+      <Tile label="In the queue" value={formatCount(queuedQueries)} of={`of ${formatCount(queueMax)} places`} />
+      <Tile
+        label="Memory"
+        value={formatBytes(sum('memoryUsedBytes'))}
+        of={`limit ${formatBytes(warehouse.memoryLimitBytes)}`}
+      />
+      <Tile
+        label="Spilled"
+        value={formatBytes(sum('spilledBytes'))}
+        of={`limit ${formatBytes(warehouse.spillLimitBytes)}`}
+      />
+      <Tile label="Backends" value={`${availableBackendCount}`} of={`of ${backendCount} available`} />
+    </div>
+  );
+}
+
+interface TileProps {
+  readonly label: string;
+  readonly value: string;
+  readonly of: string;
+}
+
+const Tile = ({ label, value, of }: TileProps) => (
+  <div className={styles.tile}>
+    <span className={styles.muted}>{label}</span>
+    <strong>{value}</strong>
+    <span className={styles.muted}>{of}</span>
+  </div>
+);
+
+function Usage({ name }: { readonly name: string }) {
+  const samples = usageOf(name);
+  const [first] = samples;
+  return (
+    <section className={styles.section}>
+      <header className={styles.heading}>
+        <h3>Memory and spill</h3>
+        <span className={styles.legend} data-series="memory">
+          Memory
+        </span>
+        <span className={styles.legend} data-series="spill">
+          Spill
+        </span>
+        <span className={styles.space} />
+        <span className={styles.muted}>
+          {first && samples.length > 1
+            ? `The last ${formatDuration((samples.at(-1)?.at ?? first.at) - first.at)}, since this page was opened`
+            : 'Measured while this page is open'}
+        </span>
+      </header>
+      <UsageChart samples={samples} />
+    </section>
+  );
+}
+
+function Limits({ warehouse }: { readonly warehouse: WarehouseRecord }) {
+  const { autoSuspendSeconds, autoResume, statementTimeoutSeconds, threads, engine, owner, confinement } = warehouse;
+  const inactive = confinement.filter(({ active }) => !active);
+  return (
+    <section className={styles.section}>
+      <h3>Limits</h3>
+      <Facts
+        facts={[
+          { label: 'Memory', value: formatBytes(warehouse.memoryLimitBytes) },
+          { label: 'Temporary disk', value: formatBytes(warehouse.spillLimitBytes) },
+          { label: 'Threads', value: formatCount(threads) },
+          { label: 'Statements at a time', value: formatCount(warehouse.queriesMax) },
+          { label: 'Queue length', value: formatCount(warehouse.queueMax) },
+          { label: 'Time limit of a statement', value: formatDuration(statementTimeoutSeconds * 1000) },
+          {
+            label: 'Suspended when idle',
+            value: autoSuspendSeconds === 0 ? 'never' : `after ${formatDuration(autoSuspendSeconds * 1000)}`,
+          },
+          { label: 'Resumed', value: autoResume ? 'with the next statement' : 'by hand' },
+          { label: 'Engine', value: engine },
+          { label: 'Owner', value: owner },
+          {
+            label: 'Confined by',
+            value:
+              confinement
+                .filter(({ active }) => active)
+                .map(({ measure }) => measure)
+                .join(', ') || null,
+          },
+          {
+            label: 'Not confined by',
+            value:
+              inactive.length === 0 ? null : inactive.map(({ measure, reason }) => `${measure}: ${reason}`).join('; '),
+          },
+        ]}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,126 @@
+// The room of warehouses: statements of two users that run and are cancelled, usage over time, suspend and resume, forms, a released
+// statement.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Browser } from 'playwright-core';
+import { eventually } from '../deadline.ts';
+import { start, type TestServer } from '../server.ts';
+import { ConsolePage, launchBrowser, noBrowser, phone } from './browser.ts';
+
+const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range % 7 = b.range % 11';
+/** One call of a function that heeds no interrupt, for longer than a statement has in its warehouse. */
+const killer = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
+
+describe('the room of warehouses', { skip: noBrowser }, () => {
+  let server: TestServer;
+  let browser: Browser;
+  let annsToken: string;
+  const submit = async (token: string, sql: string, catalog = 'default'): Promise<string> => {
+    const path = `/api/v2/catalogs/${catalog}/databases/shop/query`;
+    const headers = { authorization: `Bearer ${token}` };
+    return (await server.request('POST', path, { headers, body: { sql, waitSeconds: 0 } })).is(202).at('taskId');
+  };
+  const addDatabase = async (catalog: string) =>
+    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'shop' })).is(201);
+
+  before(async () => {
+    [server, browser] = await Promise.all([
+      start({ warehouseMemoryBytes: 1024 ** 3, logLevel: 'silent' }),
+      launchBrowser(),
+    ]);
+    (await server.post('/api/v2/warehouses', { name: 'risky', statementTimeoutSeconds: 1 })).is(201);
+    (await server.post('/api/v2/catalogs', { name: 'lab', warehouse: 'risky' })).is(201);
+    await addDatabase('lab');
+    await submit(server.token, killer, 'lab');
+    await addDatabase('default');
+    (await server.post('/api/v2/users', { name: 'ann' })).is(201);
+    annsToken = (await server.post('/api/v2/users/ann/tokens', { name: 'console' })).is(201).at('secret');
+    for (const [privilege, on] of [
+      ['read', '/api/v2/databases/shop'],
+      ['use', '/api/v2/warehouses/default'],
+    ])
+      (await server.post('/api/v2/users/ann/grants', { privilege, on })).is(201);
+  });
+  after(() => Promise.all([browser?.close(), server?.close()]));
+
+  const active = async (warehouse: string): Promise<number> =>
+    (await server.get(`/api/v2/warehouses/${warehouse}`)).is(200).at('runningQueries');
+
+  it('shows running statements by principal, cancels them, and draws memory over time', async () => {
+    await submit(server.token, endless);
+    await submit(annsToken, endless);
+    await eventually('both run', async () => (await active('default')) === 2);
+    const opened = await ConsolePage.open(browser, server, { path: 'warehouses' });
+    const { page } = opened;
+    const statements = page.getByRole('region', { name: 'Statements' });
+    await statements.getByRole('cell', { name: 'ann' }).waitFor();
+    await page.getByText('The last').waitFor();
+    await page.getByRole('img', { name: /^Memory and spill over time; now memory \d/ }).waitFor();
+    await opened.checkAccessibility();
+    await opened.photograph('warehouses_light');
+    await page.getByRole('button', { name: /^ann/ }).click();
+    await page.getByRole('button', { name: 'Cancel all of ann' }).click();
+    await statements.getByRole('cell', { name: 'ann' }).waitFor({ state: 'detached' });
+    await statements.getByRole('button', { name: 'Cancel the statement of root' }).click();
+    await page.getByText('No statement runs or waits here').waitFor();
+    assert.equal(await active('default'), 0);
+    await opened.close();
+  });
+
+  it('suspends and resumes a warehouse, and changes its limits, in dark', async () => {
+    const opened = await ConsolePage.open(browser, server, { path: 'warehouses/default', colorScheme: 'dark' });
+    const { page } = opened;
+    await page.getByRole('button', { name: 'Suspend' }).click();
+    await page.getByRole('button', { name: 'Suspend warehouse' }).click();
+    await page.getByRole('button', { name: 'Resume' }).waitFor();
+    await opened.photograph('warehouses_suspended');
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('button', { name: 'Suspend' }).waitFor();
+    await page.getByRole('button', { name: 'Change' }).click();
+    const form = page.getByRole('dialog', { name: 'Change default' });
+    await form.getByLabel('Statements at a time').fill('7');
+    await opened.checkAccessibility();
+    await opened.photograph('warehouse_form_dark');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('of 7 statements').waitFor();
+    await opened.checkAccessibility();
+    await opened.photograph('warehouses_dark');
+    (await server.get('/api/v2/warehouses/default')).is(200, '0', { queriesMax: 7, state: 'running' });
+    await opened.close();
+  });
+
+  it('creates and deletes a warehouse, and says why one in use cannot be deleted', async () => {
+    const opened = await ConsolePage.open(browser, server, { path: 'warehouses' });
+    const { page } = opened;
+    await page.getByRole('button', { name: 'New warehouse' }).click();
+    const form = page.getByRole('dialog', { name: 'New warehouse' });
+    await form.getByLabel('Name').fill('reports');
+    await form.getByLabel('Memory (MiB)').fill('256');
+    await form.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('heading', { name: 'reports', level: 2 }).waitFor();
+    (await server.get('/api/v2/warehouses/reports')).is(200, '0', { memoryLimitBytes: 256 * 1024 ** 2 });
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('button', { name: 'Delete warehouse' }).click();
+    await page.getByRole('heading', { name: 'default', level: 2 }).waitFor();
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('button', { name: 'Delete warehouse' }).click();
+    await page.getByRole('alert').getByText('IN_USE').waitFor();
+    await opened.close([/status of 400/]);
+  });
+
+  it('releases a statement that was refused because it ended the engine, on a phone', async () => {
+    const quarantined = async (): Promise<number> =>
+      (await server.get('/api/v2/warehouses/risky')).is(200).at('quarantinedStatements');
+    await eventually('the statement is quarantined', async () => (await quarantined()) === 1);
+    const opened = await ConsolePage.open(browser, server, { ...phone, path: 'warehouses/risky' });
+    const { page } = opened;
+    await page.getByText('1 statement is quarantined').waitFor();
+    await opened.checkAccessibility();
+    await opened.photograph('warehouses_phone');
+    assert.equal(await page.evaluate<number>('document.documentElement.scrollWidth'), 390);
+    await page.getByRole('button', { name: 'Release' }).click();
+    await page.getByText('1 statement is quarantined').waitFor({ state: 'detached' });
+    assert.equal(await quarantined(), 0);
+    await opened.close();
+  });
+});
