@@ -53,14 +53,14 @@ describe('the room of warehouses', { skip: noBrowser }, () => {
     const opened = await ConsolePage.open(browser, server, { path: 'warehouses' });
     const { page } = opened;
     const statements = page.getByRole('region', { name: 'Statements' });
-    await statements.getByRole('cell', { name: 'ann' }).waitFor();
+    await statements.getByRole('cell', { name: 'ann', exact: true }).waitFor();
     await page.getByText('The last').waitFor();
     await page.getByRole('img', { name: /^Memory and spill over time; now memory \d/ }).waitFor();
     await opened.checkAccessibility();
     await opened.photograph('warehouses_light');
     await page.getByRole('button', { name: /^ann/ }).click();
     await page.getByRole('button', { name: 'Cancel all of ann' }).click();
-    await statements.getByRole('cell', { name: 'ann' }).waitFor({ state: 'detached' });
+    await statements.getByRole('cell', { name: 'ann', exact: true }).waitFor({ state: 'detached' });
     await statements.getByRole('button', { name: 'Cancel the statement of root' }).click();
     await page.getByText('No statement runs or waits here').waitFor();
     assert.equal(await active('default'), 0);

@@ -84,22 +84,36 @@ export function WarehouseForm({ warehouse, onClose, onSaved }: WarehouseFormProp
               onChange={(value) => change({ autoResume: value === 'yes' })}
             />
           </Field>
-          {limits.map(({ field, label, description }) => (
-            <Field key={field} label={label} description={description}>
-              <TextInput
-                type="number"
-                min={0}
-                step="any"
-                required={warehouse !== undefined}
-                placeholder="Default"
-                value={draft.limits[field] ?? ''}
-                onChange={(value) => change({ limits: { ...draft.limits, [field]: value } })}
-              />
-            </Field>
-          ))}
+          <LimitFields
+            values={draft.limits}
+            isRequired={warehouse !== undefined}
+            onChange={(changed) => change({ limits: changed })}
+          />
         </div>
         {save.error && <ErrorPanel error={save.error} title="The warehouse was not saved" />}
       </form>
     </Dialog>
   );
+}
+
+interface LimitFieldsProps {
+  readonly values: WarehouseDraft['limits'];
+  readonly isRequired: boolean;
+  readonly onChange: (values: WarehouseDraft['limits']) => void;
+}
+
+function LimitFields({ values, isRequired, onChange }: LimitFieldsProps) {
+  return limits.map(({ field, label, description }) => (
+    <Field key={field} label={label} description={description}>
+      <TextInput
+        type="number"
+        min={0}
+        step="any"
+        required={isRequired}
+        placeholder="Default"
+        value={values[field] ?? ''}
+        onChange={(value) => onChange({ ...values, [field]: value })}
+      />
+    </Field>
+  ));
 }
