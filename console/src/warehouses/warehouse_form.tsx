@@ -77,7 +77,7 @@ export function WarehouseForm({ warehouse, onClose, onSaved }: WarehouseFormProp
           <Field label="Comment">
             <TextInput value={draft.comment} onChange={(comment) => change({ comment })} />
           </Field>
-          <Field label="Starts after it was suspended for being idle">
+          <Field label="Starts again" description="After it was suspended for being idle.">
             <Select
               value={draft.autoResume ? 'yes' : 'no'}
               choices={resumeChoices}
