@@ -131,8 +131,8 @@ export const bench: Bench = {
           ofBaseline: ({ copyMs, settleMs }) => (rows / (copyMs + settleMs)) * 1000,
           baseline: 'the same, then its digest and its flush',
         });
-        const megabytes = median(compared.ours.map(({ bytes }) => bytes / 1e6));
-        const perSecond = median(compared.ours.map(({ bytes, fetchMs }) => bytes / fetchMs / 1000));
+        const megabytes = median(compared.service.map(({ bytes }) => bytes / 1e6));
+        const perSecond = median(compared.service.map(({ bytes, fetchMs }) => bytes / fetchMs / 1000));
         measures.push(rate, settled, { what: `- ${megabytes.toFixed(0)} MB, fetched`, value: perSecond, unit: 'MB/s' });
         say(`  ${name}: ${rate.value.toFixed(0)} rows/s, ${rate.ratio?.toFixed(2)}`);
         if (!grown) continue;

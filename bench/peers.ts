@@ -96,7 +96,7 @@ export const bench: Bench = {
         const compared = await interleaved(rounds, ours, theirs);
         const grown = await memory.stop();
         const measure = compare(compared, {
-          what: `${name}, ${((compared.ours[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
+          what: `${name}, ${((compared.service[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
           unit: 'MB/s',
           of: (one) => one.bytes / one.ms / 1000,
           ofBaseline: (one) => one.bytes / one.ms / 1000,

@@ -60,7 +60,7 @@ export const bench: Bench = {
           bodies: [body],
           headers,
         } as const;
-        const ours = (seed: number, durationMs: number) =>
+        const queryThroughRest = (seed: number, durationMs: number) =>
           generator.load({
             port: server.port,
             connections: 1,
@@ -73,12 +73,12 @@ export const bench: Bench = {
             durationMs,
           });
         const values = Array.from({ length: quick ? 200 : 2000 }, (_, i) => (i * 7919) % rows);
-        await ours(1, quick ? 200 : 1500);
+        await queryThroughRest(1, quick ? 200 : 1500);
         await direct.prepared(sql, values.slice(0, values.length / 2));
         const compared = await interleaved(
           quick ? 2 : 7,
           async (round): Promise<Latency> => {
-            const { p50Ms, p99Ms } = await ours(round + 2, quick ? 300 : 2500);
+            const { p50Ms, p99Ms } = await queryThroughRest(round + 2, quick ? 300 : 2500);
             return { p50: p50Ms, p99: p99Ms };
           },
           async () => latency(await direct.prepared(sql, values)),

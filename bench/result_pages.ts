@@ -42,11 +42,13 @@ export const bench: Bench = {
       // Warms the server up with other work than large results.
       await server.query(database, 'SELECT 1');
       const serverMemory = watchMemory(server.pid);
-      const ours = () =>
+      const readPages = () =>
         generator.pages({ port: server.port, path, token: server.token, body: JSON.stringify({ sql }) });
-      const compared = await interleaved(quick ? 2 : 7, ours, () => direct.copy(sql, join(workDirectory, 'rows.json')));
+      const compared = await interleaved(quick ? 2 : 7, readPages, () =>
+        direct.copy(sql, join(workDirectory, 'rows.json')),
+      );
       const memory = await serverMemory.stop();
-      const { pages, bytes } = compared.ours[0] as { pages: number; bytes: number };
+      const { pages, bytes } = compared.service[0] as { pages: number; bytes: number };
       const megabytes = compare(compared, {
         what: `${(bytes / 1e6).toFixed(0)} MB in ${pages} pages`,
         unit: 'MB/s',

@@ -33,15 +33,15 @@ export const bench: Bench = {
     const direct = await DirectDuckdb.open(file, 'ssb');
     const queries = await ssbQueries();
     const texts = queries.map((query) => query.sql);
-    const ours = async (): Promise<readonly number[]> => {
+    const runThroughRest = async (): Promise<readonly number[]> => {
       const ms: number[] = [];
       for (const text of texts) ms.push((await timed(() => server.query('ssb', text))).ms);
       return ms;
     };
     try {
-      await ours();
+      await runThroughRest();
       await direct.statements(texts);
-      const compared = await interleaved(quick ? 2 : 7, ours, () => direct.statements(texts));
+      const compared = await interleaved(quick ? 2 : 7, runThroughRest, () => direct.statements(texts));
       const shared = { unit: 'ms', baseline: 'DuckDB in process' };
       const total = compare(compared, {
         ...shared,

@@ -172,17 +172,17 @@ async function round(
 
 async function measured(setting: Setting, { workDirectory, say }: BenchOptions, n: number): Promise<Measure[]> {
   const { what, rounds, isSmall } = setting;
-  const ours: number[] = [];
+  const withSpare: number[] = [];
   const baseline: number[] = [];
   let held: ReturnType<typeof heldBytes>;
   for (let i = 0; i < rounds; i++) {
     const one = await round(setting, (kind) => join(workDirectory, `${kind}_${n}`), i === 0);
-    ours.push(...one.ours);
+    withSpare.push(...one.service);
     baseline.push(...one.baseline);
     held = one.held;
   }
   const measure = compare(
-    { ours, baseline },
+    { service: withSpare, baseline },
     {
       what: `${what}: from the kill to the first answer`,
       unit: 'ms',
@@ -192,7 +192,7 @@ async function measured(setting: Setting, { workDirectory, say }: BenchOptions, 
     },
   );
   say(`  ${measure.what}: ${measure.value.toFixed(0)} ms, without a spare ${measure.baseline?.value.toFixed(0)} ms`);
-  say(`    ${[ours, baseline].map((all) => all.map((ms) => ms.toFixed(0)).join(' ')).join(' | ')}`);
+  say(`    ${[withSpare, baseline].map((all) => all.map((ms) => ms.toFixed(0)).join(' ')).join(' | ')}`);
   const target = { text: `< ${secondsMax * 1000}`, met: measure.value < secondsMax * 1000 };
   return [isSmall ? { ...measure, target } : measure, ...(n === 0 && held !== undefined ? memoryOf(held) : [])];
 }

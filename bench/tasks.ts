@@ -15,7 +15,7 @@ const endless = 'SELECT sum(a.range * b.range) FROM range(10000000) a, range(100
 
 export const bench: Bench = {
   name: 'tasks',
-  claim: `Tasks submitted while 10,000 wait: at least ${submissionsPerSecondMin.toLocaleString('en-US')} a second, durable, and nothing kept in memory for one that waits.`,
+  claim: `Tasks submitted while 10,000 wait: at least ${submissionsPerSecondMin.toLocaleString('en-US')} a second, durable, and no memory used by those that wait.`,
   async run({ quick, workDirectory, say }) {
     const count = quick ? 1000 : 10_000;
     const flags = ['--task-runners-max', '1', '--principal-tasks-max', '0', '--warehouse-threads', '1'];

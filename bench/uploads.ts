@@ -87,7 +87,7 @@ export const bench: Bench = {
         () => gets(server, generator, durationMs, bytes),
         () => gets(server, generator, durationMs / 2, 0),
       );
-      const [busy, resting] = [beside.ours, beside.baseline];
+      const [busy, resting] = [beside.service, beside.baseline];
       const within = (all: readonly LoadResult[], of: (result: LoadResult) => number) => median(all.map(of));
       return {
         measures: [

@@ -78,22 +78,22 @@ export function median(values: readonly number[]): number {
 }
 
 export interface Compared<A, B> {
-  readonly ours: readonly A[];
+  readonly service: readonly A[];
   readonly baseline: readonly B[];
 }
 
 /** Measures the service and the baseline in turns. */
 export async function interleaved<A, B>(
   rounds: number,
-  ours: (round: number) => Promise<A>,
+  measureService: (round: number) => Promise<A>,
   baseline: (round: number) => Promise<B>,
 ): Promise<Compared<A, B>> {
-  const measured: { ours: A[]; baseline: B[] } = { ours: [], baseline: [] };
+  const measured: { service: A[]; baseline: B[] } = { service: [], baseline: [] };
   for (let round = 0; round < rounds; round++) {
     // The order changes from round to round, so that neither always runs in the state in which the other left the machine.
-    if (round % 2 === 0) measured.ours.push(await ours(round));
+    if (round % 2 === 0) measured.service.push(await measureService(round));
     measured.baseline.push(await baseline(round));
-    if (round % 2 === 1) measured.ours.push(await ours(round));
+    if (round % 2 === 1) measured.service.push(await measureService(round));
   }
   return measured;
 }
@@ -111,14 +111,14 @@ export function compare<A, B>(
   },
 ): Measure {
   const { what, unit, of, ofBaseline, baseline, target } = described;
-  const ours = compared.ours.map(of);
+  const serviceValues = compared.service.map(of);
   const theirs = compared.baseline.map(ofBaseline);
-  const ratios = ours.map((value, i) => value / (theirs[i] as number));
+  const ratios = serviceValues.map((value, i) => value / (theirs[i] as number));
   const ratio = median(ratios);
   return {
     what,
     unit,
-    value: median(ours),
+    value: median(serviceValues),
     baseline: { what: baseline, value: median(theirs) },
     ratio,
     ratioRange: [Math.min(...ratios), Math.max(...ratios)],

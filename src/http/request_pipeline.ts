@@ -38,7 +38,7 @@ import { type Call, CallActor, RequestContext, RequestContexts } from './request
 import { authorizationOf, misspelledHeader, requestIdHeader } from './request_headers.ts';
 import { authorizationTarget, operationName, optionsResponse } from './route_metadata.ts';
 
-export type { PreferredReply as Wanted, StoredReply as Shown } from './idempotency/keyed_calls.ts';
+export type { CurrentRecord, RecordIdentity } from './idempotency/keyed_calls.ts';
 export type { Call } from './request_context.ts';
 
 /** The part of access control that the pipeline uses. */

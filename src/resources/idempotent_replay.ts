@@ -1,7 +1,7 @@
 // The record of an object or a task that an earlier attempt of a request created or changed: for a repeated request whose first
 // response was lost in a crash.
 import type { RetainedStep } from '../access/idempotency_keys.ts';
-import type { Shown, Wanted } from '../http/request_pipeline.ts';
+import type { CurrentRecord, RecordIdentity } from '../http/request_pipeline.ts';
 import { type Category, type Endpoint, inputOfGet, type PathParameters, type Segment } from '../standard/endpoint.ts';
 import { ReadyRecord } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
@@ -12,20 +12,20 @@ import { accepted } from './records/task_record.ts';
 
 /** Undefined if the category has no such object (any more). */
 export async function recordOf(
-  { id, category: wanted, name }: Wanted,
+  { id, category: categoryName, name }: RecordIdentity,
   categories: readonly Category<Context>[],
   context: Context,
-): Promise<Shown | undefined> {
+): Promise<CurrentRecord | undefined> {
   const task = await context.tasks.get(id);
   if (task) return accepted(task, context);
   const categoryOf = (name: string) => categories.find((candidate) => candidate.name === name);
   const chain = await context.catalog.findChain(id);
-  if (chain.length === 0) return memberOf(categoryOf(wanted), id, context);
-  const category = categoryOf(wanted);
+  if (chain.length === 0) return memberOf(categoryOf(categoryName), id, context);
+  const category = categoryOf(categoryName);
   const segments = chain.map((object) => segment(object.category, object.name));
-  if (chain.at(-1)?.category !== wanted) {
+  if (chain.at(-1)?.category !== categoryName) {
     if (category?.parent !== chain.at(-1)?.category || name === undefined) return undefined;
-    segments.push(segment(wanted, name));
+    segments.push(segment(categoryName, name));
   }
   const get = category?.endpoints.find(({ verb }) => verb === 'get');
   if (!get) return undefined;
@@ -40,7 +40,7 @@ async function shownBy(
   path: PathParameters,
   segments: readonly Segment[],
   context: Context,
-): Promise<Shown> {
+): Promise<CurrentRecord> {
   const outcome = await get.handle(inputOfGet(path, segments), context);
   if (outcome.outcome !== 'found') throw new Error(`a GET answered with ${outcome.outcome}`);
   const { record } = outcome;
@@ -70,7 +70,7 @@ async function memberOf(
   category: Category<Context> | undefined,
   id: string,
   context: Context,
-): Promise<Shown | undefined> {
+): Promise<CurrentRecord | undefined> {
   const get = category?.endpoints.find(({ verb }) => verb === 'get');
   if (!get || category?.idField === undefined || category.parent !== undefined) return undefined;
   const segments = [segment(category.name, id)];

@@ -20,13 +20,13 @@ const hour = 3_600_000;
 /** A new server for each test, because connections to the previous one may be reused. */
 let issuer: TokenIssuer;
 let signingKey: IssuerKey;
-let two: IssuerKey;
+let secondKey: IssuerKey;
 let now = 0;
 const open = new Set<Oidc>();
 
 before(async () => {
   signingKey = await makeKey('ES256', 'one');
-  two = await makeKey('ES256', 'two');
+  secondKey = await makeKey('ES256', 'two');
 });
 beforeEach(async () => {
   issuer = await new TokenIssuer().start();
@@ -108,13 +108,13 @@ describe('keys', () => {
     await eventually('a failure', () => oidc.status('p1').error !== undefined);
     assert.equal(oidc.status('p1').error, 'it answers with status 500');
     issuer.answerKeys = undefined;
-    await eventually('an end of it', () => oidc.status('p1').error === undefined);
+    await eventually('recovery', () => oidc.status('p1').error === undefined);
     const good = await token(signingKey);
     assert.ok(await oidc.verify(good));
     assert.ok(oidc.cached(good));
-    issuer.keys = [two.jwk];
+    issuer.keys = [secondKey.jwk];
     await eventually('a change', () => changes.length > 0);
-    assert.equal(oidc.cached(good), undefined, 'a token of a key that was withdrawn is not good for long');
+    assert.equal(oidc.cached(good), undefined, 'a token of a withdrawn key is not valid for long');
     await assert.rejects(oidc.verify(good), notValid);
     oidc.close();
     const requests = issuer.keyRequests;
@@ -128,8 +128,8 @@ describe('an unknown key', () => {
     let changes = 0;
     const oidc = oidcWith({}, { changed: () => void changes++ });
     await fetched(oidc);
-    issuer.keys = [signingKey.jwk, two.jwk];
-    assert.ok(await oidc.verify(await token(two)));
+    issuer.keys = [signingKey.jwk, secondKey.jwk];
+    assert.ok(await oidc.verify(await token(secondKey)));
     assert.ok(await oidc.verify(await token(signingKey)));
     assert.deepEqual([issuer.keyRequests, changes], [2, 1]);
   });
@@ -139,7 +139,7 @@ describe('an unknown key', () => {
     await fetched(oidc);
     const flood = async () => {
       const strangers = await Promise.all(
-        Array.from({ length: 100 }, (_, i) => token(two, {}, { kid: `made up ${i}` })),
+        Array.from({ length: 100 }, (_, i) => token(secondKey, {}, { kid: `made up ${i}` })),
       );
       for (const each of strangers.slice(0, 50)) await assert.rejects(oidc.verify(each), notValid);
       await Promise.all(strangers.slice(50).map((each) => assert.rejects(oidc.verify(each), notValid)));
@@ -159,7 +159,7 @@ describe('an unknown key', () => {
     const oidc = oidcWith();
     await fetched(oidc);
     await issuer.stop();
-    await assert.rejects(oidc.verify(await token(two)), notValid);
+    await assert.rejects(oidc.verify(await token(secondKey)), notValid);
     assert.ok(await oidc.verify(await token(signingKey)));
   });
 });
@@ -230,7 +230,7 @@ describe('an issuer that answers with', () => {
       await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     });
 
-  it('another place is not followed', async () => {
+  it('a redirect is not followed', async () => {
     const other = await new TokenIssuer().start();
     other.keys = [signingKey.jwk];
     try {
@@ -259,14 +259,14 @@ describe('an issuer that answers with', () => {
 
   it('keys that are not public, or none of a known type, has none of those', async () => {
     const secret = { kty: 'oct', kid: 'secret', k: 'AAAA', alg: 'HS256' };
-    const shown = { ...(await exportJWK(two.privateKey)), kid: 'two', alg: 'ES256' };
+    const shown = { ...(await exportJWK(secondKey.privateKey)), kid: 'two', alg: 'ES256' };
     const strange = [{}, { kty: 7 }, { kty: 'XX', kid: 'one' }, null, 'key'];
     issuer.answerKeys = send(JSON.stringify({ keys: [...strange, secret, shown, signingKey.jwk] }));
     const oidc = oidcWith();
     await fetched(oidc);
     assert.equal(oidc.status('p1').error, undefined);
     assert.ok(await oidc.verify(await token(signingKey)));
-    await assert.rejects(oidc.verify(await token(two)), notValid);
+    await assert.rejects(oidc.verify(await token(secondKey)), notValid);
   });
 
   const documents: [string, Record<string, unknown>, string][] = [

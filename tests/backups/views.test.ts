@@ -71,9 +71,9 @@ test('a single database is restored without views whose sources are missing', as
   const from = target();
   const of = { name: 'e again', database: 'e', from };
   const task = await restored(server, '/api/v2/catalogs/beside/databases', of);
-  const within = uri`/catalogs/${'beside'}/databases/${'e again'}`;
+  const restoredPath = uri`/catalogs/${'beside'}/databases/${'e again'}`;
   assert.deepEqual(task.at('result', 'viewsLeft'), ['e again.over']);
-  assert.deepEqual(await viewsIn(within), ['far']);
+  assert.deepEqual(await viewsIn(restoredPath), ['far']);
   const restoredDatabase = await restored(server, '/api/v2/catalogs/shop/databases', {
     ...of,
     name: 'd again',

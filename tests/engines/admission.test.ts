@@ -8,11 +8,11 @@ import { Admission, type AdmissionLimits } from '../../src/engines/admission.ts'
 import type { RefusedCaller } from '../../src/engines/retry_queue.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
-const patient = { queueWaitMs: 60_000 };
-const always = new AbortController().signal;
+const longQueueWait = { queueWaitMs: 60_000 };
+const notAborted = new AbortController().signal;
 
 /** A statement that ends when `end` is called. */
-function statement(admission: Admission, limits: AdmissionLimits, id: string, signal = always, isTask = false) {
+function statement(admission: Admission, limits: AdmissionLimits, id: string, signal = notAborted, isTask = false) {
   const { promise, resolve } = Promise.withResolvers<void>();
   const state = {
     id,
@@ -44,7 +44,7 @@ const countOf = (all: readonly Statement[], is: Statement['is'], id?: string) =>
 describe('admission', () => {
   it('never gives all slots to one principal', async () => {
     const admission = new Admission();
-    const limits = { queriesMax: 4, queueMax: 100, ...patient };
+    const limits = { queriesMax: 4, queueMax: 100, ...longQueueWait };
     const many = Array.from({ length: 40 }, () => statement(admission, limits, 'ada'));
     await turnOfLoop();
     assert.equal(countOf(many, 'running'), 3);
@@ -58,7 +58,7 @@ describe('admission', () => {
 
   it('admits a principal that has none running while others hold all slots, up to twice as many', async () => {
     const admission = new Admission();
-    const limits = { queriesMax: 2, queueMax: 100, ...patient };
+    const limits = { queriesMax: 2, queueMax: 100, ...longQueueWait };
     const ids = ['ada', 'grace', 'linus', 'barbara', 'edsger'];
     const first = ids.map((id) => statement(admission, limits, id));
     const second = statement(admission, limits, 'linus');
@@ -77,7 +77,7 @@ describe('admission', () => {
   it('shares slots between the requests of a principal and its tasks, which wait as long as necessary', async () => {
     const admission = new Admission();
     const limits = { queriesMax: 4, queueMax: 100, queueWaitMs: 1 };
-    const tasks = Array.from({ length: 5 }, () => statement(admission, limits, 'ada', always, true));
+    const tasks = Array.from({ length: 5 }, () => statement(admission, limits, 'ada', notAborted, true));
     await pause(20);
     assert.deepEqual([countOf(tasks, 'running'), countOf(tasks, 'waiting')], [3, 2]);
     const request = statement(admission, limits, 'ada');
@@ -90,7 +90,7 @@ describe('admission', () => {
   it('gives a principal only a few slots while others are active, and all slots but one when it is alone', async () => {
     let now = 0;
     const admission = new Admission(() => now);
-    const limits = { queriesMax: 16, sharedMax: 3, queueMax: 100, ...patient };
+    const limits = { queriesMax: 16, sharedMax: 3, queueMax: 100, ...longQueueWait };
     const grace = statement(admission, limits, 'grace');
     const ada = Array.from({ length: 20 }, () => statement(admission, limits, 'ada'));
     await turnOfLoop();
@@ -98,7 +98,7 @@ describe('admission', () => {
     grace.end();
     await grace.done;
     now = 1000;
-    assert.equal(statement(admission, limits, 'ada', always, true).is, 'running', 'one of its tasks');
+    assert.equal(statement(admission, limits, 'ada', notAborted, true).is, 'running', 'one of its tasks');
     const barbara = Array.from({ length: 3 }, () => statement(admission, limits, 'barbara'));
     await turnOfLoop();
     assert.deepEqual([countOf(ada, 'running'), countOf(barbara, 'running')], [3, 3]);
@@ -114,7 +114,7 @@ describe('admission', () => {
   it('admits a statement that began to wait for a slot, and then waits because of another one of its principal, when that is alone', async () => {
     let now = 0;
     const admission = new Admission(() => now);
-    const limits = { queriesMax: 4, sharedMax: 1, queueMax: 100, ...patient };
+    const limits = { queriesMax: 4, sharedMax: 1, queueMax: 100, ...longQueueWait };
     const grace = Array.from({ length: 3 }, () => statement(admission, limits, 'grace'));
     const ada = Array.from({ length: 2 }, () => statement(admission, limits, 'ada'));
     await turnOfLoop();
@@ -132,11 +132,11 @@ describe('admission', () => {
 
   it('does not count a caller that one queue refused as returned to another', async () => {
     const [first, second] = [new Admission(), new Admission()];
-    const limits = { queriesMax: 1, queueMax: 0, ...patient };
+    const limits = { queriesMax: 1, queueMax: 0, ...longQueueWait };
     const held = [first, second].map((admission) => statement(admission, limits, 'ada'));
     await turnOfLoop();
     const caller: RefusedCaller = { since: undefined, due: undefined };
-    const turn = { principal: { id: 'ada' }, signal: always, caller };
+    const turn = { principal: { id: 'ada' }, signal: notAborted, caller };
     assert.throws(() => first.requireQueueCapacity(limits, turn), busy);
     const { due } = caller;
     for (const { end } of held) end();
@@ -149,7 +149,7 @@ describe('admission', () => {
 
   it('gives the slot of a one-slot warehouse to any principal', async () => {
     const admission = new Admission();
-    const only = statement(admission, { queriesMax: 1, queueMax: 0, ...patient }, 'ada');
+    const only = statement(admission, { queriesMax: 1, queueMax: 0, ...longQueueWait }, 'ada');
     await turnOfLoop();
     assert.equal(only.is, 'running');
     only.end();
@@ -158,7 +158,7 @@ describe('admission', () => {
 
   it('makes room in a full queue for a principal with fewer waiting statements: the newest of the longest queue is refused', async () => {
     const admission = new Admission();
-    const limits = { queriesMax: 2, queueMax: 3, ...patient };
+    const limits = { queriesMax: 2, queueMax: 3, ...longQueueWait };
     const ada = Array.from({ length: 4 }, () => statement(admission, limits, 'ada'));
     const first = statement(admission, limits, 'grace');
     await turnOfLoop();
@@ -186,7 +186,7 @@ describe('admission', () => {
       fc.array(event, { maxLength: 60 }),
       async (queriesMax, events) => {
         const admission = new Admission();
-        const limits = { queriesMax, queueMax: 6, ...patient };
+        const limits = { queriesMax, queueMax: 6, ...longQueueWait };
         const all: (Statement & { abort: () => void })[] = [];
         for (const { kind, principal, which } of events) {
           const running = all.filter(({ is }) => is === 'running');
@@ -218,7 +218,7 @@ describe('admission', () => {
 
   it('serves the principal with the fewest running statements next', async () => {
     const admission = new Admission();
-    const limits = { queriesMax: 4, queueMax: 100, ...patient };
+    const limits = { queriesMax: 4, queueMax: 100, ...longQueueWait };
     const ada = Array.from({ length: 12 }, () => statement(admission, limits, 'ada'));
     const grace = Array.from({ length: 12 }, () => statement(admission, limits, 'grace'));
     await turnOfLoop();
@@ -231,7 +231,7 @@ describe('admission', () => {
   });
 
   it('serves each of 1,000 clients that honour Retry-After, none refused for long, and is never idle', async () => {
-    const crowd = await simulated({ clients: 1000, principals: 1, seconds: 40 });
+    const crowd = await simulateClients({ clients: 1000, principals: 1, seconds: 40 });
     assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
     // 1,000 clients at about 150 a second: nearly 7 s, if they are served in order.
     assert.ok(crowd.refusedForMsMax < 20_000, `refused for ${crowd.refusedForMsMax} ms`);
@@ -239,7 +239,7 @@ describe('admission', () => {
   });
 
   it('does the same for clients that open a connection for each request', async () => {
-    const crowd = await simulated({ clients: 1000, principals: 1, seconds: 40, reconnecting: true });
+    const crowd = await simulateClients({ clients: 1000, principals: 1, seconds: 40, reconnecting: true });
     assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
     assert.ok(crowd.refusedForMsMax < 20_000, `refused for ${crowd.refusedForMsMax} ms`);
   });
@@ -247,9 +247,9 @@ describe('admission', () => {
   it('gives the place of a closed connection to the next one of the same principal, once, when its time has come', async () => {
     let now = 0;
     const admission = new Admission(() => now);
-    const limits = { queriesMax: 1, queueMax: 1, ...patient };
+    const limits = { queriesMax: 1, queueMax: 1, ...longQueueWait };
     const requireOn = (id: string, caller: RefusedCaller) =>
-      admission.requireQueueCapacity(limits, { principal: { id }, signal: always, caller });
+      admission.requireQueueCapacity(limits, { principal: { id }, signal: notAborted, caller });
     const newConnection = (): RefusedCaller => ({ since: undefined, due: undefined });
     const [runs, waits] = [statement(admission, limits, 'ada'), statement(admission, limits, 'ada')];
     await turnOfLoop();
@@ -274,7 +274,7 @@ describe('admission', () => {
   });
 
   it('does the same among 100 principals', async () => {
-    const crowd = await simulated({ clients: 1000, principals: 100, seconds: 40 });
+    const crowd = await simulateClients({ clients: 1000, principals: 100, seconds: 40 });
     assert.deepEqual({ neverServed: crowd.neverServed, idleTicks: crowd.idleTicks }, { neverServed: 0, idleTicks: 0 });
     assert.ok(crowd.refusedForMsMax < 20_000, `refused for ${crowd.refusedForMsMax} ms`);
   });
@@ -286,7 +286,7 @@ const tickMs = 10;
 const statementTicks = 10;
 
 /** Clients in a loop with a simulated clock: after a response they return at the next tick; after a refusal, after their Retry-After. */
-async function simulated(of: {
+async function simulateClients(of: {
   readonly clients: number;
   readonly principals: number;
   readonly seconds: number;
@@ -312,7 +312,7 @@ async function simulated(of: {
       client.caller.disconnected?.();
       client.caller = { since: undefined, due: undefined };
     }
-    const turn = { principal: { id: client.id }, signal: always, caller: client.caller };
+    const turn = { principal: { id: client.id }, signal: notAborted, caller: client.caller };
     try {
       admission.requireQueueCapacity(limits, turn);
       await admission.run(limits, turn, () => {

@@ -63,8 +63,8 @@ after(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Tables that the service itself writes, whatever becomes of a request. */
-const ownNotes = new Set([
+/** Tables that the service itself writes, regardless of the outcome of a request. */
+const internalTables = new Set([
   'audit_events',
   'audit_chains',
   'catalog_files',
@@ -75,7 +75,7 @@ const ownNotes = new Set([
 ]);
 
 /** The rows of the whole store as they would be after a kill at this moment. */
-function storeNow(): string[] {
+function storeRows(): string[] {
   const copy = join(directory, 'copy.sqlite');
   rmSync(`${copy}-shm`, { force: true });
   for (const end of ['', '-wal'])
@@ -84,7 +84,7 @@ function storeNow(): string[] {
   const store = new DatabaseSync(copy);
   try {
     const tables = store.prepare("select name from sqlite_master where type = 'table'").all() as { name: string }[];
-    const own = tables.map(({ name }) => name).filter((name) => !ownNotes.has(name));
+    const own = tables.map(({ name }) => name).filter((name) => !internalTables.has(name));
     const rowsOfTable = (name: string) => store.prepare(`select * from "${name}"`).all();
     return own.flatMap((name) => rowsOfTable(name).map((row) => `${name} ${JSON.stringify(row)}`)).sort();
   } finally {
@@ -92,11 +92,11 @@ function storeNow(): string[] {
   }
 }
 
-/** Changes that earlier faults left open are ended, so that nothing changes in the background while a request is observed. */
-async function settled(): Promise<string[]> {
+/** Ends the changes that earlier faults left open, so that nothing changes in the background while a request is observed. */
+async function settledRows(): Promise<string[]> {
   await services.catalog.recover();
   for (;;) {
-    const rows = storeNow();
+    const rows = storeRows();
     const isOpen = (row: string) =>
       row.startsWith('intents ') || /^tasks .*"state":"(?:pending|running|cancelling)"/.test(row);
     if (!rows.some(isOpen)) return rows;
@@ -141,7 +141,7 @@ const outcomeIn = ({ status, text }: RawReply): Outcome => ({
 /** Sends it once with the fault; if the response is a 5xx, the outcome in it must be true. */
 async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<void> {
   const { params, send } = await requestFor(operation);
-  const [store, rows] = [await settled(), await rowsOf(params)];
+  const [store, rows] = [await settledRows(), await rowsOf(params)];
   hasWritten = fault.point !== 'store';
   plan.arm(fault);
   const { status, outcome, text } = outcomeIn(await send());
@@ -153,7 +153,7 @@ async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<v
   if (struck !== undefined && !hasWritten) assert.equal(outcome, 'notApplied', `${what}: nothing was begun`);
   if (isReadOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', what);
   if (outcome === 'unknown') return;
-  const later = await settled();
+  const later = await settledRows();
   const isNew = (row: string) => !store.includes(row);
   assert.deepEqual(later.filter(isNew), [], `${what}: new in the store`);
   assert.equal(later.length, store.length, `${what}: gone from the store`);

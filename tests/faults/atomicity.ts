@@ -8,7 +8,7 @@ import type { ClockedWorld, Scenario } from './scenario_parts.ts';
 
 const taskWaitMs = deadlineMs(60_000);
 
-/** The part of a task's record that `checkWhole` needs. */
+/** The part of a task's record that `checkAtomicity` needs. */
 export function endOfTask(record: object | undefined): InterruptedChange['task'] {
   const { state, error } = (record ?? {}) as { state?: string; error?: { code: string } | null };
   return state === undefined ? undefined : { state, code: error?.code };

@@ -16,7 +16,7 @@ import {
 } from './scenario_parts.ts';
 
 const taskWaitMs = deadlineMs(60_000);
-const placeOf = (id: string) => ({ path: `${backupDirectory}/${process.pid}-${id}` });
+const targetOf = (id: string) => ({ path: `${backupDirectory}/${process.pid}-${id}` });
 const source = (id: string) => `s/${id}`;
 
 async function makeSource(api: Api, id: string): Promise<void> {
@@ -32,13 +32,13 @@ let creation: Promise<void> | undefined;
 function makeBackup(api: Api): Promise<void> {
   creation ??= (async () => {
     await makeSource(api, shared);
-    await requireAcknowledged(api.post(`${uriOfPath([source(shared)])}/backup`, { to: placeOf(shared) }));
+    await requireAcknowledged(api.post(`${uriOfPath([source(shared)])}/backup`, { to: targetOf(shared) }));
     await api.endOfTasks(taskWaitMs);
   })();
   return creation;
 }
 
-/** Of many steps: some of them are tried each time. */
+/** With many steps, of which each run tries a sample. */
 const isLarge = true;
 const keyed = { ...plainColumnsWith(2), uniqueKey: ['n'] };
 
@@ -46,7 +46,7 @@ export const backupScenarios: Scenario[] = [
   {
     name: 'back a catalog up',
     prepare: makeSource,
-    request: (id) => ({ method: 'POST', path: `${uriOfPath([source(id)])}/backup`, body: { to: placeOf(id) } }),
+    request: (id) => ({ method: 'POST', path: `${uriOfPath([source(id)])}/backup`, body: { to: targetOf(id) } }),
     before: (id) => tableExists([source(id), 'd', 't'], plainColumnsWith(3)),
     after: (id) => tableExists([source(id), 'd', 't'], plainColumnsWith(3)),
     isLarge,
@@ -57,7 +57,7 @@ export const backupScenarios: Scenario[] = [
     request: (id) => ({
       method: 'POST',
       path: `${pathOf('catalogs')}/restore`,
-      body: { name: `r/${id}`, from: placeOf(shared) },
+      body: { name: `r/${id}`, from: targetOf(shared) },
     }),
     before: (id) => [...absent([`r/${id}`]), ...absent([`r/${id}`, 'd', 't'])],
     after: (id) => [
@@ -74,7 +74,7 @@ export const backupScenarios: Scenario[] = [
     request: (id) => ({
       method: 'POST',
       path: `${uriOfPath(['default'])}/databases/restore`,
-      body: { name: `r/${id}`, from: placeOf(shared), database: 'd' },
+      body: { name: `r/${id}`, from: targetOf(shared), database: 'd' },
     }),
     before: (id) => [...absent(['default', `r/${id}`]), ...absent(['default', `r/${id}`, 't'])],
     after: (id) => [

@@ -52,11 +52,11 @@ describe('an interrupted change', () => {
   for (const { scenario, random } of chosen) {
     test(scenario.name, { timeout }, async (t) => {
       t.diagnostic(`FAULTS_SEED=${seed}`);
-      await breakOff(server, scenario, noFault);
+      await runWithFault(server, scenario, noFault);
       const faults = server.plan.faults(sweeps);
       let struck = 0;
       for (const fault of budget.sample(faults, random, () => struck > 0))
-        if ((await breakOff(server, scenario, fault)) === 'struck') struck++;
+        if ((await runWithFault(server, scenario, fault)) === 'struck') struck++;
       t.diagnostic(`${struck} of ${faults.length} faults`);
       assert(struck > 0, 'no step of the change was struck');
     });
@@ -76,7 +76,7 @@ describe('an interrupted change', () => {
   });
 });
 
-async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault): Promise<'unharmed' | 'struck'> {
+async function runWithFault(server: FaultyServer, scenario: Scenario, fault: Fault): Promise<'unharmed' | 'struck'> {
   const id = String(++ids);
   await scenario.prepare(server.api, id);
   server.plan.arm(fault);

@@ -1,5 +1,5 @@
 // The sources of the loads of the scenarios, a file of two rows; the target of their backups; and the flags with which a server may
-// access these and the surroundings.
+// access these and the external systems.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,6 @@ export const backupDirectory = mkdtempSync(join(tmpdir(), 'tabularium-backups-')
 process.once('exit', () => rmSync(backupDirectory, { recursive: true, force: true }));
 
 export const notesFile = `${directory}/notes.csv`;
-const reachable = ['--load-directories', directory, '--backup-directories', backupDirectory, ...serviceHostFlags];
+const accessFlags = ['--load-directories', directory, '--backup-directories', backupDirectory, ...serviceHostFlags];
 /** Results of more than one page are small enough for a test. */
-export const scenarioFlags = [...reachable, '--page-bytes-max', '65536'];
+export const scenarioFlags = [...accessFlags, '--page-bytes-max', '65536'];

@@ -86,11 +86,11 @@ describe('groups', () => {
       inserts
         .insertRows(table, batch, { signal, definition: { columns: [] } as never })
         .catch((error: Failure) => error.code);
-    return { asked: batches, insert };
+    return { batches, insert };
   }
 
   it('consist of inserts that arrive while another runs', async () => {
-    const { asked: batches, insert } = grouped(() => undefined);
+    const { batches, insert } = grouped(() => undefined);
     const first = insert(batch([['0', '0']]));
     await new Promise((resolve) => setImmediate(resolve));
     const others = [1, 2, 3].map((n) => insert(batch([[`${n}`, '0']])));
@@ -102,7 +102,7 @@ describe('groups', () => {
   });
 
   it('exclude large inserts', async () => {
-    const { asked: batches, insert } = grouped(() => undefined);
+    const { batches, insert } = grouped(() => undefined);
     const large = batch(Array.from({ length: 101 }, () => ['1', '1']));
     assert.deepEqual(await Promise.all([insert(large), insert(large)]), [101, 101]);
     assert.equal(batches.length, 2);
@@ -119,7 +119,7 @@ describe('groups', () => {
       1,
     ]);
     assert.deepEqual(
-      refused.asked.map(({ rowCount }) => rowCount),
+      refused.batches.map(({ rowCount }) => rowCount),
       [3, 1, 1, 1],
     );
     const lost = grouped(() => new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome: 'unknown' }));
@@ -128,7 +128,7 @@ describe('groups', () => {
       'WAREHOUSE_FAILED',
       'WAREHOUSE_FAILED',
     ]);
-    assert.equal(lost.asked.length, 1);
+    assert.equal(lost.batches.length, 1);
   });
 
   it('omit inserts that were aborted while they waited, which are answered at once', async () => {
@@ -161,7 +161,7 @@ describe('groups', () => {
 
   it('are split without those that were aborted while the group ran', async () => {
     const gone = new AbortController();
-    const { asked: batches, insert } = grouped(({ json }) => {
+    const { batches, insert } = grouped(({ json }) => {
       gone.abort();
       return json.includes('"bad"') ? new Failure('CONSTRAINT_VIOLATED', 'bad') : undefined;
     });
@@ -175,7 +175,7 @@ describe('groups', () => {
 
   it('are refused as a whole, and not run again, if the warehouse is busy or starting', async () => {
     for (const code of ['WAREHOUSE_BUSY', 'WAREHOUSE_STARTING', 'STORAGE_FULL'] as const) {
-      const { asked: batches, insert } = grouped(() => new Failure(code, 'not now', {}, { outcome: 'notApplied' }));
+      const { batches, insert } = grouped(() => new Failure(code, 'not now', {}, { outcome: 'notApplied' }));
       const all = ['1', '2', '3'].map((i) => insert(batch([[i, '0']])));
       assert.deepEqual(await Promise.all(all), [code, code, code]);
       assert.equal(batches.length, 1, code);

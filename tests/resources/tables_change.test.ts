@@ -103,7 +103,7 @@ scenarios(
       },
     },
     {
-      name: 'a unique key on what is no column',
+      name: 'a unique key on a missing column',
       method: 'PATCH',
       url: orders,
       body: { unique_key_constraints: ['nothing'] },

@@ -41,7 +41,7 @@ function fault(check: (value: unknown) => void, value: unknown): [code: string, 
       assert.ok(violation.rule !== '' && violation.message !== '', JSON.stringify(violation));
     return [error.code, ...violations.map((violation) => violation.pointer)];
   }
-  return assert.fail(`${JSON.stringify(value)} was taken`);
+  return assert.fail(`${JSON.stringify(value)} was accepted`);
 }
 
 test('a valid body is accepted', () => {

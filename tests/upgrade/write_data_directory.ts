@@ -26,7 +26,7 @@ async function perform(server: ServerProcess, calls: typeof content.inFile): Pro
 }
 
 const archive = process.argv[2];
-if (archive === undefined) throw new Error('which archive is to be written?');
+if (archive === undefined) throw new Error('usage: write_data_directory.ts <archive>.tar.gz');
 const directory = await mkdtemp(join(tmpdir(), 'tabularium-release-'));
 const first = await startProcess([], directory);
 await perform(first, content.inFile);

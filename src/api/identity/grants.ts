@@ -24,7 +24,7 @@ const GrantRecord = Type.Object({
     Type.Boolean({ description: 'The object of the grant was dropped and can be restored; `on` is its former URI.' }),
   ),
   state: stateField({
-    active: 'it counts',
+    active: 'it is in effect',
     dropped: 'its object was dropped; it takes effect again when the object is restored',
   }),
   ...recordFields,
@@ -59,7 +59,8 @@ const example = {
   version: 1,
 };
 
-const caller = 'The caller needs `grant` and the privilege itself on what it is on, and `read` on the';
+const caller =
+  'The caller needs `grant` and the granted privilege itself on the object of the grant, and `read` on the';
 
 /** `self`: the caller may see its own grants. */
 const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly orSelf?: true }) => {
@@ -86,7 +87,7 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
       }),
       search: searchBy({
         category: 'grants',
-        summary: `Finds grants of a ${singular} by privilege and by what they are on.`,
+        summary: `Finds grants of a ${singular} by privilege and by object.`,
         permission: { privilege: 'read', on: 'parent', ...self },
         codes: ['OBJECT_NOT_FOUND'],
         fields: { privilege: Type.Optional(PrivilegeField), on: Type.Optional(On) },
@@ -109,7 +110,7 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
         permission: { privilege: 'grant', on: 'target' },
       }),
       check: action('collection', {
-        summary: `Tells what a ${singular} may do, and by which grant.`,
+        summary: `Shows what a ${singular} may do, and by which grant.`,
         description: 'Scopes of tokens, and roles from an identity provider, are not considered.',
         permission: { privilege: 'read', on: 'parent', ...self },
         codes: ['OBJECT_NOT_FOUND'],

@@ -61,7 +61,7 @@ export const savedQueriesApi = category({
   name: 'saved_queries',
   singular: 'saved_query',
   title: 'Saved queries',
-  doc: 'Queries with a name, which are shared by grants. Whoever runs one needs the privileges on what it reads.',
+  doc: 'Queries with a name, which are shared by grants. Running one requires the privileges on the tables that it reads.',
   parameter: 'savedQuery',
   securable: true,
   record: SavedQueryRecord,

@@ -3,7 +3,7 @@
 import { type Sendable, type Static, Type } from '../../standard/type.ts';
 import { nullable, Timestamp } from '../fields.ts';
 import { ColumnOfResult, ResultFiles, Statistics } from '../queries/statement_fields.ts';
-import { CatalogsLeftOut } from '../transfer/backup_places.ts';
+import { CatalogsLeftOut } from '../transfer/backup_locations.ts';
 import { InferredTable } from '../transfer/inferred_table.ts';
 
 const QueryTaskResult = Type.Object(

@@ -4,7 +4,7 @@ import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { engineCodes } from '../fields.ts';
 import { taskCodes, taskFields } from '../task_fields.ts';
-import { From, To } from './backup_places.ts';
+import { From, To } from './backup_locations.ts';
 
 /** A backup or a restore reads or writes all data of an object. */
 const cost = 20;

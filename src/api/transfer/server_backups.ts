@@ -6,7 +6,7 @@ import { searchByName } from '../search.ts';
 import { stateField } from '../states.ts';
 import { taskFields, taskCodes as usualCodes } from '../task_fields.ts';
 import { getAtTop, listAtTop } from '../top_level.ts';
-import { CatalogsLeftOut, ServerPlace } from './backup_places.ts';
+import { CatalogsLeftOut, ServerBackupTarget } from './backup_locations.ts';
 
 /** Reads, or deletes, a copy of all data. */
 const cost = 100;
@@ -75,7 +75,7 @@ export const serverBackupsApi = category({
         'A task (202), whose id is that of the backup; its result has `backupId`, `takenAt`, `catalogs`, `files`, `bytes`, `catalogsLeftOut`, `secretKey` and `heldMs`: how long writes were held back. Everything is copied each time. Requires the privilege `own` on `/api/v2/server_backups`, whose holder can read everything. Without a passphrase (`TABULARIUM_BACKUP_PASSPHRASE`) no object store is accepted. PUT of one that exists returns it (201).',
       permission: { privilege: 'own', on: 'parent' },
       codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', 'OBJECT_NOT_FOUND', ...usualCodes],
-      body: Type.Object({ to: ServerPlace, ...taskFields }, { additionalProperties: false }),
+      body: Type.Object({ to: ServerBackupTarget, ...taskFields }, { additionalProperties: false }),
       bodyRequired: true,
       nameOptional: true,
       task: 'server_backup',

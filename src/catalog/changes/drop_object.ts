@@ -113,7 +113,7 @@ async function checkEmpty(tx: Tx, row: ObjectRow): Promise<void> {
     .executeTakeFirst();
   if (!child) return;
   const { category } = child;
-  throw new Failure('NOT_EMPTY', `"${row.name}" still has ${category}.`, { category });
+  throw new Failure('NOT_EMPTY', `"${row.name}" still contains ${category}`, { category });
 }
 
 async function applyAndCommit(

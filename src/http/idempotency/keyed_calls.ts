@@ -13,21 +13,21 @@ import type { Call, RequestContext } from '../request_context.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { type Completed, type EarlierAttempts, IdempotentRequests } from './replay.ts';
 
-export interface PreferredReply {
+export interface RecordIdentity {
   readonly id: string;
   readonly category: string;
   /** The name of a member, when the id is that of the object that contains it. */
   readonly name: string | undefined;
 }
 
-export type StoredReply = Accepted | { readonly outcome: 'found'; readonly record: object; readonly uri: string };
+export type CurrentRecord = Accepted | { readonly outcome: 'found'; readonly record: object; readonly uri: string };
 
 export interface KeyedCallsOptions<Context> {
   readonly idempotencyKeys: IdempotencyKeys;
   readonly earlier: EarlierAttempts;
   readonly access: { readonly authorizer: Pick<Authorizer, 'record' | 'requireStillAllowed'> };
   /** Reads the record of an object, of a member of it, or of a task. */
-  readonly recordOf: (wanted: PreferredReply, context: Context) => Promise<StoredReply | undefined>;
+  readonly recordOf: (wanted: RecordIdentity, context: Context) => Promise<CurrentRecord | undefined>;
   readonly contextOf: (call: Call) => Context;
 }
 

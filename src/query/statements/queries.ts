@@ -297,7 +297,7 @@ export class Queries {
   ): Promise<() => string | undefined> {
     if (run.analysis.kind === 'select') return () => undefined;
     if (taskStepName === null) {
-      const message = 'the server stopped while the statement ran; whether it was applied is not cached';
+      const message = 'the server stopped while the statement ran; whether it was applied is unknown';
       throw new Failure('TASK_INTERRUPTED', message, {}, { outcome: 'unknown' });
     }
     const { keys } = this.#options;

@@ -17,7 +17,7 @@ import { dropHandler, undropHandler } from '../records/undrop.ts';
 import { backupHandlers, restoreCatalog } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
 import { checkCatalog } from './catalog_check.ts';
-import { keptViews } from './view_definition.ts';
+import { retainedViews } from './view_definition.ts';
 
 const toRecord: RenderOf<typeof catalogsApi> = async ([object], uri, context) => {
   const { id, name, spec } = object;
@@ -33,11 +33,11 @@ const toRecord: RenderOf<typeof catalogsApi> = async ([object], uri, context) =>
   };
 };
 
-function protect(object: CatalogObject, what: string): void {
+function requireNotDefault(object: CatalogObject, action: string): void {
   if (object.name !== defaultCatalogName) return;
   throw new Failure(
     'OBJECT_PROTECTED',
-    `the catalog "${defaultCatalogName}" is what paths without a catalog mean; it cannot be ${what}`,
+    `the catalog "${defaultCatalogName}" is the default of paths without a catalog; it cannot be ${action}`,
   );
 }
 
@@ -83,7 +83,7 @@ export const catalogs = implement(catalogsApi, {
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
   delete: dropHandler<typeof catalogsApi>(([object], context) => {
-    protect(object, 'deleted');
+    requireNotDefault(object, 'deleted');
     const { warehouse } = object.spec;
     const catalog = engineChange(object);
     return {
@@ -99,7 +99,7 @@ export const catalogs = implement(catalogsApi, {
   }),
   rename: async ({ segments, body: { newName } }, context) => {
     const [object] = await context.catalog.require(segments);
-    protect(object, 'renamed');
+    requireNotDefault(object, 'renamed');
     const { warehouse } = object.spec;
     await requireUsableName(newName, warehouse, context);
     const changed = await context.catalog.update(object, {
@@ -115,9 +115,9 @@ export const catalogs = implement(catalogsApi, {
     toRecord,
     check: (name, _parents, context, { warehouse }) => requireUsableName(name, warehouse, context),
     prepare: ({ object, name }) => ({
-      change: (within) => {
-        const names = new Map(within.map((warehouse) => [warehouse.id, warehouse.name]));
-        const views = keptViews(within, ({ parentId }) => names.get(parentId ?? '') ?? '');
+      change: (descendants) => {
+        const names = new Map(descendants.map((object) => [object.id, object.name]));
+        const views = retainedViews(descendants, ({ parentId }) => names.get(parentId ?? '') ?? '');
         return { kind: 'restoreCatalog', catalog: { id: object.id, name }, views };
       },
     }),

@@ -20,7 +20,7 @@ import { definitionOf } from '../table_definitions/table_definition.ts';
 import { backupHandlers, restoreDatabase } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
 import { loadDatabase } from '../transfer/load_database.ts';
-import { keptViews } from './view_definition.ts';
+import { retainedViews } from './view_definition.ts';
 
 const toRecord: RenderOf<typeof databasesApi> = async ([, object], uri, context) => {
   const { name, spec, id } = object;
@@ -132,14 +132,14 @@ export const databases = implement(databasesApi, {
     toRecord,
     check: (name, [root], context) => requireUsableName(name, root, context),
     prepare: ({ object, name, parents: [root] }) => ({
-      change: (within) => ({
+      change: (descendants) => ({
         kind: 'restoreDatabase',
         database: ref(root, name),
         from: object.name,
-        tables: within
+        tables: descendants
           .filter((object) => isOf(object, 'tables'))
           .map((table) => ({ id: table.id, name: table.name, definition: definitionOf(table.spec) })),
-        views: keptViews(within, () => name),
+        views: retainedViews(descendants, () => name),
       }),
     }),
   }),

@@ -170,8 +170,8 @@ export async function restoredView(view: ObjectOf<'views'>, name: string, parent
 }
 
 /** The views that a dropped catalog or database contained. `nameOf`: returns the name of the view's database after the restore. */
-export function keptViews(within: readonly CatalogObject[], nameOf: (view: CatalogObject) => string) {
-  return within
+export function retainedViews(descendants: readonly CatalogObject[], nameOf: (view: CatalogObject) => string) {
+  return descendants
     .filter((object) => isOf(object, 'views'))
     .map((view) => ({ id: view.id, database: nameOf(view), name: view.name, sql: view.spec.sql }));
 }

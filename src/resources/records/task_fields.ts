@@ -19,13 +19,13 @@ export type TaskOptions = Pick<TaskRequest, 'priority' | 'after' | 'notify'>;
  * Throws HOST_NOT_ALLOWED; INVALID_PARAMETER if the caller may not read a task that is named as a dependency. `within`: the JSON
  * pointer of the object that contains the fields.
  */
-export async function taskOptions(body: TaskBody, context: Context, within = ''): Promise<TaskOptions> {
+export async function taskOptions(body: TaskBody, context: Context, pointer = ''): Promise<TaskOptions> {
   const { priority, after = [], notify } = body;
-  if (notify) checkNotify(notify, context, within);
+  if (notify) checkNotify(notify, context, pointer);
   for (const [i, taskId] of after.entries())
     if (!(await mayRead(taskId, context)))
       throw invalidParameter(
-        `${within}/after/${i}`,
+        `${pointer}/after/${i}`,
         'exists',
         `names no task that the caller may read: ${JSON.stringify(taskId)}`,
       );
@@ -44,12 +44,12 @@ export async function splitTaskOptions<B extends TaskBody>(
 /** How long the caller waits before the statement becomes a task. A statement with dependencies is a task from the beginning. */
 export function waitSecondsOf(
   { waitSeconds, after }: Pick<TaskBody, 'after'> & { readonly waitSeconds?: number },
-  within = '',
+  pointer = '',
 ): number {
   if (after === undefined || after.length === 0) return waitSeconds ?? waitSecondsDefault;
   if (!waitSeconds) return 0;
   const message = 'must be 0 with `after`: a statement with dependencies is a task from the beginning';
-  throw invalidParameter(`${within}/waitSeconds`, 'after', message);
+  throw invalidParameter(`${pointer}/waitSeconds`, 'after', message);
 }
 
 /**
@@ -74,12 +74,12 @@ async function mayRead(taskId: string, { tasks, access, call }: Context): Promis
 }
 
 /** Throws as `taskOptions`. */
-export function checkNotify(notify: Notify, context: Context, within = ''): void {
+export function checkNotify(notify: Notify, context: Context, pointer = ''): void {
   try {
     context.webhooks.check(notify);
   } catch (error) {
     if (error instanceof Failure && error.code === 'INVALID_PARAMETER')
-      throw invalidParameter(`${within}/notify/url`, 'url', `is not acceptable: ${error.message}`);
+      throw invalidParameter(`${pointer}/notify/url`, 'url', `is not acceptable: ${error.message}`);
     throw error;
   }
 }

@@ -21,8 +21,8 @@ import {
   checkDefaults,
   columnSpec,
   definitionOf,
-  faults,
-  refuse,
+  definitionViolations,
+  requireNoViolations,
   tableSpec,
   usesOf,
   withColumnRenamed,
@@ -274,10 +274,15 @@ async function nextSpec(
       return spec;
     }
     case 'patch':
-      return patchedSpec(change.body, table, (next) => refuse(faults(next, engine)), context);
+      return patchedSpec(
+        change.body,
+        table,
+        (next) => requireNoViolations(definitionViolations(next, engine)),
+        context,
+      );
     default: {
       const next = columnChanged(change, table, context);
-      refuse(faults(next, engine));
+      requireNoViolations(definitionViolations(next, engine));
       return next;
     }
   }
@@ -305,7 +310,7 @@ function patchedSpec(
   }
   const uniqueKey = patched(spec.uniqueKey, body.unique_key_constraints) ?? [];
   const next = describe({ ...spec, uniqueKey, columns: withKeysNotNull(columns, spec.primaryKey) }, body);
-  refuse(violations);
+  requireNoViolations(violations);
   check(next);
   return next;
 }
@@ -317,7 +322,7 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
   if (change.kind === 'addColumn') {
     const violations: Violation[] = [];
     const column = columnSpec(change.column, '', violations);
-    refuse(violations);
+    requireNoViolations(violations);
     requireFreeColumnName(column.name, spec);
     return { ...spec, columns: [...spec.columns, touched(undefined, column, table, context)] };
   }
@@ -347,7 +352,7 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
         ...change.change,
       };
       const next = columnSpec(merged, '', violations);
-      refuse(violations);
+      requireNoViolations(violations);
       const columns = spec.columns.map((candidate) =>
         candidate === column ? touched(column, next, table, context) : candidate,
       );

@@ -23,7 +23,7 @@ export function tableSpec(body: DefinitionBody, engine: Engine): TableSpec {
     replicationNum: body.replicationNum ?? 1,
   };
   const checked = { ...spec, columns: withKeysNotNull(columns, spec.primaryKey) };
-  refuse([...violations, ...faults(checked, engine)]);
+  requireNoViolations([...violations, ...definitionViolations(checked, engine)]);
   return checked;
 }
 
@@ -53,7 +53,7 @@ export function withKeysNotNull(columns: readonly ColumnSpec[], primaryKey: read
 }
 
 /** All errors of a definition. */
-export function faults(spec: TableSpec, engine: Engine): Violation[] {
+export function definitionViolations(spec: TableSpec, engine: Engine): Violation[] {
   const found: Violation[] = [];
   const { columnsMax } = engine.limits;
   if (spec.columns.length === 0)
@@ -76,7 +76,7 @@ export function faults(spec: TableSpec, engine: Engine): Violation[] {
     folded.add(foldName(column.name));
     byName.set(column.name, column);
   });
-  const refer = (pointer: string, names: readonly string[], key: boolean) => {
+  const checkReferences = (pointer: string, names: readonly string[], key: boolean) => {
     names.forEach((name, i) => {
       const column = byName.get(name);
       const columnPointer = `${pointer}/${i}`;
@@ -84,7 +84,7 @@ export function faults(spec: TableSpec, engine: Engine): Violation[] {
         found.push({
           pointer: columnPointer,
           rule: 'column',
-          message: `is no column of the table: ${JSON.stringify(name)}`,
+          message: `is not a column of the table: ${JSON.stringify(name)}`,
         });
       else if (key && !engine.keyable(column.type))
         found.push({
@@ -96,15 +96,15 @@ export function faults(spec: TableSpec, engine: Engine): Violation[] {
         found.push({ pointer: columnPointer, rule: 'unique', message: `${JSON.stringify(name)} is repeated` });
     });
   };
-  refer('/primaryKey', spec.primaryKey, true);
-  refer('/unique_key_constraints', spec.uniqueKey, true);
-  refer('/orderBy', spec.orderBy, false);
-  refer('/partitionBy', spec.partitionBy, false);
-  refer('/distribution/by', spec.distribution.by, false);
+  checkReferences('/primaryKey', spec.primaryKey, true);
+  checkReferences('/unique_key_constraints', spec.uniqueKey, true);
+  checkReferences('/orderBy', spec.orderBy, false);
+  checkReferences('/partitionBy', spec.partitionBy, false);
+  checkReferences('/distribution/by', spec.distribution.by, false);
   return found;
 }
 
-export function refuse(violations: readonly Violation[]): void {
+export function requireNoViolations(violations: readonly Violation[]): void {
   const [first] = violations;
   if (first) throw violationsFailure('INVALID_PARAMETER', `${first.pointer}: ${first.message}`, violations);
 }
@@ -118,8 +118,11 @@ export async function checkDefaults(
   const before = new Map(known.map((column) => [column.name, column]));
   for (const [i, column] of columns.entries()) {
     const { defaultValue, type, name } = column;
-    const was = before.get(name);
-    if (defaultValue === undefined || (was?.defaultValue === defaultValue && formatType(was.type) === formatType(type)))
+    const previous = before.get(name);
+    if (
+      defaultValue === undefined ||
+      (previous?.defaultValue === defaultValue && formatType(previous.type) === formatType(type))
+    )
       continue;
     try {
       await engine.checkDefault(defaultValue, type);

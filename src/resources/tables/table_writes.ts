@@ -107,7 +107,7 @@ const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
 function requireColumn(name: string, pointer: string, [, , { spec }]: TableChain): void {
   if (!spec.columns.some((column) => column.name === name))
-    throw invalidParameter(pointer, 'column', `is no column of the table: ${JSON.stringify(name)}`);
+    throw invalidParameter(pointer, 'column', `is not a column of the table: ${JSON.stringify(name)}`);
 }
 
 /** The engine reports positions in the statement that it assembled; they are converted to positions in the body. */

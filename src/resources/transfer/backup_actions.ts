@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { BodyOf, SharedHandlers } from '../../api/handlers.ts';
 import type { backupApi, restoreCatalogApi, restoreDatabaseApi } from '../../api/transfer/backup_actions.ts';
-import type { To } from '../../api/transfer/backup_places.ts';
+import type { To } from '../../api/transfer/backup_locations.ts';
 import type { BackupRequest } from '../../backups/backups.ts';
 import { type RestoreRequest, restoreTask } from '../../backups/restores.ts';
 import type { TargetRequest } from '../../backups/targets/backup_targets.ts';

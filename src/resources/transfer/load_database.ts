@@ -43,7 +43,7 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
       const taskId = await context.submitNewTable(creation, { ...task, target }, credentials);
       return accepted(await requireTask(taskId, loadDatabaseTask, context), context);
     } catch (error) {
-      const first = await firstOf(error, { ...task, target }, context);
+      const first = await existingLoadOf(error, { ...task, target }, context);
       if (!first) throw error;
       return accepted(first, context);
     }
@@ -100,10 +100,10 @@ function requireType(pointer: string, type: string): void {
 async function creationOf(request: NewTableRequest, path: DatabasePath, owner: string | undefined, context: Context) {
   const [root, database] = await context.catalog.require(path);
   const engine = await context.warehouses.engineOf(root.spec.warehouse);
-  const asAsked = requestedSpec(request, engine);
+  const specified = requestedSpec(request, engine);
   // A table that is only inferred need not have a name.
   const name = request.table === '' ? 'new' : request.table;
-  const creation = await tableRequest([root, database], name, asAsked, owner, 'fail', context);
+  const creation = await tableRequest([root, database], name, specified, owner, 'fail', context);
   const spec = expectedSpec(request);
   return { ...creation, spec, change: { ...creation.change, definition: definitionOf(spec) } };
 }
@@ -130,7 +130,7 @@ const submitInference = (
  * If a load with the same label has the name: returns its task, or a task with the same result if that one is another's or no
  * longer exists.
  */
-async function firstOf(error: unknown, task: Task, context: Context): Promise<Submitted | undefined> {
+async function existingLoadOf(error: unknown, task: Task, context: Context): Promise<Submitted | undefined> {
   const isTaken =
     error instanceof Failure && (error.code === 'OBJECT_ALREADY_EXISTS' || error.code === 'CHANGE_IN_PROGRESS');
   const known = isTaken ? await context.newTableLoads.findLabelled(task.request) : undefined;

@@ -33,7 +33,7 @@ const memoryRowsMax = 20_000;
 /** A larger result is a file, which has pages. */
 const inlineBytesMax = 262_144;
 
-/** What is cached of a SELECT between its runs. */
+/** The parts of a SELECT that are cached between its runs. */
 export interface KnownSelect {
   readonly columns: readonly ResultColumn[];
   readonly rowText: string;

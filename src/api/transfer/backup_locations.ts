@@ -28,19 +28,19 @@ export const location = (hosts: 'exportHosts' | 'loadHosts', title: string, desc
     },
   );
 
-/** Damaged catalogs, which a backup of the server leaves out. */
+/** Damaged catalogs, which a backup of the server omits. */
 export const CatalogsLeftOut = Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }), {
   description: 'Damaged catalogs, whose data is not in the backup.',
 });
 
-const kept =
-  'The target of the backups: one of these. If it has a backup of the same object, only changed data is sent.';
+const targetDescription =
+  'The target of the backups: one of these. If it contains a backup of the same object, only changed data is sent.';
 
-export const To = location('exportHosts', 'BackupTarget', kept);
+export const To = location('exportHosts', 'BackupTarget', targetDescription);
 
-export const From = location('loadHosts', 'BackupSource', kept);
+export const From = location('loadHosts', 'BackupSource', targetDescription);
 
-export const ServerPlace = location(
+export const ServerBackupTarget = location(
   'exportHosts',
   'ServerBackupTarget',
   'The target that contains the backup: one of these.',
