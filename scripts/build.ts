@@ -11,7 +11,7 @@ const compiler = join(root, 'node_modules/typescript/bin/tsc');
 // The console stays: a server may serve it, and it is built again only if its sources have changed.
 if (existsSync(dist))
   for (const name of readdirSync(dist))
-    if (name !== 'console') rmSync(join(dist, name), { recursive: true, force: true });
+    if (!/^\.?console/.test(name)) rmSync(join(dist, name), { recursive: true, force: true });
 // Programs read npm's output (npm pack --json), so the compiler's messages go to stderr.
 for (const project of ['tsconfig.build.json', 'tsconfig.types.json'])
   execFileSync(process.execPath, [compiler, '-p', join(root, project)], { cwd: root, stdio: ['ignore', 2, 2] });
@@ -20,7 +20,7 @@ execFileSync(process.execPath, [join(root, 'scripts/build_console.ts')], { cwd: 
 // The compiler rewrites imports; code that names the file of a child process must handle both extensions itself.
 let bad = 0;
 for (const name of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
-  if (!name.endsWith('.js') || name.startsWith('console')) continue;
+  if (!name.endsWith('.js') || /^\.?console/.test(name)) continue;
   for (const [i, line] of readFileSync(join(dist, name), 'utf8').split('\n').entries()) {
     if (!/new URL\(['"`][^'"`]*\.ts['"`]/.test(line)) continue;
     console.error(`dist/${name}:${i + 1} names a .ts file, which the package does not have: ${line.trim()}`);

@@ -1,8 +1,9 @@
 // Builds the console (console/, with Vite) into dist/console/, with a Brotli and a gzip variant beside each file. A build with the same
 // sources is not repeated, unless --force is given. Without Vite, as after `npm ci --omit=dev`, it does nothing.
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
 const root = resolve(import.meta.dirname, '..');
@@ -15,6 +16,9 @@ const sources = [
   'package-lock.json',
   'scripts/build_console.ts',
 ];
+/** Longer than a build on a slow machine. */
+const lockMsMax = 300_000;
+const lockPollMs = 200;
 const compressedExtensions = /\.(js|css|svg|html|json|md)$/;
 
 function stampOfSources(): string {
@@ -55,12 +59,36 @@ async function build(stamp: string): Promise<void> {
   }
 }
 
+/** Builds one at a time: files of tests that begin together ask for the same. A lock of a process that was killed is taken over. */
+async function withLock(work: () => Promise<void>): Promise<void> {
+  const lock = join(root, 'dist/.console-lock');
+  mkdirSync(join(root, 'dist'), { recursive: true });
+  for (;;) {
+    try {
+      mkdirSync(lock);
+      break;
+    } catch {
+      const ageMs = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+      if (ageMs > lockMsMax) rmSync(lock, { recursive: true, force: true });
+      await sleep(lockPollMs);
+    }
+  }
+  try {
+    await work();
+  } finally {
+    rmSync(lock, { recursive: true, force: true });
+  }
+}
+
 const stamp = stampOfSources();
+const isForced = process.argv.includes('--force');
 if (!existsSync(join(root, 'node_modules/vite'))) {
   console.error('the console is not built: Vite, a development dependency, is not installed');
-} else if (process.argv.includes('--force') || !isBuilt(stamp)) {
+} else if (isForced || !isBuilt(stamp)) {
   // Vite prints to stdout, which programs read as the output of npm pack.
   console.log = console.error;
   console.info = console.error;
-  await build(stamp);
+  await withLock(async () => {
+    if (isForced || !isBuilt(stamp)) await build(stamp);
+  });
 }
