@@ -1,7 +1,16 @@
 // The grid of a result: virtual in both directions, so that a million rows cost what is in view. A browser's elements end at some
 // million pixels; beyond that the scroll bar moves over the rows in proportion, which TanStack Virtual does not do.
 import { ArrowDown, ArrowUp } from 'lucide-react';
-import { type KeyboardEvent, type PointerEvent, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import {
+  type KeyboardEvent,
+  memo,
+  type PointerEvent,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react';
 import type { Column, Value } from '../../../src/client/index.ts';
 import { classNames } from '../ui/class_names.ts';
 import type { Sort } from './messages.ts';
@@ -155,15 +164,24 @@ export function ResultGrid(props: ResultGridProps) {
             />
           ))}
         </div>
-        <div role="rowgroup" className={styles.body} style={{ transform: `translateY(${offset}px)` }}>
+        {/* biome-ignore lint/a11y/useKeyWithClickEvents: the grid handles the keys of all its cells */}
+        <div
+          role="rowgroup"
+          tabIndex={-1}
+          className={styles.body}
+          style={{ transform: `translateY(${offset}px)` }}
+          onClick={(event) => withPosition(event.target, onSelect)}
+          onDoubleClick={(event) => withPosition(event.target, onOpen)}
+        >
           {indices.map((row) => (
+            // The elements of rows that leave the view are used for those that enter it.
             <div
-              key={row}
+              key={row % indices.length}
               role="row"
               tabIndex={-1}
               aria-rowindex={row + 2}
               className={styles.row}
-              style={{ height: rowHeight }}
+              style={{ top: (row - first) * rowHeight, height: rowHeight }}
             >
               <div className={styles.gutter} style={{ width: gutter }} aria-hidden>
                 {row + 1}
@@ -171,15 +189,13 @@ export function ResultGrid(props: ResultGridProps) {
               {shown.map((column) => (
                 <Cell
                   key={column}
-                  id={`cell-${row}-${column}`}
+                  row={row}
+                  column={column}
                   value={rows.row(row)?.[column]}
-                  index={column}
                   isNumber={isNumberType(columns[column]?.type ?? '')}
                   isSelected={selected?.row === row && selected.column === column}
                   left={gutter + (starts[column] ?? 0)}
                   width={widths[column] ?? 0}
-                  onSelect={() => onSelect({ row, column })}
-                  onOpen={() => onOpen({ row, column })}
                 />
               ))}
             </div>
@@ -188,6 +204,12 @@ export function ResultGrid(props: ResultGridProps) {
       </div>
     </div>
   );
+}
+
+/** Calls with the position of the cell that an element is in, if it is in one. */
+function withPosition(target: EventTarget, call: (position: CellPosition) => void): void {
+  const cell = target instanceof Element ? target.closest<HTMLElement>('[role=gridcell]') : null;
+  if (cell) call({ row: Number(cell.dataset.row), column: Number(cell.dataset.column) });
 }
 
 interface Size {
@@ -270,31 +292,29 @@ function HeadCell({ column: { name, type }, index, left, width, sort, onSort, on
 }
 
 interface CellProps {
-  readonly id: string;
+  readonly row: number;
+  readonly column: number;
   /** Undefined while its row is fetched. */
   readonly value: Value | undefined;
-  readonly index: number;
   readonly isNumber: boolean;
   readonly isSelected: boolean;
   readonly left: number;
   readonly width: number;
-  readonly onSelect: () => void;
-  readonly onOpen: () => void;
 }
 
-function Cell({ id, value, index, isNumber, isSelected, left, width, onSelect, onOpen }: CellProps) {
+/** Rendered only when what it shows changes: scrolling renders the grid at each frame. */
+const Cell = memo(function Cell({ row, column, value, isNumber, isSelected, left, width }: CellProps) {
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the grid handles the keys of all its cells
     <div
       role="gridcell"
       tabIndex={-1}
-      id={id}
-      aria-colindex={index + 1}
+      id={`cell-${row}-${column}`}
+      data-row={row}
+      data-column={column}
+      aria-colindex={column + 1}
       aria-selected={isSelected}
       className={classNames(styles.cell, isNumber && styles.number)}
       style={{ left, width }}
-      onClick={onSelect}
-      onDoubleClick={onOpen}
     >
       {value === undefined ? (
         <span className={styles.waiting} />
@@ -307,4 +327,4 @@ function Cell({ id, value, index, isNumber, isSelected, left, width, onSelect, o
       )}
     </div>
   );
-}
+});

@@ -1,5 +1,5 @@
 // The rows of a run that the page holds: blocks around those in view, fetched from the worker when they are needed.
-import { useEffect, useMemo, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Value } from '../../../src/client/index.ts';
 import type { View } from './messages.ts';
 import type { StatementRun } from './statement_run.ts';
@@ -58,11 +58,14 @@ class RowWindow {
 /** The window for a run and a view; the component renders again when rows arrive. */
 export function useRowWindow(run: StatementRun, view: View) {
   const [, setVersion] = useState(0);
+  const frame = useRef(0);
+  // Blocks that arrive together are rendered together.
+  const renderSoon = useCallback(() => {
+    cancelAnimationFrame(frame.current);
+    frame.current = requestAnimationFrame(() => setVersion((version) => version + 1));
+  }, []);
   const [error, setError] = useState<unknown>();
-  const rows = useMemo(
-    () => new RowWindow(run, view, () => setVersion((version) => version + 1), setError),
-    [run, view],
-  );
+  const rows = useMemo(() => new RowWindow(run, view, renderSoon, setError), [run, view, renderSoon]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: an error belongs to the window that had it
   useEffect(() => setError(undefined), [rows]);
   return { rows, error };
