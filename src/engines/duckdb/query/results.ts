@@ -273,19 +273,26 @@ async function fromStream(
   }
 }
 
-/** Appends at most `rowsMax` rows. */
+/** Appends at most `rowsMax` rows. The engine computes the next ones while the current ones are copied. */
 async function appendRows(prepared: DuckDBPreparedStatement, file: PagedFile, rowsMax: number) {
   const result = await prepared.stream();
   let rowCount = 0;
-  for (;;) {
-    const chunk = await result.fetchChunk();
-    if (!chunk || chunk.rowCount === 0) return { rowCount, truncated: false };
-    rowCount += chunk.rowCount;
-    const truncated = rowCount > rowsMax;
-    // The query has a limit of one row more.
-    const parts = truncated ? withoutLast([...joinedStrings(chunk)], lastStringBytes(chunk)) : joinedStrings(chunk);
-    for (const rows of parts) await file.append(rows);
-    if (truncated) return { rowCount: rowsMax, truncated };
+  let pending = result.fetchChunk();
+  try {
+    for (;;) {
+      const chunk = await pending;
+      if (!chunk || chunk.rowCount === 0) return { rowCount, truncated: false };
+      pending = result.fetchChunk();
+      pending.catch(() => undefined);
+      rowCount += chunk.rowCount;
+      const truncated = rowCount > rowsMax;
+      // The query has a limit of one row more.
+      const parts = truncated ? withoutLast([...joinedStrings(chunk)], lastStringBytes(chunk)) : joinedStrings(chunk);
+      for (const rows of parts) await file.append(rows);
+      if (truncated) return { rowCount: rowsMax, truncated };
+    }
+  } finally {
+    await pending.catch(() => undefined);
   }
 }
 
