@@ -4,7 +4,7 @@ import type { Category, Operation } from './operation.ts';
 import { topCategories, waitSecondsDefault } from './operations.ts';
 import { Query, type QueryOptions, type Row } from './query.ts';
 import { Submitted, Task, type TaskRecord } from './task.ts';
-import { type Answer, type ClientOptions, type Outgoing, Transport } from './transport.ts';
+import { type Answer, type ClientOptions, type Outgoing, type Sender, Transport } from './transport.ts';
 import type { CallOptions, CategoryClients, CreateOptions } from './types.ts';
 
 export interface Client extends CategoryClients {
@@ -19,8 +19,9 @@ const version = 'v2';
 type Fields = Readonly<Record<string, unknown>>;
 type Options = CallOptions & CreateOptions;
 
-export function createClient(options: ClientOptions): Client {
-  const transport = new Transport(options);
+export const createClient = (options: ClientOptions): Client => clientOver(new Transport(options));
+
+export function clientOver(transport: Sender): Client {
   const base = `/api/${version}`;
   const client = {
     ...members(transport, topCategories, base),
@@ -39,12 +40,12 @@ export function createClient(options: ClientOptions): Client {
 
 type Members = Readonly<Record<string, unknown>>;
 
-const members = (transport: Transport, categories: Readonly<Record<string, Category>>, base: string): Members =>
+const members = (transport: Sender, categories: Readonly<Record<string, Category>>, base: string): Members =>
   Object.fromEntries(
     Object.entries(categories).map(([name, category]) => [name, collection(transport, category, base)]),
   );
 
-function collection(transport: Transport, category: Category, base: string) {
+function collection(transport: Sender, category: Category, base: string) {
   const path = `${base}/${category.segment}`;
   const objectOf = (name: string): Members => {
     const own = `${path}/${encodeURIComponent(name)}`;
@@ -56,12 +57,12 @@ function collection(transport: Transport, category: Category, base: string) {
   return Object.assign(objectOf, calls(transport, category, category.collection, path));
 }
 
-const calls = (transport: Transport, category: Category, operations: Category['object'], path: string): Members =>
+const calls = (transport: Sender, category: Category, operations: Category['object'], path: string): Members =>
   Object.fromEntries(
     Object.entries(operations).map(([name, operation]) => [name, callOf(transport, category, operation, path)]),
   );
 
-function callOf(transport: Transport, category: Category, operation: Operation, base: string) {
+function callOf(transport: Sender, category: Category, operation: Operation, base: string) {
   const { method, action, query, paged, accepts } = operation;
   const path = action === undefined ? base : `${base}/${action}`;
   const send = (given: Fields = {}, options: Options = {}): Promise<Answer> =>

@@ -1,6 +1,7 @@
 // The typed client of the REST API; it runs in browsers and in Node.js, and depends on nothing else.
 export type { TaskResultOf } from '../api/tasks/task_types.ts';
 export { type Client, createClient } from './client.ts';
+export { type DescribedCall, describeCall } from './described_call.ts';
 export { errors, TabulariumError } from './errors.ts';
 export { ExactNumber } from './exact_json.ts';
 export { List, type Page } from './list.ts';

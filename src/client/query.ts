@@ -4,7 +4,7 @@ import type { QueryBody, QueryResult } from '../api/queries/sql_actions.ts';
 import type { Immutable } from '../standard/type.ts';
 import { waitSecondsDefault } from './operations.ts';
 import { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';
-import type { Transport } from './transport.ts';
+import type { Sender } from './transport.ts';
 import { decoderOf, type Value } from './values.ts';
 
 export interface QueryOptions extends Omit<Immutable<QueryBody>, 'sql' | 'numbers' | 'format'>, WaitOptions {
@@ -36,12 +36,12 @@ type Summary = Omit<Result, 'rows' | 'nextPage' | Counts> & { readonly [C in Cou
 export type Row = Readonly<Record<string, Value>>;
 
 export class Query<R = Row> implements AsyncIterable<R> {
-  readonly #transport: Transport;
+  readonly #transport: Sender;
   readonly #sql: string;
   readonly #options: QueryOptions;
   #answer: Promise<Result> | undefined;
 
-  constructor(transport: Transport, sql: string, options: QueryOptions) {
+  constructor(transport: Sender, sql: string, options: QueryOptions) {
     this.#transport = transport;
     this.#sql = sql;
     this.#options = options;

@@ -3,7 +3,7 @@
 import type { RecordOf } from '../api/handlers.ts';
 import type { tasksApi } from '../api/tasks/tasks.ts';
 import { errorOf } from './errors.ts';
-import type { Answer, Outgoing, Transport } from './transport.ts';
+import type { Answer, Outgoing, Sender } from './transport.ts';
 
 export type TaskRecord = RecordOf<typeof tasksApi>;
 
@@ -21,10 +21,10 @@ const waitSeconds = 20;
 export class Task<R = unknown> {
   readonly taskId: string;
   readonly uri: string;
-  readonly #transport: Transport;
+  readonly #transport: Sender;
   #record: TaskRecord;
 
-  constructor(transport: Transport, record: TaskRecord) {
+  constructor(transport: Sender, record: TaskRecord) {
     this.taskId = record.taskId;
     this.uri = record.uri;
     this.#transport = transport;
@@ -79,7 +79,7 @@ export class Task<R = unknown> {
 export class Submitted<R, T = R> implements PromiseLike<R | Task<T>> {
   readonly #answer: Promise<R | Task<T>>;
 
-  constructor(transport: Transport, answer: Promise<Answer>) {
+  constructor(transport: Sender, answer: Promise<Answer>) {
     this.#answer = answer.then(({ status, result }) =>
       status === 202 ? new Task<T>(transport, result as unknown as TaskRecord) : (result as R),
     );

@@ -37,12 +37,17 @@ export interface Answer {
   readonly result: Readonly<Record<string, unknown>>;
 }
 
+/** What sends the requests of a client. */
+export interface Sender {
+  send(outgoing: Outgoing): Promise<Answer>;
+}
+
 const timeoutMsDefault = 60_000;
 const retryForMsDefault = 60_000;
 const backoffMs = 100;
 const backoffMsMax = 10_000;
 
-export class Transport {
+export class Transport implements Sender {
   readonly #options: ClientOptions;
   readonly #base: string;
 
