@@ -75,22 +75,29 @@ const methods: Readonly<Record<Verb, Operation['method']>> = {
   action: 'POST',
 };
 
-function operationOf(name: string, declared: DeclaredEndpoint): Operation {
+/** The field of a page that has its items, if it is not the category's. */
+function itemsOf({ result }: Endpoint, category: DeclaredCategory): { readonly items?: string } {
+  const fields: Readonly<Record<string, { readonly type?: unknown }>> = result?.properties ?? {};
+  const items = Object.keys(fields).find((field) => fields[field]?.type === 'array');
+  return items === undefined || items === listKeyOf(category) ? {} : { items };
+}
+
+function operationOf(category: DeclaredCategory, name: string, declared: DeclaredEndpoint): Operation {
   const endpoint = declared as Endpoint;
   const { verb, action = name, query, task } = endpoint;
   return {
     method: methods[verb],
     ...(verb === 'action' ? { action } : {}),
     ...(isReadOnly(endpoint) ? { isRead: true } : {}),
-    ...(isPaged(endpoint) ? { paged: true } : {}),
+    ...(isPaged(endpoint) ? { paged: true, ...itemsOf(endpoint, category) } : {}),
     ...(query ? { query: true } : {}),
     ...(task === undefined ? {} : { accepts: true }),
   };
 }
 
-function operations({ endpoints }: DeclaredCategory, on: Endpoint['on']): Record<string, Operation> {
-  const own = Object.entries(endpoints).filter(([, endpoint]) => endpoint.on === on);
-  return Object.fromEntries(own.map(([name, endpoint]) => [camelCase(name), operationOf(name, endpoint)]));
+function operations(category: DeclaredCategory, on: Endpoint['on']): Record<string, Operation> {
+  const own = Object.entries(category.endpoints).filter(([, endpoint]) => endpoint.on === on);
+  return Object.fromEntries(own.map(([name, endpoint]) => [camelCase(name), operationOf(category, name, endpoint)]));
 }
 
 function table(parent: DeclaredCategory | undefined): Record<string, Category> {

@@ -8,7 +8,7 @@ import { ObjectChanged } from '../standard/expected_version.ts';
 import { visible } from '../store/migrations/migrate.ts';
 import type { Store } from '../store/store.ts';
 import { findSibling, notFound } from './changes/object_names.ts';
-import { sourcesOf } from './changes/view_dependencies.ts';
+import { dependentsOf, sourcesOf } from './changes/view_dependencies.ts';
 import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath } from './object.ts';
 import { isVisible, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import {
@@ -135,6 +135,11 @@ export class CatalogReader {
   /** The ids of the tables and views that a visible view names, in no particular order. */
   async sourcesOf(viewId: string): Promise<string[]> {
     return (await sourcesOf(this.#parts.store.db, viewId)).map((row) => row.source_id);
+  }
+
+  /** The ids of the views that name a table or a view, in no particular order; some may be dropped. */
+  dependentsOf(id: string): Promise<string[]> {
+    return dependentsOf(this.#parts.store.db, id);
   }
 
   async byId(id: string): Promise<CatalogObject | undefined> {

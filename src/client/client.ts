@@ -63,7 +63,7 @@ const calls = (transport: Sender, category: Category, operations: Category['obje
   );
 
 function callOf(transport: Sender, category: Category, operation: Operation, base: string) {
-  const { method, action, query, paged, accepts } = operation;
+  const { method, action, query, paged, accepts, items = category.items } = operation;
   const path = action === undefined ? base : `${base}/${action}`;
   const send = (given: Fields = {}, options: Options = {}): Promise<Answer> =>
     transport.send(requestOf(operation, path, given, options));
@@ -72,7 +72,7 @@ function callOf(transport: Sender, category: Category, operation: Operation, bas
       new List(async (pageToken): Promise<Page<unknown>> => {
         const { result } = await send(pageToken === undefined ? given : { ...given, pageToken }, options);
         const nextPageToken = result.nextPageToken as string | undefined;
-        return { items: result[category.items] as readonly unknown[], nextPageToken };
+        return { items: result[items] as readonly unknown[], nextPageToken };
       });
   }
   const call = (given?: Fields, options?: Options) => {

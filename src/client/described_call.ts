@@ -19,6 +19,7 @@ export function describeCall(call: (client: Client) => unknown): DescribedCall {
       sent = outgoing;
       return new Promise<never>(() => undefined);
     },
+    download: () => new Promise<never>(() => undefined),
   };
   call(clientOver(sender));
   if (!sent) throw new TypeError('no call was made');

@@ -7,6 +7,8 @@ export interface Operation {
   readonly isRead?: true;
   /** It answers with a page of a list. */
   readonly paged?: true;
+  /** The field of a page that has the items, if it is not the category's. */
+  readonly items?: string;
   /** It has query parameters. */
   readonly query?: true;
   /** It may answer with a task. */

@@ -98,6 +98,7 @@ export const topCategories: Readonly<Record<string, Category>> = {
     collection: {
       list: { method: 'GET', isRead: true, paged: true },
       create: { method: 'POST' },
+      searchGrants: { method: 'POST', action: 'search_grants', isRead: true, paged: true, items: 'grants' },
       identify: { method: 'POST', action: 'identify', isRead: true },
       search: { method: 'POST', action: 'search', isRead: true, paged: true },
     },
@@ -107,7 +108,7 @@ export const topCategories: Readonly<Record<string, Category>> = {
       delete: { method: 'DELETE' },
       rename: { method: 'POST', action: 'rename' },
       changePassword: { method: 'POST', action: 'change_password' },
-      effectiveGrants: { method: 'POST', action: 'effective_grants', isRead: true, paged: true },
+      effectiveGrants: { method: 'POST', action: 'effective_grants', isRead: true, paged: true, items: 'grants' },
     },
     children: {
       grants: {
@@ -195,6 +196,7 @@ export const topCategories: Readonly<Record<string, Category>> = {
               update: { method: 'PATCH' },
               delete: { method: 'DELETE', query: true },
               rename: { method: 'POST', action: 'rename' },
+              dependents: { method: 'POST', action: 'dependents', isRead: true },
             },
             children: {},
           },
@@ -221,6 +223,7 @@ export const topCategories: Readonly<Record<string, Category>> = {
               clone: { method: 'POST', action: 'clone', accepts: true },
               export: { method: 'POST', action: 'export', accepts: true },
               load: { method: 'POST', action: 'load', accepts: true },
+              dependents: { method: 'POST', action: 'dependents', isRead: true },
             },
             children: {
               columns: {

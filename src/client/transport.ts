@@ -40,6 +40,7 @@ export interface Answer {
 /** What sends the requests of a client. */
 export interface Sender {
   send(outgoing: Outgoing): Promise<Answer>;
+  download(link: string, signal: AbortSignal | undefined): Promise<Response>;
 }
 
 const timeoutMsDefault = 60_000;

@@ -55,6 +55,13 @@ describe('categories', () => {
     assert.equal((await client.roles.list({ pageSize: 2 }).page(first.nextPageToken)).items.length, 2);
     const searched = await client.roles.search({ namePattern: 'reader%', pageSize: 2 }).all();
     assert.equal(searched.length, 5);
+    await client.users.create({ name: 'reader' });
+    await client.users('reader').grants.create({ privilege: 'read', on: '/api/v2/catalogs' });
+    const effective = await client.users('reader').effectiveGrants().all();
+    assert.deepEqual(
+      effective.map(({ privilege, on }) => `${privilege} ${on}`),
+      ['read /api/v2/catalogs'],
+    );
   });
 
   it('sends a condition', async () => {

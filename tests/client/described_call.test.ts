@@ -11,7 +11,7 @@ const calls: readonly ((client: Client) => unknown)[] = [
   (client) =>
     client.databases('shop').tables.create({
       name: 'orders',
-      columns: [{ name: 'id', type: 'BIGINT', comment: '</script>', nullable: undefined }],
+      columns: [{ name: 'id', type: 'BIGINT', comment: '</script>' }],
       properties: { 'a-b': 'a long value that does not fit into one line with the others' },
     }),
 ];

@@ -198,6 +198,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       optimize: none,
       export_table: () => exported,
       copy_definition: renamed,
+      dependents: none,
       load: () => ({ source: { path: notes } }),
       clone: renamed,
       search: none,
@@ -230,6 +231,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     bodies: {
       create: () => ({ sql: 'SELECT 1 AS a', comment: 'made' }),
       update: described,
+      dependents: none,
       rename: renamed,
       search: none,
       undrop: (params) => ({ name: params.view }),
@@ -274,6 +276,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       change_password: () => ({ currentPassword: password, newPassword: 'another staple of words' }),
       effective_grants: none,
       identify: none,
+      search_grants: () => ({ on: '/api/v2' }),
       search: none,
     },
     makeFor: {

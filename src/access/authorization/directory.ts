@@ -98,6 +98,11 @@ export class Directory {
     return grants.filter(({ path }) => !path.some((id) => this.#dropped.has(id)));
   }
 
+  /** The grants that apply to the last object of a path of ids: those on it and on everything above it. */
+  grantsOnPath(path: readonly string[]): Grant[] {
+    return path.flatMap((id) => this.#grantIndex.findOn(id));
+  }
+
   /** The ids of the user and the roles whose grants a principal has. */
   subjectsOf(principal: Principal): string[] {
     return [...new Set([principal.id, ...this.rolesOf(principal.id), ...(principal.roles ?? [])])];

@@ -27,6 +27,11 @@ export class GrantIndex {
     this.#removeIfEmpty(grant.onId, node);
   }
 
+  /** The grants on an object, a collection or everything itself. */
+  findOn(id: string): readonly Grant[] {
+    return this.#nodes.get(id)?.grants ?? [];
+  }
+
   /** The grants on an object and on everything inside it. */
   findWithin(id: string): Grant[] {
     const found: Grant[] = [];

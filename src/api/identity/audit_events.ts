@@ -57,6 +57,9 @@ export const soughtFields = {
   action: exact('Such as `tables.create`.'),
   outcome: exact('`0`, `begun`, or a code.'),
   objectId: exact('Id of an object, as events have it.'),
+  object: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 4096, description: 'URI of an object that exists, instead of its id.' }),
+  ),
   requestId: exact('Id of a request.'),
   target: Type.Optional(Type.String({ maxLength: 1024, description: 'A part of the path of the request.' })),
   from: Type.Optional(Timestamp),

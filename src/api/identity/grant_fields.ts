@@ -1,5 +1,6 @@
 // Fields of grants that several operations show.
 import { privilegeDocs, privileges } from '../../model/privileges.ts';
+import { documentedLimits } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { oneOf } from '../fields.ts';
 
@@ -10,3 +11,10 @@ export const GrantFields = {
   privilege: PrivilegeField,
   on: Type.String({ description: 'Current URI of the object of the grant.' }),
 };
+
+export const On = Type.String({
+  minLength: 1,
+  maxLength: 4096,
+  [documentedLimits]: { pattern: '^/api/v[0-9]+(/|$)' },
+  description: 'URI of an object, of a top-level collection (`/api/v2/users`), or `/api/v2` for everything.',
+});

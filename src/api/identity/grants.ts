@@ -1,22 +1,14 @@
 // The declaration of grants: the same category in users and in roles.
-import { documentedLimits } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { action, category, create, type DeclaredCategory, get, list, remove } from '../declare.ts';
 import { nullable, recordFields } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { stateField } from '../states.ts';
-import { GrantFields, PrivilegeField } from './grant_fields.ts';
+import { GrantFields, On, PrivilegeField } from './grant_fields.ts';
 import { rolesApi } from './roles.ts';
 import { usersApi } from './users.ts';
 
 const checksMax = 1000;
-
-const On = Type.String({
-  minLength: 1,
-  maxLength: 4096,
-  [documentedLimits]: { pattern: '^/api/v[0-9]+(/|$)' },
-  description: 'URI of an object, of a top-level collection (`/api/v2/users`), or `/api/v2` for everything.',
-});
 
 const GrantRecord = Type.Object({
   ...GrantFields,

@@ -2,7 +2,7 @@
 import { Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { noFields, nullable, pageFields, Timestamp, Uri } from '../fields.ts';
-import { GrantFields } from './grant_fields.ts';
+import { GrantFields, On, PrivilegeField } from './grant_fields.ts';
 import { Password, UserRecord } from './user_fields.ts';
 
 const EffectiveGrant = Type.Object(
@@ -12,6 +12,22 @@ const EffectiveGrant = Type.Object(
   },
   { title: 'EffectiveGrant' },
 );
+
+const EffectiveGrants = Type.Object({
+  grants: Type.Array(EffectiveGrant),
+  nextPageToken: Type.Optional(Type.String()),
+});
+
+const exampleGrants = {
+  grants: [
+    {
+      grantId: 'read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+      privilege: 'read',
+      on: '/api/v2/catalogs/default/databases/ssb',
+      via: { category: 'roles', name: 'analysts' },
+    },
+  ],
+};
 
 export const userActionsApi = {
   change_password: action('object', {
@@ -30,19 +46,27 @@ export const userActionsApi = {
     codes: ['OBJECT_NOT_FOUND'],
     body: Type.Object(pageFields, { additionalProperties: false }),
     item: EffectiveGrant,
-    result: Type.Object({ grants: Type.Array(EffectiveGrant), nextPageToken: Type.Optional(Type.String()) }),
+    result: EffectiveGrants,
     example: {
       body: {},
-      result: {
-        grants: [
-          {
-            grantId: 'read-019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
-            privilege: 'read',
-            on: '/api/v2/catalogs/default/databases/ssb',
-            via: { category: 'roles', name: 'analysts' },
-          },
-        ],
-      },
+      result: exampleGrants,
+    },
+  }),
+  search_grants: action('collection', {
+    summary: 'Shows who was granted something on an object, on what contains it, or on everything.',
+    description:
+      'Of users and roles that the caller may see. Owners need no grants; an object that does not exist has only those above it.',
+    permission: { privilege: 'read', on: 'parent', orWithin: true },
+    body: Type.Object(
+      { on: On, privilege: Type.Optional(PrivilegeField), ...pageFields },
+      { title: 'SearchGrantsRequest', additionalProperties: false },
+    ),
+    bodyRequired: true,
+    item: EffectiveGrant,
+    result: EffectiveGrants,
+    example: {
+      body: { on: '/api/v2/catalogs/default/databases/ssb/tables/lineorder', privilege: 'read' },
+      result: exampleGrants,
     },
   }),
   identify: action('collection', {

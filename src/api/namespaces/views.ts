@@ -1,6 +1,7 @@
 // The declaration of `views`: records, operations, bodies and results.
 import { Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
+import { dependentsApi } from '../dependents.ts';
 import {
   Comment,
   describedBody,
@@ -121,6 +122,7 @@ export const viewsApi = category({
       result: ViewRecord,
       example: { body: { newName: 'large_orders' } },
     }),
+    ...dependentsApi('view'),
     search: searchWithDropped({ category: 'views', record: ViewRecord, example: '%orders', isChild: true }),
     undrop: undrop({ title: 'a view', record: ViewRecord, codes: readCodes }),
   },

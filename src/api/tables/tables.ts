@@ -5,6 +5,7 @@ import { exactlyOneOf } from '../../standard/documented_limits.ts';
 import { objectName } from '../../standard/object_name.ts';
 import { Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
+import { dependentsApi } from '../dependents.ts';
 import { describedBody, engineCodes, exampleFields, noFields, noNul, unique } from '../fields.ts';
 import { databasesApi } from '../namespaces/databases.ts';
 import { codes, Parameters, Query, queryCost, WaitSeconds } from '../queries/statement_fields.ts';
@@ -239,6 +240,7 @@ export const tablesApi = category({
     }),
     ...exportTableApi,
     ...loadTableApi,
+    ...dependentsApi('table'),
     search: searchWithDropped({ category: 'tables', record: TableRecord, example: 'ord%', isChild: true }),
     undrop: undropByTask('undrop_table', { title: 'a table', record: TableRecord }),
   },

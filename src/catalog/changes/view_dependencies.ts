@@ -64,6 +64,12 @@ export function sourcesOf(db: Store['db'], viewId: string): Promise<SourceRow[]>
     .execute();
 }
 
+/** The ids of the views that name an object directly, dropped ones included. */
+export async function dependentsOf(db: Store['db'], sourceId: string): Promise<string[]> {
+  const rows = await db.selectFrom('view_sources').select('view_id').where('source_id', '=', sourceId).execute();
+  return rows.map((row) => row.view_id);
+}
+
 export async function replaceSources(tx: Tx, viewId: string, rows: readonly SourceRow[]): Promise<void> {
   await tx.deleteFrom('view_sources').where('view_id', '=', viewId).execute();
   const values = rows.map((row) => ({ ...row, view_id: viewId }));

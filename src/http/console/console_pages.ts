@@ -1,4 +1,4 @@
-// The console at /console/: a single-page application, whose paths without an extension are all its index page. `/` leads there.
+// The console at /console/: a single-page application, whose paths are all its index page, except those of its files. `/` leads there.
 // The page may load only what this server serves; style sheets that scripts add have a nonce, which is new in each response.
 import { randomBytes } from 'node:crypto';
 import { extname } from 'node:path';
@@ -52,11 +52,15 @@ export class ConsolePages {
   async #serve(name: string, headers: Parameters<SystemEndpoint['run']>[0]) {
     const asset = name === indexName ? undefined : await this.#assets.find(name);
     if (asset) return serveAsset(asset, headers);
-    if (extname(name) !== '' && name !== indexName) return text(404, 'no such file\n');
+    if (isFileName(name) && name !== indexName) return text(404, 'no such file\n');
     const index = await this.#assets.find(indexName);
     return index ? serveIndex(index) : text(503, notBuilt);
   }
 }
+
+/** Files are in assets/ or have no directory; what is below a room can be the name of an object, such as `sales.csv`. */
+const isFileName = (name: string): boolean =>
+  name.startsWith('assets/') || (!name.includes('/') && extname(name) !== '');
 
 const redirect: SystemEndpoint = {
   needs: 'nothing',

@@ -10,6 +10,10 @@ import { timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { done, found } from '../records/outcomes.ts';
 import { type Page, pageOf } from '../records/search.ts';
+import { idsOf, targetOf } from './grant_target.ts';
+
+/** The id of no object. */
+const noObject = '';
 
 function record(event: AuditEvent, context: Context) {
   const details: unknown = event.details === null ? null : JSON.parse(event.details);
@@ -50,8 +54,11 @@ async function eventsPage(context: Context, page: Page, filter: AuditFilter) {
   );
 }
 
-function filterOf({ from, to, ...rest }: Static<TObject<typeof soughtFields>>) {
-  return { ...rest, from: timeOf(from, '/from'), to: timeOf(to, '/to') };
+async function filterOf({ from, to, object, ...rest }: Static<TObject<typeof soughtFields>>, context: Context) {
+  const times = { from: timeOf(from, '/from'), to: timeOf(to, '/to') };
+  if (object === undefined) return { ...rest, ...times };
+  const objectId = (await idsOf(targetOf(object, '/object'), context))?.at(-1) ?? noObject;
+  return { ...rest, objectId, ...times };
 }
 
 export const auditEvents = implement(auditEventsApi, {
@@ -64,7 +71,7 @@ export const auditEvents = implement(auditEventsApi, {
     }
     return found(record(event, context));
   },
-  search: ({ body: { pageSize: _size, pageToken: _token, ...sought }, page }, context) =>
-    eventsPage(context, page, filterOf(sought)),
+  search: async ({ body: { pageSize: _size, pageToken: _token, ...sought }, page }, context) =>
+    eventsPage(context, page, await filterOf(sought, context)),
   verify: async (_input, context) => done(await context.auditReader.verify()),
 });

@@ -3,34 +3,19 @@
 
 import { forbidden } from '../../access/authorization/authorizer.ts';
 import type { Grant } from '../../access/authorization/directory_types.ts';
-import {
-  categoryOfScope,
-  categoryScope,
-  globalScope,
-  grantPath,
-  objectIdsOf,
-} from '../../access/authorization/grant_scopes.ts';
+import { categoryOfScope, categoryScope, globalScope, objectIdsOf } from '../../access/authorization/grant_scopes.ts';
 import { grantIdOf, versionOfGrant } from '../../access/authorization/grants.ts';
-import { categoriesApi } from '../../api/categories.ts';
-import type { DeclaredCategory } from '../../api/declare.ts';
 import type { BodyOf } from '../../api/handlers.ts';
 import { roleGrantsApi, userGrantsApi } from '../../api/identity/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { type Segment, segment, segmentsOfUri, uriOf } from '../../standard/paths.ts';
+import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { created, deleted, done, found } from '../records/outcomes.ts';
 import { type Page, pageOf, searchWith } from '../records/search.ts';
-
-const categories: readonly DeclaredCategory[] = categoriesApi;
-const namesOf = (declared: readonly DeclaredCategory[]) => declared.map(({ name }) => name);
-/** No grant applies to what only its user has access to. */
-const isPrivate = ({ endpoints }: DeclaredCategory) =>
-  Object.values(endpoints).every(({ permission }) => permission.on === 'caller');
-const topCategories = namesOf(categories.filter((one) => one.parent === undefined && !isPrivate(one)));
-const securableCategories = namesOf(categories.filter(({ securable }) => securable));
+import { idsOf, type Target, targetOf } from './grant_target.ts';
 
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
 
@@ -48,52 +33,6 @@ function uriOfObjects(path: readonly string[], objects: readonly CatalogObject[]
     );
   const mark = path.at(-1);
   return mark === undefined || mark === globalScope ? `/api/${version}` : `/api/${version}/${categoryOfScope(mark)}`;
-}
-
-interface Target {
-  readonly category: string;
-  readonly path: readonly Segment[];
-}
-
-/** Parses a URI; checks only its form. Throws INVALID_PARAMETER. */
-function targetOf(on: string, pointer: string): Target {
-  const names = on.split('/');
-  const [start, api, version, first] = names;
-  const fault = (message: string) => invalidParameter(pointer, 'uri', message);
-  if (start !== '' || api !== 'api' || !/^v\d+$/.test(version ?? '') || names.slice(3).includes(''))
-    throw fault('is not a URI of this service, such as /api/v2/catalogs/default');
-  if (first === undefined) return { category: globalScope, path: [] };
-  if (names.length === 4) {
-    if (!topCategories.includes(first)) throw fault(`is not a collection at the top: ${topCategories.join(', ')}`);
-    return { category: first, path: [] };
-  }
-  if (names.length % 2 === 0) throw fault('names a collection inside an object; grant on the object');
-  const [root, ...within] = readSegments(on, fault);
-  if (!root) throw fault('names no object');
-  const path = first === 'databases' ? [segment('catalogs', 'default'), root, ...within] : [root, ...within];
-  const unknown = path.find(({ category }) => !securableCategories.includes(category));
-  if (unknown) throw fault(`has no grants on ${unknown.category}; grant on what holds them`);
-  return { category: first === 'databases' ? 'catalogs' : root.category, path };
-}
-
-function readSegments(on: string, fault: (message: string) => Failure): Segment[] {
-  try {
-    return segmentsOfUri(on);
-  } catch {
-    throw fault('contains an invalid percent-encoding');
-  }
-}
-
-/** The ids from the root to the object that a URI names; undefined if it does not exist. */
-async function idsOf({ category, path }: Target, context: Context): Promise<string[] | undefined> {
-  if (path.length === 0) return category === globalScope ? [globalScope] : [globalScope, categoryScope(category)];
-  const steps = await context.catalog.findPrefix(path);
-  return steps.length < path.length
-    ? undefined
-    : grantPath(
-        category,
-        steps.map(({ id }) => id),
-      );
 }
 
 /** A principal that grants or revokes must be allowed to grant there, and hold the privilege itself. */

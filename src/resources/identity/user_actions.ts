@@ -1,5 +1,6 @@
 // The handlers of the actions of users: change the own password, list effective grants, identify the caller.
 import { rootUserId } from '../../access/authorization/directory_types.ts';
+import { globalScope, grantPath } from '../../access/authorization/grant_scopes.ts';
 import type { Handlers } from '../../api/handlers.ts';
 import type { usersApi } from '../../api/identity/users.ts';
 import { invalidParameter } from '../../standard/failure.ts';
@@ -7,6 +8,7 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import type { Context } from '../records/handler_context.ts';
 import { render } from '../records/object_records.ts';
 import { done, listedAs } from '../records/outcomes.ts';
+import { targetOf } from './grant_target.ts';
 import { grantFields, uriOfIds } from './grants.ts';
 import { hashOf, requireOwnUser, setSpec, shownUser } from './user_record.ts';
 
@@ -31,9 +33,22 @@ function effectiveGrants(userId: string, context: Context) {
   return all.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
+/** Undefined: the caller may not see it. */
+async function visibleGrantee(id: string, context: Context) {
+  const [grantee] = await context.catalog.findByIds([id]);
+  if (!grantee) return undefined;
+  const { category, name } = grantee;
+  const { principal } = context.call;
+  const { authorizer } = context.access;
+  const isSeen =
+    authorizer.isSelf(principal, [segment(category, name)]) ||
+    authorizer.isVisible(principal, 'read', category, [grantee]);
+  return isSeen ? { category, name } : undefined;
+}
+
 export const userActions: Pick<
   Handlers<typeof usersApi, Context>,
-  'change_password' | 'effective_grants' | 'identify'
+  'change_password' | 'effective_grants' | 'identify' | 'search_grants'
 > = {
   change_password: async ({ segments, body: { currentPassword, newPassword } }, context) => {
     const [object] = await context.catalog.require(segments);
@@ -57,6 +72,28 @@ export const userActions: Pick<
       grants.push({ ...grantFields(grant, uri), via: { category: subject.category, name: subject.name } });
     }
     return listedAs('grants', grants, rest.length > limit ? rest[limit - 1]?.key : undefined);
+  },
+  search_grants: async ({ body: { on, privilege }, page: { after = '', limit } }, context) => {
+    const { category, path } = targetOf(on, '/on');
+    const steps = await context.catalog.findPrefix(path);
+    const scopes = category === globalScope ? [] : grantPath(category, []).slice(1);
+    const ids = [globalScope, ...scopes, ...steps.map(({ id }) => id)];
+    const all = context.directory
+      .grantsOnPath(ids)
+      .filter((grant) => privilege === undefined || grant.privilege === privilege)
+      .map((grant) => ({ grant, key: `${grant.granteeId} ${grant.grantId}` }))
+      .filter(({ key }) => key > after)
+      .sort((a, b) => (a.key < b.key ? -1 : 1));
+    const grants = [];
+    let next: string | undefined;
+    for (const { grant, key } of all) {
+      const via = await visibleGrantee(grant.granteeId, context);
+      if (!via) continue;
+      if (grants.length === limit) return listedAs('grants', grants, next);
+      grants.push({ ...grantFields(grant, await uriOfIds(grant.path, context)), via });
+      next = key;
+    }
+    return listedAs('grants', grants);
   },
   identify: async (_input, context) => {
     const { principal, session, version } = context.call;

@@ -5,6 +5,7 @@ import type { CatalogObject } from '../../catalog/object.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { dependentViews } from '../records/in_use_by_views.ts';
 import { commonFields, freshPage, type RenderOf, render } from '../records/object_records.ts';
 import { created, done, found, updated } from '../records/outcomes.ts';
 import { ownerName } from '../records/permissions.ts';
@@ -72,6 +73,10 @@ export const views = implement(viewsApi, {
     const [root, database] = segments;
     const chain = await renameView(segments, newName, context);
     return done(await render([root, database, segment('views', newName)], chain, context, toRecord));
+  },
+  dependents: async ({ segments }, context) => {
+    const [, , { id }] = await context.catalog.require(segments);
+    return done(await dependentViews(id, context));
   },
   search: findByName(viewsApi, toRecord),
   undrop: undropHandler(viewsApi, {

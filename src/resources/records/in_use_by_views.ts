@@ -23,7 +23,15 @@ export async function withInUseErrors<T>(work: () => Promise<T>, request: Asked)
   }
 }
 
-async function inUse(viewIds: readonly string[], { catalog, access, call }: Asked): Promise<Failure> {
+async function inUse(viewIds: readonly string[], request: Asked): Promise<Failure> {
+  const { views, names, otherViews } = await nameViews(viewIds, request);
+  const others = otherViews === 0 ? [] : [`${otherViews} more`];
+  const message = `views would become invalid: ${[...names, ...others].join(', ')}`;
+  return new Failure('IN_USE', message, { views, otherViews });
+}
+
+/** The URIs and names of those views that the caller may read, at most `namedMax`, and the number of all others. */
+async function nameViews(viewIds: readonly string[], { catalog, access, call }: Asked) {
   const views: string[] = [];
   const names: string[] = [];
   for (const id of viewIds) {
@@ -33,8 +41,15 @@ async function inUse(viewIds: readonly string[], { catalog, access, call }: Aske
     views.push(uriOf(call.version, chain));
     names.push(chain.map(({ name }) => JSON.stringify(name)).join('.'));
   }
-  const otherViews = viewIds.length - views.length;
-  const others = otherViews === 0 ? [] : [`${otherViews} more`];
-  const message = `views would become invalid: ${[...names, ...others].join(', ')}`;
-  return new Failure('IN_USE', message, { views: views.sort(), otherViews });
+  return { views: views.sort(), names, otherViews: viewIds.length - views.length };
+}
+
+/** The views that name a table or a view. */
+export async function dependentViews(id: string, request: Asked) {
+  const current = await request.catalog.findByIds(await request.catalog.dependentsOf(id));
+  const { views, otherViews } = await nameViews(
+    current.map((view) => view.id),
+    request,
+  );
+  return { views, otherViews };
 }

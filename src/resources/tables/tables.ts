@@ -2,6 +2,7 @@
 import { tablesApi } from '../../api/tables/tables.ts';
 import { segment } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';
+import { dependentViews } from '../records/in_use_by_views.ts';
 import { page, render, show } from '../records/object_records.ts';
 import { created, done, found, updated } from '../records/outcomes.ts';
 import { requirePrivilege } from '../records/permissions.ts';
@@ -89,6 +90,10 @@ export const tables = implement(tablesApi, {
     const target = await requireTarget(segments, body, context);
     if (!rows) return shownMade(await copyTable(segments, target, newName, context), context);
     return shownFilled(await cloneTable(segments, target, body, context), context);
+  },
+  dependents: async ({ segments }, context) => {
+    const [, , { id }] = await context.catalog.require(segments);
+    return done(await dependentViews(id, context));
   },
   search: findByName(tablesApi, toRecord),
   undrop: undropTable,
