@@ -77,7 +77,7 @@ const methods: Readonly<Record<Verb, Operation['method']>> = {
 
 /** The field of a page that has its items, if it is not the category's. */
 function itemsOf({ result }: Endpoint, category: DeclaredCategory): { readonly items?: string } {
-  const fields: Readonly<Record<string, { readonly type?: unknown }>> = result?.properties ?? {};
+  const { properties: fields = {} } = (result ?? {}) as { properties?: Record<string, { readonly type?: unknown }> };
   const items = Object.keys(fields).find((field) => fields[field]?.type === 'array');
   return items === undefined || items === listKeyOf(category) ? {} : { items };
 }
