@@ -18,8 +18,8 @@ export const roomAddress = (room: string, names: readonly string[] = []): string
 
 export function useOpenRoom() {
   const navigate = useNavigate();
-  return (room: string, names: readonly string[] = [], search: Search = {}, { replace = false } = {}): void =>
-    void navigate({ to: roomAddress(room, names), search, replace });
+  return (room: string, names: readonly string[] = [], search: Search = {}, { replace = false } = {}): Promise<void> =>
+    navigate({ to: roomAddress(room, names), search, replace });
 }
 
 interface RoomLinkProps {

@@ -8,11 +8,13 @@ import {
   Library,
   RefreshCw,
   Search,
+  SquareArrowOutUpRight,
   Table2,
   TextCursorInput,
   X,
 } from 'lucide-react';
-import { useDeferredValue, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { type MouseEvent, useDeferredValue, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { useOpenRoom } from '../app/room_path.tsx';
 import { IconButton } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Loading } from '../ui/feedback.tsx';
@@ -28,14 +30,27 @@ interface ExplorerNode extends TreeNode {
 }
 
 interface ExplorerProps {
-  /** A click on a table, a view or a column, or the button at its end. */
-  readonly onInsert: (object: ExplorerObject) => void;
-  readonly onOpenDatabase?: (object: ExplorerObject) => void;
+  /** A click on a table, a view or a column, or the button at its end. Without it, a click on any object opens it. */
+  readonly onInsert?: (object: ExplorerObject) => void;
+  /** Called when the page of an object was opened. */
+  readonly onOpened?: () => void;
 }
 
 const searchPauseMs = 200;
 
-export function Explorer({ onInsert }: ExplorerProps) {
+interface TreeActions {
+  readonly onInsert: ExplorerProps['onInsert'];
+  readonly onOpen: (object: ExplorerObject) => void;
+}
+
+export function Explorer({ onInsert, onOpened }: ExplorerProps) {
+  const openRoom = useOpenRoom();
+  const onOpen = ({ kind, path }: ExplorerObject): void => {
+    if (kind === 'column') openRoom('catalog', path.slice(0, -1), { tab: 'columns' });
+    else openRoom('catalog', path, kind === 'view' ? { kind } : {});
+    onOpened?.();
+  };
+  const actions = { onInsert, onOpen };
   const [text, setText] = useState('');
   const sought = useDeferredValue(text.trim());
   return (
@@ -59,7 +74,7 @@ export function Explorer({ onInsert }: ExplorerProps) {
           <RefreshCw aria-hidden />
         </IconButton>
       </div>
-      {sought === '' ? <CatalogTree onInsert={onInsert} /> : <Found text={sought} onInsert={onInsert} />}
+      {sought === '' ? <CatalogTree {...actions} /> : <Found text={sought} {...actions} />}
     </div>
   );
 }
@@ -82,7 +97,7 @@ function storedOpenKeys(): ReadonlySet<string> {
   }
 }
 
-function CatalogTree({ onInsert }: ExplorerProps) {
+function CatalogTree(actions: TreeActions) {
   const version = useSyncExternalStore(objectsStore.subscribe, objectsStore.version);
   const [open, setOpen] = useState(storedOpenKeys);
   useEffect(() => sessionStorage.setItem(storageKey, JSON.stringify([...open])), [open]);
@@ -120,33 +135,40 @@ function CatalogTree({ onInsert }: ExplorerProps) {
       nodes={nodes}
       onToggle={toggle}
       onSelect={(node) => {
-        if (!node.object) void objectsStore.loadMore(node.parent);
-        else if (node.object.kind === 'catalog' || node.object.kind === 'database') toggle(node);
-        else onInsert(node.object);
+        const { object } = node;
+        if (!object) void objectsStore.loadMore(node.parent);
+        else if (object.kind !== 'catalog' && object.kind !== 'database') (actions.onInsert ?? actions.onOpen)(object);
+        else {
+          if (!actions.onInsert) actions.onOpen(object);
+          if (actions.onInsert || !node.isOpen) toggle(node);
+        }
       }}
       onVisible={(visible) => {
         for (const { object, parent, key } of visible)
           if (!object && key.endsWith('more')) void objectsStore.loadMore(parent);
       }}
-      actionsOf={(node) => insertAction(node, onInsert)}
+      actionsOf={(node) => buttonsOf(node, actions)}
     />
   );
 }
 
-function insertAction({ object }: ExplorerNode, onInsert: ExplorerProps['onInsert']) {
-  if (!object || object.kind === 'catalog') return undefined;
+function buttonsOf({ object }: ExplorerNode, { onInsert, onOpen }: TreeActions) {
+  if (!object || !onInsert) return undefined;
+  const run = (action: (chosen: ExplorerObject) => void) => (event: MouseEvent) => {
+    event.stopPropagation();
+    action(object);
+  };
   return (
-    <IconButton
-      size="small"
-      label={`Insert ${object.name}`}
-      tabIndex={-1}
-      onClick={(event) => {
-        event.stopPropagation();
-        onInsert(object);
-      }}
-    >
-      <TextCursorInput aria-hidden />
-    </IconButton>
+    <>
+      <IconButton size="small" label={`Open the page of ${object.name}`} tabIndex={-1} onClick={run(onOpen)}>
+        <SquareArrowOutUpRight aria-hidden />
+      </IconButton>
+      {object.kind !== 'catalog' && (
+        <IconButton size="small" label={`Insert ${object.name}`} tabIndex={-1} onClick={run(onInsert)}>
+          <TextCursorInput aria-hidden />
+        </IconButton>
+      )}
+    </>
   );
 }
 
@@ -220,7 +242,7 @@ function titleOf({ path, type, rowCount, dataBytes }: ExplorerObject, comment: s
   return [facts.join(' · '), comment].filter(Boolean).join('\n');
 }
 
-function Found({ text, onInsert }: ExplorerProps & { readonly text: string }) {
+function Found({ text, onInsert, onOpen }: TreeActions & { readonly text: string }) {
   const { data, error, refetch, isFetching } = useQuery({
     queryKey: ['objects', 'search', text],
     queryFn: async ({ signal }) => {
@@ -247,7 +269,7 @@ function Found({ text, onInsert }: ExplorerProps & { readonly text: string }) {
       label="Found"
       nodes={nodes}
       onToggle={() => undefined}
-      onSelect={({ object }) => object && onInsert(object)}
+      onSelect={({ object }) => object && (onInsert ?? onOpen)(object)}
     />
   );
 }

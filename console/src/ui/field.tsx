@@ -61,3 +61,18 @@ export function TextArea({ value, onChange, isMonospace = false, rows = 4, ...re
     />
   );
 }
+
+interface CheckboxProps {
+  readonly label: string;
+  readonly isChecked: boolean;
+  readonly onChange: (isChecked: boolean) => void;
+}
+
+export function Checkbox({ label, isChecked, onChange }: CheckboxProps) {
+  return (
+    <label className={styles.checkbox}>
+      <input type="checkbox" checked={isChecked} onChange={(event) => onChange(event.target.checked)} />
+      {label}
+    </label>
+  );
+}

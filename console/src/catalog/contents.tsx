@@ -1,0 +1,153 @@
+// What a catalog or a database contains, as a table that is read as one scrolls.
+import { Inbox } from 'lucide-react';
+import { usePages } from '../app/queries.ts';
+import { useOpenRoom } from '../app/room_path.tsx';
+import { client } from '../app/session.ts';
+import { type Column, DataTable } from '../ui/data_table.tsx';
+import { ErrorPanel } from '../ui/error_panel.tsx';
+import { EmptyState } from '../ui/feedback.tsx';
+import { formatAgo, formatBytes, formatCount } from '../ui/format.ts';
+import { PageBody } from '../ui/page.tsx';
+import { categoryOf, type ObjectKind, searchOf } from './object_ref.ts';
+
+interface Item {
+  readonly name: string;
+  readonly comment: string | null;
+  readonly owner: string;
+  readonly updatedAt: string;
+}
+interface Counted extends Item {
+  readonly tableCount: number;
+  readonly viewCount: number;
+}
+interface Measured extends Item {
+  readonly statistics: { readonly rowCount: number | null; readonly dataBytes: number | null };
+}
+
+const nameColumn = <R extends Item>(): Column<R> => ({
+  id: 'name',
+  header: 'Name',
+  value: ({ name }) => name,
+  render: ({ name }) => <strong>{name}</strong>,
+});
+const restColumns = <R extends Item>(): readonly Column<R>[] => [
+  { id: 'comment', header: 'Comment', value: ({ comment }) => comment },
+  { id: 'owner', header: 'Owner', value: ({ owner }) => owner },
+  {
+    id: 'updatedAt',
+    header: 'Changed',
+    value: ({ updatedAt }) => updatedAt,
+    render: ({ updatedAt }) => formatAgo(updatedAt),
+  },
+];
+const plainColumns: readonly Column<Item>[] = [nameColumn(), ...restColumns<Item>()];
+const databaseColumns: readonly Column<Counted>[] = [
+  nameColumn(),
+  count('tables', 'Tables', ({ tableCount }) => tableCount),
+  count('views', 'Views', ({ viewCount }) => viewCount),
+  ...restColumns<Counted>(),
+];
+const tableColumns: readonly Column<Measured>[] = [
+  nameColumn(),
+  count('rows', 'Rows', ({ statistics }) => statistics.rowCount),
+  {
+    ...count<Measured>('size', 'Size', ({ statistics }) => statistics.dataBytes),
+    render: ({ statistics: { dataBytes } }) => (dataBytes === null ? '–' : formatBytes(dataBytes)),
+  },
+  ...restColumns<Measured>(),
+];
+
+function count<R>(id: string, header: string, value: (record: R) => number | null): Column<R> {
+  const render = (record: R) => {
+    const found = value(record);
+    return found === null ? '–' : formatCount(found);
+  };
+  return { id, header, isNumber: true, value, render };
+}
+
+interface ContentsProps {
+  readonly kind: ObjectKind;
+  /** The names of what contains them. */
+  readonly parent: readonly string[];
+}
+
+const pageSize = 500;
+
+export function Contents({ kind, parent }: ContentsProps) {
+  const [catalog = '', database = ''] = parent;
+  const inDatabase = client.catalogs(catalog).databases(database);
+  switch (kind) {
+    case 'catalog':
+      return (
+        <List
+          kind={kind}
+          parent={parent}
+          columns={plainColumns}
+          fetchList={(signal) => client.catalogs.list({ pageSize }, { signal })}
+        />
+      );
+    case 'database':
+      return (
+        <List
+          kind={kind}
+          parent={parent}
+          columns={databaseColumns}
+          fetchList={(signal) => client.catalogs(catalog).databases.list({ pageSize }, { signal })}
+        />
+      );
+    case 'table':
+      return (
+        <List
+          kind={kind}
+          parent={parent}
+          columns={tableColumns}
+          fetchList={(signal) => inDatabase.tables.list({ pageSize }, { signal })}
+        />
+      );
+    case 'view':
+      return (
+        <List
+          kind={kind}
+          parent={parent}
+          columns={plainColumns}
+          fetchList={(signal) => inDatabase.views.list({ pageSize }, { signal })}
+        />
+      );
+  }
+}
+
+interface ListProps<R> extends ContentsProps {
+  readonly columns: readonly Column<R>[];
+  readonly fetchList: Parameters<typeof usePages<R>>[1];
+}
+
+function List<R extends Item>({ kind, parent, columns, fetchList }: ListProps<R>) {
+  const openRoom = useOpenRoom();
+  const category = categoryOf[kind];
+  const { items, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = usePages<R>(
+    [category, 'list', ...parent],
+    fetchList,
+  );
+  if (error)
+    return (
+      <PageBody label="Failure">
+        <ErrorPanel error={error} title={`The ${category} cannot be listed`} onRetry={refetch} />
+      </PageBody>
+    );
+  return (
+    <DataTable
+      label={category}
+      columns={columns}
+      records={items}
+      keyOf={({ name }) => name}
+      onOpen={({ name }) => openRoom('catalog', [...parent, name], searchOf(kind))}
+      onEnd={hasNextPage && !isFetchingNextPage ? fetchNextPage : undefined}
+      isFetchingMore={isFetchingNextPage}
+      empty={
+        <EmptyState icon={<Inbox aria-hidden />} title={`There are no ${category} that you may read`}>
+          Create one, or ask for a grant.
+        </EmptyState>
+      }
+    />
+  );
+}
