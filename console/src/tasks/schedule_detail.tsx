@@ -62,8 +62,13 @@ export function ScheduleDetail({ name, onClose }: ScheduleDetailProps) {
 }
 
 function Shown({ schedule }: { readonly schedule: ScheduleRecord }) {
-  const { cron, timeZone, query, request, error, comment, owner, priority, missedRuns, notify, disabled } = schedule;
-  const next = useMemo(() => nextTimes(cron, timeZone), [cron, timeZone]);
+  const { cron, timeZone, query, request, error, comment, owner, priority, missedRuns, notify, disabled, nextRunAt } =
+    schedule;
+  // From the server's next time on, so that a time that has passed leaves the list.
+  const next = useMemo(
+    () => nextTimes(cron, timeZone, 5, nextRunAt === null ? Date.now() : Date.parse(nextRunAt) - 1),
+    [cron, timeZone, nextRunAt],
+  );
   return (
     <>
       {error !== null && (
