@@ -3,7 +3,7 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Crowd, fillAccess, secretOf, userName } from './harness/filled_access.ts';
+import { fillAccess, secretOf, type UserGroup, userName } from './harness/filled_access.ts';
 import { filledDatabase, fillStore, tableName, tablesPath } from './harness/filled_store.ts';
 import { Generator } from './harness/load.ts';
 import { computedMicroseconds, residentBytes } from './harness/processes.ts';
@@ -25,12 +25,12 @@ const openScript = join(import.meta.dirname, 'harness', 'open_server.ts');
 
 const none = { users: 1, roles: 1, rolesPerUser: 1, grantsPerUser: 0, grantsPerRole: 0, onDatabase: 'none' } as const;
 /** One user with one role; one with a hundred; one who may read only some tables. */
-const few: readonly Crowd[] = [
+const few: readonly UserGroup[] = [
   { ...none, name: 'one', onDatabase: 'first role' },
   { ...none, name: 'hundred', roles: 100, rolesPerUser: 100, grantsPerRole: 10, onDatabase: 'first role' },
 ];
 /** 50,000 grants of users and 50,000 of roles. */
-const many = (quick: boolean): Crowd => ({
+const many = (quick: boolean): UserGroup => ({
   name: 'many',
   users: quick ? 1000 : 10_000,
   roles: quick ? 100 : 1000,

@@ -1,4 +1,4 @@
-// The console in Chromium at 1280 × 800: how long from opening the page to the first answer of a query, and the long tasks of the page's
+// The console in Chromium at 1280 × 800: the time from opening the page to the first result of a query, and the long tasks of the page's
 // thread during 10 s of scrolling through a result of 1 M rows and through 100,000 tables.
 import { execFileSync } from 'node:child_process';
 import { loadavg } from 'node:os';
@@ -20,7 +20,7 @@ const waitMs = 120_000;
 const observeLongTasks = `globalThis.longTasks = [];
 new PerformanceObserver((list) => longTasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask' });`;
 
-/** Turns the wheel over an element, each 50 ms, and returns the long tasks meanwhile in milliseconds. */
+/** Scrolls over an element every 50 ms, and returns the durations of the long tasks in milliseconds. */
 async function scrolled(page: Page, selector: string, durationMs: number, pixels: number): Promise<readonly number[]> {
   const box = await page.locator(selector).boundingBox();
   if (!box) throw new Error(`${selector} is not visible`);
@@ -58,7 +58,7 @@ async function firstAnswer(browser: Browser, server: TabulariumServer): Promise<
   await page.getByLabel('Access token').fill(server.token);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('textbox', { name: 'SQL' }).waitFor();
-  // Signed in, as after a reload: that a person types is not measured.
+  // Signed in, as after a reload: the time to type credentials is not measured.
   const began = performance.now();
   await page.goto(`${server.url}/console/sql?${new URLSearchParams({ sql: 'SELECT 42 AS answer' })}`);
   await page.getByRole('textbox', { name: 'SQL' }).filter({ hasText: 'answer' }).waitFor();

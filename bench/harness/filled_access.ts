@@ -9,7 +9,7 @@ import { foldName } from '../../src/model/names.ts';
 import { openStore, type Store, storeFileName } from '../../src/store/store.ts';
 import { filledDatabase } from './filled_store.ts';
 
-export interface Crowd {
+export interface UserGroup {
   /** Prefix of the names of its users and roles. */
   readonly name: string;
   readonly users: number;
@@ -32,7 +32,7 @@ const stride = 7919;
 export const secretOf = (crowd: string, number = '{name}'): string => `tbl_pat_bench_${crowd}_${number}`;
 export const userName = (crowd: string, n: number): string => `${crowd}_user_${String(n).padStart(6, '0')}`;
 
-export async function fillAccess(dataDirectory: string, crowds: readonly Crowd[]): Promise<void> {
+export async function fillAccess(dataDirectory: string, crowds: readonly UserGroup[]): Promise<void> {
   const store = await openStore({ file: join(dataDirectory, storeFileName) });
   try {
     const tables = await tablePaths(store);
@@ -60,7 +60,7 @@ async function tablePaths({ db }: Store): Promise<readonly string[][]> {
   return tables.map(({ id }) => grantPath('catalogs', [database.parent_id as string, database.id, id]));
 }
 
-async function fillCrowd(store: Store, crowd: Crowd, tables: readonly string[][]): Promise<void> {
+async function fillCrowd(store: Store, crowd: UserGroup, tables: readonly string[][]): Promise<void> {
   const { name, rolesPerUser, grantsPerUser, grantsPerRole, onDatabase } = crowd;
   const users = Array.from({ length: crowd.users }, (_, n) => ({ id: newId(), name: userName(name, n) }));
   const roles = Array.from({ length: crowd.roles }, (_, n) => ({ id: newId(), name: `${name}_role_${n}` }));

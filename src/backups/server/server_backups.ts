@@ -29,7 +29,7 @@ declare module '../../tasks/task.ts' {
 }
 
 /** Prefix of the names of its secrets. */
-export const serverBackupNotes = 'server backup ';
+export const serverBackupSecretPrefix = 'server backup ';
 const pageSize = 1000;
 /** Action of the audit records of changes that the server makes itself. */
 const deleteBegun = 'server_backups.begin_delete';
@@ -85,22 +85,22 @@ export class ServerBackups {
     this.#requirePassphrase(to);
     await targets.check(to, 'to');
     const backupId = newId();
-    const called = name ?? backupId;
+    const backupName = name ?? backupId;
     // A repeated request is answered with the task, because submitting the task marks the idempotency key.
-    const maker: Actor = { ...actor, guard: undefined };
+    const creator: Actor = { ...actor, guard: undefined };
     const spec: ServerBackupSpec = { backupId, to, status: 'creating' };
     const { object, created } = await catalog.create<ServerBackupSpec>({
       parent: null,
       category: serverBackupsCategory,
-      name: called,
+      name: backupName,
       spec,
-      principal: maker,
+      principal: creator,
       ifExists,
       inTransaction: async (tx, objectId) => {
         actor.writing = true;
-        const request: ServerBackupRequest = { objectId, name: called, to };
+        const request: ServerBackupRequest = { objectId, name: backupName, to };
         await notes.put(backupId, { credentials }, tx);
-        await tasks.submit({ ...task(called), taskId: backupId, type: serverBackupTask, request }, tx);
+        await tasks.submit({ ...task(backupName), taskId: backupId, type: serverBackupTask, request }, tx);
       },
     });
     if (!created) return { object };
@@ -215,8 +215,8 @@ export class ServerBackups {
   async sweep(): Promise<void> {
     const { catalog, tasks } = this.#parts;
     for (let after: string | undefined; ; ) {
-      const some = (await catalog.list(null, serverBackupsCategory, { after, limit: pageSize })) as ServerBackup[];
-      for (const { id: objectId, name, spec, owner, createdBy } of some) {
+      const page = (await catalog.list(null, serverBackupsCategory, { after, limit: pageSize })) as ServerBackup[];
+      for (const { id: objectId, name, spec, owner, createdBy } of page) {
         if (spec.status !== 'creating') continue;
         const task = await tasks.get(spec.backupId);
         if (task && task.endedAt === null) continue;
@@ -228,8 +228,8 @@ export class ServerBackups {
             : { taskId: spec.backupId, state: 'failed', error: null, request, principal },
         );
       }
-      if (some.length < pageSize) return;
-      after = some.at(-1)?.name;
+      if (page.length < pageSize) return;
+      after = page.at(-1)?.name;
     }
   }
 

@@ -1,7 +1,7 @@
 // The backups from which a damaged catalog may be restored: those of the whole server and those of catalogs, in all recorded
 // targets or in a given one. server_backup.ts and parquet_backup.ts decide whether a backup can be used.
 import { listRecordedTargets, openRecordedTarget } from '../../backups/recorded_targets.ts';
-import { serverBackupNotes } from '../../backups/server/server_backups.ts';
+import { serverBackupSecretPrefix } from '../../backups/server/server_backups.ts';
 import { listServerBackups } from '../../backups/server/server_manifest.ts';
 import { type BackupTarget, listBackupIds, listFiles } from '../../backups/targets/backup_target.ts';
 import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
@@ -87,7 +87,7 @@ export async function openTargets(
       },
     ];
   const opened: OpenTarget[] = [];
-  const notes = new TargetSecrets(store, await secretsOf(settings, store, dataDirectory), serverBackupNotes);
+  const notes = new TargetSecrets(store, await secretsOf(settings, store, dataDirectory), serverBackupSecretPrefix);
   for (const { to, backupId } of await listRecordedTargets(store, id)) {
     const where = to.kind === 's3' ? `s3://${to.bucket}/${to.prefix}` : to.path;
     const credentials = backupId === undefined ? undefined : (await notes.get(backupId))?.credentials;

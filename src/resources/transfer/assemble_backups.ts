@@ -8,7 +8,7 @@ import { categoriesApi } from '../../api/categories.ts';
 import type { DeclaredCategory } from '../../api/declare.ts';
 import { Backups } from '../../backups/backups.ts';
 import { Restores } from '../../backups/restores.ts';
-import { ServerBackups, serverBackupNotes } from '../../backups/server/server_backups.ts';
+import { ServerBackups, serverBackupSecretPrefix } from '../../backups/server/server_backups.ts';
 import { defaultPieceBytesMax } from '../../backups/server/server_copy.ts';
 import { KeySealer } from '../../backups/server/server_keys.ts';
 import { BackupTargets } from '../../backups/targets/backup_targets.ts';
@@ -71,7 +71,7 @@ export function assembleBackups(parts: {
     serverBackups: new ServerBackups({
       ...parts,
       targets,
-      secrets: notes(serverBackupNotes),
+      secrets: notes(serverBackupSecretPrefix),
       warehouseNames: () => warehouseNames(catalog),
       isKeyOutside: settings.secretKey !== '' || settings.secretKeyFile !== '',
       sealer: new KeySealer(settings.backupPassphrase),
