@@ -23,6 +23,7 @@ interface EditorToolbarProps {
 
 export function EditorToolbar(props: EditorToolbarProps) {
   const { tab, isRunning, statement, onRun, onCancel, onFormat, onSave, onToggleSide } = props;
+  const [isPressed, setIsPressed] = useState(false);
   const [explained, setExplained] = useState<Statement>();
   return (
     <div className={styles.toolbar}>
@@ -31,20 +32,29 @@ export function EditorToolbar(props: EditorToolbarProps) {
           <PanelLeft aria-hidden />
         </IconButton>
       </span>
-      {isRunning ? (
-        <Button look="danger" icon={<Square aria-hidden />} onClick={onCancel}>
-          Cancel
-        </Button>
-      ) : (
-        <PlanPreview statement={statement}>
-          <Button look="primary" icon={<Play aria-hidden />} onClick={onRun}>
-            Run
-            <kbd className={styles.keys} aria-hidden>
-              Ctrl ⏎
-            </kbd>
+      <span className={styles.run} onPointerLeave={() => setIsPressed(false)}>
+        {isRunning ? (
+          <Button look="danger" icon={<Square aria-hidden />} onClick={onCancel}>
+            Cancel
           </Button>
-        </PlanPreview>
-      )}
+        ) : (
+          <PlanPreview statement={statement} isDisabled={isPressed}>
+            <Button
+              look="primary"
+              icon={<Play aria-hidden />}
+              onClick={() => {
+                setIsPressed(true);
+                onRun();
+              }}
+            >
+              Run
+              <kbd className={styles.keys} aria-hidden>
+                Ctrl ⏎
+              </kbd>
+            </Button>
+          </PlanPreview>
+        )}
+      </span>
       <PlaceSelect place={tab.place} onChange={(place) => tabsStore.update(tab.id, { place })} />
       {explained && <PlanDialog statement={explained} onClose={() => setExplained(undefined)} />}
       <span className={styles.space} />

@@ -1,7 +1,7 @@
 // The plan of the statement that Run would run, while the pointer rests on the button.
 import { PreviewCard } from '@base-ui/react/preview-card';
 import { useQuery } from '@tanstack/react-query';
-import type { ReactElement } from 'react';
+import { type ReactElement, useState } from 'react';
 import { client } from '../app/session.ts';
 import type { Statement } from '../results/messages.ts';
 import { CodeBlock } from '../ui/code_block.tsx';
@@ -25,12 +25,15 @@ export function explain({ sql, place, parameters }: Statement, signal: AbortSign
 interface PlanPreviewProps {
   /** Read when the preview opens; undefined: there is no statement. */
   readonly statement: () => Statement | undefined;
+  /** It does not open: the pointer rests on the button because it was pressed. */
+  readonly isDisabled: boolean;
   readonly children: ReactElement;
 }
 
-export function PlanPreview({ statement, children }: PlanPreviewProps) {
+export function PlanPreview({ statement, isDisabled, children }: PlanPreviewProps) {
+  const [isOpen, setIsOpen] = useState(false);
   return (
-    <PreviewCard.Root>
+    <PreviewCard.Root open={isOpen && !isDisabled} onOpenChange={(open) => setIsOpen(open && !isDisabled)}>
       <PreviewCard.Trigger render={children} delay={openMs} />
       <PreviewCard.Portal>
         <PreviewCard.Positioner side="bottom" align="start" sideOffset={6} className={styles.positioner}>
