@@ -127,6 +127,7 @@ export const openToAll: Readonly<Record<string, string>> = {
   'users.list': listsOwn,
   'users.search': listsOwn,
   'users.identify': 'everybody may know who they are',
+  'users.search_grants': 'it shows the grants of those users and roles that the caller may read',
   'roles.list': listsOwn,
   'roles.search': listsOwn,
   'identity_providers.list': listsOwn,
