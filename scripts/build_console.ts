@@ -1,5 +1,5 @@
-// Builds the console (console/, with Vite) into dist/console/, with a Brotli and a gzip variant beside each file. A build with the same
-// sources is not repeated, unless --force is given. Without Vite, as after `npm ci --omit=dev`, it does nothing.
+// Builds the console (console/, with Vite) into dist/console/, as Brotli and gzip variants of each file; only
+// what is sent as it is, or changed by the server, is not compressed. A build with the same sources is not repeated, unless --force is given. Without Vite, as after `npm ci --omit=dev`, it does nothing.
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -49,6 +49,8 @@ async function build(stamp: string): Promise<void> {
       const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length };
       writeFileSync(join(newDirectory, `${name}.br`), brotliCompressSync(bytes, { params }));
       writeFileSync(join(newDirectory, `${name}.gz`), gzipSync(bytes, { level: 9 }));
+      // The few clients that accept no compression get the decompressed gzip variant.
+      if (name.startsWith('assets/')) rmSync(join(newDirectory, name));
     }
     writeFileSync(join(newDirectory, '.stamp'), stamp);
     rmSync(outDirectory, { recursive: true, force: true });

@@ -57,8 +57,9 @@ describe('the console', () => {
       bytes += body.length;
       const { status: known } = await rawBytes(path, 'br', { 'if-none-match': String(headers.etag) });
       assert.equal(known, 304);
-      const { headers: plain } = await rawBytes(path, 'identity');
+      const { headers: plain, bytes: plainBody } = await rawBytes(path, 'identity');
       assert.equal(plain['content-encoding'], undefined);
+      assert.deepEqual(brotliDecompressSync(body), Buffer.from(plainBody));
     }
     assert.ok(bytes <= firstLoadBytesMax, `${bytes} bytes`);
   });

@@ -1,8 +1,10 @@
-// The files of the built console (scripts/build_console.ts), each with its compressed variants. They are read from disk when they are
-// first requested and then cached; a new build is noticed by its index page.
+// The files of the built console (scripts/build_console.ts), most of which exist as compressed variants only. They are read from disk when
+// they are first requested and then cached; a new build is noticed by its index page.
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 import type { Coding } from '../content_coding.ts';
 
 export interface Asset {
@@ -14,6 +16,7 @@ export interface Asset {
   bytes(coding: Coding | undefined): Promise<Uint8Array>;
 }
 
+const decompress = promisify(gunzip);
 export const indexName = 'index.html';
 const extensionOfCoding: Partial<Record<Coding, string>> = { br: '.br', gzip: '.gz' };
 const contentTypes: Readonly<Record<string, string>> = {
@@ -50,7 +53,8 @@ export class ConsoleAssets {
     if (builtAt === this.#builtAt) return;
     const names = builtAt === 0 ? [] : await readdir(this.#directory, { recursive: true });
     const known = new Set(names.map((name) => name.replaceAll('\\', '/')));
-    const assets = [...known].flatMap((name): [string, Asset][] => {
+    const plainNames = new Set([...known].map((name) => name.replace(/\.(br|gz)$/, '')));
+    const assets = [...plainNames].flatMap((name): [string, Asset][] => {
       const contentType = contentTypes[extname(name)];
       return contentType === undefined ? [] : [[name, this.#asset(name, contentType, known, builtAt)]];
     });
@@ -65,6 +69,10 @@ export class ConsoleAssets {
       cached.set(extension, found);
       return found;
     };
+    const plain = async (): Promise<Uint8Array> => {
+      if (known.has(name)) return read('');
+      return decompress(await read('.gz'));
+    };
     const codings = (Object.keys(extensionOfCoding) as Coding[]).filter((coding) =>
       known.has(name + extensionOfCoding[coding]),
     );
@@ -73,7 +81,7 @@ export class ConsoleAssets {
       etag: createHash('sha256').update(`${name} ${builtAt}`).digest('base64url').slice(0, 22),
       isImmutable: name.startsWith('assets/'),
       codings,
-      bytes: (coding) => read(coding === undefined ? '' : (extensionOfCoding[coding] ?? '')),
+      bytes: (coding) => (coding === undefined ? plain() : read(extensionOfCoding[coding] ?? '')),
     };
   }
 }
