@@ -16,7 +16,8 @@ import { userEnvironment } from './user_environment.ts';
 
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');
-const installTimeoutMs = deadlineMs(180_000);
+const installTimeoutMs = deadlineMs(60_000);
+const attemptsMax = 3;
 const readyTimeoutMs = deadlineMs(30_000);
 /** As `du -m` counts. */
 const installedMegabytesMax = 270;
@@ -29,8 +30,17 @@ const directory = mkdtempSync(join(tmpdir(), 'tabularium-package-'));
 const home = join(directory, 'home');
 after(() => rmSync(directory, { recursive: true, force: true }));
 
-const npm = (args: string[], cwd: string) =>
-  run('npm', args, { cwd, env, timeout: installTimeoutMs, maxBuffer: outputBytesMax });
+/** Repeated if it takes too long, because a registry may leave a request without an answer. */
+async function npm(args: string[], cwd: string): Promise<void> {
+  const options = { cwd, env, timeout: installTimeoutMs, killSignal: 'SIGKILL', maxBuffer: outputBytesMax } as const;
+  for (let attempt = 1; ; attempt++)
+    try {
+      await run('npm', args, options);
+      return;
+    } catch (error) {
+      if (attempt === attemptsMax || !(error as { killed?: boolean }).killed) throw error;
+    }
+}
 
 /** The address that the server prints when it is ready. */
 async function readyUrl(server: ChildProcess): Promise<string> {
