@@ -8,7 +8,7 @@ import { definitionOf, openEngine } from './engine_world.ts';
 const w = await openEngine();
 after(() => w.close());
 
-const toldMin = 4;
+const reportsMin = 4;
 
 /** Collects the reports; `enough` is called after this many different values. */
 function listener(enough: () => void) {
@@ -16,15 +16,15 @@ function listener(enough: () => void) {
   const progress = (fraction: number) => {
     assert.ok(fraction >= 0 && fraction <= 1, `${fraction}`);
     if (fraction !== reported.at(-1)) reported.push(fraction);
-    if (reported.length === toldMin) enough();
+    if (reported.length === reportsMin) enough();
   };
-  return { told: reported, progress };
+  return { reported, progress };
 }
 
 /** Runs long work until it has reported enough, and returns the reports. */
-async function toldBy(sql: string): Promise<number[]> {
+async function reportsOf(sql: string): Promise<number[]> {
   const controller = new AbortController();
-  const { told: reported, progress } = listener(() => controller.abort());
+  const { reported, progress } = listener(() => controller.abort());
   const running = w.run(sql, { signal: controller.signal, progress, timeoutMs: deadlineMs(60_000) });
   await assert.rejects(running, { code: 'STATEMENT_CANCELLED' });
   return reported;
@@ -42,8 +42,8 @@ test('a query, and a statement that writes, report their progress while they run
     `UPDATE numbers SET text = ${slow}`,
   ];
   for (const sql of statements) {
-    const reported = await toldBy(sql);
-    assert.ok(reported.length >= toldMin);
+    const reported = await reportsOf(sql);
+    assert.ok(reported.length >= reportsMin);
     assert.deepEqual(
       reported,
       reported.toSorted((a, b) => a - b),
@@ -68,7 +68,7 @@ test('a change of several parts reports progress by their weights', async () => 
     await w.change({ kind: 'createTable', table: { ...database, table: name }, definition });
     await w.run(`INSERT INTO ${name} SELECT range FROM range(1000)`, { database: 'parts' });
   }
-  const { told: reported, progress } = listener(() => undefined);
+  const { reported, progress } = listener(() => undefined);
   const { signal } = new AbortController();
   const rename = { kind: 'renameDatabase', database, newName: 'moved', tables } as const;
   await w.engine.apply(rename, { step: randomUUID(), signal, progress });
@@ -81,7 +81,7 @@ test('a table rewrite reports progress of the rows and of its key', async () => 
   const from = await w.table('keyed', { n: 'BIGINT', m: 'VARCHAR(16)' }, { uniqueKey: ['n'] });
   await w.run('INSERT INTO keyed SELECT range, range::VARCHAR FROM range(1000)');
   const to = definitionOf({ m: 'VARCHAR(16)', n: 'BIGINT' }, { uniqueKey: ['n'], primaryKey: ['m'] });
-  const { told: reported, progress } = listener(() => undefined);
+  const { reported, progress } = listener(() => undefined);
   const { signal } = new AbortController();
   const change = { kind: 'alterTable', table: { catalog, database, table: 'keyed' }, from, to, renamedColumns: {} };
   await w.engine.apply(change as Parameters<typeof w.engine.apply>[0], { step: randomUUID(), signal, progress });

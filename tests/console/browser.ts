@@ -1,5 +1,5 @@
 // Pages of the console in Debian's Chromium, on the test's own server: signed in, watched for errors of scripts and of the content
-// security policy, checked with axe, and photographed. Screenshots go to tests/output/console/, to be looked at.
+// security policy, checked with axe, and photographed. Screenshots are written to tests/output/console/ for review.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';

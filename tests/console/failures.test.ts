@@ -82,7 +82,7 @@ describe('the console during failures', { skip: noBrowser }, () => {
     await opened.close([network]);
   });
 
-  it('goes on after the server was restarted', async () => {
+  it('continues after the server was restarted', async () => {
     const opened = await ConsolePage.open(browser, server, { path: 'sql' });
     const { page } = opened;
     await page.getByRole('textbox', { name: 'SQL' }).fill('SELECT 1 AS before_it');

@@ -75,7 +75,7 @@ describe('the console', () => {
     }
   });
 
-  it('is told that it is unauthenticated without the dialog of the browser', async () => {
+  it('gets a 401 that does not open the dialog of the browser', async () => {
     const challengeTo = async (headers: Readonly<Record<string, string>>) =>
       // Not by `fetch`, which adds headers of its own.
       (await server.send('GET', '/api/v2/catalogs', { headers: { authorization: undefined, ...headers } })).headers[

@@ -1,4 +1,4 @@
-// What stands in the place of a room that failed to load or to render, and at an address that has none.
+// The page for a room that failed to load or to render, and for an unknown address.
 import type { ErrorComponentProps } from '@tanstack/react-router';
 import { Compass } from 'lucide-react';
 import { Button } from '../ui/button.tsx';

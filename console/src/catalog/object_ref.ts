@@ -51,7 +51,7 @@ export const categoryOf = { catalog: 'catalogs', database: 'databases', table: '
 /** The key of what is read of an object. */
 export const keyOf = ({ kind, path }: ObjectRef): readonly string[] => [categoryOf[kind], ...path];
 
-/** What the address of an object has besides its names: views are told apart from tables. */
+/** The search parameters of an object's address, which distinguish views from tables. */
 export const searchOf = (kind: string): { readonly kind?: string } => (kind === 'view' ? { kind } : {});
 
 /** The object of a URI such as `/api/v2/catalogs/default/databases/shop/views/big`; undefined for those without a page. */

@@ -1,4 +1,4 @@
-// The last run of each tab; it goes on, and keeps its rows, while another tab or another room is shown.
+// The last run of each tab. It continues and retains its rows while another tab or room is shown.
 import { useMemo, useSyncExternalStore } from 'react';
 import type { Statement } from '../results/messages.ts';
 import { type RunState, StatementRun } from '../results/statement_run.ts';
