@@ -9,7 +9,7 @@ import { Generator } from './harness/load.ts';
 import { computedMicroseconds, residentBytes } from './harness/processes.ts';
 import { type Bench, type BenchOptions, type Measure, median, type Target } from './harness/report.ts';
 import { TabulariumServer, timed } from './harness/server.ts';
-import { besides, type Contender, inTurns, type Turn } from './harness/turns.ts';
+import { type Contender, inTurns, measureInTurns, type Turn } from './harness/turns.ts';
 
 const connections = 32;
 const lostMax = 0.08;
@@ -19,18 +19,25 @@ const startMsMax = 1000;
 const callers = 1000;
 const password = 'correct horse battery staple';
 const passwordUser = 'bench_password';
-const listed = 1000;
+const listedTables = 1000;
 const hot = `${tablesPath}/${tableName(0)}`;
 const openScript = join(import.meta.dirname, 'harness', 'open_server.ts');
 
-const none = { users: 1, roles: 1, rolesPerUser: 1, grantsPerUser: 0, grantsPerRole: 0, onDatabase: 'none' } as const;
+const noRights = {
+  users: 1,
+  roles: 1,
+  rolesPerUser: 1,
+  grantsPerUser: 0,
+  grantsPerRole: 0,
+  onDatabase: 'none',
+} as const;
 /** One user with one role; one with a hundred; one who may read only some tables. */
-const few: readonly UserGroup[] = [
-  { ...none, name: 'one', onDatabase: 'first role' },
-  { ...none, name: 'hundred', roles: 100, rolesPerUser: 100, grantsPerRole: 10, onDatabase: 'first role' },
+const fewGroups: readonly UserGroup[] = [
+  { ...noRights, name: 'one', onDatabase: 'first role' },
+  { ...noRights, name: 'hundred', roles: 100, rolesPerUser: 100, grantsPerRole: 10, onDatabase: 'first role' },
 ];
 /** 50,000 grants of users and 50,000 of roles. */
-const many = (quick: boolean): UserGroup => ({
+const manyGroups = (quick: boolean): UserGroup => ({
   name: 'many',
   users: quick ? 1000 : 10_000,
   roles: quick ? 100 : 1000,
@@ -41,23 +48,23 @@ const many = (quick: boolean): UserGroup => ({
 });
 
 /** Names of the compared servers, as the results show them. */
-const says = {
-  open: 'no gate, hot table',
-  openRandom: 'no gate, tables at random',
-  openList: 'no gate, the same list',
-  openMany: 'no gate, 1,000 tokens in turn, hot table',
+const usageText = {
+  open: 'no authentication, hot table',
+  openRandom: 'no authentication, tables at random',
+  openList: 'no authentication, the same list',
+  openMany: 'no authentication, 1,000 tokens in rotation, hot table',
   root: 'root token, hot table',
   one: "a user's token, granted through a role, hot table",
   oneRandom: 'the same user, tables at random',
   hundred: 'a user with 100 roles and 1,001 grants, hot table',
   password: 'Basic with a password, hot table',
-  many: 'very many grants: 1,000 users in turn, hot table',
+  many: 'very many grants: 1,000 users in rotation, hot table',
   manyOne: 'very many grants: one user, hot table',
-  manyRandom: 'very many grants: 1,000 users in turn, tables at random',
-  all: `list of ${listed} tables, all of them readable`,
+  manyRandom: 'very many grants: 1,000 users in rotation, tables at random',
+  all: `list of ${listedTables} tables, all of them readable`,
   filtered: `the same list for who may read just these, one grant each`,
 } as const;
-type Name = keyof typeof says;
+type Name = keyof typeof usageText;
 
 interface Servers {
   readonly open: TabulariumServer;
@@ -69,7 +76,7 @@ const bearer = (secret: string) => ({ Authorization: `Bearer ${secret}` });
 const basic = `Basic ${Buffer.from(`${passwordUser}:${password}`).toString('base64')}`;
 
 /** Data directories with the same tables: with few grants and with many. */
-async function fill({ quick, workDirectory }: BenchOptions) {
+async function startFilledServers({ quick, workDirectory }: BenchOptions) {
   const [first, second, third] = ['open', 'few', 'many'].map((name) => join(workDirectory, name)) as [
     string,
     string,
@@ -77,21 +84,21 @@ async function fill({ quick, workDirectory }: BenchOptions) {
   ];
   await fillStore(first, quick ? 1000 : 20_000, { inEngine: false });
   for (const directory of [second, third]) await cp(first, directory, { recursive: true });
-  await fillAccess(second, few);
-  await fillAccess(second, [{ ...none, name: 'list', grantsPerUser: listed }]);
-  await fillAccess(third, [many(quick)]);
+  await fillAccess(second, fewGroups);
+  await fillAccess(second, [{ ...noRights, name: 'list', grantsPerUser: listedTables }]);
+  await fillAccess(third, [manyGroups(quick)]);
   return { open: first, few: second, many: third };
 }
 
 /** The user whose password hash only the server can create. */
 async function addPasswordUser(server: TabulariumServer): Promise<void> {
   await server.client.users.create({ name: passwordUser, password }, { ifExists: 'return' });
-  const on = `/api/v2/catalogs/default/databases/${filledDatabase}`;
-  await server.client.users(passwordUser).grants.create({ privilege: 'read', on });
+  const databasePath = `/api/v2/catalogs/default/databases/${filledDatabase}`;
+  await server.client.users(passwordUser).grants.create({ privilege: 'read', on: databasePath });
 }
 
 interface Load {
-  readonly of: TabulariumServer;
+  readonly service: TabulariumServer;
   readonly headers: Readonly<Record<string, string>>;
   readonly path?: string;
   readonly count?: number;
@@ -99,35 +106,35 @@ interface Load {
   readonly connections?: number;
 }
 
-function turner(generator: Generator, quick: boolean) {
+function loadRunner(generator: Generator, quick: boolean) {
   const job = { status: 200, awake: true, warmupMs: quick ? 100 : 300, durationMs: quick ? 300 : 1700 };
   return async (load: Load, round: number): Promise<Turn> => {
-    const { of, headers, path = hot, count = 1, order = 'cycle' } = load;
-    const before = computedMicroseconds(of.pid) ?? Number.NaN;
+    const { service, headers, path = hot, count = 1, order = 'cycle' } = load;
+    const before = computedMicroseconds(service.pid) ?? Number.NaN;
     const template = { method: 'GET', path, headers } as const;
     const seed = round + 1;
-    const shared = { ...job, port: of.port, connections: load.connections ?? connections };
+    const shared = { ...job, port: service.port, connections: load.connections ?? connections };
     const { perSecond, answered } = await generator.load({ ...shared, template, count, order, seed });
-    return { perSecond, microseconds: ((computedMicroseconds(of.pid) ?? Number.NaN) - before) / answered };
+    return { perSecond, microseconds: ((computedMicroseconds(service.pid) ?? Number.NaN) - before) / answered };
   };
 }
 
 function loads(servers: Servers, tables: number): Readonly<Record<Name, Load>> {
   const random = { path: `${tablesPath}/table_{name}`, count: tables, order: 'random' } as const;
-  const list = { path: `${tablesPath}?pageSize=${listed}`, connections: 8 } as const;
-  const open = { of: servers.open, headers: servers.open.authorization };
-  const user = (name: string) => ({ of: servers.few, headers: bearer(secretOf(name, '000000')) });
-  const crowd = { of: servers.many, headers: bearer(secretOf('many')), count: callers };
+  const list = { path: `${tablesPath}?pageSize=${listedTables}`, connections: 8 } as const;
+  const open = { service: servers.open, headers: servers.open.authorization };
+  const user = (name: string) => ({ service: servers.few, headers: bearer(secretOf(name, '000000')) });
+  const crowd = { service: servers.many, headers: bearer(secretOf('many')), count: callers };
   return {
     open,
     openRandom: { ...open, ...random },
     openList: { ...open, ...list },
     openMany: { ...open, headers: crowd.headers, count: callers },
-    root: { of: servers.few, headers: servers.few.authorization },
+    root: { service: servers.few, headers: servers.few.authorization },
     one: user('one'),
     oneRandom: { ...user('one'), ...random },
     hundred: user('hundred'),
-    password: { of: servers.few, headers: { Authorization: basic } },
+    password: { service: servers.few, headers: { Authorization: basic } },
     many: crowd,
     manyOne: { ...crowd, count: 1 },
     manyRandom: { ...crowd, path: `${tablesPath}/table_{name}`, order: 'random' },
@@ -136,40 +143,40 @@ function loads(servers: Servers, tables: number): Readonly<Record<Name, Load>> {
   };
 }
 
-const costs = (ratio: number): Target => ({ text: `≥ ${1 - lostMax}`, met: ratio >= 1 - lostMax });
-const same = (ratio: number): Target => ({
+const lossTarget = (ratio: number): Target => ({ text: `≥ ${1 - lostMax}`, met: ratio >= 1 - lostMax });
+const sameCostTarget = (ratio: number): Target => ({
   text: `${1 - spreadMax} to ${1 + spreadMax}`,
   met: Math.abs(ratio - 1) <= spreadMax,
 });
 
-async function gets(servers: Servers, options: BenchOptions): Promise<Measure[]> {
-  const { quick, say } = options;
+async function measureGets(servers: Servers, options: BenchOptions): Promise<Measure[]> {
+  const { quick, print } = options;
   const generator = new Generator({ pinned: true });
-  const turn = turner(generator, quick);
+  const turn = loadRunner(generator, quick);
   const all = Object.entries(loads(servers, quick ? 1000 : 20_000)) as [Name, Load][];
   const contenders: Contender[] = all.map(([name, load]) => ({
-    name: says[name],
+    name: usageText[name],
     run: (round) => turn(load, round),
   }));
   try {
     for (const { run } of contenders) await run(0);
     const turns = await inTurns(quick ? 2 : 7, contenders);
     const measures: Measure[] = [];
-    const add = (name: Name, against: Name, target?: (ratio: number) => Target) => {
-      const pair = besides(turns, [says[name], says[against]], target);
-      say(`  ${says[name]}: ${pair[0].ratio?.toFixed(3)}`);
+    const add = (name: Name, baselineName: Name, target?: (ratio: number) => Target) => {
+      const pair = measureInTurns(turns, [usageText[name], usageText[baselineName]], target);
+      print(`  ${usageText[name]}: ${pair[0].ratio?.toFixed(3)}`);
       measures.push(...pair);
     };
-    add('root', 'open', costs);
-    add('one', 'open', costs);
-    add('oneRandom', 'openRandom', costs);
-    add('hundred', 'open', costs);
-    add('password', 'open', costs);
-    add('many', 'openMany', costs);
-    add('manyOne', 'one', same);
-    add('many', 'one', same);
+    add('root', 'open', lossTarget);
+    add('one', 'open', lossTarget);
+    add('oneRandom', 'openRandom', lossTarget);
+    add('hundred', 'open', lossTarget);
+    add('password', 'open', lossTarget);
+    add('many', 'openMany', lossTarget);
+    add('manyOne', 'one', sameCostTarget);
+    add('many', 'one', sameCostTarget);
     add('manyRandom', 'oneRandom');
-    add('all', 'openList', costs);
+    add('all', 'openList', lossTarget);
     add('filtered', 'all');
     return measures;
   } finally {
@@ -188,23 +195,23 @@ async function changeMs(server: TabulariumServer, user: string, times: number): 
 }
 
 /** Requests per second of many users while grants of a role that all of them have change at some rate. */
-async function whileGranting(servers: Servers, { quick, say }: BenchOptions): Promise<Measure[]> {
+async function whileGranting(servers: Servers, { quick, print }: BenchOptions): Promise<Measure[]> {
   const generator = new Generator({ pinned: true });
-  const turn = turner(generator, quick);
+  const turn = loadRunner(generator, quick);
   const load = loads(servers, 1).many;
   const [still, changing] = ['nothing changes', 'while 10 grants a second are made'];
-  let made = 0;
+  let grantCount = 0;
   const granting = async (round: number): Promise<Turn> => {
-    let on = true;
+    let isOn = true;
     const changes = (async () => {
-      for (; on; made++) {
-        const grant = { privilege: 'write', on: `${tablesPath}/${tableName(made)}` } as const;
-        await servers.many.client.roles(`many_role_${made % 10}`).grants.create(grant);
+      for (; isOn; grantCount++) {
+        const grant = { privilege: 'write', on: `${tablesPath}/${tableName(grantCount)}` } as const;
+        await servers.many.client.roles(`many_role_${grantCount % 10}`).grants.create(grant);
         await sleep(100);
       }
     })();
     const result = await turn(load, round);
-    on = false;
+    isOn = false;
     await changes;
     return result;
   };
@@ -213,22 +220,27 @@ async function whileGranting(servers: Servers, { quick, say }: BenchOptions): Pr
       { name: still, run: (round) => turn(load, round) },
       { name: changing, run: granting },
     ]);
-    const [rate, time] = besides(turns, [changing, still]);
-    say(`  ${changing}: ${rate.ratio?.toFixed(3)}`);
-    return [{ ...rate, what: `${says.many}, ${changing}` }, time];
+    const [rate, time] = measureInTurns(turns, [changing, still]);
+    print(`  ${changing}: ${rate.ratio?.toFixed(3)}`);
+    return [{ ...rate, what: `${usageText.many}, ${changing}` }, time];
   } finally {
     await generator.stop();
   }
 }
 
-interface Start {
+interface StartMeasures {
   readonly ms: number;
   readonly megabytes: number;
   /** After each user has sent a request. */
   readonly usedMegabytes: number;
 }
 
-async function started(dataDirectory: string, crowd: string, users: number, generator: Generator): Promise<Start> {
+async function started(
+  dataDirectory: string,
+  crowd: string,
+  users: number,
+  generator: Generator,
+): Promise<StartMeasures> {
   const server = await TabulariumServer.start({ dataDirectory, pinned: false });
   try {
     const megabytes = async () => {
@@ -247,45 +259,46 @@ async function started(dataDirectory: string, crowd: string, users: number, gene
 
 async function starts(directories: Readonly<Record<'few' | 'many', string>>, quick: boolean): Promise<Measure[]> {
   const generator = new Generator({ pinned: false });
-  const measured: Record<'few' | 'many', Start[]> = { few: [], many: [] };
+  const measured: Record<'few' | 'many', StartMeasures[]> = { few: [], many: [] };
   try {
     for (let time = 0; time < (quick ? 1 : 5); time++) {
       measured.few.push(await started(directories.few, 'one', 1, generator));
-      measured.many.push(await started(directories.many, 'many', many(quick).users, generator));
+      measured.many.push(await started(directories.many, 'many', manyGroups(quick).users, generator));
     }
   } finally {
     await generator.stop();
   }
-  const pair = (of: (start: Start) => number) => [median(measured.few.map(of)), median(measured.many.map(of))] as const;
+  const medianPair = (medians: (start: StartMeasures) => number) =>
+    [median(measured.few.map(medians)), median(measured.many.map(medians))] as const;
   const measure = (what: string, unit: string, [value, more]: readonly [number, number]): Measure => ({
     what: `${what}, very many grants`,
     value: more,
     unit,
     baseline: { what: 'few grants', value },
   });
-  const ms = pair((start) => start.ms);
+  const ms = medianPair((start) => start.ms);
   const target = { text: `≤ ${startMsMax} more`, met: ms[1] - ms[0] <= startMsMax };
   return [
     { ...measure('ready', 'ms', ms), target },
     measure(
       'resident memory after the start',
       'MB',
-      pair((start) => start.megabytes),
+      medianPair((start) => start.megabytes),
     ),
     measure(
       'resident memory after requests of every user',
       'MB',
-      pair((start) => start.usedMegabytes),
+      medianPair((start) => start.usedMegabytes),
     ),
   ];
 }
 
 async function measure(options: BenchOptions): Promise<Measure[]> {
-  const { quick, say } = options;
-  const directories = await fill(options);
+  const { quick, print } = options;
+  const directories = await startFilledServers(options);
   const measures = await starts(directories, quick);
   for (const { what, value, baseline } of measures)
-    say(`  ${what}: ${value.toFixed(0)} against ${baseline?.value.toFixed(0)}`);
+    print(`  ${what}: ${value.toFixed(0)} against ${baseline?.value.toFixed(0)}`);
   const start = (dataDirectory: string, script?: string) =>
     TabulariumServer.start({ dataDirectory, pinned: true, ...(script ? { script } : {}) });
   const servers = {
@@ -295,11 +308,11 @@ async function measure(options: BenchOptions): Promise<Measure[]> {
   };
   try {
     await addPasswordUser(servers.few);
-    measures.unshift(...(await gets(servers, options)));
+    measures.unshift(...(await measureGets(servers, options)));
     const times = quick ? 20 : 200;
     const value = await changeMs(servers.many, userName('many', 0), times);
     const baseline = { what: 'few grants', value: await changeMs(servers.few, passwordUser, times) };
-    say(`  a grant: ${value.toFixed(2)} ms against ${baseline.value.toFixed(2)} ms`);
+    print(`  a grant: ${value.toFixed(2)} ms against ${baseline.value.toFixed(2)} ms`);
     measures.push({ what: 'a grant, durable, very many grants', value, unit: 'ms', baseline });
     measures.push(...(await whileGranting(servers, options)));
     return measures;

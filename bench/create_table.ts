@@ -42,12 +42,12 @@ async function breakdown(options: BenchOptions, generator: Generator): Promise<M
       durationMs: options.quick ? 500 : 3000,
     });
     const { ms } = await timesOf(server);
-    const each = (total: number | undefined) => (total ?? 0) / timed.requests;
+    const perRequest = (total: number | undefined) => (total ?? 0) / timed.requests;
     const totalMs = timed.elapsedMs / timed.requests;
     const parts: [string, number][] = [
-      ['engine: CREATE TABLE and its commit, with the way to its process and back', each(ms.engine)],
-      ['store: two commits with fsync', each(ms.commit)],
-      ['store: the other statements', each(ms.statement)],
+      ['engine: CREATE TABLE and its commit, with the way to its process and back', perRequest(ms.engine)],
+      ['store: two commits with fsync', perRequest(ms.commit)],
+      ['store: the other statements', perRequest(ms.statement)],
     ];
     const rest = totalMs - parts.reduce((sum, [, value]) => sum + value, 0);
     parts.push(['HTTP, validation, the rest of the server, and the way to the client and back', rest]);
@@ -73,7 +73,7 @@ export const bench: Bench = {
   claim:
     'A durable create of a 17-column table (intent, engine step, commit; fsync on): at least 250 a second on one connection and 600 on 16.',
   async run(options) {
-    const { quick, say } = options;
+    const { quick, print } = options;
     const generator = new Generator({ pinned: false });
     const server = await start(options, 'data');
     const measures: Measure[] = [];
@@ -109,7 +109,7 @@ export const bench: Bench = {
         const what = `creates, ${connections} ${connections === 1 ? 'connection' : 'connections'}`;
         measures.push({ what, value, unit: '1/s', target });
         measures.push({ what: `${what}: median latency`, value: median(p50[connections]), unit: 'ms' });
-        say(`  ${what}: ${value.toFixed(0)} a second`);
+        print(`  ${what}: ${value.toFixed(0)} a second`);
       }
       measures.push({ what: 'tables in the catalog at the end', value: first + 1, unit: '' });
       await server.stop();

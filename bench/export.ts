@@ -26,7 +26,7 @@ const formats = [
   { format: 'arrow', name: 'Arrow, against COPY to Parquet', options: 'FORMAT parquet' },
 ] as const;
 
-interface Exported {
+interface ServiceExport {
   readonly ms: number;
   readonly bytes: number;
   /** Time to download all files. */
@@ -47,7 +47,7 @@ async function build(dataDirectory: string, rows: number): Promise<void> {
 type Format = (typeof formats)[number]['format'];
 
 /** From the request until its task has succeeded; the files are then downloaded and deleted. */
-async function exported(server: TabulariumServer, format: Format, rows: number): Promise<Exported> {
+async function measureExport(server: TabulariumServer, format: Format, rows: number): Promise<ServiceExport> {
   const { client, url } = server;
   const { tables } = client.databases(database);
   const { ms, result } = await timed(() =>
@@ -56,10 +56,10 @@ async function exported(server: TabulariumServer, format: Format, rows: number):
       .done(),
   );
   if (result.rowCount !== rows) throw new Error(`${result.rowCount} rows of ${rows} were exported`);
-  const began = performance.now();
+  const startMs = performance.now();
   let bytes = 0;
-  for (const { link = '' } of result.files ?? []) bytes += await fetched(new URL(link, url));
-  const fetchMs = performance.now() - began;
+  for (const { link = '' } of result.files ?? []) bytes += await downloadBytes(new URL(link, url));
+  const fetchMs = performance.now() - startMs;
   if (bytes !== result.bytes) throw new Error(`${bytes} bytes of ${result.bytes} were fetched`);
   const query = await client.queries(result.queryId).get();
   const taskId = query.task?.split('/').at(-1);
@@ -68,7 +68,7 @@ async function exported(server: TabulariumServer, format: Format, rows: number):
   return { ms, bytes, fetchMs };
 }
 
-async function fetched(link: URL): Promise<number> {
+async function downloadBytes(link: URL): Promise<number> {
   const { body, status } = await fetch(link);
   if (status !== 200 || !body) throw new Error(`the file was answered with ${status}`);
   let bytes = 0;
@@ -76,21 +76,21 @@ async function fetched(link: URL): Promise<number> {
   return bytes;
 }
 
-interface Copied {
+interface DirectExport {
   readonly copyMs: number;
   /** The additional work of an export compared with COPY: a SHA-256 of the file, and flushing it to the disk. */
   readonly settleMs: number;
 }
 
-async function copied(direct: DirectDuckdb, path: string, options: string): Promise<Copied> {
+async function copyWithEngine(direct: DirectDuckdb, path: string, options: string): Promise<DirectExport> {
   const [copyMs = 0] = await direct.statements([`COPY (SELECT * FROM ${table}) TO '${path}' (${options})`]);
-  const began = performance.now();
+  const startMs = performance.now();
   const file = await open(path);
-  const flushed = file.sync();
+  const syncing = file.sync();
   await pipeline(file.createReadStream({ highWaterMark: 1024 * 1024, autoClose: false }), createHash('sha256'));
-  await flushed;
+  await syncing;
   await file.close();
-  const settleMs = performance.now() - began;
+  const settleMs = performance.now() - startMs;
   await rm(path);
   return { copyMs, settleMs };
 }
@@ -98,7 +98,7 @@ async function copied(direct: DirectDuckdb, path: string, options: string): Prom
 export const bench: Bench = {
   name: 'export',
   claim: `A table of 1 GB exported to a download: at least ${ratioMin} of the rows a second of DuckDB's own COPY in process, and the server's memory grows by less than ${growthMegabytesMax} MB.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const rows = quick ? rowsQuick : rowsWhole;
     const dataDirectory = join(workDirectory, 'data');
     await build(dataDirectory, rows);
@@ -110,36 +110,40 @@ export const bench: Bench = {
       // Warms up the server with an export; afterwards both sides have the table in memory.
       await server.query(database, `SELECT count(DISTINCT label) FROM ${table}`);
       await direct.statements([`SELECT count(DISTINCT label) FROM ${table}`]);
-      await exported(server, 'parquet', rows);
+      await measureExport(server, 'parquet', rows);
       for (const { format, name, options } of formats) {
         const memory = watchMemory(server.pid);
         const compared = await interleaved(
           quick ? 1 : 3,
-          () => exported(server, format, rows),
-          () => copied(direct, join(workDirectory, 'rows'), options),
+          () => measureExport(server, format, rows),
+          () => copyWithEngine(direct, join(workDirectory, 'rows'), options),
         );
         const grown = await memory.stop();
-        const judged = { what: name, unit: 'rows/s', of: ({ ms }: Exported) => (rows / ms) * 1000 };
+        const comparison = { what: name, unit: 'rows/s', serviceValue: ({ ms }: ServiceExport) => (rows / ms) * 1000 };
         const rate = compare(compared, {
-          ...judged,
-          ofBaseline: ({ copyMs }) => (rows / copyMs) * 1000,
+          ...comparison,
+          baselineValue: ({ copyMs }) => (rows / copyMs) * 1000,
           baseline: `COPY (${options})`,
-          target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+          target: { text: `≥ ${ratioMin}`, isMet: (ratio) => ratio >= ratioMin },
         });
-        const settled = compare(compared, {
-          ...judged,
-          ofBaseline: ({ copyMs, settleMs }) => (rows / (copyMs + settleMs)) * 1000,
+        const settledComparison = compare(compared, {
+          ...comparison,
+          baselineValue: ({ copyMs, settleMs }) => (rows / (copyMs + settleMs)) * 1000,
           baseline: 'the same, then its digest and its flush',
         });
         const megabytes = median(compared.service.map(({ bytes }) => bytes / 1e6));
         const perSecond = median(compared.service.map(({ bytes, fetchMs }) => bytes / fetchMs / 1000));
-        measures.push(rate, settled, { what: `- ${megabytes.toFixed(0)} MB, fetched`, value: perSecond, unit: 'MB/s' });
-        say(`  ${name}: ${rate.value.toFixed(0)} rows/s, ${rate.ratio?.toFixed(2)}`);
+        measures.push(rate, settledComparison, {
+          what: `- ${megabytes.toFixed(0)} MB, fetched`,
+          value: perSecond,
+          unit: 'MB/s',
+        });
+        print(`  ${name}: ${rate.value.toFixed(0)} rows/s, ${rate.ratio?.toFixed(2)}`);
         if (!grown) continue;
         const growth = (grown.peak - grown.before) / 1e6;
         const target = { text: `< ${growthMegabytesMax}`, met: growth < growthMegabytesMax };
         measures.push({ what: "- growth of the server's memory", value: growth, unit: 'MB', target });
-        say(`  memory grew by ${growth.toFixed(0)} MB`);
+        print(`  memory grew by ${growth.toFixed(0)} MB`);
       }
     } finally {
       await Promise.all([server.stop(), direct.stop()]);

@@ -13,7 +13,7 @@ const spreadMax = 0.1;
 const baseline = 'bare node:http, the same bytes';
 
 async function measureStore(tables: number, options: BenchOptions, generator: Generator): Promise<Measure[]> {
-  const { quick, workDirectory, say } = options;
+  const { quick, workDirectory, print } = options;
   const dataDirectory = join(workDirectory, `tables_${tables}`);
   await fillStore(dataDirectory, tables, { inEngine: false });
   const server = await TabulariumServer.start({ dataDirectory, pinned: true });
@@ -27,12 +27,12 @@ async function measureStore(tables: number, options: BenchOptions, generator: Ge
     warmupMs: quick ? 200 : 500,
     durationMs: quick ? 500 : 2500,
   };
-  const get = async (of: TabulariumServer | BareServer, path: string, order: 'cycle' | 'random', seed: number) => {
+  const get = async (service: TabulariumServer | BareServer, path: string, order: 'cycle' | 'random', seed: number) => {
     const { authorization: headers } = server;
-    const before = computedMicroseconds(of.pid) ?? 0;
+    const before = computedMicroseconds(service.pid) ?? 0;
     const template = { method: 'GET', path, headers } as const;
-    const result = await generator.load({ ...job, port: of.port, order, seed, template });
-    return { ...result, microseconds: ((computedMicroseconds(of.pid) ?? Number.NaN) - before) / result.answered };
+    const result = await generator.load({ ...job, port: service.port, order, seed, template });
+    return { ...result, microseconds: ((computedMicroseconds(service.pid) ?? Number.NaN) - before) / result.answered };
   };
   const hot = `${tablesPath}/${tableName(0)}`;
   const rounds = quick ? 2 : 7;
@@ -53,17 +53,17 @@ async function measureStore(tables: number, options: BenchOptions, generator: Ge
       const measure = compare(compared, {
         what: `GET ${what}, ${name}`,
         unit: 'requests/s',
-        of: (result) => result.perSecond,
-        ofBaseline: (result) => result.perSecond,
+        serviceValue: (result) => result.perSecond,
+        baselineValue: (result) => result.perSecond,
         baseline,
-        ...(order === 'cycle' ? { target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin } } : {}),
+        ...(order === 'cycle' ? { target: { text: `≥ ${ratioMin}`, isMet: (ratio) => ratio >= ratioMin } } : {}),
       });
-      say(`  ${measure.what}: ${measure.ratio?.toFixed(2)}`);
+      print(`  ${measure.what}: ${measure.ratio?.toFixed(2)}`);
       const computing = compare(compared, {
         what: '- processor time of one',
         unit: 'µs',
-        of: (result) => result.microseconds,
-        ofBaseline: (result) => result.microseconds,
+        serviceValue: (result) => result.microseconds,
+        baselineValue: (result) => result.microseconds,
         baseline,
       });
       measures.push(measure, computing);
@@ -84,9 +84,9 @@ export const bench: Bench = {
     const hotRatios: number[] = [];
     try {
       for (const tables of sizes) {
-        const some = await measureStore(tables, options, generator);
-        hotRatios.push(some[0]?.ratio as number);
-        measures.push(...some);
+        const storeMeasures = await measureStore(tables, options, generator);
+        hotRatios.push(storeMeasures[0]?.ratio as number);
+        measures.push(...storeMeasures);
       }
     } finally {
       await generator.stop();

@@ -8,7 +8,7 @@ import { TabulariumServer, timed } from './harness/server.ts';
 
 const residentMegabytesMax = 115;
 /** For each process except the one that runs statements. */
-const besideMegabytesMax = 80;
+const otherProcessMegabytesMax = 80;
 const readySecondsMax = { empty: 0.4, filled: 1 } as const;
 
 async function memory(dataDirectory: string, settleMs: number): Promise<Measure[]> {
@@ -26,7 +26,7 @@ async function memory(dataDirectory: string, settleMs: number): Promise<Measure[
       .flatMap((pid) => heldBytes(pid) ?? [])
       .toSorted((a, b) => b.own - a.own);
     const together = engines.reduce((total, { proportional }) => total + proportional, 0);
-    const beside = Math.max(0, ...engines.slice(1).map(({ own }) => own));
+    const spareBytes = Math.max(0, ...engines.slice(1).map(({ own }) => own));
     const target = { text: `≤ ${residentMegabytesMax}`, met: alone / 1e6 <= residentMegabytesMax };
     return [
       { what: 'resident memory, idle, engine asleep', value: alone / 1e6, unit: 'MB', target },
@@ -34,9 +34,9 @@ async function memory(dataDirectory: string, settleMs: number): Promise<Measure[
       { what: `- its engine's ${engines.length} processes together`, value: together / 1e6, unit: 'MB' },
       {
         what: '- of these, the larger of those that bind statements or wait as a spare',
-        value: beside / 1e6,
+        value: spareBytes / 1e6,
         unit: 'MB',
-        target: { text: `≤ ${besideMegabytesMax}`, met: beside / 1e6 <= besideMegabytesMax },
+        target: { text: `≤ ${otherProcessMegabytesMax}`, met: spareBytes / 1e6 <= otherProcessMegabytesMax },
       },
     ];
   } finally {
@@ -64,22 +64,22 @@ async function firstAnswers(dataDirectory: string): Promise<Measure[]> {
   }
 }
 
-async function measure({ quick, workDirectory, say }: BenchOptions): Promise<Measure[]> {
+async function measure({ quick, workDirectory, print }: BenchOptions): Promise<Measure[]> {
   const times = quick ? 2 : 9;
   const tables = quick ? 500 : 20_000;
   const seconds = (what: string, value: number, max: number): Measure => {
-    say(`  ${what}: ${value.toFixed(2)} s`);
+    print(`  ${what}: ${value.toFixed(2)} s`);
     return { what, value, unit: 's', target: { text: `≤ ${max}`, met: value <= max } };
   };
   const filled = join(workDirectory, 'filled');
   await fillStore(filled, tables, { inEngine: true });
   const measures = await memory(join(workDirectory, 'memory'), quick ? 500 : 5000);
-  for (const { what, value } of measures) say(`  ${what}: ${value.toFixed(0)} MB`);
+  for (const { what, value } of measures) print(`  ${what}: ${value.toFixed(0)} MB`);
   const empty = await ready(times, (time) => join(workDirectory, `empty_${time}`));
   measures.push(seconds('ready, empty directory', empty, readySecondsMax.empty));
-  const many = await ready(times, () => filled);
+  const filledAgain = await ready(times, () => filled);
   measures.push(
-    seconds(`ready, ${tables.toLocaleString('en-US')} tables in store and engine`, many, readySecondsMax.filled),
+    seconds(`ready, ${tables.toLocaleString('en-US')} tables in store and engine`, filledAgain, readySecondsMax.filled),
   );
   return [...measures, ...(await firstAnswers(filled))];
 }
@@ -91,7 +91,7 @@ export const bench: Bench = {
     measures: await measure(options),
     notes: [
       'Resident is VmRSS, which includes the pages of the Node.js and DuckDB program files that are in use.',
-      'Ready: from the start of the process until it says so, Node.js and the reading of the TypeScript sources included.',
+      'Ready: from the start of the process until it reports that it is ready, Node.js and the reading of the TypeScript sources included.',
       "Of the engine's processes together, pages that several share are counted once (Pss); of one, those that it shares with none.",
       'An engine starts with the first statement and is suspended after 10 idle minutes by default.',
     ],

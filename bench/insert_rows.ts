@@ -15,7 +15,7 @@ const bodiesCount = 50;
 export const bench: Bench = {
   name: 'insert_rows',
   claim: `Rows inserted, ${rowsPerRequest} a request, 8 columns of mixed types, durable: at least ${rowsPerSecondMin.toLocaleString('en-US')} rows a second.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const server = await TabulariumServer.start({ dataDirectory: join(workDirectory, 'data'), pinned: false });
     const generator = new Generator({ pinned: false });
     const headers = { ...server.authorization, 'Content-Type': 'application/json' };
@@ -64,7 +64,7 @@ export const bench: Bench = {
         value: median(p50.get(count) as number[]),
         unit: 'ms',
       });
-      say(`  ${what}: ${value.toFixed(0)} a second`);
+      print(`  ${what}: ${value.toFixed(0)} a second`);
     }
     return {
       measures,

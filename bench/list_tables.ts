@@ -13,7 +13,7 @@ const ratioMin = 0.4;
 export const bench: Bench = {
   name: 'list_tables',
   claim: `The list of ${tables} tables in one page: at least ${ratioMin * 100} % of the MB/s of a bare node:http server that sends the same bytes.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const dataDirectory = join(workDirectory, 'data');
     await fillStore(dataDirectory, tables, { inEngine: false });
     const server = await TabulariumServer.start({ dataDirectory, pinned: true });
@@ -42,12 +42,12 @@ export const bench: Bench = {
       const measure = compare(compared, {
         what: `list of ${tables} tables, ${(answer.body.length / 1e6).toFixed(1)} MB a page`,
         unit: 'MB/s',
-        of: (result) => result.megabytesPerSecond,
-        ofBaseline: (result) => result.megabytesPerSecond,
+        serviceValue: (result) => result.megabytesPerSecond,
+        baselineValue: (result) => result.megabytesPerSecond,
         baseline: 'bare node:http, the same bytes',
-        target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+        target: { text: `≥ ${ratioMin}`, isMet: (ratio) => ratio >= ratioMin },
       });
-      say(`  ${measure.what}: ${measure.ratio?.toFixed(2)}`);
+      print(`  ${measure.what}: ${measure.ratio?.toFixed(2)}`);
       const cold = await coldPages(dataDirectory, path, quick ? 2 : 5);
       return {
         measures: [measure, { what: 'the same page made from the store, after a start', value: cold, unit: 'ms' }],
@@ -71,9 +71,9 @@ async function coldPages(dataDirectory: string, path: string, times: number): Pr
     const server = await TabulariumServer.start({ dataDirectory: copy, pinned: true });
     try {
       await server.capture('/livez');
-      const began = performance.now();
+      const startMs = performance.now();
       await server.capture(path);
-      ms.push(performance.now() - began);
+      ms.push(performance.now() - startMs);
     } finally {
       await server.stop();
     }

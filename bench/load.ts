@@ -37,7 +37,7 @@ interface MadeFile extends FileKind {
 }
 
 /** About as large as requested, by the size of a sample. */
-async function make(direct: DirectDuckdb, kind: FileKind, part: number, directory: string): Promise<MadeFile> {
+async function makeFile(direct: DirectDuckdb, kind: FileKind, part: number, directory: string): Promise<MadeFile> {
   const path = join(directory, `mixed.${kind.format}`);
   const write = async (rows: number): Promise<number> => {
     await direct.statements([`COPY (${mixedRowsSql(rows)}) TO '${path}' (${kind.options})`]);
@@ -50,13 +50,13 @@ async function make(direct: DirectDuckdb, kind: FileKind, part: number, director
 const milliseconds = (ms: readonly number[]): number => ms.reduce((sum, duration) => sum + duration, 0);
 
 /** In one transaction, like a load: replaces the rows of the table by those of the file. */
-async function copied(direct: DirectDuckdb, { path, options }: MadeFile): Promise<number> {
+async function copyWithEngine(direct: DirectDuckdb, { path, options }: MadeFile): Promise<number> {
   const texts = ['BEGIN TRANSACTION', `TRUNCATE ${table}`, `COPY ${table} FROM '${path}' (${options})`, 'COMMIT'];
   return milliseconds(await direct.statements(texts));
 }
 
 /** From the request until its task has ended. */
-async function loaded(
+async function loadTimed(
   { client }: TabulariumServer,
   { rows, format }: MadeFile,
   source: { readonly path: string } | { readonly upload: string },
@@ -67,12 +67,12 @@ async function loaded(
   return ms;
 }
 
-async function uploaded(server: TabulariumServer, file: MadeFile): Promise<number> {
-  const began = performance.now();
+async function measureUpload(server: TabulariumServer, file: MadeFile): Promise<number> {
+  const startMs = performance.now();
   const { link, uploadId } = await server.client.uploads.create({ name: basename(file.path), bytes: file.bytes });
   await server.sendFile(link, file.bytes, createReadStream(file.path, { highWaterMark: 1024 * 1024 }));
-  await loaded(server, file, { upload: uploadId });
-  return performance.now() - began;
+  await loadTimed(server, file, { upload: uploadId });
+  return performance.now() - startMs;
 }
 
 /** The time that DuckDB needs for the file, and the time to write the file's bytes to the disk. */
@@ -82,11 +82,11 @@ interface Direct {
 }
 
 /** Copies the bytes of a file to another one and flushes them: the minimum that an upload can take. */
-async function flushed(file: MadeFile): Promise<number> {
+async function measureSync(file: MadeFile): Promise<number> {
   const path = `${file.path}.written`;
-  const began = performance.now();
+  const startMs = performance.now();
   await pipeline(createReadStream(file.path, { highWaterMark: 1024 * 1024 }), createWriteStream(path, { flush: true }));
-  const ms = performance.now() - began;
+  const ms = performance.now() - startMs;
   await rm(path);
   return ms;
 }
@@ -97,21 +97,27 @@ async function requireCount(server: TabulariumServer, rows: number): Promise<voi
   if (counted !== rows) throw new Error(`${rows} rows were loaded, ${counted} are in the table`);
 }
 
-interface Judged {
+interface Comparison {
   readonly what: string;
   readonly baseline: string;
-  readonly of: (direct: Direct) => number;
+  readonly durationOf: (direct: Direct) => number;
   readonly ratioMin?: number;
 }
 
-function rateOf(file: MadeFile, compared: Compared<number, Direct>, { what, baseline, of, ratioMin }: Judged): Measure {
+function rateOf(
+  file: MadeFile,
+  compared: Compared<number, Direct>,
+  { what, baseline, durationOf, ratioMin }: Comparison,
+): Measure {
   return compare(compared, {
     what: `${file.format}, ${(file.bytes / 1e6).toFixed(0)} MB, ${what}`,
     unit: 'MB/s',
-    of: (ms) => file.bytes / ms / 1000,
-    ofBaseline: (direct) => file.bytes / of(direct) / 1000,
+    serviceValue: (ms) => file.bytes / ms / 1000,
+    baselineValue: (direct) => file.bytes / durationOf(direct) / 1000,
     baseline,
-    ...(ratioMin === undefined ? {} : { target: { text: `≥ ${ratioMin}`, met: (ratio: number) => ratio >= ratioMin } }),
+    ...(ratioMin === undefined
+      ? {}
+      : { target: { text: `≥ ${ratioMin}`, isMet: (ratio: number) => ratio >= ratioMin } }),
   });
 }
 
@@ -131,36 +137,36 @@ async function measure(
   rounds: number,
 ): Promise<readonly Measure[]> {
   const measures: Measure[] = [];
-  const alone: Judged = {
+  const alone: Comparison = {
     what: 'by path',
     baseline: 'COPY ... FROM in process',
-    of: ({ copyMs }) => copyMs,
+    durationOf: ({ copyMs }) => copyMs,
     ratioMin: pathRatioMin,
   };
   const ways = [
-    { way: 'path', ours: () => loaded(server, file, { path: file.path }), judged: [alone] },
+    { way: 'path', measureService: () => loadTimed(server, file, { path: file.path }), judged: [alone] },
     {
       way: 'upload',
-      ours: () => uploaded(server, file),
+      measureService: () => measureUpload(server, file),
       judged: [
         { ...alone, what: 'by upload', ratioMin: uploadRatioMin },
         {
           what: 'by upload',
           baseline: 'the file written and flushed, then COPY',
-          of: ({ copyMs, writeMs }: Direct) => copyMs + writeMs,
+          durationOf: ({ copyMs, writeMs }: Direct) => copyMs + writeMs,
         },
       ],
     },
   ];
-  for (const { way, ours, judged } of ways) {
+  for (const { way, measureService, judged } of ways) {
     const watch = watchMemory(server.pid);
-    const theirs = async () => ({
-      writeMs: way === 'upload' ? await flushed(file) : 0,
-      copyMs: await copied(direct, file),
+    const measureClickHouse = async () => ({
+      writeMs: way === 'upload' ? await measureSync(file) : 0,
+      copyMs: await copyWithEngine(direct, file),
     });
-    await ours();
-    await theirs();
-    const compared = await interleaved(rounds, ours, theirs);
+    await measureService();
+    await measureClickHouse();
+    const compared = await interleaved(rounds, measureService, measureClickHouse);
     await requireCount(server, file.rows);
     for (const one of judged) measures.push(rateOf(file, compared, one));
     measures.push(...(await growthOf(watch, `${file.format} by ${way}`)));
@@ -171,7 +177,7 @@ async function measure(
 export const bench: Bench = {
   name: 'load',
   claim: `Files loaded at ≥ ${pathRatioMin} of the speed of DuckDB's own COPY of the same file in process, by upload at ≥ ${uploadRatioMin}; the server's memory grows by less than ${growthMegabytesMax} MB.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const files = join(workDirectory, 'files');
     await mkdir(files);
     // The same memory for both sides (harness/duckdb_process.ts).
@@ -193,10 +199,10 @@ export const bench: Bench = {
       await server.createTable(database, table, { columns: mixedColumns });
       await direct.statements([`CREATE TABLE ${table} AS ${mixedRowsSql(0)}`]);
       for (const kind of kinds) {
-        const file = await make(direct, kind, quick ? quickPart : 1, files);
+        const file = await makeFile(direct, kind, quick ? quickPart : 1, files);
         for (const one of await measure(server, direct, file, quick ? 1 : 3)) {
           measures.push(one);
-          say(`  ${one.what}: ${one.value.toFixed(0)} ${one.unit}${one.ratio ? `, ${one.ratio.toFixed(2)}` : ''}`);
+          print(`  ${one.what}: ${one.value.toFixed(0)} ${one.unit}${one.ratio ? `, ${one.ratio.toFixed(2)}` : ''}`);
         }
         await rm(file.path);
       }

@@ -10,7 +10,7 @@ import { TabulariumServer } from './harness/server.ts';
 
 const database = 'crowded';
 const connectionCounts = [64, 300, 1000] as const;
-const few = connectionCounts[0];
+const fewConnections = connectionCounts[0];
 const throughputMin = 0.9;
 const p99Max = 3;
 const refusedMsMax = 30_000;
@@ -23,7 +23,7 @@ interface Work {
   readonly status: number;
 }
 
-interface Measured extends CrowdResult {
+interface MeasuredRound extends CrowdResult {
   /** Processor time of the server and its engine for each served request. */
   readonly serverMicroseconds: number;
 }
@@ -36,7 +36,7 @@ const grants = [
 
 const headers = { 'Content-Type': 'application/json' };
 
-function works(rows: number): Work[] {
+function workloads(rows: number): Work[] {
   const numbers = Array.from({ length: bodiesCount }, (_, i) => (i * 7919) % rows);
   const sql = 'SELECT * FROM points WHERE id = $1';
   return [
@@ -74,12 +74,12 @@ async function users({ client }: TabulariumServer, count: number): Promise<strin
   return authorizations;
 }
 
-async function measured(
+async function measureLoad(
   server: TabulariumServer,
   generator: Generator,
   { template, status }: Work,
   { connections, authorizations, quick }: { connections: number; authorizations: readonly string[]; quick: boolean },
-): Promise<Measured> {
+): Promise<MeasuredRound> {
   const pids = [server.pid, ...server.enginePids()];
   const computed = () => pids.reduce((sum, pid) => sum + (computedMicroseconds(pid) ?? Number.NaN), 0);
   const before = computed();
@@ -97,55 +97,61 @@ async function measured(
   return { ...result, serverMicroseconds };
 }
 
-function measuresOf(what: string, rounds: ReadonlyMap<number, readonly Measured[]>): Measure[] {
-  const of = (connections: number, key: keyof Measured) =>
-    median((rounds.get(connections) as readonly Measured[]).map((round) => round[key]));
+function measuresOf(what: string, rounds: ReadonlyMap<number, readonly MeasuredRound[]>): Measure[] {
+  const resultOf = (connections: number, key: keyof MeasuredRound) =>
+    median((rounds.get(connections) as readonly MeasuredRound[]).map((round) => round[key]));
   return connectionCounts.flatMap((connections): Measure[] => {
     const setting = `${what}, ${connections} connections`;
-    const throughput = of(connections, 'perSecond') / of(few, 'perSecond');
-    const p99 = of(connections, 'p99Ms') / of(few, 'p99Ms');
+    const throughput = resultOf(connections, 'perSecond') / resultOf(fewConnections, 'perSecond');
+    const p99 = resultOf(connections, 'p99Ms') / resultOf(fewConnections, 'p99Ms');
     const isTarget = connections === connectionCounts.at(-1);
     const refusedMs = Math.max(
-      ...(rounds.get(connections) as readonly Measured[]).map((round) => round.refusedForMsMax),
+      ...(rounds.get(connections) as readonly MeasuredRound[]).map((round) => round.refusedForMsMax),
     );
-    const never = Math.max(...(rounds.get(connections) as readonly Measured[]).map((round) => round.neverServed));
+    const neverAnswered = Math.max(
+      ...(rounds.get(connections) as readonly MeasuredRound[]).map((round) => round.neverServed),
+    );
     const target = (text: string, met: boolean) => (isTarget ? { target: { text, met } } : {});
     return [
       {
         what: `${setting}: served`,
-        value: of(connections, 'perSecond'),
+        value: resultOf(connections, 'perSecond'),
         unit: '/s',
-        ...(connections === few ? {} : { ratio: throughput }),
+        ...(connections === fewConnections ? {} : { ratio: throughput }),
         ...target(`≥ ${throughputMin}`, throughput >= throughputMin),
       },
       {
         what: `${setting}: p99 of the attempt that was served`,
-        value: of(connections, 'p99Ms'),
+        value: resultOf(connections, 'p99Ms'),
         unit: 'ms',
-        ...(connections === few ? {} : { ratio: p99 }),
+        ...(connections === fewConnections ? {} : { ratio: p99 }),
         ...target(`≤ ${p99Max}`, p99 <= p99Max),
       },
       {
         what: `${setting}: served for each second of the server's processor time`,
-        value: 1_000_000 / of(connections, 'serverMicroseconds'),
+        value: 1_000_000 / resultOf(connections, 'serverMicroseconds'),
         unit: '',
-        ...(connections === few
+        ...(connections === fewConnections
           ? {}
-          : { ratio: of(few, 'serverMicroseconds') / of(connections, 'serverMicroseconds') }),
+          : { ratio: resultOf(fewConnections, 'serverMicroseconds') / resultOf(connections, 'serverMicroseconds') }),
       },
-      { what: `${setting}: p99 from the first attempt`, value: of(connections, 'firstP99Ms'), unit: 'ms' },
-      { what: `${setting}: until each connection had an answer`, value: of(connections, 'firstAnswersMs'), unit: 'ms' },
-      { what: `${setting}: refused`, value: of(connections, 'refused'), unit: '' },
+      { what: `${setting}: p99 from the first attempt`, value: resultOf(connections, 'firstP99Ms'), unit: 'ms' },
+      {
+        what: `${setting}: until each connection had an answer`,
+        value: resultOf(connections, 'firstAnswersMs'),
+        unit: 'ms',
+      },
+      { what: `${setting}: refused`, value: resultOf(connections, 'refused'), unit: '' },
       {
         what: `${setting}: longest time refused`,
         value: refusedMs / 1000,
         unit: 's',
         ...target('≤ 30', refusedMs <= refusedMsMax),
       },
-      { what: `${setting}: clients never served`, value: never, unit: '', ...target('0', never === 0) },
+      { what: `${setting}: clients never served`, value: neverAnswered, unit: '', ...target('0', neverAnswered === 0) },
       {
         what: `${setting}: processor time of the client`,
-        value: of(connections, 'clientShare') * 100,
+        value: resultOf(connections, 'clientShare') * 100,
         unit: '% of a core',
       },
     ];
@@ -154,8 +160,8 @@ function measuresOf(what: string, rounds: ReadonlyMap<number, readonly Measured[
 
 export const bench: Bench = {
   name: 'overload',
-  claim: `Small statements on 1,000 connections: at least ${throughputMin} of the throughput of ${few}, p99 of the admitted at most ${p99Max} times as long.`,
-  async run({ quick, workDirectory, say }) {
+  claim: `Small statements on 1,000 connections: at least ${throughputMin} of the throughput of ${fewConnections}, p99 of the admitted at most ${p99Max} times as long.`,
+  async run({ quick, workDirectory, print }) {
     const rows = quick ? 10_000 : 100_000;
     const server = await TabulariumServer.start({
       dataDirectory: join(workDirectory, 'data'),
@@ -170,28 +176,28 @@ export const bench: Bench = {
       await server.createTable(database, 'inserted', { columns: mixedColumns });
       await server.query(database, `INSERT INTO points ${mixedRowsSql(rows)}`);
       const singlePrincipal = [`Bearer ${server.token}`];
-      const many = await users(server, quick ? 20 : 100);
-      for (const work of works(rows)) {
+      const manyPrincipals = await users(server, quick ? 20 : 100);
+      for (const work of workloads(rows)) {
         let acknowledged = 0;
-        let cut = 0;
-        for (const [by, authorizations] of [
+        let cutBatches = 0;
+        for (const [callers, authorizations] of [
           ['one principal', singlePrincipal],
-          [`${many.length} principals`, many],
+          [`${manyPrincipals.length} principals`, manyPrincipals],
         ] as const) {
-          const what = `${work.what}, ${by}`;
-          const rounds = new Map<number, Measured[]>(connectionCounts.map((count) => [count, []]));
+          const what = `${work.what}, ${callers}`;
+          const rounds = new Map<number, MeasuredRound[]>(connectionCounts.map((count) => [count, []]));
           for (let round = 0; round < (quick ? 1 : 2); round++) {
             for (const connections of connectionCounts) {
-              const result = await measured(server, generator, work, { connections, authorizations, quick });
+              const result = await measureLoad(server, generator, work, { connections, authorizations, quick });
               rounds.get(connections)?.push(result);
               acknowledged += result.acknowledged;
-              cut += result.cut;
-              say(`  ${what}, ${connections} connections: ${shown(result)}`);
+              cutBatches += result.cut;
+              print(`  ${what}, ${connections} connections: ${describeResult(result)}`);
             }
           }
           measures.push(...measuresOf(what, rounds));
         }
-        if (work.status === 201) await requireCount(server, acknowledged, cut);
+        if (work.status === 201) await requireCount(server, acknowledged, cutBatches);
       }
     } finally {
       await Promise.all([server.stop(), generator.stop()]);
@@ -202,7 +208,7 @@ export const bench: Bench = {
         'Two rounds, 10 s for each number of connections after a warm-up of 3 s; the medians.',
         'Each client has one connection and one request at a time: served, it sends the next at once; refused, it sends the same again after `Retry-After`, to the second.',
         'The p99 of an attempt is measured by the client, from the write of the request that was served to its answer; the p99 from the first attempt has the waits that refusals asked for.',
-        `The client is one process on the same cores. Ratios are to ${few} connections.`,
+        `The client is one process on the same cores. Ratios are to ${fewConnections} connections.`,
         "The server's processor time is that of the server and its engine, with what refusals and connections cost. On a machine that others keep busy it is the steadier number: requests served in a second also depend on what the others leave.",
         'At the end the rows of the inserts are counted: as many as were acknowledged.',
       ],
@@ -210,7 +216,7 @@ export const bench: Bench = {
   },
 };
 
-function shown(result: Measured): string {
+function describeResult(result: MeasuredRound): string {
   const { perSecond, p50Ms, p99Ms, firstP50Ms, firstP99Ms, refused, refusedForMsMax, neverServed } = result;
   return [
     `${perSecond.toFixed(0)}/s`,

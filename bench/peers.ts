@@ -1,4 +1,4 @@
-// Results of 1 M rows × 8 columns over HTTP as JSON and as Arrow, beside ClickHouse on the same rows and the same machine.
+// Results of 1 M rows × 8 columns over HTTP as JSON and as Arrow, compared with ClickHouse on the same rows and the same machine.
 import { join } from 'node:path';
 import { ClickHouse } from './harness/clickhouse.ts';
 import { mixedColumns, mixedRowsSql } from './harness/mixed_table.ts';
@@ -45,7 +45,7 @@ const formats: readonly Format[] = [
 ];
 
 /** Returns the rows as Parquet. */
-async function fill(server: TabulariumServer, rows: number): Promise<Uint8Array> {
+async function fillTables(server: TabulariumServer, rows: number): Promise<Uint8Array> {
   await server.createDatabase(database);
   await server.createTable(database, table, { columns: mixedColumns });
   await server.query(database, `INSERT INTO ${table} ${mixedRowsSql(rows)}`);
@@ -60,12 +60,12 @@ async function fill(server: TabulariumServer, rows: number): Promise<Uint8Array>
 export const bench: Bench = {
   name: 'peers',
   claim: `1 M rows × 8 columns over HTTP: at least ${jsonRatioMin} of the MB/s of ClickHouse's JSONCompactEachRow as JSON, at least ${arrowRatioMin.toFixed(1)} of its Arrow as Arrow, and the server's memory grows by less than ${growthMegabytesMax} MB.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const rows = quick ? 100_000 : 1_000_000;
     const rounds = quick ? 2 : 7;
     const dataDirectory = join(workDirectory, 'data');
     const filled = await TabulariumServer.start({ dataDirectory, pinned: false });
-    const parquet = await fill(filled, rows).finally(() => filled.stop());
+    const parquet = await fillTables(filled, rows).finally(() => filled.stop());
     // Between runs the package stays where it was installed.
     const packages = join(workDirectory, '..', 'peer-clickhouse');
     const clickHouse = await ClickHouse.start(packages, join(workDirectory, 'clickhouse'));
@@ -88,33 +88,37 @@ export const bench: Bench = {
       const headers = { ...server.authorization, 'content-type': 'application/json' };
       for (const { name, body, next, peer, ratioMin } of formats) {
         const memory = watchMemory(server.pid);
-        const ours = () => read({ url: server.url, path, headers, next, body: JSON.stringify({ sql, ...body }) });
-        const theirs = () =>
+        const readFromService = () =>
+          read({ url: server.url, path, headers, next, body: JSON.stringify({ sql, ...body }) });
+        const readFromPeer = () =>
           read({ url: clickHouse.url, path: `/?${clickHouseSettings}`, headers: {}, body: `${sql} FORMAT ${peer}` });
-        await ours();
-        await theirs();
-        const compared = await interleaved(rounds, ours, theirs);
-        const grown = await memory.stop();
+        await readFromService();
+        await readFromPeer();
+        const compared = await interleaved(rounds, readFromService, readFromPeer);
+        const growth = await memory.stop();
         const measure = compare(compared, {
           what: `${name}, ${((compared.service[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
           unit: 'MB/s',
-          of: (one) => one.bytes / one.ms / 1000,
-          ofBaseline: (one) => one.bytes / one.ms / 1000,
+          serviceValue: (one) => one.bytes / one.ms / 1000,
+          baselineValue: (one) => one.bytes / one.ms / 1000,
           baseline: `ClickHouse, ${peer}, ${((compared.baseline[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
-          target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+          target: { text: `≥ ${ratioMin}`, isMet: (ratio) => ratio >= ratioMin },
         });
-        say(`  ${measure.what}: ${measure.value.toFixed(0)} MB/s, ${measure.ratio?.toFixed(2)}`);
+        print(`  ${measure.what}: ${measure.value.toFixed(0)} MB/s, ${measure.ratio?.toFixed(2)}`);
         const first = {
           what: `${name}, the first answer`,
           unit: 'ms',
           baseline: 'ClickHouse, the whole answer',
         } as const;
-        measures.push(measure, compare(compared, { ...first, of: (one) => one.firstMs, ofBaseline: (one) => one.ms }));
-        if (!grown) continue;
-        const value = (grown.peak - grown.before) / 1e6;
+        measures.push(
+          measure,
+          compare(compared, { ...first, serviceValue: (one) => one.firstMs, baselineValue: (one) => one.ms }),
+        );
+        if (!growth) continue;
+        const value = (growth.peak - growth.before) / 1e6;
         const target = { text: `< ${growthMegabytesMax}`, met: value < growthMegabytesMax };
         measures.push({ what: `${name}: growth of the server's resident memory`, value, unit: 'MB', target });
-        say(`  memory grows by ${value.toFixed(0)} MB`);
+        print(`  memory grows by ${value.toFixed(0)} MB`);
       }
       return {
         measures,

@@ -27,7 +27,7 @@ async function build(dataDirectory: string, rows: number): Promise<void> {
 export const bench: Bench = {
   name: 'result_pages',
   claim: `1 M rows × 8 columns of mixed types as paged JSON: at least ${ratioMin} of the MB/s of DuckDB's own COPY (FORMAT json) to a file, and the server's memory grows by less than ${growthMegabytesMax} MB.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const rows = quick ? 100_000 : 1_000_000;
     const dataDirectory = join(workDirectory, 'data');
     await build(dataDirectory, rows);
@@ -52,26 +52,26 @@ export const bench: Bench = {
       const megabytes = compare(compared, {
         what: `${(bytes / 1e6).toFixed(0)} MB in ${pages} pages`,
         unit: 'MB/s',
-        of: (result) => result.bytes / result.elapsedMs / 1000,
-        ofBaseline: (result) => result.bytes / result.ms / 1000,
+        serviceValue: (result) => result.bytes / result.elapsedMs / 1000,
+        baselineValue: (result) => result.bytes / result.ms / 1000,
         baseline: 'COPY ... (FORMAT json) in process',
-        target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+        target: { text: `≥ ${ratioMin}`, isMet: (ratio) => ratio >= ratioMin },
       });
-      say(`  ${megabytes.what}: ${megabytes.value.toFixed(0)} MB/s, ${megabytes.ratio?.toFixed(2)}`);
+      print(`  ${megabytes.what}: ${megabytes.value.toFixed(0)} MB/s, ${megabytes.ratio?.toFixed(2)}`);
       const measures: Measure[] = [
         megabytes,
         compare(compared, {
           what: 'the same in rows',
           unit: 'rows/s',
-          of: (result) => (rows / result.elapsedMs) * 1000,
-          ofBaseline: (result) => (rows / result.ms) * 1000,
+          serviceValue: (result) => (rows / result.elapsedMs) * 1000,
+          baselineValue: (result) => (rows / result.ms) * 1000,
           baseline: 'COPY ... (FORMAT json) in process',
         }),
         compare(compared, {
           what: 'time to the first page',
           unit: 'ms',
-          of: (result) => result.firstPageMs,
-          ofBaseline: (result) => result.ms,
+          serviceValue: (result) => result.firstPageMs,
+          baselineValue: (result) => result.ms,
           baseline: 'the whole COPY',
         }),
       ];
@@ -79,7 +79,7 @@ export const bench: Bench = {
         const value = (memory.peak - memory.before) / 1e6;
         const target = { text: `< ${growthMegabytesMax}`, met: value < growthMegabytesMax };
         measures.push({ what: "growth of the server's resident memory, at its highest", value, unit: 'MB', target });
-        say(`  memory grows by ${value.toFixed(0)} MB`);
+        print(`  memory grows by ${value.toFixed(0)} MB`);
       }
       return {
         measures,

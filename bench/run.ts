@@ -50,12 +50,12 @@ const workParent = join(import.meta.dirname, '..', 'data');
 async function runOne(bench: Bench, quick: boolean): Promise<BenchResult> {
   await mkdir(workParent, { recursive: true });
   const workDirectory = await mkdtemp(join(workParent, `bench-${bench.name}-`));
-  const say = (line: string) => void process.stdout.write(`${line}\n`);
-  const began = performance.now();
-  say(`${bench.name} ...`);
+  const printLine = (line: string) => void process.stdout.write(`${line}\n`);
+  const startMs = performance.now();
+  printLine(`${bench.name} ...`);
   try {
-    const { measures, notes } = await bench.run({ quick, workDirectory, say });
-    say(`  ${((performance.now() - began) / 1000).toFixed(0)} s`);
+    const { measures, notes } = await bench.run({ quick, workDirectory, print: printLine });
+    printLine(`  ${((performance.now() - startMs) / 1000).toFixed(0)} s`);
     return {
       name: bench.name,
       arguments: bench.arguments ?? bench.name,
@@ -71,7 +71,7 @@ async function runOne(bench: Bench, quick: boolean): Promise<BenchResult> {
 }
 
 /** The benchmarks that the arguments name; all if they name none. */
-function chosen(names: readonly string[]): readonly Bench[] {
+function benchesNamed(names: readonly string[]): readonly Bench[] {
   const [first, directory] = names;
   if (first === '--against') {
     if (directory === undefined)
@@ -80,9 +80,9 @@ function chosen(names: readonly string[]): readonly Bench[] {
   }
   const unknown = names.filter((name) => !benches.some((bench) => bench.name === name));
   if (unknown.length > 0) {
-    const known = benches.map((bench) => bench.name).join(', ');
+    const names = benches.map((bench) => bench.name).join(', ');
     throw new Error(
-      `there is no benchmark ${unknown.join(', ')}; there are ${known}; and the flags --quick and --against DIRECTORY`,
+      `there is no benchmark ${unknown.join(', ')}; there are ${names}; and the flags --quick and --against DIRECTORY`,
     );
   }
   return names.length === 0
@@ -92,7 +92,7 @@ function chosen(names: readonly string[]): readonly Bench[] {
 
 async function main(args: readonly string[]): Promise<void> {
   const quick = args.includes('--quick');
-  for (const bench of chosen(args.filter((arg) => arg !== '--quick'))) {
+  for (const bench of benchesNamed(args.filter((arg) => arg !== '--quick'))) {
     try {
       const result = await runOne(bench, quick);
       process.stdout.write(`\n${page(result)}\n`);

@@ -22,12 +22,12 @@ async function load(dataDirectory: string, scale: number): Promise<{ rows: numbe
 export const bench: Bench = {
   name: 'ssb',
   claim: `The 13 SSB queries at scale 1 through REST: at most ${ratioMax} times the time of DuckDB in process.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const scale = quick ? 0.01 : 1;
     const dataDirectory = join(workDirectory, 'data');
     const loaded = await load(dataDirectory, scale);
     const loadRate = (loaded.rows / loaded.ms) * 1000;
-    say(`  loaded ${loaded.rows} rows, ${loadRate.toFixed(0)} a second`);
+    print(`  loaded ${loaded.rows} rows, ${loadRate.toFixed(0)} a second`);
     const file = await copyCatalogFile(dataDirectory, join(workDirectory, 'direct'));
     const server = await TabulariumServer.start({ dataDirectory, pinned: false });
     const direct = await DirectDuckdb.open(file, 'ssb');
@@ -46,21 +46,21 @@ export const bench: Bench = {
       const total = compare(compared, {
         ...shared,
         what: '13 queries, total',
-        of: sum,
-        ofBaseline: sum,
-        target: { text: `≤ ${ratioMax}`, met: (ratio) => ratio <= ratioMax },
+        serviceValue: sum,
+        baselineValue: sum,
+        target: { text: `≤ ${ratioMax}`, isMet: (ratio) => ratio <= ratioMax },
       });
-      say(`  total: ${total.value.toFixed(0)} ms, ${total.ratio?.toFixed(3)}`);
-      const each: Measure[] = queries.map(({ name }, i) =>
+      print(`  total: ${total.value.toFixed(0)} ms, ${total.ratio?.toFixed(3)}`);
+      const perQuery: Measure[] = queries.map(({ name }, i) =>
         compare(compared, {
           ...shared,
           what: name.toUpperCase(),
-          of: (ms) => ms[i] as number,
-          ofBaseline: (ms) => ms[i] as number,
+          serviceValue: (ms) => ms[i] as number,
+          baselineValue: (ms) => ms[i] as number,
         }),
       );
       return {
-        measures: [total, ...each, { what: 'load through REST, all five tables', value: loadRate, unit: 'rows/s' }],
+        measures: [total, ...perQuery, { what: 'load through REST, all five tables', value: loadRate, unit: 'rows/s' }],
         notes: [
           `Scale ${scale}, ${loaded.rows.toLocaleString('en-US')} rows, both sides warm. REST: from the request to the last byte, seen by the client; in process: run and rows read.`,
           'The load includes making the rows, in the process of the benchmark.',

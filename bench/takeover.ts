@@ -39,7 +39,7 @@ interface Pids {
 }
 
 /** A server and, read from its log, the processes of its engine. */
-class Watched {
+class WatchedServer {
   readonly server: TabulariumServer;
   readonly dataDirectory: string;
   readonly #log: string;
@@ -55,7 +55,7 @@ class Watched {
     this.#hasSpare = hasSpare;
   }
 
-  static async start(dataDirectory: string, hasSpare: boolean, fill?: Setting['fill']): Promise<Watched> {
+  static async start(dataDirectory: string, hasSpare: boolean, fill?: Setting['fill']): Promise<WatchedServer> {
     const flags = ['--log-level', 'debug', `--spare-engine=${hasSpare}`];
     const from = statSync(`${dataDirectory}.log`, { throwIfNoEntry: false })?.size ?? 0;
     const server = await TabulariumServer.start({ dataDirectory, pinned: false, flags });
@@ -64,7 +64,7 @@ class Watched {
       await server.createTable(database, 't', { columns });
       await fill(server);
     }
-    return new Watched(server, dataDirectory, hasSpare, from);
+    return new WatchedServer(server, dataDirectory, hasSpare, from);
   }
 
   /** Waits until the engine runs and, if there should be one, an unused spare is ready. */
@@ -81,10 +81,10 @@ class Watched {
   /** Milliseconds from the kill until a SELECT of a table succeeds. */
   async answeredAfterKill(): Promise<number> {
     const { serving } = await this.pids();
-    const began = performance.now();
+    const startMs = performance.now();
     process.kill(serving, 'SIGKILL');
     while (!(await this.#isAnswered())) await sleep(5);
-    return performance.now() - began;
+    return performance.now() - startMs;
   }
 
   async #isAnswered(): Promise<boolean> {
@@ -117,8 +117,8 @@ function logOf(dataDirectory: string): number {
 }
 
 function settings(quick: boolean): Setting[] {
-  const one = async (server: TabulariumServer) => void (await insert(server, 10));
-  const many = async (server: TabulariumServer) => {
+  const insertOneRow = async (server: TabulariumServer) => void (await insert(server, 10));
+  const insertManyRows = async (server: TabulariumServer) => {
     for (let n = 1; n < 20; n++) {
       await server.client.catalogs.create({ name: `c${n}` });
       const { databases } = server.client.catalogs(`c${n}`);
@@ -129,18 +129,18 @@ function settings(quick: boolean): Setting[] {
           .done();
     }
   };
-  const grown = async (server: TabulariumServer, dataDirectory: string) => {
+  const growFile = async (server: TabulariumServer, dataDirectory: string) => {
     while (logOf(dataDirectory) < (quick ? 1e6 : logBytes)) await insert(server, 20_000);
   };
   return [
-    { what: 'one small catalog', rounds: quick ? 1 : 4, isSmall: true, fill: one, write: one },
-    { what: '20 small catalogs', rounds: quick ? 1 : 4, isSmall: true, fill: many, write: one },
+    { what: 'one small catalog', rounds: quick ? 1 : 4, isSmall: true, fill: insertOneRow, write: insertOneRow },
+    { what: '20 small catalogs', rounds: quick ? 1 : 4, isSmall: true, fill: insertManyRows, write: insertOneRow },
     {
       what: `one catalog of 1 GB with a log of ${logBytes / 1e6} MB`,
       rounds: quick ? 1 : 2,
       isSmall: false,
       fill: async (server) => void (await insert(server, quick ? 100_000 : largeRows)),
-      write: grown,
+      write: growFile,
     },
   ];
 }
@@ -152,9 +152,9 @@ async function round(
   isFirst: boolean,
 ): Promise<Compared<number, number> & { readonly held: ReturnType<typeof heldBytes> }> {
   const filling = isFirst ? fill : undefined;
-  const spare = await Watched.start(directory('spare'), true, filling);
-  const none = await Watched.start(directory('none'), false, filling);
-  const killed = async (watched: Watched) => {
+  const spare = await WatchedServer.start(directory('spare'), true, filling);
+  const withoutSpare = await WatchedServer.start(directory('none'), false, filling);
+  const killed = async (watched: WatchedServer) => {
     await write(watched.server, watched.dataDirectory);
     return watched.answeredAfterKill();
   };
@@ -162,39 +162,39 @@ async function round(
     const compared = await interleaved(
       killsMax,
       () => killed(spare),
-      () => killed(none),
+      () => killed(withoutSpare),
     );
     return { ...compared, held: heldBytes((await spare.pids()).spare as number) };
   } finally {
-    await Promise.all([spare.server.stop(), none.server.stop()]);
+    await Promise.all([spare.server.stop(), withoutSpare.server.stop()]);
   }
 }
 
-async function measured(setting: Setting, { workDirectory, say }: BenchOptions, n: number): Promise<Measure[]> {
+async function measureSetting(setting: Setting, { workDirectory, print }: BenchOptions, n: number): Promise<Measure[]> {
   const { what, rounds, isSmall } = setting;
   const withSpare: number[] = [];
   const baseline: number[] = [];
-  let held: ReturnType<typeof heldBytes>;
+  let memory: ReturnType<typeof heldBytes>;
   for (let i = 0; i < rounds; i++) {
-    const one = await round(setting, (kind) => join(workDirectory, `${kind}_${n}`), i === 0);
-    withSpare.push(...one.service);
-    baseline.push(...one.baseline);
-    held = one.held;
+    const measuredRound = await round(setting, (kind) => join(workDirectory, `${kind}_${n}`), i === 0);
+    withSpare.push(...measuredRound.service);
+    baseline.push(...measuredRound.baseline);
+    memory = measuredRound.held;
   }
   const measure = compare(
     { service: withSpare, baseline },
     {
       what: `${what}: from the kill to the first answer`,
       unit: 'ms',
-      of: (ms) => ms,
-      ofBaseline: (ms) => ms,
+      serviceValue: (ms) => ms,
+      baselineValue: (ms) => ms,
       baseline: 'without a spare',
     },
   );
-  say(`  ${measure.what}: ${measure.value.toFixed(0)} ms, without a spare ${measure.baseline?.value.toFixed(0)} ms`);
-  say(`    ${[withSpare, baseline].map((all) => all.map((ms) => ms.toFixed(0)).join(' ')).join(' | ')}`);
+  print(`  ${measure.what}: ${measure.value.toFixed(0)} ms, without a spare ${measure.baseline?.value.toFixed(0)} ms`);
+  print(`    ${[withSpare, baseline].map((all) => all.map((ms) => ms.toFixed(0)).join(' ')).join(' | ')}`);
   const target = { text: `< ${secondsMax * 1000}`, met: measure.value < secondsMax * 1000 };
-  return [isSmall ? { ...measure, target } : measure, ...(n === 0 && held !== undefined ? memoryOf(held) : [])];
+  return [isSmall ? { ...measure, target } : measure, ...(n === 0 && memory !== undefined ? memoryOf(memory) : [])];
 }
 
 function memoryOf({ own, proportional }: { readonly own: number; readonly proportional: number }): Measure[] {
@@ -211,7 +211,7 @@ export const bench: Bench = {
   async run(options) {
     const measures: Measure[] = [];
     for (const [n, setting] of settings(options.quick).entries())
-      measures.push(...(await measured(setting, options, n)));
+      measures.push(...(await measureSetting(setting, options, n)));
     return {
       measures,
       notes: [

@@ -19,31 +19,37 @@ const ratioMin = 0.75;
 
 function* pieces(bytes: number): Generator<Uint8Array> {
   const piece = randomBytes(pieceBytes);
-  for (let left = bytes; left > 0; left -= pieceBytes) yield left >= pieceBytes ? piece : piece.subarray(0, left);
+  for (let remaining = bytes; remaining > 0; remaining -= pieceBytes)
+    yield remaining >= pieceBytes ? piece : piece.subarray(0, remaining);
 }
 
 /** Milliseconds until the response. */
 async function upload(server: TabulariumServer, bytes: number, signal?: AbortSignal): Promise<number> {
-  const began = performance.now();
+  const startMs = performance.now();
   const { link, uploadId } = await server.client.uploads.create({ name: 'x.bin', bytes });
   try {
     await server.sendFile(link, bytes, Readable.from(pieces(bytes)), signal);
-    return performance.now() - began;
+    return performance.now() - startMs;
   } finally {
     await server.client.uploads(uploadId).delete();
   }
 }
 
-async function written(path: string, bytes: number): Promise<number> {
-  const began = performance.now();
+async function measureWrite(path: string, bytes: number): Promise<number> {
+  const startMs = performance.now();
   await pipeline(Readable.from(pieces(bytes)), createWriteStream(path, { flush: true }));
-  const ms = performance.now() - began;
+  const ms = performance.now() - startMs;
   await rm(path);
   return ms;
 }
 
 /** GETs for a while, with sequential uploads at the same time, or with none. */
-async function gets(server: TabulariumServer, generator: Load, durationMs: number, bytes: number): Promise<LoadResult> {
+async function measureGets(
+  server: TabulariumServer,
+  generator: Load,
+  durationMs: number,
+  bytes: number,
+): Promise<LoadResult> {
   const template = { method: 'GET', path: `${tablesPath}/${tableName(0)}`, headers: server.authorization } as const;
   const job = { port: server.port, connections, template, order: 'cycle', count: 1, status: 200 } as const;
   const stop = new AbortController();
@@ -52,16 +58,16 @@ async function gets(server: TabulariumServer, generator: Load, durationMs: numbe
   })().catch((error: unknown) => {
     if (!stop.signal.aborted) throw error;
   });
-  const found = await generator.load({ ...job, warmupMs: 300, durationMs });
+  const load = await generator.load({ ...job, warmupMs: 300, durationMs });
   stop.abort();
   await sending;
-  return found;
+  return load;
 }
 
 export const bench: Bench = {
   name: 'uploads',
   claim: `An upload of 1 GB takes in at least ${ratioMin} of the bytes a second of a plain program that writes them to a file and flushes it.`,
-  async run({ quick, workDirectory, say }) {
+  async run({ quick, workDirectory, print }) {
     const bytes = quick ? uploadBytes / 50 : uploadBytes;
     const durationMs = quick ? 500 : 6000;
     const rounds = quick ? 1 : 7;
@@ -70,40 +76,41 @@ export const bench: Bench = {
     const server = await TabulariumServer.start({ dataDirectory, pinned: false });
     const generator = new Load({ pinned: false });
     try {
-      const plain = () => written(join(workDirectory, 'plain'), bytes);
+      const plain = () => measureWrite(join(workDirectory, 'plain'), bytes);
       const compared = await interleaved(rounds, () => upload(server, bytes), plain);
       const rateOf = (ms: number) => bytes / ms / 1000;
       const rate = compare(compared, {
         what: `an upload of ${bytes / 1e6} MB`,
         unit: 'MB/s',
-        of: rateOf,
-        ofBaseline: rateOf,
+        serviceValue: rateOf,
+        baselineValue: rateOf,
         baseline: 'a file written and flushed',
-        target: { text: `≥ ${ratioMin}`, met: (ratio) => ratio >= ratioMin },
+        target: { text: `≥ ${ratioMin}`, isMet: (ratio) => ratio >= ratioMin },
       });
-      say(`  ${rate.value.toFixed(0)} MB/s, ${rate.ratio?.toFixed(2)}`);
-      const beside = await interleaved(
+      print(`  ${rate.value.toFixed(0)} MB/s, ${rate.ratio?.toFixed(2)}`);
+      const getsDuringUpload = await interleaved(
         rounds,
-        () => gets(server, generator, durationMs, bytes),
-        () => gets(server, generator, durationMs / 2, 0),
+        () => measureGets(server, generator, durationMs, bytes),
+        () => measureGets(server, generator, durationMs / 2, 0),
       );
-      const [busy, resting] = [beside.service, beside.baseline];
-      const within = (all: readonly LoadResult[], of: (result: LoadResult) => number) => median(all.map(of));
+      const [busy, resting] = [getsDuringUpload.service, getsDuringUpload.baseline];
+      const medianOf = (all: readonly LoadResult[], latency: (result: LoadResult) => number) =>
+        median(all.map(latency));
       return {
         measures: [
           rate,
           {
             what: 'GET of a table at rest, half of them within',
-            value: within(resting, (result) => result.p50Ms),
+            value: medianOf(resting, (result) => result.p50Ms),
             unit: 'ms',
           },
-          { what: '- 99 of 100 within', value: within(resting, (result) => result.p99Ms), unit: 'ms' },
+          { what: '- 99 of 100 within', value: medianOf(resting, (result) => result.p99Ms), unit: 'ms' },
           {
             what: 'GET of a table while uploads come, half of them within',
-            value: within(busy, (result) => result.p50Ms),
+            value: medianOf(busy, (result) => result.p50Ms),
             unit: 'ms',
           },
-          { what: '- 99 of 100 within', value: within(busy, (result) => result.p99Ms), unit: 'ms' },
+          { what: '- 99 of 100 within', value: medianOf(busy, (result) => result.p99Ms), unit: 'ms' },
         ],
         notes: [
           'An upload: from before it is made until it is answered, with its digest; the client is in a process of its own on the same cores.',

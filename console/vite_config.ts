@@ -15,6 +15,10 @@ export default defineConfig({
   build: {
     outDir: fileURLToPath(new URL('../dist/console/', import.meta.url)),
     emptyOutDir: true,
+    rolldownOptions: {
+      // The second is the template of the documentation's pages (scripts/documentation/).
+      input: ['index.html', 'docs/page.html'].map((page) => fileURLToPath(new URL(page, import.meta.url))),
+    },
     target: 'baseline-widely-available',
     // Everything is a file of its own: the content security policy allows no `data:` scripts or styles.
     assetsInlineLimit: 0,
@@ -24,7 +28,10 @@ export default defineConfig({
   },
   server: {
     proxy: Object.fromEntries(
-      ['/api', '/files', '/readyz', '/console/tokens', '/console/sign_in_methods'].map((path) => [path, server]),
+      ['/api', '/files', '/readyz', '/console/tokens', '/console/sign_in_methods', '/console/docs/'].map((path) => [
+        path,
+        server,
+      ]),
     ),
   },
 });

@@ -18,13 +18,13 @@ for (const project of ['tsconfig.build.json', 'tsconfig.types.json'])
 execFileSync(process.execPath, [join(root, 'scripts/build_console.ts')], { cwd: root, stdio: ['ignore', 2, 2] });
 
 // The compiler rewrites imports; code that names the file of a child process must handle both extensions itself.
-let bad = 0;
+let problemCount = 0;
 for (const name of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
   if (!name.endsWith('.js') || /^\.?console/.test(name)) continue;
   for (const [i, line] of readFileSync(join(dist, name), 'utf8').split('\n').entries()) {
     if (!/new URL\(['"`][^'"`]*\.ts['"`]/.test(line)) continue;
     console.error(`dist/${name}:${i + 1} names a .ts file, which the package does not have: ${line.trim()}`);
-    bad++;
+    problemCount++;
   }
 }
-if (bad > 0) process.exit(1);
+if (problemCount > 0) process.exit(1);

@@ -88,22 +88,25 @@ const steps: readonly Step[] = [
   { name: 'calls of Python', command: [python, join(programs, 'calls.py')], isProgram: true },
 ];
 
-async function hasPassed({ command, directory: below = '', isProgram }: Step, server: TestServer): Promise<boolean> {
+async function hasPassed(
+  { command, directory: subdirectory = '', isProgram }: Step,
+  server: TestServer,
+): Promise<boolean> {
   const [program = '', ...args] = command;
   const { table: TABLE } = expectedCalls;
   if (isProgram) (await server.delete(`/api/v2/databases/shop/tables/${TABLE}?purge=true`)).is(200);
   const child = spawn(program, args, {
-    cwd: join(directory, below),
+    cwd: join(directory, subdirectory),
     env: { ...process.env, SERVER_URL: server.url, SERVER_TOKEN: server.token, TABLE },
     stdio: ['ignore', isProgram ? 'pipe' : 'inherit', 'inherit'],
     timeout: stepTimeoutMs,
   });
-  const ended = new Promise<boolean>((done) => {
+  const ended = new Promise<boolean>((resolve) => {
     child.once('error', (error) => {
       console.error(error.message);
-      done(false);
+      resolve(false);
     });
-    child.once('close', (code) => done(code === 0));
+    child.once('close', (code) => resolve(code === 0));
   });
   const printed = child.stdout ? await text(child.stdout) : '';
   if (!(await ended)) return false;

@@ -4,10 +4,11 @@
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { DeclaredCategory, DeclaredEndpoint } from '../src/api/declare.ts';
 import { waitSecondsDefault } from '../src/api/task_fields.ts';
-import type { Category, Operation } from '../src/client/operation.ts';
-import { camelCase } from '../src/standard/camel_case.ts';
+import { type Category, type Operation, operationNamed } from '../src/client/operation.ts';
+import { camelCase, snakeCase } from '../src/standard/camel_case.ts';
 import { type Endpoint, isPaged, isReadOnly, type Verb } from '../src/standard/endpoint.ts';
 import { listKeyOf } from '../src/standard/parameters.ts';
 
@@ -26,14 +27,14 @@ const isCategory = (value: unknown): value is DeclaredCategory =>
 
 /** Every category that a module in src/api exports, in the order of their paths. */
 async function readDeclarations(): Promise<Declaration[]> {
-  const found: Declaration[] = [];
+  const declarations: Declaration[] = [];
   const directory = join(root, 'src/api');
   for (const module of globSync('**/*.ts', { cwd: directory }).sort()) {
     if (join(directory, module) === join(root, listPath)) continue;
     for (const [name, value] of Object.entries((await import(join(directory, module))) as Record<string, unknown>))
-      if (isCategory(value)) found.push({ category: value, module: `./${module}`, name });
+      if (isCategory(value)) declarations.push({ category: value, module: `./${module}`, name });
   }
-  return found;
+  return declarations;
 }
 
 const declarations = await readDeclarations();
@@ -95,24 +96,41 @@ function operationOf(category: DeclaredCategory, name: string, declared: Declare
   };
 }
 
-function operations(category: DeclaredCategory, on: Endpoint['on']): Record<string, Operation> {
-  const own = Object.entries(category.endpoints).filter(([, endpoint]) => endpoint.on === on);
-  return Object.fromEntries(own.map(([name, endpoint]) => [camelCase(name), operationOf(category, name, endpoint)]));
+/** The properties of an operation that do not follow from its name. */
+function declaredProperties(name: string, operation: Operation): Partial<Operation> {
+  const implied: Operation = { ...operationNamed(name) };
+  const explicit = Object.entries(operation).filter(([key, value]) => implied[key as keyof Operation] !== value);
+  const properties: Partial<Operation> = Object.fromEntries(explicit);
+  if (!isDeepStrictEqual({ ...implied, ...properties }, operation))
+    throw new Error(`operation ${name}: its name implies ${JSON.stringify(implied)}`);
+  return properties;
+}
+
+function operations(category: DeclaredCategory, level: Endpoint['on']): Record<string, Partial<Operation>> {
+  const operationsAtLevel = Object.entries(category.endpoints).filter(([, endpoint]) => endpoint.on === level);
+  const entries = operationsAtLevel.map(([name, endpoint]) => {
+    const key = camelCase(name);
+    return [key, declaredProperties(key, operationOf(category, name, endpoint))];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The name of a category in the client, which reads the segment of paths and the field of lists from it. */
+function nameOf(category: DeclaredCategory): string {
+  const name = camelCase(category.name);
+  if (snakeCase(name) !== category.name || listKeyOf(category) !== name)
+    throw new Error(`category ${category.name}: neither its path nor its list follows from the name ${name}`);
+  return name;
 }
 
 function table(parent: DeclaredCategory | undefined): Record<string, Category> {
   const children = categories.filter((category) => category.parent?.name === parent?.name);
   return Object.fromEntries(
-    children.map((category) => [
-      camelCase(category.name),
-      {
-        segment: category.name,
-        items: listKeyOf(category),
-        collection: operations(category, 'collection'),
-        object: operations(category, 'object'),
-        children: table(category),
-      },
-    ]),
+    children.map((category) => {
+      const within = table(category);
+      const own = { collection: operations(category, 'collection'), object: operations(category, 'object') };
+      return [nameOf(category), Object.keys(within).length > 0 ? { ...own, children: within } : own];
+    }),
   );
 }
 

@@ -20,7 +20,7 @@ export interface MachineSpeed {
 }
 
 async function measureOne(): Promise<{ startMs: number; computeMs: number }> {
-  const began = performance.now();
+  const startMs = performance.now();
   const child = spawn(process.execPath, ['-e', computation], { stdio: ['ignore', 'pipe', 'inherit'] });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => {
@@ -28,7 +28,7 @@ async function measureOne(): Promise<{ startMs: number; computeMs: number }> {
   });
   await new Promise((resolve, reject) => child.once('close', resolve).once('error', reject));
   const computeMs = Number(output);
-  return { startMs: performance.now() - began - computeMs, computeMs };
+  return { startMs: performance.now() - startMs - computeMs, computeMs };
 }
 
 /** Takes about a tenth of a second on a quiet machine. The slowest of the processes counts. */

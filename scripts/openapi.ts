@@ -49,13 +49,13 @@ let stale = 0;
 for (const [name, text] of Object.entries(files)) {
   const path = new URL(name, root);
   if (process.argv.includes('--check')) {
-    let is = '';
+    let committed = '';
     try {
-      is = readFileSync(path, 'utf8');
+      committed = readFileSync(path, 'utf8');
     } catch {
       // absent is stale
     }
-    if (is !== text) {
+    if (committed !== text) {
       console.error(`${name} is stale: run "npm run generate"`);
       stale++;
     }

@@ -79,7 +79,7 @@ function serialNumber(): string {
 }
 
 function sbomText(components: readonly Component[]): string {
-  const own = purlOf(self.name, self.version);
+  const ownPurl = purlOf(self.name, self.version);
   const document = {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
@@ -89,11 +89,11 @@ function sbomText(components: readonly Component[]): string {
       lifecycles: [{ phase: 'pre-build' }],
       component: {
         type: 'application',
-        'bom-ref': own,
+        'bom-ref': ownPurl,
         name: self.name,
         version: self.version,
         licenses: licencesOf(self),
-        purl: own,
+        purl: ownPurl,
       },
     },
     components: components.map(({ name, purl, locked }) => ({
@@ -107,7 +107,7 @@ function sbomText(components: readonly Component[]): string {
       purl,
     })),
     dependencies: [
-      { ref: own, dependsOn: dependenciesOf('', self) },
+      { ref: ownPurl, dependsOn: dependenciesOf('', self) },
       ...components.map(({ path, purl, locked }) => ({ ref: purl, dependsOn: dependenciesOf(path, locked) })),
     ],
   };
@@ -131,8 +131,8 @@ const familyOf = (name: string) => (name.startsWith('@') ? name.split('/')[0] : 
  * is the text of a package of the same scope with the same licence.
  */
 function licenceText(component: Component, components: readonly Component[]): string {
-  const own = component.locked.os === undefined ? textsIn(component.path) : undefined;
-  if (own !== undefined) return own;
+  const textsOfPackage = component.locked.os === undefined ? textsIn(component.path) : undefined;
+  if (textsOfPackage !== undefined) return textsOfPackage;
   const relatives = components
     .filter(
       ({ name, locked }) => familyOf(name) === familyOf(component.name) && locked.license === component.locked.license,

@@ -1,5 +1,6 @@
-// Runs the tests (node:test), all of them or those under the given paths, and reports skipped tests with their reasons, the slowest
-// files, and node's own counts. A file that hangs is killed and named, and the others continue. In CI a skipped test fails the run.
+// Runs the tests (node:test), all of them or those under the given paths, in groups of files, and reports skipped tests with their
+// reasons, the slowest files, and node's own counts. A file that hangs is killed and named, and the other groups continue. In CI a
+// skipped test fails the run.
 import {
   existsSync,
   globSync,
@@ -12,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { availableParallelism, constants, tmpdir } from 'node:os';
-import { join, relative, resolve } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
@@ -24,9 +25,9 @@ const root = resolve(import.meta.dirname, '..');
 const isSample = process.env.TEST_BUDGET === undefined;
 /** For a quiet machine, like all deadlines here and in tests; `scale` is the factor for this machine. */
 const testTimeoutMs = (isSample ? 5 : 60) * 60_000;
-/** For a file that reports nothing while one of its tests runs: longer than a test may take. */
+/** For a group that reports nothing while one of its tests runs: longer than a test may take. */
 const silenceMaxMs = testTimeoutMs + 60_000;
-/** For a file whose tests have ended and that does not exit, because it left something open. */
+/** For a group whose tests have ended and that does not exit, because it left something open. */
 const endingMaxMs = 60_000;
 /** For one with a failed test, which may have skipped its cleanup: the failure is reported. */
 const endingAfterFailureMaxMs = 5000;
@@ -39,45 +40,54 @@ const endingScaleMax = 3;
 const remeasureEveryMs = 60_000;
 const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
 /** One more than there are cores, because tests wait for other processes, for timers and for the disk. */
-const filesAtOnce = Math.min(5, availableParallelism() + 1);
+const processesAtOnce = Math.min(5, availableParallelism() + 1);
 /** While processors are idle, more files run at once. */
-const filesAtOnceMax = filesAtOnce + 2;
+const processesMax = processesAtOnce + 2;
 const idlePartMin = 0.15;
 const loadIntervalMs = 1000;
 const isCi = ['true', '1'].includes(process.env.CI ?? '');
 const memoryRoot = '/dev/shm';
 /** TMPFS_MAGIC of statfs(2). */
 const tmpfsType = 0x01021994;
-/** More than the temporary files of `filesAtOnceMax` files. */
+/** More than the temporary files of `processesMax` files. */
 const temporaryBytesMax = 4 * 1024 ** 3;
 /** For the temporary files and the processes of the tests. */
 const memoryBytesMin = 8 * 1024 ** 3;
-const usageModule = new URL('file_usage.ts', import.meta.url).href;
+const groupModule = join(import.meta.dirname, 'test_group.ts');
+/** Files of a room that run in one process, one after the other: each start and import of the server costs half a second. */
+const groupFilesMax = 6;
+/** Rooms with files that run for long, or that change or measure their own process. */
+const separateRooms = ['console', 'every_endpoint', 'faults', 'fuzz', 'package', 'runner', 'sandbox', 'soak', 'style'];
 const countsPattern = /^(tests|suites|pass|fail|cancelled|skipped|todo) (\d+)$/;
 
 type Event = { readonly type: string; readonly data: Record<string, unknown> };
-interface FileRun {
-  readonly file: string;
+/** The files of one process. */
+interface GroupRun {
+  readonly files: readonly string[];
   readonly abort: AbortController;
   readonly events: Event[];
   readonly startedMs: number;
   /** The number of running tests of each name. */
   readonly testsRunning: Map<string, number>;
-  hasBegun: boolean;
+  /** In the order in which they began; the last one is running, or was the last to run. */
+  readonly begun: string[];
   hasFailed: boolean;
   lastSignMs: number;
 }
 
 const short = (file: string): string => relative(root, file);
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
-const testsOf = ({ testsRunning }: FileRun): string =>
-  testsRunning.size === 0 ? 'no test runs' : `running: ${[...testsRunning.keys()].join(' > ')}`;
+/** Without the suite of the file. */
+const testsOf = ({ testsRunning, begun }: GroupRun): string => {
+  const names = [...testsRunning.keys()].filter((name) => !begun.some((file) => short(file) === name));
+  return names.length === 0 ? 'no test runs' : `running: ${names.join(' > ')}`;
+};
 const skips: string[] = [];
 const problems: string[] = [];
 const counts = new Map(['tests', 'suites', 'pass', 'fail', 'cancelled', 'skipped', 'todo'].map((name) => [name, 0]));
-const running = new Set<FileRun>();
+const running = new Set<GroupRun>();
 const durations: { readonly file: string; readonly ms: number }[] = [];
-let left: string[] = [];
+let left: string[][] = [];
 let failures = 0;
 let scale = 1;
 let usageFile = '';
@@ -90,21 +100,36 @@ function testFiles(given: readonly string[]): string[] {
   return globSync(patterns, { exclude: ['**/node_modules/**'] }).sort();
 }
 
-function end(fileRun: FileRun, why: string): void {
-  if (fileRun.abort.signal.aborted) return;
-  problems.push(`${short(fileRun.file)} ${why}`);
-  fileRun.abort.abort();
+/** Those that run for long begin first. */
+function groupsOf(files: readonly string[]): string[][] {
+  const rooms = Map.groupBy(files, (file) => dirname(file));
+  const groups = [...rooms].flatMap(([room, files]) => {
+    const filesMax = separateRooms.includes(relative(join(root, 'tests'), room).split(sep)[0] as string)
+      ? 1
+      : groupFilesMax;
+    const count = Math.ceil(files.length / filesMax);
+    const size = Math.ceil(files.length / count);
+    return Array.from({ length: count }, (_, i) => files.slice(i * size, (i + 1) * size));
+  });
+  return groups.toSorted((a, b) => a.length - b.length);
 }
 
-const endingMsMax = ({ hasFailed }: FileRun): number =>
+function end(groupRun: GroupRun, why: string, files: readonly string[] = groupRun.begun.slice(-1)): void {
+  if (groupRun.abort.signal.aborted) return;
+  problems.push(`${(files.length > 0 ? files : groupRun.files).map(short).join(' or ')} ${why}`);
+  groupRun.abort.abort();
+}
+
+const endingMsMax = ({ hasFailed }: GroupRun): number =>
   hasFailed ? endingAfterFailureMaxMs * scale : endingMaxMs * Math.min(scale, endingScaleMax);
 
 function endTheSilent(): void {
-  for (const fileRun of running) {
-    const silentMs = performance.now() - fileRun.lastSignMs;
-    if (silentMs > silenceMaxMs * scale) end(fileRun, `reported nothing for ${seconds(silentMs)}: ${testsOf(fileRun)}`);
-    else if (fileRun.hasBegun && fileRun.testsRunning.size === 0 && silentMs > endingMsMax(fileRun))
-      end(fileRun, `did not end within ${seconds(silentMs)} after its tests: what did it leave open?`);
+  for (const groupRun of running) {
+    const silentMs = performance.now() - groupRun.lastSignMs;
+    if (silentMs > silenceMaxMs * scale)
+      end(groupRun, `reported nothing for ${seconds(silentMs)}: ${testsOf(groupRun)}`);
+    else if (groupRun.begun.length > 0 && groupRun.testsRunning.size === 0 && silentMs > endingMsMax(groupRun))
+      end(groupRun, `did not end within ${seconds(silentMs)} after its tests: what did it leave open?`, groupRun.files);
   }
 }
 
@@ -115,57 +140,59 @@ function isCounted({ type, data }: Event): boolean {
   return name !== undefined || (type === 'test:diagnostic' && String(data.message).startsWith('duration_ms '));
 }
 
-function note(fileRun: FileRun, event: Event): void {
+function note(groupRun: GroupRun, event: Event): void {
   const { type, data } = event;
-  const isFile = data.file !== undefined && resolve(root, String(data.name)) === data.file;
+  const isGroup = data.name === groupModule;
   if (type === 'test:dequeue' || type === 'test:complete') {
-    fileRun.lastSignMs = performance.now();
-    if (!isFile) {
-      fileRun.hasBegun = true;
+    groupRun.lastSignMs = performance.now();
+    const file = data.file === groupModule && !isGroup ? resolve(root, String(data.name)) : undefined;
+    if (file !== undefined && type === 'test:dequeue') groupRun.begun.push(file);
+    if (file !== undefined && type === 'test:complete')
+      durations.push({ file, ms: (data.details as { duration_ms: number }).duration_ms });
+    if (!isGroup) {
       const name = String(data.name);
-      const count = (fileRun.testsRunning.get(name) ?? 0) + (type === 'test:dequeue' ? 1 : -1);
-      if (count > 0) fileRun.testsRunning.set(name, count);
-      else fileRun.testsRunning.delete(name);
+      const count = (groupRun.testsRunning.get(name) ?? 0) + (type === 'test:dequeue' ? 1 : -1);
+      if (count > 0) groupRun.testsRunning.set(name, count);
+      else groupRun.testsRunning.delete(name);
     }
   }
   if (type === 'test:fail') {
     failures++;
-    fileRun.hasFailed = true;
+    groupRun.hasFailed = true;
   }
   if (type === 'test:pass' && data.skip !== undefined && data.skip !== false) {
     const reason = typeof data.skip === 'string' && data.skip !== '' ? data.skip : 'no reason is given';
-    skips.push(`${short(fileRun.file)}: ${data.name}: ${reason}`);
+    skips.push(`${groupRun.begun.slice(-1).map(short).join()}: ${data.name}: ${reason}`);
   }
   // The reporter lists failures at the end of each file; here the list is printed once, at the end of the run.
   const isSummary = type === 'test:summary' && data.file === undefined;
-  if (!isCounted(event) && !isSummary) fileRun.events.push(event);
+  if (!isCounted(event) && !isSummary) groupRun.events.push(event);
 }
 
-async function runFile(file: string): Promise<Event[]> {
+async function runGroup(files: readonly string[]): Promise<Event[]> {
   const abort = new AbortController();
   const startedMs = performance.now();
-  const fileRun: FileRun = {
-    file,
+  const groupRun: GroupRun = {
+    files,
     abort,
     events: [],
     startedMs,
     testsRunning: new Map(),
-    hasBegun: false,
+    begun: [],
     hasFailed: false,
     lastSignMs: startedMs,
   };
-  running.add(fileRun);
+  running.add(groupRun);
   const stream = run({
-    files: [file],
+    files: [groupModule],
+    argv: files,
     cwd: root,
-    execArgv: ['--import', usageModule],
     timeout: testTimeoutMs * scale,
     signal: abort.signal,
   });
-  for await (const event of stream) note(fileRun, event as Event);
-  running.delete(fileRun);
-  durations.push({ file, ms: performance.now() - startedMs });
-  return fileRun.events;
+  for await (const event of stream) note(groupRun, event as Event);
+  running.delete(groupRun);
+  return groupRun.events;
 }
 
 async function runAll(): Promise<void> {
@@ -174,9 +201,9 @@ async function runAll(): Promise<void> {
   shown.on('data', (text: unknown) => void process.stdout.write(String(text)));
   const ended = new Promise((resolve) => shown.on('end', resolve));
   const runNext = async (): Promise<boolean> => {
-    const file = left.shift();
-    if (file === undefined) return false;
-    for (const event of await runFile(file)) events.write(event);
+    const files = left.shift();
+    if (files === undefined) return false;
+    for (const event of await runGroup(files)) events.write(event);
     return true;
   };
   const runEach = async (): Promise<void> => {
@@ -185,9 +212,9 @@ async function runAll(): Promise<void> {
   const added: Promise<boolean>[] = [];
   const load = new ProcessorLoad();
   const adding = setInterval(() => {
-    if (load.idlePart() >= idlePartMin && running.size < filesAtOnceMax) added.push(runNext());
+    if (load.idlePart() >= idlePartMin && running.size < processesMax) added.push(runNext());
   }, loadIntervalMs);
-  await Promise.all(Array.from({ length: filesAtOnce }, runEach));
+  await Promise.all(Array.from({ length: processesAtOnce }, runEach));
   clearInterval(adding);
   await Promise.all(added);
   events.end();
@@ -196,19 +223,20 @@ async function runAll(): Promise<void> {
 
 /** The limit of the whole run has passed: names what is running and what has not begun, so that it can be made faster or split. */
 function endAll(startMs: number): void {
-  for (const fileRun of running) {
-    const ranMs = performance.now() - fileRun.startedMs;
+  for (const groupRun of running) {
+    const ranMs = performance.now() - groupRun.startedMs;
     end(
-      fileRun,
-      `ran for ${seconds(ranMs)} when the limit of ${runMsMax / 60_000} minutes was over: ${testsOf(fileRun)}`,
+      groupRun,
+      `ran for ${seconds(ranMs)} when the limit of ${runMsMax / 60_000} minutes was over: ${testsOf(groupRun)}`,
     );
   }
-  if (left.length > 0) problems.push(`${left.length} files were not run: ${left.map(short).join(', ')}`);
+  const notRun = [...running].flatMap(({ files, begun }) => files.slice(begun.length)).concat(left.flat());
+  if (notRun.length > 0) problems.push(`${notRun.length} files were not run: ${notRun.map(short).join(', ')}`);
   left = [];
   setTimeout(() => process.exit(conclude(startMs)), abortMsMax);
 }
 
-/** The processor time of each file that exited, by path (file_usage.ts). */
+/** The processor time of each file that exited, by path (test_group.ts). */
 function processorTimes(): Map<string, number> {
   const lines = readFileSync(usageFile, 'utf8').split('\n').slice(0, -1);
   return new Map(
@@ -243,7 +271,7 @@ function conclude(startMs: number): number {
 
 /** Files that begin later use the new scale. It only grows, because what was slow once may be slow again. */
 async function scaleDeadlines(): Promise<MachineSpeed> {
-  const speed = await measureMachine(filesAtOnce);
+  const speed = await measureMachine(processesAtOnce);
   scale = Math.max(scale, speed.scale, Number(process.env.TEST_TIME_SCALE) || 1);
   process.env.TEST_TIME_SCALE = scale.toFixed(2);
   return speed;
@@ -281,7 +309,7 @@ function temporaryRoot(): string {
 
 async function main(): Promise<number> {
   const startMs = performance.now();
-  left = testFiles(process.argv.slice(2));
+  left = groupsOf(testFiles(process.argv.slice(2)));
   if (left.length === 0) {
     console.error('there is no test file under the paths given');
     return 1;

@@ -2,12 +2,12 @@
 // machine. With more time a seed begins with the same cases, so that a failure can be replayed. TEST_BUDGET=3 triples the time;
 // TEST_BUDGET=all runs every case, each random test with as many as it can.
 import type { TestContext } from 'node:test';
-import { Random, seedFrom } from './faults/random.ts';
+import { Random, seedFrom } from './random.ts';
 
-const asked = process.env.TEST_BUDGET ?? '1';
-export const runsAll = asked === 'all';
-const factor = runsAll ? Number.POSITIVE_INFINITY : Math.max(0, Number(asked));
-if (Number.isNaN(factor)) throw new Error(`TEST_BUDGET is a number or all: ${asked}`);
+const budgetText = process.env.TEST_BUDGET ?? '1';
+export const runsAll = budgetText === 'all';
+const factor = runsAll ? Number.POSITIVE_INFINITY : Math.max(0, Number(budgetText));
+if (Number.isNaN(factor)) throw new Error(`TEST_BUDGET is a number or all: ${budgetText}`);
 
 /** Not scaled by the machine, unlike a deadline: a slower one runs fewer cases in the same time. */
 export class Budget {
@@ -26,7 +26,7 @@ export class Budget {
   *sample<T>(
     cases: readonly T[],
     random: Random,
-    isEnough: (taken: number) => boolean = (taken) => taken > 0,
+    isEnough: (sampledCount: number) => boolean = (sampledCount) => sampledCount > 0,
   ): Generator<T> {
     const hasTime = this.part();
     for (const [taken, sampled] of (runsAll ? cases : random.shuffled(cases)).entries()) {
@@ -35,7 +35,7 @@ export class Budget {
     }
   }
 
-  /** Begins the next part, for a loop of the caller; the result tells whether its share of the time lasts. */
+  /** Begins the next part, for a loop of the caller; returns whether its share of the time lasts. */
   part(): () => boolean {
     const now = performance.now();
     this.#endMs ??= now + this.ms;
@@ -52,13 +52,13 @@ export function* sampled<T>(
   isEnough?: (taken: number) => boolean,
 ): Generator<T> {
   const random = new Random(seedFrom('TEST_SEED'));
-  let taken = 0;
+  let sampledCount = 0;
   try {
     for (const sampled of new Budget(seconds).sample(cases, random, isEnough)) {
-      taken++;
+      sampledCount++;
       yield sampled;
     }
   } finally {
-    t.diagnostic(`TEST_SEED=${random.seed}: ${taken} of ${cases.length} cases`);
+    t.diagnostic(`TEST_SEED=${random.seed}: ${sampledCount} of ${cases.length} cases`);
   }
 }

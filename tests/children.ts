@@ -7,14 +7,14 @@ import { eventually } from './deadline.ts';
 const workTicks = 20;
 
 /** `except`: the process of the engine that runs statements. */
-export const childPids = (except?: number): number[] =>
+export const childPids = (exceptPid?: number): number[] =>
   readdirSync('/proc')
     .map(Number)
-    .filter((pid) => pid > 0 && pid !== except && statOf(pid)[1] === String(process.pid));
+    .filter((pid) => pid > 0 && pid !== exceptPid && statOf(pid)[1] === String(process.pid));
 
 /** One that is busy, and has been for some time. */
-export function busyChild(except?: number): Promise<number> {
-  const before = new Map(childPids(except).map((pid) => [pid, ticksOf(pid)]));
+export function busyChild(exceptPid?: number): Promise<number> {
+  const before = new Map(childPids(exceptPid).map((pid) => [pid, ticksOf(pid)]));
   return eventually(
     'a process that works',
     () => [...before].find(([pid, ticks]) => ticksOf(pid) > ticks + workTicks)?.[0],

@@ -21,14 +21,14 @@ export function statementWaitSeconds(quietSeconds = 30): number {
 
 /** Polls until `look` returns something, and returns it. Throws with `what` after `quietMs`, scaled. */
 export async function eventually<T>(
-  what: string,
-  look: () => T | Promise<T>,
+  description: string,
+  condition: () => T | Promise<T>,
   quietMs = 10_000,
 ): Promise<Exclude<T, undefined | null | false>> {
   const ms = deadlineMs(quietMs);
   for (const deadline = performance.now() + ms; ; await pause(pollMs)) {
-    const found = await look();
-    if (found !== undefined && found !== null && found !== false) return found as Exclude<T, undefined | null | false>;
-    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`);
+    const value = await condition();
+    if (value !== undefined && value !== null && value !== false) return value as Exclude<T, undefined | null | false>;
+    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${description}`);
   }
 }

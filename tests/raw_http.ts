@@ -1,4 +1,4 @@
-// The HTTP client of tests of raw HTTP: sends exactly what it is given, on connections that are kept alive, and returns what came.
+// The HTTP client of tests of raw HTTP: sends exactly what it is given on persistent connections, and returns the response.
 import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 
 export interface RawRequest {
@@ -11,7 +11,7 @@ export interface RawRequest {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
   /** Called when the request has left this process. */
-  readonly sent?: () => void;
+  readonly onSent?: () => void;
 }
 
 export interface RawReply {
@@ -31,8 +31,8 @@ export class RawHttp {
   }
 
   /** Rejects if the connection breaks before the response is complete, or if no response comes in time. */
-  send({ method, path, headers = {}, body, timeoutMs, signal, sent }: RawRequest): Promise<RawReply> {
-    const given = body === undefined ? headers : { 'content-length': String(Buffer.byteLength(body)), ...headers };
+  send({ method, path, headers = {}, body, timeoutMs, signal, onSent }: RawRequest): Promise<RawReply> {
+    const allHeaders = body === undefined ? headers : { 'content-length': String(Buffer.byteLength(body)), ...headers };
     const { promise, resolve, reject } = Promise.withResolvers<RawReply>();
     const request = httpRequest(
       {
@@ -41,7 +41,7 @@ export class RawHttp {
         agent: this.#agent,
         method,
         path,
-        headers: Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Record<
+        headers: Object.fromEntries(Object.entries(allHeaders).filter(([, value]) => value !== undefined)) as Record<
           string,
           string
         >,
@@ -60,7 +60,7 @@ export class RawHttp {
     );
     request.on('timeout', () => request.destroy(new Error(`${method} ${path}: no answer in ${timeoutMs} ms`)));
     request.on('error', reject);
-    if (sent) request.once('finish', sent);
+    if (onSent) request.once('finish', onSent);
     request.end(body);
     return promise;
   }

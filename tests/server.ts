@@ -161,12 +161,12 @@ export class TestServer {
     const { body, headers, signal } = options;
     const bytes =
       body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
-    const given = {
+    const allHeaders = {
       authorization: `Bearer ${this.token}`,
       ...(bytes === undefined ? {} : { 'content-type': 'application/json' }),
       ...headers,
     };
-    return this.#http.send({ method, path, headers: given, body: bytes, timeoutMs: requestMs, signal });
+    return this.#http.send({ method, path, headers: allHeaders, body: bytes, timeoutMs: requestMs, signal });
   }
 
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {

@@ -44,7 +44,7 @@ interface Samples {
 }
 
 /** The counts of all clients so far. */
-class Course {
+class ResponseReader {
   from = Number.POSITIVE_INFINITY;
   until = Number.POSITIVE_INFINITY;
   readonly samples: Samples = { admitted: [], fromFirst: [] };
@@ -65,7 +65,7 @@ class Course {
 class Client {
   readonly #requests: readonly Buffer[];
   readonly #job: CrowdJob;
-  readonly #course: Course;
+  readonly #course: ResponseReader;
   readonly #answers = new AnswerReader();
   readonly #failed: (error: unknown) => void;
   readonly #socket: Socket;
@@ -80,7 +80,7 @@ class Client {
 
   constructor(
     job: CrowdJob,
-    course: Course,
+    course: ResponseReader,
     { requests, first, failed }: { requests: readonly Buffer[]; first: number; failed: (error: unknown) => void },
   ) {
     this.#job = job;
@@ -159,23 +159,23 @@ export async function crowd(job: CrowdJob): Promise<CrowdResult> {
       requestBytes({ ...template, headers: { ...template.headers, Authorization: authorization } }, n),
     ),
   );
-  const course = new Course();
+  const course = new ResponseReader();
   const connectedAt = performance.now();
-  const { promise: broken, reject: failed } = Promise.withResolvers<never>();
+  const { promise: failure, reject: failed } = Promise.withResolvers<never>();
   const clients: Client[] = [];
   try {
     for (let i = 0; i < connections; i++) {
-      const own = requests[i % requests.length] as readonly Buffer[];
-      clients.push(new Client(job, course, { requests: own, first: i, failed }));
-      if (i % 20 === 19) await Promise.race([broken, after(connectEveryMs)]);
+      const crowdRequests = requests[i % requests.length] as readonly Buffer[];
+      clients.push(new Client(job, course, { requests: crowdRequests, first: i, failed }));
+      if (i % 20 === 19) await Promise.race([failure, after(connectEveryMs)]);
     }
-    while (clients.some(({ isAnswered }) => !isAnswered)) await Promise.race([broken, after(20)]);
+    while (clients.some(({ isAnswered }) => !isAnswered)) await Promise.race([failure, after(20)]);
     const firstAnswersMs = performance.now() - connectedAt;
     course.begin(warmupMs, durationMs);
-    await Promise.race([broken, after(warmupMs)]);
-    const began = process.cpuUsage();
-    await Promise.race([broken, after(course.until - performance.now())]);
-    const { user, system } = process.cpuUsage(began);
+    await Promise.race([failure, after(warmupMs)]);
+    const startUsage = process.cpuUsage();
+    await Promise.race([failure, after(course.until - performance.now())]);
+    const { user, system } = process.cpuUsage(startUsage);
     const now = performance.now();
     const stillRefusedMs = Math.max(...clients.map((client) => client.refusedForMs(now)));
     const deadline = now + drainMs;

@@ -30,9 +30,12 @@ export class DirectDuckdb {
     return timesOf(await this.#run({ kind: 'statements', texts }));
   }
 
-  /** Milliseconds of each run of one prepared statement, including reading its single row. */
-  async prepared(text: string, values: readonly number[]): Promise<readonly number[]> {
-    return timesOf(await this.#run({ kind: 'prepared', text, values }));
+  /**
+   * Milliseconds of each run of one prepared statement, including reading its single row. `everyMs`: the time from one run to the next; a
+   * process that slept in between is slower.
+   */
+  async prepared(text: string, values: readonly number[], everyMs: number): Promise<readonly number[]> {
+    return timesOf(await this.#run({ kind: 'prepared', text, values, everyMs }));
   }
 
   /** Writes the rows of a query to a file, and removes it. `options`: options of COPY. */

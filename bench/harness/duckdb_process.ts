@@ -8,7 +8,8 @@ export type DuckdbJob =
   /** Attaches a catalog's file as the server does, under `name`, with `schema` as the default namespace. */
   | { readonly kind: 'open'; readonly file: string; readonly name: string; readonly schema: string }
   | { readonly kind: 'statements'; readonly texts: readonly string[] }
-  | { readonly kind: 'prepared'; readonly text: string; readonly values: readonly number[] }
+  /** `everyMs`: the time from one run to the next. */
+  | { readonly kind: 'prepared'; readonly text: string; readonly values: readonly number[]; readonly everyMs: number }
   /** `options`: options of COPY, such as `FORMAT json`. The file is removed. */
   | { readonly kind: 'copy'; readonly text: string; readonly file: string; readonly options: string };
 
@@ -36,31 +37,37 @@ async function open(job: DuckdbJob & { kind: 'open' }): Promise<DuckdbAnswer> {
 async function statements(texts: readonly string[]): Promise<DuckdbAnswer> {
   const ms: number[] = [];
   for (const text of texts) {
-    const began = performance.now();
+    const startMs = performance.now();
     const reader = await connection.runAndReadAll(text);
     reader.getRowsJson();
-    ms.push(performance.now() - began);
+    ms.push(performance.now() - startMs);
   }
   return { kind: 'times', ms };
 }
 
-async function prepared(text: string, values: readonly number[]): Promise<DuckdbAnswer> {
+const neverChanged = new Int32Array(new SharedArrayBuffer(4));
+
+/** Sleeps with the resolution of microseconds; that of a timer is a millisecond. */
+const sleepUntil = (time: number) => void Atomics.wait(neverChanged, 0, 0, Math.max(0, time - performance.now()));
+
+async function prepared(text: string, values: readonly number[], everyMs: number): Promise<DuckdbAnswer> {
   const statement = await connection.prepare(text);
   const ms: number[] = [];
   for (const value of values) {
-    const began = performance.now();
+    const startMs = performance.now();
     statement.bindInteger(1, value);
     const reader = await statement.runAndReadAll();
     if (reader.getRowsJson().length !== 1) throw new Error(`no row has ${value}`);
-    ms.push(performance.now() - began);
+    ms.push(performance.now() - startMs);
+    sleepUntil(startMs + everyMs);
   }
   return { kind: 'times', ms };
 }
 
 async function copy({ text, file, options }: DuckdbJob & { kind: 'copy' }): Promise<DuckdbAnswer> {
-  const began = performance.now();
+  const startMs = performance.now();
   await connection.run(`COPY (${text}) TO '${file}' (${options})`);
-  const ms = performance.now() - began;
+  const ms = performance.now() - startMs;
   const { size } = await stat(file);
   await rm(file);
   return { kind: 'copied', ms, bytes: size };
@@ -73,7 +80,7 @@ function work(job: DuckdbJob): Promise<DuckdbAnswer> {
     case 'statements':
       return statements(job.texts);
     case 'prepared':
-      return prepared(job.text, job.values);
+      return prepared(job.text, job.values, job.everyMs);
     case 'copy':
       return copy(job);
   }

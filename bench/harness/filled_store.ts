@@ -78,9 +78,9 @@ async function repeatInEngine(dataDirectory: string, tables: number): Promise<vo
   const connection = await instance.connect();
   await connection.run(`ATTACH '${join(directory, file)}' AS c`);
   await connection.run('BEGIN');
-  const like = `c."${filledDatabase}"."${tableName(0)}"`;
+  const template = `c."${filledDatabase}"."${tableName(0)}"`;
   for (let n = 1; n < tables; n++) {
-    await connection.run(`CREATE TABLE c."${filledDatabase}"."${tableName(n)}" AS SELECT * FROM ${like} LIMIT 0`);
+    await connection.run(`CREATE TABLE c."${filledDatabase}"."${tableName(n)}" AS SELECT * FROM ${template} LIMIT 0`);
   }
   await connection.run('COMMIT');
   await connection.run('DETACH c');

@@ -106,13 +106,13 @@ class Tally {
 /** Returns the requests of a job, in its order; undefined when there are no more. */
 function requestsOf(job: LoadJob): { readonly take: () => Buffer | undefined; readonly next: () => number } {
   const { order, count } = job;
-  const made: Buffer[] = [];
-  if (order !== 'once') for (let n = 0; n < count; n++) made.push(requestBytes(job.template, n));
+  const requests: Buffer[] = [];
+  if (order !== 'once') for (let n = 0; n < count; n++) requests.push(requestBytes(job.template, n));
   const random = chance(job.seed ?? 1);
   let next = job.first ?? 0;
   const take = (): Buffer | undefined => {
-    if (order === 'random') return made[Math.floor(random() * count)];
-    if (order === 'cycle') return made[next++ % count];
+    if (order === 'random') return requests[Math.floor(random() * count)];
+    if (order === 'cycle') return requests[next++ % count];
     return next < count ? requestBytes(job.template, next++) : undefined;
   };
   return { take, next: () => next };
@@ -218,9 +218,9 @@ const nextPageIn = (tail: string): string | undefined => /"nextPage":"([^"]+)"/.
 async function pages(job: PagesJob): Promise<PagesResult> {
   const exchanges = new Exchanges(job);
   try {
-    const began = performance.now();
+    const startMs = performance.now();
     const first = await exchanges.run('POST', job.path, job.body);
-    const firstPageMs = performance.now() - began;
+    const firstPageMs = performance.now() - startMs;
     let { bytes } = first;
     let count = 1;
     for (let next = nextPageIn(first.tail); next !== undefined; count++) {
@@ -228,7 +228,7 @@ async function pages(job: PagesJob): Promise<PagesResult> {
       bytes += page.bytes;
       next = nextPageIn(page.tail);
     }
-    return { pages: count, bytes, elapsedMs: performance.now() - began, firstPageMs };
+    return { pages: count, bytes, elapsedMs: performance.now() - startMs, firstPageMs };
   } finally {
     exchanges.end();
   }

@@ -48,10 +48,10 @@ export function killAll(): void {
 /** One request to a child over its channel, and its response. Rejects if the child exits instead. */
 export function ask<Q extends object, A>(child: ChildProcess, question: Q): Promise<A> {
   const { promise, resolve, reject } = Promise.withResolvers<A>();
-  const ended = (code: number | null) => reject(new Error(`a process of the benchmark ended with ${code}`));
-  child.once('exit', ended);
+  const rejectOnExit = (code: number | null) => reject(new Error(`a process of the benchmark ended with ${code}`));
+  child.once('exit', rejectOnExit);
   child.once('message', (answer) => {
-    child.off('exit', ended);
+    child.off('exit', rejectOnExit);
     resolve(answer as A);
   });
   child.send(question);
@@ -68,8 +68,8 @@ export function residentBytes(pid: number): number | undefined {
 export function heldBytes(pid: number): { readonly own: number; readonly proportional: number } | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-    const of = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(text)?.[1]) * 1024;
-    return { own: of('Private_Clean') + of('Private_Dirty'), proportional: of('Pss') };
+    const kilobytesOf = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(text)?.[1]) * 1024;
+    return { own: kilobytesOf('Private_Clean') + kilobytesOf('Private_Dirty'), proportional: kilobytesOf('Pss') };
   } catch {
     return undefined;
   }
@@ -117,16 +117,16 @@ const sampleMs = 10;
 export function watchMemory(pid: number): MemoryWatch {
   const before = residentBytes(pid);
   let peak = before ?? 0;
-  let on = true;
+  let isOn = true;
   const loop = (async () => {
-    while (on) {
+    while (isOn) {
       peak = Math.max(peak, residentBytes(pid) ?? 0);
       await sleep(sampleMs);
     }
   })();
   return {
     stop: async () => {
-      on = false;
+      isOn = false;
       await loop;
       return before === undefined ? undefined : { before, peak };
     },

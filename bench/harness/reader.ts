@@ -43,16 +43,16 @@ function read({ url, headers }: ReadJob, method: string, path: string, body: str
 }
 
 async function readAll(job: ReadJob): Promise<ReadAnswer> {
-  const began = performance.now();
+  const startMs = performance.now();
   let answer = await read(job, 'POST', job.path, job.body);
-  const firstMs = performance.now() - began;
+  const firstMs = performance.now() - startMs;
   let { bytes } = answer;
   const next = job.next === undefined ? undefined : new RegExp(job.next);
   for (let path = next?.exec(answer.tail)?.[1]; path !== undefined; path = next?.exec(answer.tail)?.[1]) {
     answer = await read(job, 'GET', path, undefined);
     bytes += answer.bytes;
   }
-  return { bytes, ms: performance.now() - began, firstMs };
+  return { bytes, ms: performance.now() - startMs, firstMs };
 }
 
 process.on('message', (job: ReadJob) => {

@@ -26,7 +26,7 @@ export interface BenchOptions {
   readonly quick: boolean;
   /** An empty directory on a real disk; removed by the runner. */
   readonly workDirectory: string;
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
 export interface Bench {
@@ -82,7 +82,7 @@ export interface Compared<A, B> {
   readonly baseline: readonly B[];
 }
 
-/** Measures the service and the baseline in turns. */
+/** Measures the service and the baseline alternately. */
 export async function interleaved<A, B>(
   rounds: number,
   measureService: (round: number) => Promise<A>,
@@ -104,25 +104,25 @@ export function compare<A, B>(
   described: {
     readonly what: string;
     readonly unit: string;
-    readonly of: (round: A) => number;
-    readonly ofBaseline: (round: B) => number;
+    readonly serviceValue: (round: A) => number;
+    readonly baselineValue: (round: B) => number;
     readonly baseline: string;
-    readonly target?: { readonly text: string; readonly met: (ratio: number) => boolean };
+    readonly target?: { readonly text: string; readonly isMet: (ratio: number) => boolean };
   },
 ): Measure {
-  const { what, unit, of, ofBaseline, baseline, target } = described;
-  const serviceValues = compared.service.map(of);
-  const theirs = compared.baseline.map(ofBaseline);
-  const ratios = serviceValues.map((value, i) => value / (theirs[i] as number));
+  const { what, unit, serviceValue, baselineValue, baseline, target } = described;
+  const serviceValues = compared.service.map(serviceValue);
+  const baselineValues = compared.baseline.map(baselineValue);
+  const ratios = serviceValues.map((value, i) => value / (baselineValues[i] as number));
   const ratio = median(ratios);
   return {
     what,
     unit,
     value: median(serviceValues),
-    baseline: { what: baseline, value: median(theirs) },
+    baseline: { what: baseline, value: median(baselineValues) },
     ratio,
     ratioRange: [Math.min(...ratios), Math.max(...ratios)],
-    ...(target ? { target: { text: target.text, met: target.met(ratio) } } : {}),
+    ...(target ? { target: { text: target.text, met: target.isMet(ratio) } } : {}),
   };
 }
 

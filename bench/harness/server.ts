@@ -30,9 +30,9 @@ type Definition = Omit<Parameters<ReturnType<Client['databases']>['tables']['cre
 
 /** The duration of an operation in milliseconds, and its result. */
 export async function timed<T>(work: () => Promise<T>): Promise<{ readonly ms: number; readonly result: T }> {
-  const began = performance.now();
+  const startMs = performance.now();
   const result = await work();
-  return { ms: performance.now() - began, result };
+  return { ms: performance.now() - startMs, result };
 }
 
 export class TabulariumServer {
@@ -55,7 +55,7 @@ export class TabulariumServer {
   static async start(options: ServerOptions): Promise<TabulariumServer> {
     const { dataDirectory, pinned, flags = [], nodeFlags, script = mainScript } = options;
     const log = openSync(`${dataDirectory}.log`, 'a');
-    const began = performance.now();
+    const startMs = performance.now();
     const child = startNode(script, ['--port', '0', '--data-dir', dataDirectory, ...flags], {
       stdio: ['ignore', 'pipe', log, 'ipc'],
       core: pinned ? 0 : undefined,
@@ -67,7 +67,7 @@ export class TabulariumServer {
     child.stdout?.on('data', (chunk: Buffer) => {
       text += chunk.toString();
       const url = /^ {2}URL +(\S+)$/m.exec(text)?.[1];
-      if (url !== undefined) resolve({ url, ms: performance.now() - began });
+      if (url !== undefined) resolve({ url, ms: performance.now() - startMs });
     });
     child.once('exit', (code) => reject(new Error(`the server ended with ${code}; its log is ${dataDirectory}.log`)));
     try {

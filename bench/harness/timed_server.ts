@@ -10,11 +10,11 @@ const ms: Record<'commit' | 'statement' | 'engine', number> = { commit: 0, state
 for (const method of ['run', 'all', 'get'] as const) {
   const original = StatementSync.prototype[method] as (...values: unknown[]) => unknown;
   StatementSync.prototype[method] = function (this: StatementSync, ...values: unknown[]) {
-    const began = performance.now();
+    const startMs = performance.now();
     try {
       return original.apply(this, values);
     } finally {
-      ms[this.sourceSQL === 'commit' ? 'commit' : 'statement'] += performance.now() - began;
+      ms[this.sourceSQL === 'commit' ? 'commit' : 'statement'] += performance.now() - startMs;
     }
   } as never;
 }
@@ -25,9 +25,9 @@ function timed(warehouse: EngineWarehouse): EngineWarehouse {
     get(target, property) {
       if (property === 'apply') {
         return async (...values: Parameters<EngineWarehouse['apply']>) => {
-          const began = performance.now();
+          const startMs = performance.now();
           await apply(...values);
-          ms.engine += performance.now() - began;
+          ms.engine += performance.now() - startMs;
         };
       }
       const value = Reflect.get(target, property, target) as unknown;

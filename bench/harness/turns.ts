@@ -27,20 +27,20 @@ export async function inTurns(rounds: number, contenders: readonly Contender[]):
 }
 
 /** Requests per second, and the processor time of one, of a variant compared with another of the same rounds. */
-export function besides(
+export function measureInTurns(
   turns: Turns,
-  [name, against]: readonly [string, string],
+  [name, baselineName]: readonly [string, string],
   target?: (ratio: number) => Target,
 ): readonly [Measure, Measure] {
-  const ours = turns.get(name) as readonly Turn[];
-  const theirs = turns.get(against) as readonly Turn[];
-  const measure = (what: string, unit: string, of: (turn: Turn) => number): Measure => {
-    const ratios = ours.map((turn, i) => of(turn) / of(theirs[i] as Turn));
+  const measuredTurns = turns.get(name) as readonly Turn[];
+  const baselineTurns = turns.get(baselineName) as readonly Turn[];
+  const measure = (what: string, unit: string, serviceValue: (turn: Turn) => number): Measure => {
+    const ratios = measuredTurns.map((turn, i) => serviceValue(turn) / serviceValue(baselineTurns[i] as Turn));
     return {
       what,
       unit,
-      value: median(ours.map(of)),
-      baseline: { what: against, value: median(theirs.map(of)) },
+      value: median(measuredTurns.map(serviceValue)),
+      baseline: { what: baselineName, value: median(baselineTurns.map(serviceValue)) },
       ratio: median(ratios),
       ratioRange: [Math.min(...ratios), Math.max(...ratios)],
     };

@@ -52,6 +52,7 @@ export async function assembleAudit({ store, observe, secrets, journal, settings
 interface Objects {
   readonly findPrefix: AuthenticatorOptions['resolvePath'];
   readonly ownsDescendant: AuthenticatorOptions['ownsDescendant'];
+  readonly ancestorsOfOwned: AuthenticatorOptions['ancestorsOfOwned'];
   readonly findByIdsWithDropped: AuthenticatorOptions['ownersOf'];
   onChange(listener: (event: Parameters<Directory['objectChanged']>[0] & { readonly deep: boolean }) => void): void;
 }
@@ -100,6 +101,7 @@ export async function assembleAccess(options: AssembleAccessOptions) {
     rolesOfProvider: (id) => identityProviders.rolesOf(id),
     resolvePath: (path) => catalog.findPrefix(path),
     ownsDescendant: (userId, objectId) => catalog.ownsDescendant(userId, objectId),
+    ancestorsOfOwned: (userId) => catalog.ancestorsOfOwned(userId),
     ownersOf: (ids) => catalog.findByIdsWithDropped(ids),
   });
   catalog.onChange((event) => {

@@ -4,7 +4,11 @@ import type { Category, CommonDeclaration, Endpoint } from '../standard/endpoint
 import type { TObject } from '../standard/type.ts';
 import type { TaskType } from './tasks/task_types.ts';
 
-type Responding = { readonly task?: TaskType };
+/** `any`: a task of a type that the object on which the action is called determines. */
+type Responding = { readonly task?: TaskType | 'any' };
+
+/** The types of the tasks with which an endpoint may respond. */
+export type TaskTypeOf<E extends { readonly task?: string }> = E['task'] extends TaskType ? E['task'] : TaskType;
 
 /** An endpoint without its handler. `codes`: none by default; `since`: v2 by default. */
 export type DeclaredEndpoint = Omit<Endpoint, 'handle' | 'codes' | 'since' | 'task'> &

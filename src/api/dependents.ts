@@ -5,15 +5,14 @@ import { noFields } from './fields.ts';
 
 export const dependentsApi = (title: string) => ({
   dependents: action('object', {
-    summary: `Shows which views are made of a ${title}. While there are any, it cannot be renamed or dropped.`,
+    summary: `Lists the views that depend on a ${title}. A ${title} with dependent views cannot be renamed or dropped.`,
     permission: { privilege: 'read', on: 'object' },
-    codes: ['OBJECT_NOT_FOUND'],
     body: noFields,
     result: Type.Object({
       views: Type.Array(Type.String(), {
-        description: 'URIs of the views whose queries name it, as far as the caller may read them; at most 100.',
+        description: 'URIs of the dependent views that the caller may read; at most 100.',
       }),
-      otherViews: Type.Integer({ description: 'How many more there are.' }),
+      otherViews: Type.Integer({ description: 'The number of further dependent views.' }),
     }),
     example: {
       body: {},

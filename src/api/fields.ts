@@ -2,7 +2,7 @@
 
 import { objectName } from '../standard/object_name.ts';
 import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from '../standard/page_limits.ts';
-import { type TEnum, type TSchema, Type } from '../standard/type.ts';
+import { strictObject, type TEnum, type TSchema, Type } from '../standard/type.ts';
 
 export const commentCharactersMax = 4096;
 export const propertiesMax = 256;
@@ -19,12 +19,12 @@ export const engineCodes = [
   'STORAGE_FULL',
 ] as const;
 
-export const Comment = Type.String({ maxLength: commentCharactersMax, description: 'Free text.' });
+export const Comment = Type.String({ maxLength: commentCharactersMax });
 const PropertyValue = Type.String({ maxLength: 4096 });
 export const PropertiesField = Type.Record(Type.String(), PropertyValue, {
   title: 'Properties',
   maxProperties: propertiesMax,
-  description: 'Names and values of the users own; the service does not read them.',
+  description: 'User-defined names and values; the service does not interpret them.',
 });
 export const Owner = Type.String({
   title: 'Owner',
@@ -50,17 +50,14 @@ export const oneOf = <const N extends string>(
 
 export const nullable = <S extends TSchema>(schema: S, options: { readonly title?: string } = {}) =>
   Type.Union([schema, Type.Null()], options);
-export const NewName = Type.Object(
-  { newName: objectName('The name that the object gets.') },
-  { title: 'RenameRequest', additionalProperties: false },
-);
+export const NewName = strictObject({ newName: objectName('The new name of the object.') }, { title: 'RenameRequest' });
 
 /** The path of an object of this API. */
 export const Uri = Type.String({
   title: 'Uri',
   pattern: '^/api/v[0-9]+/',
   maxLength: 8192,
-  description: 'Where the object is.',
+  description: 'The URI of the object.',
 });
 
 /** The fields at the end of every record (rest-standard B4). */
@@ -69,7 +66,7 @@ export const recordFields = {
   createdBy: Type.String(),
   updatedAt: Timestamp,
   updatedBy: Type.String(),
-  version: Type.Integer({ minimum: 1, description: 'Grows by one with each change.' }),
+  version: Type.Integer({ minimum: 1, description: 'Counts the changes.' }),
   uri: Uri,
 };
 
@@ -87,7 +84,7 @@ export const searchFields = {
   namePattern: Type.Optional(
     Type.String({
       maxLength: 512,
-      description: 'SQL LIKE: `%` any text, `_` one character, `\\` escapes; case does not count.',
+      description: 'A SQL LIKE pattern, case-insensitive: `%` any text, `_` one character, `\\` escapes.',
     }),
   ),
   comment: Type.Optional(Type.String({ maxLength: 512, description: 'A substring of the comment; case-insensitive.' })),
@@ -117,6 +114,4 @@ export const describedBody = {
 export type PropertiesPatch = Readonly<Record<string, string | null>>;
 
 /** The body of an action without parameters. */
-export const noFields = Type.Object({}, { additionalProperties: false });
-
-export const unique = <T>(all: readonly T[]): readonly T[] => [...new Set(all)];
+export const noFields = strictObject({});

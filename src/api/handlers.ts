@@ -13,7 +13,7 @@ import type {
   Updated,
 } from '../standard/endpoint.ts';
 import type { Sendable, Static, TSchema } from '../standard/type.ts';
-import type { DeclaredCategory, DeclaredEndpoint } from './declare.ts';
+import type { DeclaredCategory, DeclaredEndpoint, TaskTypeOf } from './declare.ts';
 
 /** The parameters in the path of an object. */
 export type PathOf<C extends DeclaredCategory> = Readonly<Record<C['parameter'], string>> & ParentPathOf<C>;
@@ -71,7 +71,7 @@ type ResultOf<E extends DeclaredEndpoint, R extends object> = E['result'] extend
   ? AnsweredObject<E['result']>
   : R;
 type ItemOf<E extends DeclaredEndpoint, R extends object> = E['item'] extends TSchema ? AnsweredObject<E['item']> : R;
-type IfAccepting<E extends DeclaredEndpoint> = E['task'] extends string ? Accepted<E['task']> : never;
+type IfAccepting<E extends DeclaredEndpoint> = E['task'] extends string ? Accepted<TaskTypeOf<E>> : never;
 /** An action with a page token returns a page like a list. */
 type Paged<E extends DeclaredEndpoint> = E['body'] extends { readonly properties: { readonly pageToken: TSchema } }
   ? true

@@ -1,4 +1,5 @@
 // Joins a declared category and its handlers into the category that the router serves.
+import type { Code } from '../standard/codes.ts';
 import type { Category, Endpoint } from '../standard/endpoint.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from './declare.ts';
 import type { Handlers } from './handlers.ts';
@@ -15,10 +16,23 @@ export function implementWith<C extends DeclaredCategory, Context>(
   return {
     ...category,
     ...(parent ? { parent: parent.name } : {}),
-    endpoints: Object.entries(endpoints).map(([operation, endpoint]) =>
-      withHandler(operation, endpoint, handlers[operation], around),
-    ),
+    endpoints: Object.entries(endpoints).map(([operation, endpoint]) => ({
+      ...withHandler(operation, endpoint, handlers[operation], around),
+      codes: [...new Set([...(endpoint.codes ?? []), ...impliedCodes(declared, endpoint)])],
+    })),
   };
+}
+
+/** The codes that follow from the category and the body. That an object may not exist follows from the path of its endpoint alone. */
+function impliedCodes({ parent, idField }: DeclaredCategory, { on, verb, named, body }: DeclaredEndpoint): Code[] {
+  const codes: Code[] = [];
+  const isNamed = body?.properties.newName !== undefined;
+  const creates = verb === 'create' && named !== false;
+  if (parent && on === 'collection') codes.push('OBJECT_NOT_FOUND');
+  if (isNamed || creates) codes.push('OBJECT_ALREADY_EXISTS');
+  if (isNamed || (creates && idField === undefined)) codes.push('INVALID_NAME');
+  if (body?.properties.notify) codes.push('HOST_NOT_ALLOWED');
+  return codes;
 }
 
 /** The types of a handler are checked at its definition; the router calls all handlers with the same types. */

@@ -1,5 +1,5 @@
 // An object store in a body: its address and its credentials. Shared by loads, exports and backups.
-import { Type } from '../standard/type.ts';
+import { strictObject, Type } from '../standard/type.ts';
 import { noNul } from './fields.ts';
 
 export const defaultRegion = 'us-east-1';
@@ -12,29 +12,30 @@ export const storeFields = (hosts: string) => ({
   endpoint: Type.String({
     maxLength: 512,
     pattern: '^https?://[^/?#@]+/?$',
-    description: `The server, as \`https://s3.eu-central-1.amazonaws.com\`, on a host of the setting \`${hosts}\`.`,
+    description: `The server, such as \`https://s3.eu-central-1.amazonaws.com\`; the setting \`${hosts}\` must allow its host.`,
   }),
   region: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$', default: defaultRegion })),
   bucket: Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' }),
   pathStyle: Type.Optional(
     Type.Boolean({
       default: true,
-      description: 'The bucket is part of the path, which every server supports; `false`: of the host name.',
+      description:
+        'Whether the bucket is part of the path, which every server supports; `false`: part of the host name.',
     }),
   ),
 });
 
 export const storeKeys = {
-  accessKeyId: key(256, 'Never shown, as those that follow.'),
-  secretAccessKey: key(1024, 'Kept encrypted until the task has ended.'),
-  sessionToken: Type.Optional(key(8192, 'As the secret key.')),
+  accessKeyId: key(256, 'Never returned, like the other keys.'),
+  secretAccessKey: key(1024, 'Stored encrypted until the task has ended.'),
+  sessionToken: Type.Optional(key(8192, 'Stored like the secret key.')),
 };
 
 const folderTitles = { exportHosts: 'ObjectStoreTarget', loadHosts: 'ObjectStoreSource' } as const;
 
 /** The target of files, below a prefix. `hosts`: the name of the setting that lists the allowed endpoints. */
 export const storeFolder = (hosts: keyof typeof folderTitles) =>
-  Type.Object(
+  strictObject(
     {
       ...storeFields(hosts),
       prefix: Type.Optional(
@@ -42,14 +43,13 @@ export const storeFolder = (hosts: keyof typeof folderTitles) =>
           maxLength: 512,
           pattern: noNul,
           default: '',
-          description: 'Prefix of all keys, separated by a `/`.',
+          description: 'The prefix of all keys, separated by a `/`.',
         }),
       ),
       ...storeKeys,
     },
     {
       title: folderTitles[hosts],
-      additionalProperties: false,
-      description: 'A part of a bucket, in a store that speaks S3.',
+      description: 'A prefix in a bucket of an object store with the S3 protocol.',
     },
   );

@@ -3,7 +3,7 @@
 import { camelCase } from '../standard/camel_case.ts';
 import type { Code } from '../standard/codes.ts';
 import type { Endpoint } from '../standard/endpoint.ts';
-import { type Static, type TObject, type TProperties, Type } from '../standard/type.ts';
+import { type Static, strictObject, type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action } from './declare.ts';
 import { pageFields, searchFields } from './fields.ts';
 import { searchResultOf } from './undrop.ts';
@@ -26,10 +26,7 @@ export function searchBy<F extends TProperties, R extends TObject>(declared: Sea
   const { category, fields, record, example, title, ...rest } = declared;
   return action('collection', {
     ...rest,
-    body: Type.Object(
-      { ...fields, ...pageFields },
-      { ...(title === undefined ? {} : { title }), additionalProperties: false },
-    ),
+    body: strictObject({ ...fields, ...pageFields }, { ...(title === undefined ? {} : { title }) }),
     item: record,
     result: Type.Object({ [camelCase(category)]: Type.Array(record), nextPageToken: Type.Optional(Type.String()) }),
     example: { body: example },
@@ -40,16 +37,12 @@ interface SearchedByName<R extends TObject> {
   readonly category: string;
   readonly record: R;
   readonly example: string;
-  /** Whether the collection belongs to an object. */
-  readonly isChild?: boolean;
 }
 
-const childCodes = ['OBJECT_NOT_FOUND'] as const;
-const searchedByName = ({ category, example, isChild = false }: Omit<SearchedByName<TObject>, 'record'>) =>
+const searchedByName = ({ category, example }: Omit<SearchedByName<TObject>, 'record'>) =>
   ({
     category,
     permission: { privilege: 'read', on: 'parent', orWithin: true },
-    codes: isChild ? childCodes : [],
     example: { namePattern: example },
   }) as const;
 const summaryOf = (category: string) => `Finds ${category.replaceAll('_', ' ')} by name pattern and comment`;
@@ -68,12 +61,15 @@ export const searchByName = <R extends TObject>(declared: SearchedByName<R>) =>
 export const searchWithDropped = <F extends TProperties>(declared: SearchedByName<TObject<F>>) =>
   searchBy({
     ...searchedByName(declared),
-    summary: `${summaryOf(declared.category)}, or those that were dropped.`,
+    summary: `${summaryOf(declared.category)}, or dropped ones that can be restored.`,
     title: 'SearchWithDroppedRequest',
     fields: {
       ...searchFields,
       dropped: Type.Optional(
-        Type.Boolean({ default: false, description: 'Dropped ones that the caller may restore.' }),
+        Type.Boolean({
+          default: false,
+          description: 'Whether to return dropped objects that the caller may restore instead.',
+        }),
       ),
     },
     record: searchResultOf(declared.record),

@@ -14,7 +14,7 @@ export function stateField<const S extends string>(
   return Type.Enum(names, { ...options, type: 'string', description: `${description}.` });
 }
 
-/** Of objects with a part in an engine. */
+/** The states of objects with a part in an engine. */
 export const engineStates = {
   creating: 'it is being created',
   ready: 'it is in use',
@@ -22,8 +22,8 @@ export const engineStates = {
   blocked: 'an interrupted change of it could not be recovered; its next change or deletion tries again',
   dropping: 'it is being dropped',
   dropped: 'it was dropped and can be restored',
-  restoring: 'it is coming back',
-  purging: 'its data is being deleted for good',
+  restoring: 'it is being restored',
+  purging: 'its data is being deleted permanently',
 } as const;
 export const engineState = {
   state: stateField(engineStates, { title: 'ObjectState' }),
@@ -31,12 +31,12 @@ export const engineState = {
 };
 export const engineStateExample = { state: 'ready', stateReason: null };
 
-/** Of objects that can be disabled. */
+/** The states of objects that can be disabled. */
 export const enabledState = {
-  state: stateField({ enabled: 'it is in use', disabled: 'it is switched off' }),
+  state: stateField({ enabled: 'it is in use', disabled: 'it is disabled' }),
 };
 
-/** Of objects that are active from their creation to their deletion. */
+/** The state of objects that are active from their creation to their deletion. */
 export const readyState = { state: stateField({ ready: 'it is in use' }) };
 
 export const ready = { state: 'ready' } as const;

@@ -1,7 +1,7 @@
 // The fields of bodies that control a task: its dependencies, its priority, and who is notified of its end. For every endpoint that
 // may submit a task.
 import { httpUrl } from '../standard/documented_limits.ts';
-import { Type } from '../standard/type.ts';
+import { strictObject, Type } from '../standard/type.ts';
 import { NewName } from './fields.ts';
 
 const afterMax = 100;
@@ -11,7 +11,7 @@ export const waitSecondsDefault = 30;
 export const PriorityField = Type.Union([Type.Literal('high'), Type.Literal('normal'), Type.Literal('low')], {
   title: 'TaskPriority',
   description:
-    'The priority in the queue. Within a priority users take turns; every eighth started task is the longest-waiting one.',
+    'The priority in the queue. Within a priority, users take turns; every eighth started task is the one that has waited longest.',
 });
 
 export const secretCharactersMin = 16;
@@ -27,13 +27,13 @@ export const taskFields = {
     }),
   ),
   notify: Type.Optional(
-    Type.Object(
+    strictObject(
       {
         url: Type.String({
           minLength: 1,
           maxLength: 2048,
           writeOnly: true,
-          description: 'http or https, of a host that the setting `webhookHosts` allows. Not shown again.',
+          description: 'An http or https URL of a host that the setting `webhookHosts` allows. Never returned.',
           ...httpUrl,
         }),
         secret: Type.Optional(
@@ -41,29 +41,23 @@ export const taskFields = {
             minLength: secretCharactersMin,
             maxLength: 256,
             writeOnly: true,
-            description: 'The key that signs the notification. Stored encrypted until it was sent, never shown.',
+            description:
+              'The key that signs the notification. Stored encrypted until the notification was sent; never returned.',
           }),
         ),
       },
       {
         title: 'TaskNotification',
-        additionalProperties: false,
         description:
-          'Where the end of the task is reported: a POST, at least once, repeated until it is answered with 2xx or given up.',
+          'The webhook that is notified of the end of the task: a POST, repeated until it is answered with 2xx or the retries are exhausted.',
       },
     ),
   ),
 };
 
-/** Further codes of endpoints with these fields. */
-export const taskCodes = ['HOST_NOT_ALLOWED', 'TOO_MANY_TASKS'] as const;
-
 /** For a change that is made at once unless it is large. */
 export const sometimesByTask = (what: string) =>
-  `${what} \`priority\` and \`notify\` are for that task; with \`after\` it is a task in any case.`;
+  `${what} \`priority\` and \`notify\` apply to that task; with \`after\` it is always a task.`;
 
 /** A new name, for a rename that may be a task. */
-export const NewNameByTask = Type.Object(
-  { ...NewName.properties, ...taskFields },
-  { title: 'RenameByTaskRequest', additionalProperties: false },
-);
+export const NewNameByTask = strictObject({ ...NewName.properties, ...taskFields }, { title: 'RenameByTaskRequest' });

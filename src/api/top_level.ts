@@ -12,7 +12,7 @@ export const renameAtTop = <R extends TObject>(record: R, summary: string, newNa
   action('object', {
     summary,
     permission: { privilege: 'alter', on: 'object' },
-    codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+    codes: ['CHANGE_IN_PROGRESS'],
     body: NewName,
     bodyRequired: true,
     result: record,

@@ -2,24 +2,27 @@
 import type { Code } from '../standard/codes.ts';
 import { exactlyOneOf } from '../standard/documented_limits.ts';
 import { objectName } from '../standard/object_name.ts';
-import { type TObject, type TProperties, Type } from '../standard/type.ts';
+import { strictObject, type TObject, type TProperties, Type } from '../standard/type.ts';
 import { action, remove } from './declare.ts';
 import { engineCodes, Timestamp } from './fields.ts';
-import { taskCodes, taskFields } from './task_fields.ts';
+import { taskFields } from './task_fields.ts';
 import type { TaskType } from './tasks/task_types.ts';
 
 /** The record in a search result. */
 export const searchResultOf = <F extends TProperties>(record: TObject<F>) =>
   Type.Object({
     ...record.properties,
-    id: Type.Optional(Type.String({ description: 'Of a dropped one: distinguishes several of one name.' })),
+    id: Type.Optional(Type.String({ description: 'The id of a dropped object.' })),
     droppedAt: Type.Optional(Timestamp),
     droppedBy: Type.Optional(Type.String()),
     undropUntil: Type.Optional(Timestamp),
   });
 
 const Purge = Type.Optional(
-  Type.Boolean({ default: false, description: 'It cannot be restored; its data is deleted at once.' }),
+  Type.Boolean({
+    default: false,
+    description: 'Whether the data is deleted immediately, so that the object cannot be restored.',
+  }),
 );
 
 interface Dropping {
@@ -31,22 +34,18 @@ const dropped = (declared: Dropping) =>
   ({
     ...declared,
     description:
-      'It can be restored by `undrop` within the time of the setting `undropSeconds`; with `purge=true` it is deleted permanently.',
+      'The object can be restored with `undrop` within the time of the setting `undropSeconds`; with `purge=true` it is deleted permanently.',
     permission: { privilege: 'drop', on: 'object' },
   }) as const;
 
 /** The DELETE of a restorable object. */
-export const drop = (declared: Dropping) =>
-  remove({ ...dropped(declared), query: Type.Object({ purge: Purge }, { additionalProperties: false }) });
+export const drop = (declared: Dropping) => remove({ ...dropped(declared), query: strictObject({ purge: Purge }) });
 
 /** The same for an object with contents. */
 export const dropCascading = (declared: Dropping) =>
   remove({
     ...dropped(declared),
-    query: Type.Object(
-      { cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge },
-      { additionalProperties: false },
-    ),
+    query: strictObject({ cascade: Type.Optional(Type.Boolean({ default: false })), purge: Purge }),
   });
 
 interface Undropping<R extends TObject> {
@@ -57,27 +56,21 @@ interface Undropping<R extends TObject> {
   readonly codes?: readonly Code[];
 }
 
-const undropCodes = [
-  'OBJECT_NOT_FOUND',
-  'INVALID_NAME',
-  'OBJECT_ALREADY_EXISTS',
-  'CHANGE_IN_PROGRESS',
-  ...engineCodes,
-] as const;
+const undropCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;
 const undropFields = {
-  name: Type.Optional(objectName('Its former name.')),
-  id: Type.Optional(Type.String({ description: 'Instead of the name.' })),
+  name: Type.Optional(objectName('The former name of the object.')),
+  id: Type.Optional(Type.String({ description: 'The id of the dropped object, instead of its name.' })),
   newName: Type.Optional(objectName('The new name; by default the previous one.')),
 };
 const undropLimits = { additionalProperties: false, ...exactlyOneOf('name', 'id') } as const;
 
 const undropped = <R extends TObject>({ title, record, codes = [] }: Undropping<R>) =>
   ({
-    summary: `Brings back ${title} that was dropped, with its data, its owner and what was granted on it.`,
+    summary: `Restores ${title} that was dropped, with its data, its owner and its grants.`,
     description:
-      '`name` selects the one that was dropped last; `search` with `dropped` lists restorable objects. If data has to be rewritten, a task does it (202). The caller must own the object, or have the privilege `drop` on its parent.',
+      '`name` selects the one that was dropped last; `search` with `dropped` lists restorable objects. If data has to be rewritten, a task restores the object (202). The caller must own the object, or have the privilege `drop` on its parent.',
     permission: { privilege: 'create', on: 'parent' },
-    codes: [...new Set<Code>([...undropCodes, ...codes])],
+    codes: [...undropCodes, ...codes],
     bodyRequired: true,
     result: record,
     example: { body: { name: 'orders', newName: 'orders_restored' } },
@@ -92,7 +85,7 @@ export const undrop = <R extends TObject>(declared: Undropping<R>) =>
 /** The same for categories whose data may have to be rewritten, by a task. */
 export const undropByTask = <R extends TObject, const T extends TaskType>(task: T, declared: Undropping<R>) =>
   action('collection', {
-    ...undropped({ ...declared, codes: [...taskCodes, ...(declared.codes ?? [])] }),
+    ...undropped(declared),
     body: Type.Object({ ...undropFields, ...taskFields }, { title: 'UndropByTaskRequest', ...undropLimits }),
     task,
   });

@@ -92,12 +92,12 @@ export class Backups {
     actor: Actor,
     credentials: ObjectStoreCredentials | undefined,
   ): Promise<TaskRecord<typeof backupTask>> {
-    const { store, tasks, secrets: notes, targets, trail } = this.#parts;
+    const { store, tasks, secrets, targets, trail } = this.#parts;
     await targets.check(metadataOf.request.to, 'to');
     const { objectId } = metadataOf.request;
     const task = await store.transaction(async (tx) => {
       const submitted = await tasks.submit({ ...metadataOf, type: backupTask }, tx);
-      await notes.put(submitted.taskId, { credentials }, tx);
+      await secrets.put(submitted.taskId, { credentials }, tx);
       await trail.append(tx, actor, { outcome: '0', objectId, details: { taskId: submitted.taskId } });
       return submitted;
     });
@@ -201,9 +201,9 @@ export class Backups {
 
   /** Called when a task has ended: removes its files unless it succeeded, and deletes its credentials. Idempotent. */
   async settle(task: TaskRecord<'backup'>): Promise<void> {
-    const { secrets: notes } = this.#parts;
+    const { secrets } = this.#parts;
     const { taskId, startedAt, state, endedAt } = task;
-    if ((await notes.get(taskId)) === undefined) return;
+    if ((await secrets.get(taskId)) === undefined) return;
     if (startedAt !== null && state !== 'succeeded') {
       const isLate = endedAt !== null && Date.now() - Date.parse(endedAt) > clearRetryMsMax;
       try {
@@ -214,15 +214,15 @@ export class Backups {
         if (!isLate && !(error instanceof Failure && codes[error.code].status < 500)) throw error;
       }
     }
-    await notes.remove(taskId);
+    await secrets.remove(taskId);
   }
 
   /** Settles the tasks that a crash left unsettled. */
   async sweep(): Promise<void> {
-    const { secrets: notes, tasks } = this.#parts;
-    for (const taskId of await notes.taskIds()) {
+    const { secrets, tasks } = this.#parts;
+    for (const taskId of await secrets.taskIds()) {
       const task = await tasks.get(taskId);
-      if (task?.type !== backupTask) await notes.remove(taskId);
+      if (task?.type !== backupTask) await secrets.remove(taskId);
       else if (task.endedAt !== null) await this.settle(task).catch(() => undefined);
     }
   }

@@ -6,7 +6,7 @@ import type { CatalogObject } from '../catalog/object.ts';
 import type { CatalogRef, EngineWarehouse } from '../engines/engine.ts';
 import type { Snapshot } from '../engines/snapshot.ts';
 import type { CatalogSpec, DatabaseSpec, TableSpec, ViewSpec } from '../model/records.ts';
-import { Failure } from '../standard/failure.ts';
+import { Failure, objectNotFound } from '../standard/failure.ts';
 import { RetryableError } from '../tasks/task.ts';
 import type { MetadataCategory } from './metadata_objects.ts';
 
@@ -42,11 +42,7 @@ export async function readDefinitions(
   const chain = await catalog.findChain(objectId);
   const [root, database] = chain as [CatalogObject<CatalogSpec>?, CatalogObject<DatabaseSpec>?];
   const source = chain.at(-1);
-  if (!root || !source)
-    throw new Failure('OBJECT_NOT_FOUND', 'the object to back up no longer exists', {
-      category: 'catalogs',
-      name: objectId,
-    });
+  if (!root || !source) throw objectNotFound('catalogs', objectId, 'the object to back up no longer exists');
   const databases: DefinedDatabase[] = [];
   for (const object of database ? [database] : await listAll<DatabaseSpec>(catalog, root.id, 'databases'))
     databases.push({

@@ -20,8 +20,8 @@ export interface RecordedTarget {
 }
 
 /**
- * Each target once: those with backups of the server, and the directories with backups of the catalog, as long as their tasks are
- * retained. The credentials of an object store are deleted once a backup of a catalog has ended.
+ * The targets with backups of the server, and the directories with backups of the catalog as long as their tasks are retained.
+ * Object stores with backups of the catalog are not included: their credentials are deleted when the backup has ended.
  */
 export async function listRecordedTargets(store: Store, catalogId: string): Promise<RecordedTarget[]> {
   const targets = new Map<string, RecordedTarget>();

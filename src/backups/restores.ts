@@ -13,7 +13,7 @@ import { newId } from '../model/ids.ts';
 import { foldName, nameFault } from '../model/names.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition, TableSpec } from '../model/records.ts';
-import { Failure } from '../standard/failure.ts';
+import { Failure, objectNotFound } from '../standard/failure.ts';
 import type { TaskContext, TaskRecord } from '../tasks/task.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import {
@@ -108,7 +108,7 @@ export class Restores {
     this.#parts = parts;
   }
 
-  get notes(): TargetSecrets {
+  get secrets(): TargetSecrets {
     return this.#parts.secrets;
   }
 
@@ -131,18 +131,18 @@ export class Restores {
   }
 
   async #fill(task: TaskRecord<'restore'>, objectId: string, run: Run): Promise<Restored> {
-    const { secrets: notes, targets, warehouses, spoolDirectory } = this.#parts;
+    const { secrets, targets, warehouses, spoolDirectory } = this.#parts;
     const request = task.request;
-    await this.#authorise(request, task.principal);
-    const note = await notes.get(task.taskId);
-    if (!note) throw new Failure('REMOTE_REFUSED', 'the credentials of the restore were deleted');
-    const target = await targets.open(request.from, note.credentials, 'from');
+    await this.#authorize(request, task.principal);
+    const stored = await secrets.get(task.taskId);
+    if (!stored) throw new Failure('REMOTE_REFUSED', 'the credentials of the restore were deleted');
+    const target = await targets.open(request.from, stored.credentials, 'from');
     const staging = join(spoolDirectory, 'backups', newId());
     try {
       await mkdir(staging, { recursive: true, mode: 0o700 });
       const files = await listFiles(target, run.signal);
-      const chosen = await this.#chooseBackup(task, note, target, files, run.signal);
-      await this.#authoriseSource(chosen.manifest, request, task.principal);
+      const chosen = await this.#chooseBackup(task, stored, target, files, run.signal);
+      await this.#authorizeSource(chosen.manifest, request, task.principal);
       validateBackup(chosen.databases, await warehouses.engineOf(request.warehouse), files, this.#parts.loading);
       const total = chosen.databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0);
       const { principal } = task;
@@ -170,7 +170,7 @@ export class Restores {
   }
 
   /** Rights are checked again, because the task may have waited. */
-  async #authorise({ category, catalog, warehouse }: RestoreRequest, principal: Principal): Promise<void> {
+  async #authorize({ category, catalog, warehouse }: RestoreRequest, principal: Principal): Promise<void> {
     const { authorizer, directory } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     const parent = category === 'databases' && catalog ? [{ category: 'catalogs', name: catalog.name }] : [];
@@ -184,7 +184,7 @@ export class Restores {
    * read the original object, or, if that no longer exists, to read all catalogs. Whoever has the keys of an object store can read its
    * contents anyway.
    */
-  async #authoriseSource({ of }: Manifest, { from }: RestoreRequest, principal: Principal): Promise<void> {
+  async #authorizeSource({ of }: Manifest, { from }: RestoreRequest, principal: Principal): Promise<void> {
     if (from.kind !== 'directory') return;
     const { authorizer, catalog } = this.#parts;
     const chain = await catalog.findChain(of.id);
@@ -214,11 +214,7 @@ export class Restores {
         await this.#parts.secrets.put(taskId, { ...secret, chosen: { backupId: id, digest } });
         return { manifest, databases };
       }
-      if (requestedId !== undefined)
-        throw new Failure('OBJECT_NOT_FOUND', mismatchReason(manifest, request), {
-          category: 'backups',
-          name: id,
-        });
+      if (requestedId !== undefined) throw objectNotFound('backups', id, mismatchReason(manifest, request));
     }
     throw backupNotFound();
   }
@@ -307,10 +303,10 @@ export class Restores {
 
   /** Settles the tasks that a crash left unsettled. */
   async sweep(): Promise<void> {
-    const { secrets: notes, tasks } = this.#parts;
-    for (const taskId of await notes.taskIds()) {
+    const { secrets, tasks } = this.#parts;
+    for (const taskId of await secrets.taskIds()) {
       const task = await tasks.get(taskId);
-      if (!task || task.endedAt !== null) await notes.remove(taskId);
+      if (!task || task.endedAt !== null) await secrets.remove(taskId);
     }
   }
 }

@@ -5,7 +5,7 @@ import type { PathObject } from '../access/authorization/authorizer.ts';
 import { compareNames, foldName } from '../model/names.ts';
 import type { TableStatistics } from '../model/records.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
-import { visible } from '../store/migrations/migrate.ts';
+import { visible } from '../store/index_conditions.ts';
 import type { Store } from '../store/store.ts';
 import { findSibling, notFound } from './changes/object_names.ts';
 import { dependentsOf, sourcesOf } from './changes/view_dependencies.ts';
@@ -130,6 +130,14 @@ export class CatalogReader {
   async ownsDescendant(owner: string, objectId: string): Promise<boolean> {
     const { store, statements } = this.#parts;
     return (await statements.ownedDescendant.first(store.db, { owner, objectId })) !== undefined;
+  }
+
+  /** The ids of the parents and grandparents of all objects of a user that can be seen. */
+  async ancestorsOfOwned(owner: string): Promise<string[]> {
+    const { store, statements } = this.#parts;
+    const rows = await statements.ancestorsOfOwned.all(store.db, { owner });
+    const ids = rows.flatMap(({ parent_id, grandparent_id }) => [parent_id, grandparent_id]);
+    return [...new Set(ids.filter((id) => id !== null))];
   }
 
   /** The ids of the tables and views that a visible view names, in no particular order. */

@@ -1,4 +1,4 @@
-// The contents that objects had, by the version of the object. Written in the transactions that change the objects; deleted with them.
+// Earlier contents of objects, by version. Written in the transactions that change the objects, and deleted with the objects.
 import type { Selectable, Transaction } from 'kysely';
 import type { ObjectVersionsTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -18,7 +18,7 @@ export interface NewVersion {
   readonly versionsMax: number;
 }
 
-/** The share of the limit that is left when versions are removed because of it: otherwise the next change would exceed it again. */
+/** Trimming continues down to this share of the limit; otherwise the next change would exceed the limit again. */
 const trimmedShare = 0.9;
 
 /** Stores a version, and removes one if there are too many. */
@@ -100,7 +100,7 @@ export class ObjectVersions {
 
 /**
  * Removes superseded versions of the children of an object, oldest first, until all of them together have at most `bytesMax` bytes.
- * @returns the bytes that are left, which are more where the current versions alone exceed the limit.
+ * @returns the remaining bytes: more than `bytesMax` only if the current versions alone exceed it.
  */
 export async function trimVersions(
   tx: Transaction<Schema>,

@@ -1,6 +1,6 @@
 // The catalog's queries, compiled once per store.
 import { type Kysely, sql } from 'kysely';
-import { visible } from '../store/migrations/migrate.ts';
+import { visible } from '../store/index_conditions.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { IntentsTable, ObjectsTable, Schema } from '../store/schema.ts';
 import { type ObjectRow, objectColumns } from './object_rows.ts';
@@ -34,6 +34,15 @@ export function catalogStatements(db: Kysely<Schema>) {
         .where('child.parent_id', '=', slot('objectId'))
         .where((e) => e.or([e('child.owner', '=', slot('owner')), e('grandchild.owner', '=', slot('owner'))]))
         .limit(1),
+    ),
+    ancestorsOfOwned: prepareQuery<{ owner: string }>()(db, (q, slot) =>
+      q
+        .selectFrom('objects as own')
+        .innerJoin('objects as parent', 'parent.id', 'own.parent_id')
+        .select(['own.parent_id', 'parent.parent_id as grandparent_id'])
+        .distinct()
+        .where('own.owner', '=', slot('owner'))
+        .where('own.state', 'in', ['ready', 'altering', 'blocked']),
     ),
     openBelow: openBelow(db),
     insertObject: prepareQuery<ObjectsTable & Record<string, unknown>>()(db, (q, slot) =>

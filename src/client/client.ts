@@ -1,6 +1,7 @@
 // The client: categories and endpoints as functions, made from the table of operations when they are first used. Typed by types.ts.
+import { snakeCase } from '../standard/camel_case.ts';
 import { List, type Page } from './list.ts';
-import type { Category, Operation } from './operation.ts';
+import { type Category, type Operation, operationNamed } from './operation.ts';
 import { topCategories, waitSecondsDefault } from './operations.ts';
 import { Query, type QueryOptions, type Row } from './query.ts';
 import { Submitted, Task, type TaskRecord } from './task.ts';
@@ -26,7 +27,7 @@ export function clientOver(transport: Sender): Client {
   const client = {
     ...members(transport, topCategories, base),
     // Without a catalog in the path they are those of `default`.
-    ...members(transport, { databases: topCategories.catalogs?.children.databases as Category }, base),
+    ...members(transport, { databases: topCategories.catalogs?.children?.databases as Category }, base),
     query: (sql: string, given: QueryOptions = {}) => new Query(transport, sql, given),
     task: async (taskId: string, { signal }: CallOptions = {}) => {
       const path = `${base}/tasks/${encodeURIComponent(taskId)}`;
@@ -42,28 +43,33 @@ type Members = Readonly<Record<string, unknown>>;
 
 const members = (transport: Sender, categories: Readonly<Record<string, Category>>, base: string): Members =>
   Object.fromEntries(
-    Object.entries(categories).map(([name, category]) => [name, collection(transport, category, base)]),
+    Object.entries(categories).map(([name, category]) => [name, collection(transport, name, category, base)]),
   );
 
-function collection(transport: Sender, category: Category, base: string) {
-  const path = `${base}/${category.segment}`;
+function collection(
+  transport: Sender,
+  category: string,
+  { collection, object, children = {} }: Category,
+  base: string,
+) {
+  const path = `${base}/${snakeCase(category)}`;
   const objectOf = (name: string): Members => {
     const own = `${path}/${encodeURIComponent(name)}`;
-    return {
-      ...calls(transport, category, category.object, own),
-      ...members(transport, category.children, own),
-    };
+    return { ...calls(transport, category, object, own), ...members(transport, children, own) };
   };
-  return Object.assign(objectOf, calls(transport, category, category.collection, path));
+  return Object.assign(objectOf, calls(transport, category, collection, path));
 }
 
-const calls = (transport: Sender, category: Category, operations: Category['object'], path: string): Members =>
+const calls = (transport: Sender, category: string, operations: Category['object'], path: string): Members =>
   Object.fromEntries(
-    Object.entries(operations).map(([name, operation]) => [name, callOf(transport, category, operation, path)]),
+    Object.entries(operations).map(([name, declared]) => [
+      name,
+      callOf(transport, category, { ...operationNamed(name), ...declared }, path),
+    ]),
   );
 
-function callOf(transport: Sender, category: Category, operation: Operation, base: string) {
-  const { method, action, query, paged, accepts, items = category.items } = operation;
+function callOf(transport: Sender, category: string, operation: Operation, base: string) {
+  const { method, action, query, paged, accepts, items = category } = operation;
   const path = action === undefined ? base : `${base}/${action}`;
   const send = (given: Fields = {}, options: Options = {}): Promise<Answer> =>
     transport.send(requestOf(operation, path, given, options));

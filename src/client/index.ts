@@ -5,7 +5,7 @@ export { type DescribedCall, describeCall } from './described_call.ts';
 export { errors, TabulariumError } from './errors.ts';
 export { ExactNumber } from './exact_json.ts';
 export { List, type Page } from './list.ts';
-export { type Column, Query, type QueryOptions, type Row } from './query.ts';
+export { type Column, Query, type QueryOptions, type ResultPage, type Row } from './query.ts';
 export { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';
 export type { ClientOptions } from './transport.ts';
 export type { CallOptions, CreateOptions } from './types.ts';

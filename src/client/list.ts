@@ -14,7 +14,7 @@ export class List<T> implements AsyncIterable<T> {
     this.#fetchPage = fetchPage;
   }
 
-  /** One page: the first, or the one that a page before names. */
+  /** Returns one page: the first, or the one that the `nextPageToken` of a page identifies. */
   page(pageToken?: string): Promise<Page<T>> {
     return this.#fetchPage(pageToken);
   }

@@ -2,9 +2,10 @@
 
 import type { QueryBody, QueryResult } from '../api/queries/sql_actions.ts';
 import type { Immutable } from '../standard/type.ts';
+import { List } from './list.ts';
 import { waitSecondsDefault } from './operations.ts';
 import { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';
-import type { Sender } from './transport.ts';
+import type { Answer, Sender } from './transport.ts';
 import { decoderOf, type Value } from './values.ts';
 
 export interface QueryOptions extends Omit<Immutable<QueryBody>, 'sql' | 'numbers' | 'format'>, WaitOptions {
@@ -22,6 +23,13 @@ export interface Column {
   readonly type: string;
 }
 
+/** Which rows of the result a page has. */
+export interface ResultPage {
+  readonly page: number;
+  readonly firstRow: number;
+  readonly rowCount: number;
+}
+
 interface Page {
   readonly columns?: readonly Column[];
   readonly rows?: readonly (readonly unknown[])[] | null;
@@ -30,7 +38,11 @@ interface Page {
 
 type Result = Immutable<Omit<QueryResult, 'rows'>> & Page;
 type Counts = 'rowCount' | 'pageCount' | 'truncated';
-type Summary = Omit<Result, 'rows' | 'nextPage' | Counts> & { readonly [C in Counts]: NonNullable<Result[C]> };
+/** A result of which the first page is complete: its counts are null while later pages are computed. */
+type Begun = Omit<Result, 'rows' | 'nextPage'>;
+type Summary = Omit<Begun, Counts> & { readonly [C in Counts]: NonNullable<Result[C]> };
+
+type Rows = readonly (readonly Value[])[];
 
 /** For rows by column name. */
 export type Row = Readonly<Record<string, Value>>;
@@ -47,14 +59,48 @@ export class Query<R = Row> implements AsyncIterable<R> {
     this.#options = options;
   }
 
-  /** Of the whole result, once it is complete: number of rows (of DML, of the rows changed), columns, times. */
+  /** As soon as the first page is complete. Later pages may still be computed: see `pages`. */
+  async begun(): Promise<Begun> {
+    const { rows: _rows, nextPage: _nextPage, ...begun } = await this.#begun();
+    return begun;
+  }
+
+  /** The pages that are complete so far, in their order; `page` has their rows. */
+  async pages(): Promise<readonly ResultPage[]> {
+    const { rows, nextPage } = await this.#begun();
+    if (nextPage === undefined) return [{ page: 0, firstRow: 0, rowCount: rows?.length ?? 0 }];
+    const list = new List<ResultPage>(async (pageToken) => {
+      const query = pageToken === undefined ? '' : `?pageToken=${encodeURIComponent(pageToken)}`;
+      const listed = await this.#get(`${taskOf(nextPage)}/pages${query}`);
+      return {
+        items: listed.pages as readonly ResultPage[],
+        nextPageToken: listed.nextPageToken as string | undefined,
+      };
+    });
+    return list.all();
+  }
+
+  /** The rows of a page as arrays in the order of the columns. One that is still computed is waited for. */
+  async page(page: number): Promise<Rows> {
+    const first = await this.#begun();
+    if (page === 0 || first.nextPage === undefined) return decodedRows(first, first.columns);
+    let found: Page;
+    // A page that is not complete in time has no rows, and its next page is itself.
+    let path = `${taskOf(first.nextPage)}/pages/${page}`;
+    do {
+      found = await this.#page(path);
+      path = found.nextPage ?? '';
+    } while (path.endsWith(`/pages/${page}`));
+    return decodedRows(found, first.columns);
+  }
+
+  /** The summary of the whole result when it is complete: the number of rows (for DML, of changed rows), columns, times. */
   async summary(): Promise<Summary> {
     const { rows: _rows, nextPage, ...summary } = await this.#begun();
     if (nextPage === undefined || summary.rowCount !== null) return summary as Summary;
     const { onProgress, signal } = this.#options;
-    const path = nextPage.replace(/\/pages\/.*/, '');
-    const { result } = await this.#transport.send({ method: 'GET', path, isRead: true, signal });
-    const task = new Task<Summary>(this.#transport, result as unknown as TaskRecord);
+    const record = await this.#get(taskOf(nextPage));
+    const task = new Task<Summary>(this.#transport, record as unknown as TaskRecord);
     return { ...summary, ...(await task.done({ onProgress, signal })) };
   }
 
@@ -92,9 +138,8 @@ export class Query<R = Row> implements AsyncIterable<R> {
   /** Rows as arrays in the order of the columns. */
   async *arrays(): AsyncGenerator<readonly Value[]> {
     const result = await this.#begun();
-    const decoders = result.columns.map(({ type }) => decoderOf(type));
     for (let page: Page | undefined = result; page; page = await this.#pageAfter(page))
-      for (const row of page.rows ?? []) yield row.map((value, i) => decoders[i]?.(value) ?? null);
+      yield* decodedRows(page, result.columns);
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<R> {
@@ -130,7 +175,8 @@ export class Query<R = Row> implements AsyncIterable<R> {
     const result = await task.done({ onProgress, signal });
     const { firstPage } = task.record;
     if (firstPage === undefined) return { ...result, task: task.uri };
-    return { ...result, ...(await this.#page(firstPage)) } as Result;
+    const { rows, nextPage } = await this.#page(firstPage);
+    return { ...result, ...(rows ? { rows } : {}), ...(nextPage === undefined ? {} : { nextPage }) };
   }
 
   async #pageAfter({ nextPage }: Page): Promise<Page | undefined> {
@@ -138,8 +184,19 @@ export class Query<R = Row> implements AsyncIterable<R> {
   }
 
   async #page(path: string): Promise<Page> {
-    const { signal } = this.#options;
-    const { result } = await this.#transport.send({ method: 'GET', path, isRead: true, signal });
-    return result as Page;
+    return (await this.#get(path)) as Page;
   }
+
+  async #get(path: string): Promise<Answer['result']> {
+    const { signal } = this.#options;
+    return (await this.#transport.send({ method: 'GET', path, isRead: true, signal })).result;
+  }
+}
+
+/** The task that a page belongs to. */
+const taskOf = (page: string): string => page.replace(/\/pages\/.*/, '');
+
+function decodedRows({ rows }: Page, columns: readonly Column[]): Rows {
+  const decoders = columns.map(({ type }) => decoderOf(type));
+  return (rows ?? []).map((row) => row.map((value, i) => decoders[i]?.(value) ?? null));
 }

@@ -1,8 +1,8 @@
 // The type of the client, which follows from the declarations in src/api: a function for each category, a method for each endpoint.
 import type { categoriesApi } from '../api/categories.ts';
-import type { DeclaredCategory, DeclaredEndpoint } from '../api/declare.ts';
+import type { DeclaredCategory, DeclaredEndpoint, TaskTypeOf } from '../api/declare.ts';
 import type { BodyOf, RecordOf } from '../api/handlers.ts';
-import type { TaskResultOf, TaskType } from '../api/tasks/task_types.ts';
+import type { TaskResultOf } from '../api/tasks/task_types.ts';
 import type { CamelCase } from '../standard/camel_case.ts';
 import type { Immutable, Static, TSchema } from '../standard/type.ts';
 import type { List } from './list.ts';
@@ -48,7 +48,7 @@ type IsPaged<E extends DeclaredEndpoint> = E['verb'] extends 'list'
     ? true
     : false;
 
-type TaskResult<E extends DeclaredEndpoint> = E['task'] extends TaskType ? Immutable<TaskResultOf<E['task']>> : never;
+type TaskResult<E extends DeclaredEndpoint> = E['task'] extends string ? Immutable<TaskResultOf<TaskTypeOf<E>>> : never;
 /** What a call returns: its result, or a task with a result of its own where the endpoint may answer with one. */
 type Returned<E extends DeclaredEndpoint, T> = E['task'] extends string ? Submitted<T, TaskResult<E>> : Promise<T>;
 

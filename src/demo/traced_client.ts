@@ -14,7 +14,7 @@ export interface DemoServer {
 export interface SentRequest {
   readonly method: string;
   readonly url: string;
-  /** Without the credentials. */
+  /** The headers without credentials. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
   /** The file that `body` was written to. */

@@ -203,6 +203,8 @@ export interface PageReady {
   readonly path: string;
   /** Where the page ends. It begins where the previous one ends. */
   readonly end: number;
+  /** The number of the row after the page: how many rows this page and those before it have. */
+  readonly endRow: number;
 }
 
 export interface ExecuteOptions extends WorkOptions {
@@ -246,12 +248,18 @@ export interface StatementResult {
   /** Rows returned by a select, or rows changed by DML. */
   readonly rowCount: number;
   /**
-   * The rows as JSON arrays joined by `,\n`, ready for the wire. One page: the text itself. More: a file and the byte offset at which
-   * each page begins (the last entry is the length of the file). Pages end with `,\n` in the file, except the last.
+   * The rows as JSON arrays joined by `,\n`, ready for the wire. One page: the text itself. More: a file, and the byte offset and the row
+   * at which each page begins (the last entries are the length of the file and the number of rows). Pages end with `,\n` in the file,
+   * except the last.
    */
   readonly rows:
     | { readonly kind: 'text'; readonly text: string }
-    | { readonly kind: 'file'; readonly path: string; readonly offsets: readonly number[] };
+    | {
+        readonly kind: 'file';
+        readonly path: string;
+        readonly offsets: readonly number[];
+        readonly firstRows: readonly number[];
+      };
   readonly truncated: boolean;
   readonly repeated?: boolean;
   /** The rows come from the RETURNING clause of a statement that writes. */
@@ -273,7 +281,7 @@ export interface StoredRows {
 export interface RowsBatch {
   /** The columns that the rows provide; the other columns of the table get their defaults. */
   readonly columns: readonly ColumnDefinition[];
-  /** JSON text: an array of arrays, in the order of `columns`, already validated and normalised (query/rows/row_validation.ts). */
+  /** JSON text: an array of arrays, in the order of `columns`, already validated and normalized (query/rows/row_validation.ts). */
   readonly json: string;
   readonly rowCount: number;
   /**

@@ -18,7 +18,7 @@ export type ExportFormat =
   | {
       readonly kind: 'arrow';
       readonly layout: 'file' | 'stream';
-      /** Of each buffer of a record batch. Absent in requests of earlier releases: none. */
+      /** The compression of each buffer of a record batch. Absent in requests of earlier releases: none. */
       readonly compression?: (typeof arrowCompressions)[number];
     };
 

@@ -3,7 +3,7 @@
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
-import { Failure } from '../standard/failure.ts';
+import { Failure, objectNotFound } from '../standard/failure.ts';
 import { Admission, type AdmissionLimits, type AdmissionRequest } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
 import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
@@ -72,7 +72,7 @@ const idleCheckMs = 1000;
 const pinMsMax = 60_000;
 /** How many damaged catalogs the health of a warehouse names. */
 const damagedShownMax = 10;
-/** Of `sharedMax`. More statements than two for each thread only compete for the processor. */
+/** The lower bound of `sharedMax`. More statements than two for each thread only compete for the processor. */
 const sharedMin = 3;
 
 type RecoveryWait = (warehouse: string) => Promise<void> | undefined;
@@ -346,8 +346,7 @@ export class Warehouses {
       );
     }
     return found.then((description) => {
-      if (!description)
-        throw new Failure('OBJECT_NOT_FOUND', `there is no warehouse "${name}"`, { category: 'warehouses', name });
+      if (!description) throw objectNotFound('warehouses', name, `there is no warehouse "${name}"`);
       return description;
     });
   }

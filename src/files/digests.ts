@@ -38,7 +38,7 @@ export class Digests {
     return new RunningDigest(key, fd, (request) => this.#send(request));
   }
 
-  /** To be called when no more content of the file will follow. */
+  /** Call it when no more content of the file will follow. */
   forget(key: string): void {
     if (this.#thread) this.#send({ kind: 'forget', key }).catch(ignored);
   }

@@ -1,7 +1,7 @@
 // The quota of the files of one owner. A file counts with its reserved bytes: the announced size, or the bytes received and about to be
 // received.
 import type { Kysely, Selectable } from 'kysely';
-import { Failure } from '../standard/failure.ts';
+import { Failure, objectNotFound } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -16,7 +16,7 @@ export const filesPerOwnerMax = 10_000;
 /** Reserved at a time for a file of unknown size. */
 const reserveBytes = 64 * 1024 * 1024;
 
-/** To be called in the transaction that adds the file. Throws FILE_QUOTA_EXCEEDED, BODY_TOO_LARGE. */
+/** Call it in the transaction that adds the file. Throws FILE_QUOTA_EXCEEDED, BODY_TOO_LARGE. */
 export async function requireFileQuota(
   db: Kysely<Schema>,
   row: Selectable<FilesTable>,
@@ -45,7 +45,7 @@ export async function remainingBytes(db: Kysely<Schema>, owner: string, quota: F
 export function reserveFor(store: Store, fileId: string, bytes: number, quota: FileQuota): Promise<number> {
   return store.transaction(async (tx) => {
     const row = await tx.selectFrom('files').selectAll().where('file_id', '=', fileId).executeTakeFirst();
-    if (!row) throw new Failure('OBJECT_NOT_FOUND', 'the upload was removed', { category: 'uploads', name: fileId });
+    if (!row) throw objectNotFound('uploads', fileId, 'the upload was removed');
     if (bytes <= row.reserved_bytes) return row.reserved_bytes;
     const others = (await usage(tx, row)).bytes;
     const possible = room(quota, others);

@@ -28,14 +28,12 @@ export interface FileRequestsOptions {
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly limits: Limits;
   readonly audit: Pick<AuditTrail, 'enqueue'>;
-  /** A connection without traffic for this long is closed. */
-  readonly idleMs?: number;
-  /** The maximum duration of one transfer. */
-  readonly transferMsMax?: number;
 }
 
-const idleMsDefault = 60_000;
-const transferMsMaxDefault = 6 * 3_600_000;
+/** A connection without traffic for this long is closed. */
+const idleMs = 60_000;
+/** The maximum duration of one transfer. */
+const transferMsMax = 6 * 3_600_000;
 const readBytes = 1024 * 1024;
 const filePath = /^\/files\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
@@ -128,7 +126,7 @@ export class FileRequests {
   }
 
   async #receive(file: StoredFile, incoming: IncomingMessage, path: string): Promise<ApiResponse> {
-    const { files, addressOf, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
+    const { files, addressOf } = this.#options;
     const { headers } = incoming;
     const contentRange = contentRangeOf(headers['content-range']);
     const digest = contentDigestOf(headers['content-digest'] as string | undefined);
@@ -168,7 +166,7 @@ export class FileRequests {
     outgoing: ServerResponse,
     commonHeaders: CommonHeaders,
   ): Promise<void> {
-    const { files, idleMs = idleMsDefault, transferMsMax = transferMsMaxDefault } = this.#options;
+    const { files } = this.#options;
     const path = files.pathOf(file.fileId);
     const size = (await stat(path).catch(() => undefined))?.size;
     if (size === undefined) throw fileNotFound(file.fileId);

@@ -210,7 +210,7 @@ export class RequestPipeline<Context> {
     const call = new RequestContext(session, actor, route.version, outgoing, key !== undefined);
     if (key !== undefined) {
       const steps = {
-        authorise: () => this.#authorise(route, call),
+        authorize: () => this.#authorize(route, call),
         requireQueueCapacity: () => this.#requireQueueCapacity(route, call),
         body: () => this.#body(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
@@ -218,7 +218,7 @@ export class RequestPipeline<Context> {
       return await this.#keyed.respond({ incoming, route, call, key, query, steps });
     }
     // Authorization happens before the body is read.
-    const authorization = this.#authorise(route, call);
+    const authorization = this.#authorize(route, call);
     if (authorization) await authorization;
     if (endpoint.queued) await this.#requireQueueCapacity(route, call);
     const body = endpoint.body
@@ -283,7 +283,7 @@ export class RequestPipeline<Context> {
   }
 
   /** Returns a promise only when the store must be queried. */
-  #authorise(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
+  #authorize(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
     const { permission } = route.endpoint;
     if (permission.on === 'target') return undefined;
     const reach = this.#options.access.authorizer.authorize(call.principal, permission, authorizationTarget(route));

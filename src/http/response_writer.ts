@@ -3,9 +3,10 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Readable } from 'node:stream';
+import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type ApiResponse, bearerChallenge } from '../standard/envelope.ts';
+import { gathered, isReadPiece, pieceBytes } from '../standard/record_body.ts';
 import { hasBody } from './bodies/body.ts';
 import { type Coding, compressed, compressedBytesMin, compressor, preferenceOf } from './content_coding.ts';
 import { requestIdHeader } from './request_headers.ts';
@@ -119,8 +120,7 @@ async function sendCoded(
       await pipeline(Readable.from(slices(pieces), { objectMode: false }), compressor(coding), outgoing);
       return;
     }
-    const content = Buffer.concat(pieces.map((piece) => Buffer.from(piece as Uint8Array)));
-    const coded = await compressed(content, coding, 'fast');
+    const coded = await compressed(await gathered(pieces), coding, 'fast');
     if (!outgoing.destroyed) outgoing.writeHead(status, { ...headers, 'Content-Length': coded.length }).end(coded);
   } catch {
     outgoing.destroy();
@@ -128,8 +128,13 @@ async function sendCoded(
 }
 
 /** Slices small enough that encoding and writing one takes little time. */
-function* slices(pieces: ApiResponse['body']): Generator<Uint8Array> {
+async function* slices(pieces: ApiResponse['body']): AsyncGenerator<Uint8Array> {
   for (const piece of pieces) {
+    if (isReadPiece(piece)) {
+      // A chunk is valid only until the next one, and streams request that ahead.
+      for await (const chunk of piece.read()) yield Buffer.from(chunk);
+      continue;
+    }
     for (let start = 0, end = 0; start < piece.length; start = end) {
       end = Math.min(start + bufferedCodingBytesMax, piece.length);
       if (typeof piece === 'string') {
@@ -142,6 +147,10 @@ function* slices(pieces: ApiResponse['body']): Generator<Uint8Array> {
 }
 
 function sendPieces(outgoing: ServerResponse, pieces: ApiResponse['body']): void {
+  if (!areInMemory(pieces)) {
+    void sendRead(outgoing, pieces);
+    return;
+  }
   const [single] = pieces;
   if (pieces.length <= 1) {
     outgoing.end(single);
@@ -154,8 +163,37 @@ function sendPieces(outgoing: ServerResponse, pieces: ApiResponse['body']): void
   outgoing.uncork();
 }
 
-const bytesOf = (pieces: ApiResponse['body']): number =>
-  pieces.reduce((bytes, piece) => bytes + Buffer.byteLength(piece), 0);
+const areInMemory = (pieces: ApiResponse['body']): pieces is readonly (string | Uint8Array)[] =>
+  !pieces.some(isReadPiece);
+
+/** A disconnect of the client is not an error. If reading fails, the connection is closed. */
+async function sendRead(outgoing: ServerResponse, pieces: ApiResponse['body']): Promise<void> {
+  const { socket } = outgoing.req;
+  const { promise: closed, reject } = Promise.withResolvers<never>();
+  closed.catch(() => undefined);
+  const fail = () => reject(new Error('the connection was closed'));
+  socket.once('close', fail);
+  try {
+    for (const piece of pieces) {
+      if (!isReadPiece(piece)) outgoing.write(piece);
+      else for await (const chunk of piece.read()) await Promise.race([written(outgoing, chunk), closed]);
+    }
+    outgoing.end();
+  } catch {
+    outgoing.destroy();
+  } finally {
+    socket.off('close', fail);
+  }
+}
+
+/** Resolves when the system has taken the chunk, which can then be overwritten. */
+function written(outgoing: Writable, chunk: Uint8Array): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  outgoing.write(chunk, (error) => (error ? reject(error) : resolve()));
+  return promise;
+}
+
+const bytesOf = (pieces: ApiResponse['body']): number => pieces.reduce((bytes, piece) => bytes + pieceBytes(piece), 0);
 
 /** Joins text, so that it is sent with the head in one write. Byte pieces are large and are not copied. */
 function joined(body: ApiResponse['body']): ApiResponse['body'] {
@@ -180,8 +218,10 @@ function sendLast(
   const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
   for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
   socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`);
-  for (const piece of body) socket.write(piece);
-  socket.end();
+  if (areInMemory(body)) {
+    for (const piece of body) socket.write(piece);
+    socket.end();
+  } else pipeline(Readable.from(slices(body), { objectMode: false }), socket).catch(() => socket.destroy());
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once('close', () => clearTimeout(timer));
 }

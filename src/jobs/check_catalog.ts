@@ -9,7 +9,6 @@ import type { ExpectedTable } from '../model/expected_table.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import { expectedTables } from '../store/expected_tables.ts';
-import type { Store } from '../store/store.ts';
 import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
 
 export const checkCatalogTask = 'check_catalog';
@@ -74,34 +73,30 @@ async function catalogOf({ catalog }: Parts, objectId: string) {
 
 class CatalogCheck {
   readonly #parts: Parts;
-  readonly #store: Store;
   readonly #catalog: CatalogRef;
   readonly #warehouse: string;
   readonly #principal: TaskRecord['principal'];
-  readonly #signal: AbortSignal;
-  readonly #progress: TaskContext['progress'];
+  readonly #context: TaskContext;
 
   constructor(
     parts: Parts,
     { catalog, warehouse }: { readonly catalog: CatalogRef; readonly warehouse: string },
     { principal }: TaskRecord,
-    { signal, progress, store }: TaskContext,
+    context: TaskContext,
   ) {
     this.#parts = parts;
-    this.#store = store;
     this.#catalog = catalog;
     this.#warehouse = warehouse;
     this.#principal = principal;
-    this.#signal = signal;
-    this.#progress = progress;
+    this.#context = context;
   }
 
   async run(): Promise<{ readonly found: CheckFindings; readonly isReleased: boolean }> {
     const { warehouses } = this.#parts;
     const faults = await this.#admit(async () => {
       if (await this.#isServed()) return undefined;
-      const expected = await expectedTables(this.#store, this.#catalog.id);
-      return warehouses.recheck(this.#warehouse, this.#catalog, expected, { signal: this.#signal });
+      const expected = await expectedTables(this.#context.store, this.#catalog.id);
+      return warehouses.recheck(this.#warehouse, this.#catalog, expected, { signal: this.#context.signal });
     });
     if (faults === undefined) {
       const found = await this.#checkServed();
@@ -127,7 +122,7 @@ class CatalogCheck {
         if (!(await this.#isServed())) return { faults: [...faults, { kind: 'damaged', reason }], tablesRead };
         faults.push({ kind: 'damaged', database, table, reason });
       }
-      this.#progress((index + 1) / tables.length);
+      this.#context.progress((index + 1) / tables.length);
     }
     return { faults, tablesRead };
   }
@@ -135,25 +130,25 @@ class CatalogCheck {
   /** Differences of tables that were changed at the same time are ignored. */
   async #compare() {
     const { id } = this.#catalog;
-    const before = await expectedTables(this.#store, id);
+    const before = await expectedTables(this.#context.store, id);
     const { faults, tables } = await this.#admit((engine) =>
-      engine.compareTables(this.#catalog, before, { signal: this.#signal }),
+      engine.compareTables(this.#catalog, before, { signal: this.#context.signal }),
     ).catch((error: unknown) => {
       const reason = damageIn(error);
       if (reason === undefined) throw error;
       return { faults: [{ kind: 'damaged', reason } satisfies CatalogFault], tables: [] };
     });
-    const unchanged = new Set((await expectedTables(this.#store, id)).map(keyOf));
+    const unchanged = new Set((await expectedTables(this.#context.store, id)).map(keyOf));
     const stable = new Set(before.filter((table) => unchanged.has(keyOf(table))).map(nameOf));
     return { faults: faults.filter((fault) => fault.kind === 'damaged' || stable.has(nameOf(fault))), tables };
   }
 
   #readTable(table: TableRef): Promise<boolean> {
-    return this.#admit((engine) => engine.readWholeTable(table, { signal: this.#signal }));
+    return this.#admit((engine) => engine.readWholeTable(table, { signal: this.#context.signal }));
   }
 
   #admit<T>(work: (engine: EngineWarehouse) => Promise<T>): Promise<T> {
-    const admission = { principal: this.#principal, signal: this.#signal, isTask: true } as const;
+    const admission = { principal: this.#principal, signal: this.#context.signal, isTask: true } as const;
     return this.#parts.warehouses.admit(this.#warehouse, admission, work);
   }
 

@@ -14,7 +14,7 @@ export type Observation =
       readonly status: number;
       readonly code: string;
       readonly principal: string | undefined;
-      /** Of the client; present with a 401 or a 503. */
+      /** The network of the client; present with a 401 or a 503. */
       readonly network: string | undefined;
       readonly ms: number;
     }

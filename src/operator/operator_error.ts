@@ -3,7 +3,7 @@
 /** The message says what is wrong and what to do. */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError';
-  /** Of the command that prints the message. */
+  /** The exit code of the command that prints the message. */
   readonly exitCode: number = 1;
 }
 

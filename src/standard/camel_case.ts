@@ -6,3 +6,6 @@ export type CamelCase<N extends string> = N extends `${infer Head}_${infer Tail}
 
 export const camelCase = <const N extends string>(name: N): CamelCase<N> =>
   name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()) as CamelCase<N>;
+
+/** Reverses `camelCase`. */
+export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

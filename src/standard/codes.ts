@@ -158,6 +158,11 @@ export const codes = define({
     meaning: 'The task has passed the point at which it can be cancelled.',
     client: 'Wait until it ends.',
   },
+  SCHEDULE_NOT_RUNNABLE: {
+    status: 400,
+    meaning: 'The owner of the schedule is disabled, or has not confirmed what it does.',
+    client: 'Have its owner confirm it, by a PATCH with `query`, `request` or `"disabled": false`.',
+  },
   CHANGE_NOT_SUPPORTED: {
     status: 400,
     meaning: 'The engine or the type conversion rules do not support this change.',

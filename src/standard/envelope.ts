@@ -1,9 +1,10 @@
 // Converts outcomes and failures to status, headers and body (rest-standard A3, A4). Records may be serialized in advance, so that a
 // frequently read object is not serialized for each request.
+
 import { codes, type FailureStatus, type SuccessStatus } from './codes.ts';
 import type { Deprecation, Outcome } from './endpoint.ts';
 import { type Failure, outcomeOf } from './failure.ts';
-import { envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
+import { type BodyPiece, envelopeHead as head, JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
 import { type RecordVersion, versionOf } from './record_version.ts';
 
 export { JsonText, ReadyRecord, type RecordBody } from './record_body.ts';
@@ -12,7 +13,7 @@ export interface ApiResponse {
   readonly status: SuccessStatus | FailureStatus;
   readonly headers: Readonly<Record<string, string>>;
   /** Pieces of the JSON body. */
-  readonly body: readonly (string | Uint8Array)[];
+  readonly body: readonly BodyPiece[];
   /** The total size of the pieces, if known. */
   readonly bodyBytes?: number;
 }
@@ -32,7 +33,7 @@ const noHeaders = {};
 const tagged = (version: RecordVersion | undefined): ApiResponse['headers'] =>
   version ? { ETag: version.etag } : noHeaders;
 
-function pieces(body: RecordBody): readonly (string | Uint8Array)[] {
+function pieces(body: RecordBody): readonly BodyPiece[] {
   if (body instanceof ReadyRecord) return [body.recordText];
   return body instanceof JsonText ? body.pieces : [JSON.stringify(body)];
 }
@@ -55,7 +56,7 @@ export function successResponse(outcome: Outcome, listKey: () => string, sign: (
       return { status, headers: tagged(version), body: [head, ...pieces(result), '}'] };
     }
     case 'listed': {
-      const body: (string | Uint8Array)[] = [`${head}{"${outcome.field ?? listKey()}":[`];
+      const body: BodyPiece[] = [`${head}{"${outcome.field ?? listKey()}":[`];
       outcome.items.forEach((item, i) => {
         if (i > 0) body.push(',');
         body.push(...pieces(item));

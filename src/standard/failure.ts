@@ -92,6 +92,9 @@ export function invalidParameter(
   return violationsFailure('INVALID_PARAMETER', text, [{ pointer, rule, message }]);
 }
 
+export const objectNotFound = (category: string, name: string, message: string): Failure =>
+  new Failure('OBJECT_NOT_FOUND', message, { category, name });
+
 /** A Failure with the first `violationsMax` violations. */
 export function violationsFailure(code: Code, message: string, violations: readonly Violation[]): Failure {
   return new Failure(code, message, {

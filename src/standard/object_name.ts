@@ -10,4 +10,5 @@ export const objectNameLimits = {
   pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
 } as const;
 
-export const objectName = (description: string) => Type.String({ description, [documentedLimits]: objectNameLimits });
+export const objectName = (description?: string) =>
+  Type.String({ ...(description === undefined ? {} : { description }), [documentedLimits]: objectNameLimits });

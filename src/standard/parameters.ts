@@ -43,7 +43,7 @@ export function bodyOf(endpoint: Endpoint, withName: boolean): TObject | undefin
     return Type.Object({ ...properties, expectedVersion: Type.Optional(ExpectedVersion) }, options) as TObject;
   }
   if (endpoint.verb !== 'create' || endpoint.named === false || endpoint.body === undefined) return endpoint.body;
-  const name = objectName('The name of the object.');
+  const name = objectName();
   const optional = !withName || endpoint.nameOptional === true;
   const fields = { [nameFieldOf(endpoint)]: optional ? Type.Optional(name) : name, ...endpoint.body.properties };
   const { [documentedLimits]: limits } = endpoint.body as { readonly [documentedLimits]?: object };

@@ -1,12 +1,38 @@
-// The body of an outcome: a record as an object or already serialized. See envelope.ts for the response.
+// The body of an outcome: a record as an object or already serialized, or the pieces of its text, which are sent one after the other.
+// See envelope.ts for the response.
 
 import { type RecordVersion, versionOf } from './record_version.ts';
+
+/** Bytes that are read while they are sent, so that they are not in memory together. */
+export interface ReadPiece {
+  readonly byteLength: number;
+  /** A chunk is valid until the next one is requested. */
+  read(): AsyncIterable<Uint8Array>;
+}
+
+export type BodyPiece = string | Uint8Array | ReadPiece;
+
+export const isReadPiece = (piece: BodyPiece): piece is ReadPiece =>
+  typeof piece !== 'string' && !(piece instanceof Uint8Array);
+
+export const pieceBytes = (piece: BodyPiece): number =>
+  typeof piece === 'string' ? Buffer.byteLength(piece) : piece.byteLength;
+
+/** All bytes of the pieces. */
+export async function gathered(pieces: readonly BodyPiece[]): Promise<Uint8Array<ArrayBuffer>> {
+  const parts: Uint8Array[] = [];
+  for (const piece of pieces) {
+    if (!isReadPiece(piece)) parts.push(Buffer.from(piece as Uint8Array));
+    else for await (const chunk of piece.read()) parts.push(Uint8Array.from(chunk));
+  }
+  return Buffer.concat(parts);
+}
 
 /** JSON text of one object of type T, as pieces that are sent one after the other. */
 export class JsonText<T extends object = object> {
   declare readonly value?: T;
-  readonly pieces: readonly (string | Uint8Array)[];
-  constructor(...pieces: (string | Uint8Array)[]) {
+  readonly pieces: readonly BodyPiece[];
+  constructor(...pieces: BodyPiece[]) {
     this.pieces = pieces;
   }
 }

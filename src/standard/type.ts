@@ -1,6 +1,6 @@
 // Builders of JSON Schema with the types of TypeBox. The few functions in use are implemented here, because loading those of TypeBox takes
 // longer than all other modules at startup. A test compares their results with those of TypeBox.
-import type { TSchema, Type as TypeBox } from 'typebox';
+import type { TObject, TProperties, TSchema, Type as TypeBox } from 'typebox';
 
 export type { Static, TEnum, TObject, TProperties, TSchema } from 'typebox';
 
@@ -72,3 +72,7 @@ export const Type = {
   Union: (anyOf: readonly TSchema[], options?: Options) => build('Union', { anyOf }, options),
   Unknown: (options?: Options) => build('Unknown', {}, options),
 } as unknown as Builders;
+
+/** An object without further properties. */
+export const strictObject = <P extends TProperties>(properties: P, options: Options = {}): TObject<P> =>
+  Type.Object(properties, { ...options, additionalProperties: false });

@@ -1,7 +1,7 @@
 // Task leases: a runner holds each task that it runs by a lease in its own name, which its heartbeat renews. Its writes to a task count
 // only while it holds the lease; a task with an expired lease has lost its runner and can be taken over.
 import { newId } from '../model/ids.ts';
-import { isRunning } from '../store/migrations/task_line.ts';
+import { isRunning } from '../store/index_conditions.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { HandedBack } from './task.ts';

@@ -2,7 +2,7 @@
 // order of submission. At a fixed interval the longest-waiting task goes first, so that no task starves. The whole queue is in the
 // store and read by indexes, whatever its length; none of it is in memory.
 import type { Kysely, Transaction } from 'kysely';
-import { isPaused, isQueued } from '../store/migrations/task_line.ts';
+import { isPaused, isQueued } from '../store/index_conditions.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';

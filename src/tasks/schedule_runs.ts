@@ -1,5 +1,6 @@
 // The runs of one schedule: submits a task for each due time and records, in the same transaction, that the time has passed. A refused run
 // is recorded as a failed task, so that it is visible and its webhook is called.
+import assert from 'node:assert/strict';
 import type { Selectable, Transaction } from 'kysely';
 import type { BoundGuard, Trail } from '../access/audit/audit_log.ts';
 import type { Directory } from '../access/authorization/directory.ts';
@@ -37,13 +38,19 @@ export const missedAfterMs = 60_000;
 /** The task type of refused calls. */
 export const refusedCallType = 'scheduled_request';
 
-/** A schedule with due times. */
-interface Due {
+interface Schedule {
   readonly id: string;
   readonly spec: ScheduleSpec;
   readonly secrets: ScheduleSecrets;
+  /** Its owner, whose rights its runs have. */
   readonly principal: Principal;
+  /** In the audit trail. */
   readonly actor: Actor;
+  readonly target: string;
+}
+
+/** A schedule with due times. */
+interface Due extends Schedule {
   readonly times: readonly number[];
   /** `next_at` of the row as it was read, and the new values. */
   readonly from: number;
@@ -52,6 +59,9 @@ interface Due {
 
 /** Called after the commit. */
 type CommitCallback = () => void;
+
+/** Records a run in the transaction that submits its task, or that records its refusal. */
+type RecordRun = (tx: Transaction<Schema>, row: Partial<ScheduleTimes>) => Promise<void>;
 
 export class ScheduleRuns {
   readonly #options: ScheduleRunsOptions;
@@ -73,11 +83,37 @@ export class ScheduleRuns {
       return undefined;
     });
     for (const notify of committed) notify();
-    if (due) for (const [i, time] of due.times.entries()) await this.#call(due, time, i);
+    if (due) for (const [i, time] of due.times.entries()) await this.#callAt(due, time, i);
     tasks.notify();
   }
 
-  async #readDue(tx: Transaction<Schema>, id: string, now: number): Promise<Due | undefined> {
+  /**
+   * Runs a schedule once, whatever its times are, with the rights of its owner, and returns the id of the task. `caller`: in the audit
+   * trail. Throws OBJECT_NOT_FOUND, SCHEDULE_NOT_RUNNABLE and what the call throws for the moment; a call that is refused is a task that
+   * failed.
+   */
+  async runNow(id: string, now: number, caller: Actor): Promise<string> {
+    const { store, tasks } = this.#options;
+    const started = await store.transaction(async (tx) => {
+      const found = await this.#read(tx, id);
+      if (!found) throw new Failure('OBJECT_NOT_FOUND', 'the schedule no longer exists', { category: 'schedules' });
+      const schedule = { ...found, actor: caller };
+      const refusal = this.#refusal(schedule);
+      if (refusal !== undefined) throw new Failure('SCHEDULE_NOT_RUNNABLE', refusal);
+      if (schedule.spec.call) return { schedule };
+      return { taskId: await this.#submit(tx, schedule, now, (row) => setRow(tx, id, row)) };
+    });
+    const taskId = started.schedule
+      ? await this.#call(started.schedule, now, (tx, row) => setRow(tx, id, row))
+      : started.taskId;
+    tasks.notify();
+    return taskId;
+  }
+
+  async #read(
+    tx: Transaction<Schema>,
+    id: string,
+  ): Promise<(Schedule & { readonly nextAt: number | null }) | undefined> {
     const { directory, secrets } = this.#options;
     const object = await tx
       .selectFrom('objects')
@@ -85,7 +121,7 @@ export class ScheduleRuns {
       .select(['name', 'owner', 'spec', 'next_at'])
       .where('id', '=', id)
       .executeTakeFirst();
-    if (!object || object.next_at === null || object.next_at > now) return undefined;
+    if (!object) return undefined;
     const spec = JSON.parse(object.spec) as ScheduleSpec;
     const { scopes } = spec.confirmedBy;
     const principal = { id: object.owner, name: directory.nameOf(object.owner), ...(scopes ? { scopes } : {}) };
@@ -97,33 +133,34 @@ export class ScheduleRuns {
       secrets: sealed === undefined ? {} : (JSON.parse(sealed) as ScheduleSecrets),
       principal,
       actor: { id: principal.id, name: principal.name, action: 'schedules.run', target },
-      times: dueTimes(spec, object.next_at, now),
-      from: object.next_at,
-      next: timesFrom(spec, now),
+      target,
+      nextAt: object.next_at,
     };
   }
 
+  async #readDue(tx: Transaction<Schema>, id: string, now: number): Promise<Due | undefined> {
+    const schedule = await this.#read(tx, id);
+    if (!schedule || schedule.nextAt === null || schedule.nextAt > now) return undefined;
+    const { spec, nextAt: from } = schedule;
+    return { ...schedule, times: dueTimes(spec, from, now), from, next: timesFrom(spec, now) };
+  }
+
   /** The reason why it cannot run with the rights of its owner. */
-  #refusal({ principal, spec }: Due): string | undefined {
+  #refusal({ principal, spec }: Schedule): string | undefined {
     if (!this.#options.directory.isActive(principal)) return notActive;
     return isConfirmed(spec, principal) ? undefined : notConfirmed;
   }
 
   /** Submits tasks with a stored request, and records refused runs, in the transaction. */
   async #submitAll(tx: Transaction<Schema>, due: Due, refusal: string | undefined): Promise<CommitCallback[]> {
-    const { spec, principal, actor, secrets } = due;
     const committed: CommitCallback[] = [];
     let last: Partial<ScheduleTimes> = {};
+    const recordLast = async (row: Partial<ScheduleTimes>) => {
+      last = row;
+    };
     for (const time of due.times) {
-      if (refusal === undefined) {
-        const task = spec.task as NonNullable<ScheduleSpec['task']>;
-        const { priority } = spec;
-        const { notify } = secrets;
-        const request: TaskRequest = { ...task, principal, target: actor.target as string, priority, notify };
-        const { taskId } = await this.#options.tasks.submit(request, tx);
-        await this.#audit(tx, due, time, taskId, '0');
-        last = { last_at: time, last_task_id: taskId };
-      } else if (isConfirmed(spec, principal)) {
+      if (refusal === undefined) await this.#submit(tx, due, time, recordLast);
+      else if (isConfirmed(due.spec, due.principal)) {
         // Without the confirmation of its owner, no webhook is called.
         const refused = await this.#refuse(tx, due, time, new Failure('FORBIDDEN', refusal));
         committed.push(refused.committed);
@@ -134,57 +171,86 @@ export class ScheduleRuns {
     return committed;
   }
 
-  /** Runs an API call for one due time. The transaction that submits the task of the call records that the time has passed. */
-  async #call(due: Due, time: number, i: number): Promise<void> {
-    const { store, submitCall } = this.#options;
-    const { id, spec, secrets, principal, actor } = due;
+  /** Submits the stored request of a schedule, and returns the id of the task. */
+  async #submit(
+    tx: Transaction<Schema>,
+    schedule: Schedule,
+    time: number,
+    record: (row: Partial<ScheduleTimes>) => Promise<void>,
+  ): Promise<string> {
+    const { spec, principal, actor, target, secrets } = schedule;
+    const task = spec.task as NonNullable<ScheduleSpec['task']>;
+    const { priority } = spec;
+    const request: TaskRequest = { ...task, principal, target, priority, notify: secrets.notify, guard: actor.guard };
+    const { taskId } = await this.#options.tasks.submit(request, tx);
+    await record({ last_at: time, last_task_id: taskId, error: null });
+    await this.#audit(tx, schedule, time, taskId, '0');
+    return taskId;
+  }
+
+  /** Makes the call of one due time. The transaction that submits its task records that the time has passed. */
+  async #callAt(due: Due, time: number, i: number): Promise<void> {
     const after = { computed_at: due.next.computed_at, next_at: due.times[i + 1] ?? due.next.next_at };
     const before = i === 0 ? due.from : time;
+    // If the schedule was changed or deleted meanwhile, it has other times; the task then counts as submitted just before.
+    await this.#call(due, time, async (tx, row) => {
+      const times = tx.updateTable('schedule_times').set({ ...after, ...row });
+      await times.where('object_id', '=', due.id).where('next_at', '=', before).execute();
+    });
+  }
+
+  /** Makes the call of a schedule as its owner, and returns the id of the task. */
+  async #call(schedule: Schedule, time: number, record: RecordRun): Promise<string> {
+    const { store, submitCall, trail } = this.#options;
+    const { spec, secrets, principal, actor } = schedule;
     const seen = new WeakSet<Transaction<Schema>>();
+    let submitted: string | undefined;
     const recordRun = async (tx: Transaction<Schema>, taskId: string | undefined): Promise<void> => {
       if (seen.has(tx) || taskId === undefined) return;
       seen.add(tx);
-      // If the schedule was changed or deleted meanwhile, it has other times; the task then counts as submitted just before.
-      await tx
-        .updateTable('schedule_times')
-        .set({ ...after, last_at: time, last_task_id: taskId, error: null })
-        .where('object_id', '=', id)
-        .where('next_at', '=', before)
-        .execute();
-      await this.#audit(tx, due, time, taskId, '0');
+      submitted = taskId;
+      await record(tx, { last_at: time, last_task_id: taskId, error: null });
+      await trail.markKeyDone(tx, actor.guard, taskId);
+      await this.#audit(tx, schedule, time, taskId, '0');
     };
     const guard: BoundGuard = { owner: principal.id, key: '', keyId: '', recordChange: recordRun };
     const call = { ...(spec.call as ScheduledCall), ...(secrets.body ? { body: secrets.body } : {}) };
     const { priority } = spec;
+    const owner = { id: principal.id, name: principal.name, action: 'schedules.run', target: schedule.target, guard };
     try {
-      await submitCall(call, { principal, actor: { ...actor, guard }, priority, notify: secrets.notify });
+      await submitCall(call, { principal, actor: owner, priority, notify: secrets.notify });
     } catch (error) {
       if (!(error instanceof Failure) || codes[error.code].status >= 500) throw error;
-      const { committed } = await store.transaction(async (tx) => {
-        const refused = await this.#refuse(tx, due, time, error);
-        await setRow(tx, id, { ...after, ...refused.row, error: error.message });
-        return refused;
+      const refused = await store.transaction(async (tx) => {
+        const { committed, row } = await this.#refuse(tx, schedule, time, error);
+        await record(tx, { ...row, error: error.message });
+        return { committed, taskId: row.last_task_id };
       });
-      committed();
+      refused.committed();
+      return refused.taskId;
     }
+    assert(submitted !== undefined, 'the call of a schedule submitted no task');
+    return submitted;
   }
 
   /** Records a run as a task that failed before it started. */
-  async #refuse(tx: Transaction<Schema>, due: Due, time: number, { code, message, result }: Failure) {
-    const { spec, principal, actor, secrets } = due;
+  async #refuse(tx: Transaction<Schema>, schedule: Schedule, time: number, { code, message, result }: Failure) {
+    const { spec, principal, actor, target, secrets } = schedule;
     const work = spec.task ?? { type: refusedCallType, request: spec.call };
     const { priority } = spec;
     const { notify } = secrets;
-    const request: TaskRequest = { ...work, principal, target: actor.target as string, priority, notify };
+    const request: TaskRequest = { ...work, principal, target, priority, notify };
     const error = Object.keys(result).length > 0 ? { code, message, result } : { code, message };
-    const { taskId, committed } = await this.#options.tasks.recordFailed(request, error, tx);
-    await this.#audit(tx, due, time, taskId, code);
+    const { tasks, trail } = this.#options;
+    const { taskId, committed } = await tasks.recordFailed(request, error, tx);
+    await trail.markKeyDone(tx, actor.guard, taskId);
+    await this.#audit(tx, schedule, time, taskId, code);
     return { committed, row: { last_at: time, last_task_id: taskId } };
   }
 
-  async #audit(tx: Transaction<Schema>, due: Due, time: number, taskId: string, outcome: Code | '0'): Promise<void> {
+  async #audit(tx: Transaction<Schema>, { id, actor }: Schedule, time: number, taskId: string, outcome: Code | '0') {
     const details = { taskId, time: new Date(time).toISOString() };
-    await this.#options.trail.append(tx, due.actor, { outcome, objectId: due.id, details });
+    await this.#options.trail.append(tx, actor, { outcome, objectId: id, details });
   }
 }
 

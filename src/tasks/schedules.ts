@@ -1,12 +1,14 @@
 // Schedules: determines the next time of each and runs it then, across restarts and clock changes. See schedule_runs.ts for a run.
 
+import assert from 'node:assert/strict';
 import type { Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import { CronTimes } from '../model/cron_times.ts';
 import { dayMs } from '../model/durations.ts';
+import type { Actor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
-import { hasNextRun } from '../store/migrations/schedules.ts';
+import { hasNextRun } from '../store/index_conditions.ts';
 import type { Schema } from '../store/schema.ts';
 import { type ScheduleSecrets, type ScheduleSpec, type SubmitCall, scheduleSecretOf } from './schedule.ts';
 import { ScheduleRuns, type ScheduleRunsOptions, type ScheduleTimes, setRow, timesFrom } from './schedule_runs.ts';
@@ -80,6 +82,12 @@ export class Schedules {
     this.#runs = new ScheduleRuns({ ...this.#options, submitCall });
     this.#started = true;
     this.#pollAfter(0);
+  }
+
+  /** See `ScheduleRuns.runNow`. */
+  async runNow(id: string, caller: Actor): Promise<string> {
+    assert(this.#runs, 'the schedules were not started');
+    return this.#runs.runNow(id, this.#clock(), caller);
   }
 
   async stop(): Promise<void> {

@@ -8,7 +8,7 @@ import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { post, urlOf } from '../outbound/http_client.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
-import { hasPendingNotification } from '../store/migrations/task_notices.ts';
+import { hasPendingNotification } from '../store/index_conditions.ts';
 import type { Schema, TasksTable } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Notify, WebhookState } from './task.ts';

@@ -22,7 +22,7 @@ let files = 0;
 const newFile = () => join(directory, `${++files}.sqlite`);
 const ann: Actor = { id: 'a1', name: 'ann', action: 'tables.create', requestId: 'r', address: '::1', target: '/t' };
 
-interface Trailed {
+interface TrailedStore {
   readonly store: Store;
   readonly trail: AuditTrail;
   /** Milliseconds since 1970, as the trail sees it. */
@@ -30,7 +30,7 @@ interface Trailed {
   readonly errors: unknown[];
 }
 
-async function openTrail(file: string, inject?: () => void): Promise<Trailed> {
+async function openTrail(file: string, inject?: () => void): Promise<TrailedStore> {
   const store = await openStore({ file, inject });
   const time = { now: Date.UTC(2026, 0, 1) };
   const errors: unknown[] = [];
@@ -75,19 +75,20 @@ type Row = Record<string, string | number | null>;
 
 describe('tampering with the file is detected:', () => {
   const last = linesMade;
-  const chainAt = (db: DatabaseSync, which: 'removed' | 'last', sequence: number) => {
+  const chainAt = (db: DatabaseSync, end: 'removed' | 'last', sequence: number) => {
     const { digest } = db.prepare('SELECT digest FROM audit_events WHERE sequence = ?').get(sequence) as {
       digest: string;
     };
-    db.prepare(`UPDATE audit_chains SET ${which}_sequence = ?, ${which}_digest = ?`).run(sequence, digest);
+    db.prepare(`UPDATE audit_chains SET ${end}_sequence = ?, ${end}_digest = ?`).run(sequence, digest);
   };
-  const changed = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `${from + i} changed`);
+  const numbersFromTo = (from: number, to: number) =>
+    Array.from({ length: to - from + 1 }, (_, i) => `${from + i} changed`);
   const copy = (db: DatabaseSync, from: number, to: number) => {
     const row = db.prepare('SELECT * FROM audit_events WHERE sequence = ?').get(from) as Row;
-    const copied = { ...row, sequence: to, event_id: 'copied' };
-    const columns = Object.keys(copied);
+    const copiedRow = { ...row, sequence: to, event_id: 'copied' };
+    const columns = Object.keys(copiedRow);
     db.prepare(`INSERT INTO audit_events (${columns}) VALUES (${columns.map(() => '?')})`).run(
-      ...Object.values(copied),
+      ...Object.values(copiedRow),
     );
   };
   const cases: readonly (readonly [what: string, found: readonly string[], change: (db: DatabaseSync) => void])[] = [
@@ -120,7 +121,7 @@ describe('tampering with the file is detected:', () => {
     ['a line that is gone', ['5 missing'], (db) => db.exec('DELETE FROM audit_events WHERE sequence = 5')],
     [
       'a line that is gone, and the others moved up',
-      [...changed(5, last - 1), `${last - 1} end`],
+      [...numbersFromTo(5, last - 1), `${last - 1} end`],
       (db) => {
         db.exec('DELETE FROM audit_events WHERE sequence = 5');
         for (let i = 6; i <= last; i++) db.exec(`UPDATE audit_events SET sequence = ${i - 1} WHERE sequence = ${i}`);
@@ -140,7 +141,7 @@ describe('tampering with the file is detected:', () => {
     ],
     [
       'a line put in between',
-      [...changed(6, last + 1), `${last + 1} end`],
+      [...numbersFromTo(6, last + 1), `${last + 1} end`],
       (db) => {
         for (let i = last; i > 5; i--) db.exec(`UPDATE audit_events SET sequence = ${i + 1} WHERE sequence = ${i}`);
         copy(db, 5, 6);
@@ -151,7 +152,7 @@ describe('tampering with the file is detected:', () => {
     ['a line put before the beginning', [`${last} end`], (db) => copy(db, 5, 0)],
     ['a cut end', [`${last - 3} end`], (db) => db.exec(`DELETE FROM audit_events WHERE sequence > ${last - 3}`)],
     [
-      'a cut end, and the chain told so',
+      'a truncated end, and the chain adjusted to it',
       [`${last - 3} end`],
       (db) => {
         chainAt(db, 'last', last - 3);
@@ -160,7 +161,7 @@ describe('tampering with the file is detected:', () => {
     ],
     ['a cut beginning', ['1 missing'], (db) => db.exec('DELETE FROM audit_events WHERE sequence <= 3')],
     [
-      'a cut beginning, and the chain told so',
+      'a truncated beginning, and the chain adjusted to it',
       [`${last} end`],
       (db) => {
         chainAt(db, 'removed', 3);
@@ -169,7 +170,7 @@ describe('tampering with the file is detected:', () => {
     ],
     ['every line', ['0 end'], (db) => db.exec('DELETE FROM audit_events')],
     [
-      'every line, and the chain told so',
+      'every line, and the chain adjusted to it',
       ['0 end'],
       (db) => {
         db.exec('DELETE FROM audit_events');
@@ -187,7 +188,7 @@ describe('tampering with the file is detected:', () => {
     ],
     [
       'a trail by somebody who has another key',
-      [...changed(1, last), `${last} end`],
+      [...numbersFromTo(1, last), `${last} end`],
       (db) => {
         const other = Buffer.alloc(32, 8);
         let digest = firstDigest;
@@ -204,18 +205,18 @@ describe('tampering with the file is detected:', () => {
       },
     ],
   ];
-  for (const [what, found, change] of cases)
-    test(what, async () => {
+  for (const [description, expectedFault, change] of cases)
+    test(description, async () => {
       const file = await fileWithLines();
       const db = new DatabaseSync(file);
       db.prepare('INSERT INTO settings (key, value) VALUES (?, ?)').run('server_id', serverId);
       change(db);
       db.close();
-      // Whoever changes the store itself makes its checksums void; the chain has to find it all the same.
+      // An attacker who changes the store makes its checksums void too; the chain must still detect it.
       rmSync(`${file}-sums`, { force: true });
       const store = await openStore({ file });
       try {
-        assert.deepEqual(await faultsOf(store), found);
+        assert.deepEqual(await faultsOf(store), expectedFault);
       } finally {
         await store.close();
       }
@@ -235,7 +236,7 @@ describe('tampering with the file is detected:', () => {
     const db = new DatabaseSync(file);
     db.exec('DELETE FROM audit_events WHERE sequence <= 4');
     db.close();
-    // Whoever changes the store itself makes its checksums void; the chain has to find it all the same.
+    // An attacker who changes the store makes its checksums void too; the chain must still detect it.
     rmSync(`${file}-sums`, { force: true });
     const store = await openStore({ file });
     assert.deepEqual(await faultsOf(store), ['3 missing']);
@@ -315,7 +316,7 @@ describe('expired events', () => {
 
 describe('a flood', () => {
   const refused = { outcome: 'UNAUTHENTICATED' } as const;
-  const counted = async (store: Store) =>
+  const countEvents = async (store: Store) =>
     (await listAudit(store, { limit: 100_000 }))
       .map(({ details }) => (details === null ? 1 : (JSON.parse(details) as { count: number }).count))
       .reduce((sum, n) => sum + n, 0);
@@ -330,7 +331,7 @@ describe('a flood', () => {
     await trail.stop();
     const lines = await count(store);
     assert.ok(lines < 250, `${lines} lines for two minutes`);
-    assert.equal(await counted(store), 10_000);
+    assert.equal(await countEvents(store), 10_000);
     assert.deepEqual(await faultsOf(store), []);
     const events = await listAudit(store, { limit: 1000, action: 'refusals' });
     assert.deepEqual(new Set(events.map(({ address }) => address)).size, 4);
@@ -343,7 +344,7 @@ describe('a flood', () => {
       trail.enqueue({ action: 'tables.get', address: `10.1.${i >> 8}.${i & 255}` }, refused);
     await trail.stop();
     assert.ok((await count(store)) < 250, `${await count(store)} lines`);
-    assert.equal(await counted(store), 20_000);
+    assert.equal(await countEvents(store), 20_000);
     await store.close();
   });
 

@@ -66,7 +66,7 @@ async function prepared(operation: Operation): Promise<{ readonly path: string; 
   return { path, body: namedBody(operation, name, fields) };
 }
 
-function ask(operation: Operation, path: string, body: object | undefined, authorization?: string | null) {
+function sendAs(operation: Operation, path: string, body: object | undefined, authorization?: string | null) {
   const requestId = randomUUID();
   const headers = {
     'x-service-request-id': requestId,
@@ -76,12 +76,16 @@ function ask(operation: Operation, path: string, body: object | undefined, autho
 }
 
 /** One event for each changed object, usually one. */
-function requireOne(events: readonly Event[], wanted: Partial<Event>, what: string): void {
+function requireOne(events: readonly Event[], expected: Partial<Event>, context: string): void {
   const outcomes = events.filter((candidate) => !isBegun(candidate));
-  assert.ok(outcomes.length > 0, `${what} leaves no line`);
+  assert.ok(outcomes.length > 0, `${context} leaves no line`);
   const objects = outcomes.map(({ objectId }) => objectId);
-  assert.equal(new Set(objects).size, objects.length, `${what} leaves more than one line: ${JSON.stringify(outcomes)}`);
-  for (const event of outcomes) assert.partialDeepStrictEqual(event, wanted, what);
+  assert.equal(
+    new Set(objects).size,
+    objects.length,
+    `${context} leaves more than one line: ${JSON.stringify(outcomes)}`,
+  );
+  for (const event of outcomes) assert.partialDeepStrictEqual(event, expected, context);
 }
 
 describe('a change writes one event', () => {
@@ -89,10 +93,10 @@ describe('a change writes one event', () => {
     test(titleOf(operation), async () => {
       const { path, body } = await prepared(operation);
       const refused = fixtureOf(operation.category).refused?.[keyOf(operation)];
-      const { requestId, reply } = ask(operation, path, body);
-      const got = await reply;
-      if (got.status === 202) (await server.ended(got)).is(200, '0', { state: 'succeeded' });
-      assert.equal(got.code, refused ?? '0', got.text);
+      const { requestId, reply } = sendAs(operation, path, body);
+      const response = await reply;
+      if (response.status === 202) (await server.ended(response)).is(200, '0', { state: 'succeeded' });
+      assert.equal(response.code, refused ?? '0', response.text);
       const events = await eventsOf(requestId);
       requireOne(
         events,
@@ -132,9 +136,9 @@ describe('a refusal writes one event', () => {
     test(titleOf(operation), async () => {
       const { path, body } = await prepared(operation);
       const target = path.split('?')[0] as string;
-      const stranger = ask(operation, path, body, null);
+      const stranger = sendAs(operation, path, body, null);
       (await stranger.reply).is(401, 'UNAUTHENTICATED');
-      const wanted = {
+      const expected = {
         action: nameOf(operation),
         outcome: 'UNAUTHENTICATED',
         target,
@@ -144,16 +148,16 @@ describe('a refusal writes one event', () => {
       if (unauthenticated++ < anonymousLoggedPerMinuteMax || events.length > 0)
         requireOne(
           events,
-          { ...wanted, principal: null, principalId: null, address: '127.0.0.1' },
+          { ...expected, principal: null, principalId: null, address: '127.0.0.1' },
           'without credentials',
         );
       // Everybody may change what belongs to the caller.
       if (operation.endpoint.permission.on === 'caller') return;
-      const forbidden = ask(operation, path, body, `Bearer ${nobody.token}`);
+      const forbidden = sendAs(operation, path, body, `Bearer ${nobody.token}`);
       (await forbidden.reply).is(403, 'FORBIDDEN');
       requireOne(
         await eventsOf(forbidden.requestId),
-        { ...wanted, outcome: 'FORBIDDEN', principal: 'nobody', address: '127.0.0.1' },
+        { ...expected, outcome: 'FORBIDDEN', principal: 'nobody', address: '127.0.0.1' },
         'without a grant',
       );
     });
@@ -163,7 +167,7 @@ describe('a failed change writes its code, and no 0', () => {
   for (const operation of changing.filter(({ endpoint }) => endpoint.body))
     test(titleOf(operation), async () => {
       const { path } = await prepared(operation);
-      const { requestId, reply } = ask(operation, path, { 'no such field': 1 });
+      const { requestId, reply } = sendAs(operation, path, { 'no such field': 1 });
       const { code } = await reply;
       assert.notEqual(code, '0');
       requireOne(await eventsOf(requestId), { outcome: code, principal: 'root' }, titleOf(operation));
@@ -173,10 +177,10 @@ describe('a failed change writes its code, and no 0', () => {
     test(`${titleOf(operation)}, which exists`, async () => {
       if (operation.endpoint.named === false || fixtureOf(operation.category).refused?.create) return;
       const { path, body } = await prepared(operation);
-      const created = await ask(operation, path, body).reply;
+      const created = await sendAs(operation, path, body).reply;
       if (created.status === 202) await server.ended(created);
       else created.is(201);
-      const { requestId, reply } = ask(operation, path, body);
+      const { requestId, reply } = sendAs(operation, path, body);
       (await reply).is(400, 'OBJECT_ALREADY_EXISTS');
       requireOne(await eventsOf(requestId), { outcome: 'OBJECT_ALREADY_EXISTS', objectId: null }, titleOf(operation));
     });
@@ -235,9 +239,9 @@ describe('a statement', () => {
       ['use', '/warehouses/default'],
       ['own', '/catalogs/default/databases/audited'],
     ]);
-    const about = async (task: string) => {
-      const found = await server.post('/api/v2/audit_events/search', { action: 'tasks.run', principal: 'nobody' });
-      return found
+    const auditEventsAbout = async (task: string) => {
+      const events = await server.post('/api/v2/audit_events/search', { action: 'tasks.run', principal: 'nobody' });
+      return events
         .at<Event[]>('auditEvents')
         .reverse()
         .filter((event) => JSON.stringify(event).includes(task));
@@ -246,14 +250,14 @@ describe('a statement', () => {
     (await server.ended(written)).is(200, '0', { state: 'succeeded' });
     const { queryId } = (await server.get(written.at('uri'))).at<{ queryId: string }>('result');
     assert.deepEqual(
-      (await about(queryId)).map(({ outcome }) => outcome),
+      (await auditEventsAbout(queryId)).map(({ outcome }) => outcome),
       ['begun', '0'],
     );
     const refused = await send('INSERT INTO t SELECT count(*) FROM elsewhere.t', { waitSeconds: 0 }, nobody.token);
     const ended = await server.ended(refused);
     assert.equal(ended.at('error', 'code'), 'FORBIDDEN');
     assert.deepEqual(
-      (await about(refused.at('taskId'))).map(({ outcome }) => outcome),
+      (await auditEventsAbout(refused.at('taskId'))).map(({ outcome }) => outcome),
       ['FORBIDDEN'],
     );
   });
@@ -271,7 +275,7 @@ test('a wrong path writes no event, and refusals outside the API write one', asy
 });
 
 test('the trail verifies afterwards', async () => {
-  const verdict = (await server.post('/api/v2/audit_events/verify')).is(200);
-  assert.deepEqual(verdict.at('faults'), []);
-  assert.equal(verdict.at<unknown[]>('heads').length, 1);
+  const verification = (await server.post('/api/v2/audit_events/verify')).is(200);
+  assert.deepEqual(verification.at('faults'), []);
+  assert.equal(verification.at<unknown[]>('heads').length, 1);
 });

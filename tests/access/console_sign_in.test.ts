@@ -53,14 +53,18 @@ const bearer = (secret: string) => ({ headers: { authorization: `Bearer ${secret
 
 test('a link signs in as root, once, by a token that expires within a day and can be revoked', async () => {
   const link = newLink();
-  const made = (await post({ link })).is(201, '0', { user: 'root' });
-  const { secret, name, expiresAt } = made.result as Record<string, string>;
+  const created = (await post({ link })).is(201, '0', { user: 'root' });
+  const { secret, name, expiresAt } = created.result as Record<string, string>;
   assert.ok(Date.parse(expiresAt as string) - Date.now() <= 24 * 3_600_000);
-  const who = { name: 'root', credential: 'token' };
-  (await server.request('POST', '/api/v2/users/identify', { body: {}, ...bearer(secret as string) })).is(200, '0', who);
+  const user = { name: 'root', credential: 'token' };
+  (await server.request('POST', '/api/v2/users/identify', { body: {}, ...bearer(secret as string) })).is(
+    200,
+    '0',
+    user,
+  );
   (await server.get(`/api/v2/users/root/tokens/${name}`)).is(200, '0', { expiresAt, state: 'active' });
   (await post({ link })).is(401, 'UNAUTHENTICATED');
-  (await server.delete(made.at('uri'))).is(200, '0', { deleted: true });
+  (await server.delete(created.at('uri'))).is(200, '0', { deleted: true });
   (await server.request('POST', '/api/v2/users/identify', { body: {}, ...bearer(secret as string) })).is(
     401,
     'UNAUTHENTICATED',
@@ -126,15 +130,15 @@ test('requests of pages of other sites are refused, and those of no JSON', async
 test('credentials that a browser remembers are of no use to pages of other sites, with and without Sec-Fetch-Site', async () => {
   (await server.post('/api/v2/users', { name: 'ada', password: 'correct horse battery' })).is(201);
   const basic = `Basic ${Buffer.from('ada:correct horse battery').toString('base64')}`;
-  const ask = (headers: Record<string, string>) =>
+  const startSignIn = (headers: Record<string, string>) =>
     server.request('POST', '/api/v2/users/identify', { body: {}, headers: { authorization: basic, ...headers } });
   const { host } = new URL(server.url);
-  (await ask({ origin: 'http://evil.test' })).is(403, 'FORBIDDEN');
-  (await ask({ origin: `http://${host}` })).is(200);
-  (await ask({ 'sec-fetch-site': 'same-site', origin: `http://${host}` })).is(403, 'FORBIDDEN');
-  // A token is in no browser: whoever sends it has it.
+  (await startSignIn({ origin: 'http://evil.test' })).is(403, 'FORBIDDEN');
+  (await startSignIn({ origin: `http://${host}` })).is(200);
+  (await startSignIn({ 'sec-fetch-site': 'same-site', origin: `http://${host}` })).is(403, 'FORBIDDEN');
+  // Browsers do not send tokens by themselves: a caller that sends one has it.
   const token = { authorization: `Bearer ${server.token}` };
-  (await ask({ ...token, origin: 'http://behind.test' })).is(200);
+  (await startSignIn({ ...token, origin: 'http://behind.test' })).is(200);
 });
 
 test('a 401 to a script of a page does not open the dialog of a browser', async () => {
@@ -181,8 +185,8 @@ test('an identity provider signs its user in by code and PKCE, with the roles of
   provider.claims = { preferred_username: 'eva', groups: ['finance', 'others'] };
   (await server.put('/api/v2/roles/analysts')).is(201);
   assert.deepEqual(await methods(), []);
-  const elsewhere = { ...providerBody(), consoleClientId: 'another' };
-  (await server.post('/api/v2/identity_providers', elsewhere)).is(400, 'INVALID_PARAMETER');
+  const otherClient = { ...providerBody(), consoleClientId: 'another' };
+  (await server.post('/api/v2/identity_providers', otherClient)).is(400, 'INVALID_PARAMETER');
   (await server.post('/api/v2/identity_providers', providerBody())).is(201);
   const [method] = await methods();
   assert.deepEqual(method, {
@@ -192,11 +196,11 @@ test('an identity provider signs its user in by code and PKCE, with the roles of
     authorizationEndpoint: `${provider.issuer.url}/authorize`,
     scope: 'openid profile email',
   });
-  const made = (await signIn()).is(201, '0', { user: 'eva' });
-  const secret = made.at<string>('secret');
+  const created = (await signIn()).is(201, '0', { user: 'eva' });
+  const secret = created.at<string>('secret');
   const identify = () => server.request('POST', '/api/v2/users/identify', { body: {}, ...bearer(secret) });
   (await identify()).is(200, '0', { name: 'eva', credential: 'token', roles: ['analysts'] });
-  // The roles are kept over a restart, and end with their mapping.
+  // The roles survive a restart, and end with their mapping.
   await server.close();
   await open();
   (await identify()).is(200, '0', { roles: ['analysts'] });
@@ -266,12 +270,12 @@ test('`serve` prints the address of the console first, with a link that signs in
   try {
     const lines: string[] = [];
     for await (const line of createInterface({ input: child.stdout })) if (lines.push(line) === 4) break;
-    const opened = /^ {2}open +(http:\/\/127\.0\.0\.1:\d+\/console\/#sign_in=\S+)$/.exec(lines[1] as string)?.[1];
-    assert.ok(opened, lines.join('\n'));
-    const body = JSON.stringify({ link: linkOf(opened) });
+    const signInUrl = /^ {2}open +(http:\/\/127\.0\.0\.1:\d+\/console\/#sign_in=\S+)$/.exec(lines[1] as string)?.[1];
+    assert.ok(signInUrl, lines.join('\n'));
+    const body = JSON.stringify({ link: linkOf(signInUrl) });
     const headers = { 'content-type': 'application/json' };
-    const made = await fetch(new URL('/console/tokens', opened), { method: 'POST', headers, body });
-    assert.equal(made.status, 201);
+    const created = await fetch(new URL('/console/tokens', signInUrl), { method: 'POST', headers, body });
+    assert.equal(created.status, 201);
   } finally {
     clearTimeout(timer);
     const exited = new Promise((resolve) => child.once('exit', resolve));

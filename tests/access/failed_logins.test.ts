@@ -10,7 +10,7 @@ import {
 import { networkOf } from '../../src/http/connection/client_address.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
-const usual: FailedLoginSettings = {
+const defaults: FailedLoginSettings = {
   failedLoginsPerAddressMax: 30,
   failedLoginsPerUserAndAddressMax: 5,
   failedLoginsPerUserMax: 50,
@@ -20,12 +20,12 @@ const usual: FailedLoginSettings = {
   knownAddressHours: 24,
 };
 
-class House {
+class LoginSetup {
   readonly logins: FailedLogins;
   ms = 5_000_000;
 
   constructor(settings: Partial<FailedLoginSettings> = {}) {
-    this.logins = new FailedLogins({ settings: { ...usual, ...settings }, networkOf, clock: () => this.ms });
+    this.logins = new FailedLogins({ settings: { ...defaults, ...settings }, networkOf, clock: () => this.ms });
   }
 
   /** The required wait in seconds; 0 if the attempt was made and ended as given. */
@@ -44,9 +44,9 @@ class House {
     return 0;
   }
 
-  guess = (address: string, user?: string) => this.attempt(address, user, false);
+  guessPassword = (address: string, user?: string) => this.attempt(address, user, false);
   login = (address: string, user: string) => this.attempt(address, user, true);
-  pass(seconds: number): void {
+  advanceSeconds(seconds: number): void {
     this.ms += seconds * 1000;
   }
 }
@@ -55,157 +55,162 @@ const stranger = (i: number) => `198.${18 + (i >> 16)}.${(i >> 8) & 255}.${i & 2
 
 describe('failed logins', () => {
   it('slow down a pair of user and address: 1, 2, 4 and so on up to a minute', () => {
-    const house = new House();
-    for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0);
+    const setup = new LoginSetup();
+    for (let i = 0; i < 6; i++) assert.equal(setup.guessPassword('192.0.2.1', 'ann'), 0);
     const waits: number[] = [];
     for (let i = 0; i < 8; i++) {
-      const seconds = house.guess('192.0.2.1', 'ann');
+      const seconds = setup.guessPassword('192.0.2.1', 'ann');
       waits.push(seconds);
-      house.pass(seconds - 0.001);
-      assert.equal(house.guess('192.0.2.1', 'ann'), 1, 'not before its time');
-      house.pass(0.001);
-      assert.equal(house.guess('192.0.2.1', 'ann'), 0, `after ${seconds} s`);
+      setup.advanceSeconds(seconds - 0.001);
+      assert.equal(setup.guessPassword('192.0.2.1', 'ann'), 1, 'not before its time');
+      setup.advanceSeconds(0.001);
+      assert.equal(setup.guessPassword('192.0.2.1', 'ann'), 0, `after ${seconds} s`);
     }
     assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-    assert.equal(house.login('192.0.2.2', 'ann'), 0, 'from elsewhere');
-    assert.equal(house.login('192.0.2.1', 'bob'), 0, 'as somebody else');
+    assert.equal(setup.login('192.0.2.2', 'ann'), 0, 'from elsewhere');
+    assert.equal(setup.login('192.0.2.1', 'bob'), 0, 'as somebody else');
   });
 
   it('are reset by a success, and expire', () => {
-    const house = new House();
-    for (let i = 0; i < 5; i++) house.guess('192.0.2.1', 'ann');
-    assert.equal(house.login('192.0.2.1', 'ann'), 0);
-    for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0, 'anew');
-    assert.notEqual(house.guess('192.0.2.1', 'ann'), 0);
-    house.pass(usual.failedLoginsWindowSeconds * 1.3);
-    for (let i = 0; i < 6; i++) assert.equal(house.guess('192.0.2.1', 'ann'), 0);
+    const setup = new LoginSetup();
+    for (let i = 0; i < 5; i++) setup.guessPassword('192.0.2.1', 'ann');
+    assert.equal(setup.login('192.0.2.1', 'ann'), 0);
+    for (let i = 0; i < 6; i++) assert.equal(setup.guessPassword('192.0.2.1', 'ann'), 0, 'after a success');
+    assert.notEqual(setup.guessPassword('192.0.2.1', 'ann'), 0);
+    setup.advanceSeconds(defaults.failedLoginsWindowSeconds * 1.3);
+    for (let i = 0; i < 6; i++) assert.equal(setup.guessPassword('192.0.2.1', 'ann'), 0);
   });
 
   it('slow down an address that tries many users or tokens, whatever its own successes', () => {
     for (const named of [true, false]) {
-      const house = new House();
+      const setup = new LoginSetup();
       let attempts = 0;
-      for (let second = 0; second < 3600; second++, house.pass(1))
+      for (let second = 0; second < 3600; second++, setup.advanceSeconds(1))
         for (let i = 0; i < 10; i++) {
-          if (house.guess('192.0.2.1', named ? `user${second * 10 + i}` : undefined) === 0) attempts++;
+          if (setup.guessPassword('192.0.2.1', named ? `user${second * 10 + i}` : undefined) === 0) attempts++;
           // The attacker has a user too.
-          if (named) house.login('192.0.2.1', 'mallory');
+          if (named) setup.login('192.0.2.1', 'mallory');
         }
       assert.ok(attempts >= 31 && attempts < 31 + 4 * 35, `${attempts} attempts in an hour`);
-      assert.equal(house.guess('192.0.2.2', 'ann'), 0, 'others are not slowed down');
+      assert.equal(setup.guessPassword('192.0.2.2', 'ann'), 0, 'others are not slowed down');
     }
   });
 
   it('count IPv6 addresses by /64', () => {
-    const house = new House();
-    for (let i = 0; i < 40; i++) house.guess(`2001:db8::${i.toString(16)}`);
-    assert.notEqual(house.guess('2001:db8::ffff'), 0);
-    assert.equal(house.guess('2001:db8:0:1::1'), 0);
+    const setup = new LoginSetup();
+    for (let i = 0; i < 40; i++) setup.guessPassword(`2001:db8::${i.toString(16)}`);
+    assert.notEqual(setup.guessPassword('2001:db8::ffff'), 0);
+    assert.equal(setup.guessPassword('2001:db8:0:1::1'), 0);
   });
 
   it('of many clients of one network do not affect users who have logged in from there', () => {
-    const house = new House();
-    assert.equal(house.login('192.0.2.1', 'ann'), 0);
-    for (let i = 0; i < 500; i++) house.guess('192.0.2.1', `user${i}`);
-    assert.notEqual(house.login('192.0.2.1', 'bob'), 0, 'a user never seen there waits');
-    assert.equal(house.login('192.0.2.1', 'ann'), 0);
+    const setup = new LoginSetup();
+    assert.equal(setup.login('192.0.2.1', 'ann'), 0);
+    for (let i = 0; i < 500; i++) setup.guessPassword('192.0.2.1', `user${i}`);
+    assert.notEqual(setup.login('192.0.2.1', 'bob'), 0, 'a user never seen there waits');
+    assert.equal(setup.login('192.0.2.1', 'ann'), 0);
   });
 
   it('let many clients of one network log in at the same moment, but admit no guesses while one is in progress', () => {
-    const house = new House();
-    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.beginAttempt('192.0.2.1', 'ann');
-    assert.throws(() => house.logins.beginAttempt('192.0.2.1', 'ann'), { code: 'RATE_LIMITED' });
-    for (let i = 0; i < attemptsAtOnceMax; i++) house.logins.recordSuccess('192.0.2.1', 'ann');
-    house.logins.beginAttempt('192.0.2.1', 'ann');
+    const setup = new LoginSetup();
+    for (let i = 0; i < attemptsAtOnceMax; i++) setup.logins.beginAttempt('192.0.2.1', 'ann');
+    assert.throws(() => setup.logins.beginAttempt('192.0.2.1', 'ann'), { code: 'RATE_LIMITED' });
+    for (let i = 0; i < attemptsAtOnceMax; i++) setup.logins.recordSuccess('192.0.2.1', 'ann');
+    setup.logins.beginAttempt('192.0.2.1', 'ann');
     // After failures, only as many concurrent attempts are admitted as are still free.
-    for (let i = 0; i < 3; i++) house.guess('192.0.2.7', 'bob');
-    house.logins.beginAttempt('192.0.2.7', 'bob');
-    house.logins.beginAttempt('192.0.2.7', 'bob');
-    assert.throws(() => house.logins.beginAttempt('192.0.2.7', 'bob'), { code: 'RATE_LIMITED', retryAfterSeconds: 1 });
+    for (let i = 0; i < 3; i++) setup.guessPassword('192.0.2.7', 'bob');
+    setup.logins.beginAttempt('192.0.2.7', 'bob');
+    setup.logins.beginAttempt('192.0.2.7', 'bob');
+    assert.throws(() => setup.logins.beginAttempt('192.0.2.7', 'bob'), { code: 'RATE_LIMITED', retryAfterSeconds: 1 });
     // An attempt without an outcome does not count as in progress forever.
-    house.pass(31);
-    assert.equal(house.login('192.0.2.7', 'bob'), 0);
+    setup.advanceSeconds(31);
+    assert.equal(setup.login('192.0.2.7', 'bob'), 0);
   });
 });
 
 describe('an attack on one user from 1,000 addresses', () => {
   /** Each attacker tries again as soon as it may; returns the number of guesses. */
-  function attack(house: House, seconds: number, from: Map<string, number>, each?: (second: number) => void): number {
+  function attackFor(
+    setup: LoginSetup,
+    seconds: number,
+    from: Map<string, number>,
+    atEachSecond?: (second: number) => void,
+  ): number {
     let attempts = 0;
-    for (let second = 0; second < seconds; second++, house.pass(1)) {
-      each?.(second);
+    for (let second = 0; second < seconds; second++, setup.advanceSeconds(1)) {
+      atEachSecond?.(second);
       for (const [address, time] of from) {
-        if (time > house.ms) continue;
-        const wait = house.guess(address, 'ann');
+        if (time > setup.ms) continue;
+        const wait = setup.guessPassword(address, 'ann');
         if (wait === 0) attempts++;
-        from.set(address, house.ms + wait * 1000);
+        from.set(address, setup.ms + wait * 1000);
       }
     }
     return attempts;
   }
-  const strangers = () => new Map(Array.from({ length: 1000 }, (_, i) => [stranger(i), 0]));
+  const strangerBuckets = () => new Map(Array.from({ length: 1000 }, (_, i) => [stranger(i), 0]));
 
   it('does not affect the user at known addresses', () => {
-    const house = new House();
-    house.login('192.0.2.1', 'ann');
+    const setup = new LoginSetup();
+    setup.login('192.0.2.1', 'ann');
     let logins = 0;
-    attack(house, 600, strangers(), (second) => {
+    attackFor(setup, 600, strangerBuckets(), (second) => {
       if (second % 10 > 0) return;
-      assert.equal(house.login('192.0.2.1', 'ann'), 0);
+      assert.equal(setup.login('192.0.2.1', 'ann'), 0);
       logins++;
     });
     assert.equal(logins, 60);
   });
 
   it('can make few guesses', () => {
-    const house = new House();
-    const attempts = attack(house, 3600, strangers());
+    const setup = new LoginSetup();
+    const attempts = attackFor(setup, 3600, strangerBuckets());
     assert.ok(
-      attempts <= usual.failedLoginsPerUserMax + 1 + 61 * usual.unknownAddressLoginsPerMinuteMax,
+      attempts <= defaults.failedLoginsPerUserMax + 1 + 61 * defaults.unknownAddressLoginsPerMinuteMax,
       `${attempts} guesses`,
     );
   });
 
   it('lets the user in from an unknown address after a bounded wait', () => {
-    const house = new House();
-    const from = strangers();
-    const arrive = (address: string) => {
+    const setup = new LoginSetup();
+    const from = strangerBuckets();
+    const requestFrom = (address: string) => {
       let waited = 0;
       let now = 0;
       let isIn = false;
-      attack(house, 4000, from, () => {
-        if (isIn || now > house.ms) return;
-        const wait = house.login(address, 'ann');
+      attackFor(setup, 4000, from, () => {
+        if (isIn || now > setup.ms) return;
+        const wait = setup.login(address, 'ann');
         waited += wait;
         isIn = wait === 0;
-        now = house.ms + wait * 1000;
+        now = setup.ms + wait * 1000;
       });
       assert.ok(isIn);
       return waited;
     };
-    attack(house, 60, from);
+    attackFor(setup, 60, from);
     // All attackers may be ahead in the queue of newcomers, at 15 a minute, but only an hour of them.
-    const first = arrive('192.0.2.1');
+    const first = requestFrom('192.0.2.1');
     assert.ok(first <= 3700 + 60, `${first} s`);
     // By now all have failed before, and the queue of newcomers is empty.
-    attack(house, 600, from);
-    const later = arrive('192.0.2.2');
-    assert.ok(later <= 60, `${later} s`);
+    attackFor(setup, 600, from);
+    const laterRequest = requestFrom('192.0.2.2');
+    assert.ok(laterRequest <= 60, `${laterRequest} s`);
   });
 
   it('does not affect other users, and has no effect after it ends', () => {
-    const house = new House();
-    attack(house, 300, strangers());
-    assert.equal(house.login('192.0.2.1', 'bob'), 0);
-    house.pass(4000);
-    assert.equal(house.login('192.0.2.3', 'ann'), 0);
+    const setup = new LoginSetup();
+    attackFor(setup, 300, strangerBuckets());
+    assert.equal(setup.login('192.0.2.1', 'bob'), 0);
+    setup.advanceSeconds(4000);
+    assert.equal(setup.login('192.0.2.3', 'ann'), 0);
   });
 
   it('looks the same for users that exist and users that do not', () => {
     // The module knows only names, so the same attack on any two names gets the same answers.
     const answers = ['ann', 'nobody'].map((user) => {
-      const house = new House();
-      return Array.from({ length: 200 }, (_, i) => house.guess(stranger(i % 150), user));
+      const setup = new LoginSetup();
+      return Array.from({ length: 200 }, (_, i) => setup.guessPassword(stranger(i % 150), user));
     });
     assert.deepEqual(answers[0], answers[1]);
   });
@@ -213,22 +218,22 @@ describe('an attack on one user from 1,000 addresses', () => {
 
 describe('the memory of failed logins', () => {
   it('is bounded, and retains the most failures', () => {
-    const house = new House();
-    for (let i = 0; i < 20; i++) house.guess('192.0.2.1', 'ann');
-    for (let i = 0; i < 2 * loginKeysMax; i++) house.guess(stranger(i), `user${i}`);
-    assert.ok(house.logins.size <= 3 * loginKeysMax);
-    assert.notEqual(house.guess('192.0.2.1', 'ann'), 0);
+    const setup = new LoginSetup();
+    for (let i = 0; i < 20; i++) setup.guessPassword('192.0.2.1', 'ann');
+    for (let i = 0; i < 2 * loginKeysMax; i++) setup.guessPassword(stranger(i), `user${i}`);
+    assert.ok(setup.logins.size <= 3 * loginKeysMax);
+    assert.notEqual(setup.guessPassword('192.0.2.1', 'ann'), 0);
   });
 
   it('prolongs no wait when the clock is set back', () => {
-    const house = new House();
-    for (let i = 0; i < 8; i++) house.guess('192.0.2.1', 'ann');
-    house.login('192.0.2.5', 'ann');
-    house.pass(-86_400);
-    assert.equal(house.guess('192.0.2.1', 'ann'), 1);
-    house.pass(1);
-    assert.equal(house.login('192.0.2.1', 'ann'), 0);
-    assert.equal(house.login('192.0.2.5', 'ann'), 0);
+    const setup = new LoginSetup();
+    for (let i = 0; i < 8; i++) setup.guessPassword('192.0.2.1', 'ann');
+    setup.login('192.0.2.5', 'ann');
+    setup.advanceSeconds(-86_400);
+    assert.equal(setup.guessPassword('192.0.2.1', 'ann'), 1);
+    setup.advanceSeconds(1);
+    assert.equal(setup.login('192.0.2.1', 'ann'), 0);
+    assert.equal(setup.login('192.0.2.5', 'ann'), 0);
   });
 
   it('treats an address as known for a day', () => {
@@ -236,11 +241,11 @@ describe('the memory of failed logins', () => {
       [23.9, 0],
       [24, 1],
     ] as const) {
-      const late = new House({ failedLoginsPerAddressMax: 1 });
-      late.login('192.0.2.1', 'ann');
-      late.pass(hours * 3600);
-      for (let i = 0; i < 2; i++) late.guess('192.0.2.1', `user${i}`);
-      assert.equal(late.login('192.0.2.1', 'ann'), wait, `${hours} h`);
+      const expiredHouse = new LoginSetup({ failedLoginsPerAddressMax: 1 });
+      expiredHouse.login('192.0.2.1', 'ann');
+      expiredHouse.advanceSeconds(hours * 3600);
+      for (let i = 0; i < 2; i++) expiredHouse.guessPassword('192.0.2.1', `user${i}`);
+      assert.equal(expiredHouse.login('192.0.2.1', 'ann'), wait, `${hours} h`);
     }
   });
 });

@@ -27,14 +27,14 @@ const nothingEarlier = { recover: async () => {}, rowsOf: async () => undefined 
 const server = (keys: IdempotencyKeys = new IdempotencyKeys(store, () => now)) =>
   new IdempotentRequests(keys, nothingEarlier);
 const responseWith = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
-const textOf = ({ body }: { readonly body: readonly (string | Uint8Array)[] }) => body.join('');
+const textOf = ({ body }: { readonly body: readonly unknown[] }) => body.join('');
 const keyed = (key: string, run: KeyedRequest['run']): KeyedRequest => ({
   owner: 'o',
   key,
   fingerprint: 'f',
   secretFields: [],
   granted: [],
-  authorise: async () => {},
+  authorize: async () => {},
   run,
   again: async (_guard, objectId) => responseWith(`made: ${objectId}`),
 });
@@ -44,37 +44,37 @@ const change = (guard: Guard, objectIds: string[], objectId: string) =>
     await markKey(tx, guard, objectId);
     objectIds.push(objectId);
   });
-const performed = (text: string) => ({ response: responseWith(text), stored: responseWith(text) });
+const outcomeWith = (text: string) => ({ response: responseWith(text), stored: responseWith(text) });
 
 test('of two servers with one store, only the later attempt of a key makes a change', async () => {
   const objectIds: string[] = [];
-  const begun = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
   const overtaken = Promise.withResolvers<void>();
   const first = server().respond(
     keyed('raced', async (guard) => {
-      begun.resolve();
+      started.resolve();
       await overtaken.promise;
       await change(guard, objectIds, 'first');
-      return performed('first');
+      return outcomeWith('first');
     }),
   );
   first.catch(() => {});
-  await begun.promise;
+  await started.promise;
   const second = await server().respond(
     keyed('raced', async (guard) => {
       await change(guard, objectIds, 'second');
-      return performed('second');
+      return outcomeWith('second');
     }),
   );
   overtaken.resolve();
   await assert.rejects(first, { code: 'CHANGE_IN_PROGRESS' });
   assert.deepEqual([objectIds, textOf(second)], [['second'], '{"text":"second"}']);
-  const again = await server().respond(keyed('raced', async () => assert.fail('it ran again')));
-  assert.equal(textOf(again), '{"text":"second"}');
+  const replayed = await server().respond(keyed('raced', async () => assert.fail('it ran again')));
+  assert.equal(textOf(replayed), '{"text":"second"}');
 });
 
 test('if the response cannot be stored, the change is confirmed and not repeated', async () => {
-  class Failing extends IdempotencyKeys {
+  class FailingKeys extends IdempotencyKeys {
     override storeResponse(): Promise<void> {
       return Promise.reject(new Error('the disk is full'));
     }
@@ -82,20 +82,20 @@ test('if the response cannot be stored, the change is confirmed and not repeated
       return Promise.reject(new Error('the disk is full'));
     }
   }
-  const failing = server(new Failing(store, () => now));
+  const failing = server(new FailingKeys(store, () => now));
   const objectIds: string[] = [];
   const run = async (guard: Guard) => {
     await change(guard, objectIds, 'x');
-    return performed('made');
+    return outcomeWith('made');
   };
   assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made"}');
   assert.equal(textOf(await failing.respond(keyed('unsaved', run))), '{"text":"made: x"}');
   assert.deepEqual(objectIds, ['x']);
   // If even the release fails, the caller gets the failure of its request.
-  const busy = async () => {
+  const reserveBusyKey = async () => {
     throw new Failure('WAREHOUSE_BUSY', 'full');
   };
-  await assert.rejects(failing.respond(keyed('unreleased', busy)), { code: 'WAREHOUSE_BUSY' });
+  await assert.rejects(failing.respond(keyed('unreleased', reserveBusyKey)), { code: 'WAREHOUSE_BUSY' });
   assert.equal(textOf(await failing.respond(keyed('unreleased', run))), '{"text":"made"}');
 });
 
@@ -107,12 +107,15 @@ test('a key with an unknown outcome is retained beyond a day, an answered one is
     throw new Failure('WAREHOUSE_FAILED', 'the engine died', {}, { outcome: 'unknown' });
   });
   await assert.rejects(server(keys).respond(lost), { code: 'WAREHOUSE_FAILED' });
-  await server(keys).respond(keyed('answered', async () => performed('once')));
+  await server(keys).respond(keyed('answered', async () => outcomeWith('once')));
   now += 25 * hourMs;
   await keys.sweep();
   await assert.rejects(server(keys).respond(lost), { code: 'WAREHOUSE_FAILED', outcome: 'unknown' });
   assert.equal(steps[0], steps[1], 'the engine knows the work by the same step');
-  assert.equal(textOf(await server(keys).respond(keyed('answered', async () => performed('anew')))), '{"text":"anew"}');
+  assert.equal(
+    textOf(await server(keys).respond(keyed('answered', async () => outcomeWith('anew')))),
+    '{"text":"anew"}',
+  );
   now += 25 * hourMs;
   await keys.sweep();
   await assert.rejects(server(keys).respond(lost), { code: 'WAREHOUSE_FAILED' });
@@ -120,18 +123,18 @@ test('a key with an unknown outcome is retained beyond a day, an answered one is
 });
 
 test('a key becomes free for another request only if certainly nothing was changed', async () => {
-  const other = (key: string) => ({ ...keyed(key, async () => performed('other')), fingerprint: 'g' });
+  const other = (key: string) => ({ ...keyed(key, async () => outcomeWith('other')), fingerprint: 'g' });
   for (const [outcome, isFree] of [
     ['notApplied', true],
     ['unknown', false],
   ] as const) {
-    const fail = async () => {
+    const failToRun = async () => {
       throw new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome });
     };
-    await assert.rejects(server().respond(keyed(outcome, fail)), { code: 'WAREHOUSE_FAILED' });
-    const again = server().respond(other(outcome));
-    if (isFree) assert.equal(textOf(await again), '{"text":"other"}');
-    else await assert.rejects(again, { code: 'IDEMPOTENCY_KEY_REUSED' });
+    await assert.rejects(server().respond(keyed(outcome, failToRun)), { code: 'WAREHOUSE_FAILED' });
+    const repeated = server().respond(other(outcome));
+    if (isFree) assert.equal(textOf(await repeated), '{"text":"other"}');
+    else await assert.rejects(repeated, { code: 'IDEMPOTENCY_KEY_REUSED' });
   }
   // A cancelled statement is run again; one that was killed at its timeout may have been applied.
   for (const failure of [
@@ -140,6 +143,6 @@ test('a key becomes free for another request only if certainly nothing was chang
   ]) {
     const key = failure.code;
     await assert.rejects(server().respond(keyed(key, () => Promise.reject(failure))), { code: key });
-    assert.equal(textOf(await server().respond(keyed(key, async () => performed('done')))), '{"text":"done"}');
+    assert.equal(textOf(await server().respond(keyed(key, async () => outcomeWith('done')))), '{"text":"done"}');
   }
 });

@@ -43,11 +43,11 @@ test('every reason why keys are unavailable has the same text', async () => {
   const errors = new Set<string>();
   const answering = createServer((_, response) => response.writeHead(404).end());
   const garbage = createTcpServer((socket) => socket.end('SSH-2.0-OpenSSH_9.2\r\n'));
-  const closed = createTcpServer();
-  const servers = [answering, garbage, closed];
+  const closedPort = createTcpServer();
+  const servers = [answering, garbage, closedPort];
   for (const candidate of servers) await new Promise<void>((resolve) => candidate.listen(0, '127.0.0.1', resolve));
   const ports = servers.map((candidate) => (candidate.address() as AddressInfo).port);
-  await new Promise((resolve) => closed.close(resolve));
+  await new Promise((resolve) => closedPort.close(resolve));
   try {
     for (const [n, port] of ports.entries()) {
       const body = { name: `port ${n}`, issuer: `http://127.0.0.1:${port}`, audiences: ['x'] };

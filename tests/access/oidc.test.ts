@@ -119,8 +119,8 @@ describe('a valid token', () => {
         assert.ok(await oidc.verify(await issuer.token(signingKey, {}, { kid: undefined })));
       const stranger = await makeKey('ES256', 'a stranger');
       await assert.rejects(oidc.verify(await issuer.token(stranger, {}, { kid: undefined })), refusal());
-      const late = await issuer.token(second, { exp: nowSeconds() - 60 }, { kid: undefined });
-      await assert.rejects(oidc.verify(late), refusal('the token is not valid: it has expired'));
+      const expiredToken = await issuer.token(second, { exp: nowSeconds() - 60 }, { kid: undefined });
+      await assert.rejects(oidc.verify(expiredToken), refusal('the token is not valid: it has expired'));
     } finally {
       issuer.keys = before;
     }
@@ -132,8 +132,8 @@ describe('a valid token', () => {
     const exp = Math.floor(now / 1000) + 100;
     const token = await issuer.token(key('RS256'), { exp });
     assert.equal(oidc.cached(token), undefined);
-    const found = await oidc.verify(token);
-    assert.equal(oidc.cached(token), found);
+    const verified = await oidc.verify(token);
+    assert.equal(oidc.cached(token), verified);
     assert.equal(oidc.cached(`${token}x`), undefined);
     oidc.setProviders([provider({ disabled: true })]);
     assert.equal(oidc.cached(token), undefined);
@@ -174,19 +174,19 @@ describe('claims', () => {
   });
 
   it('name the user', async () => {
-    const named = async (claims: JWTPayload, userClaim: string) =>
+    const signInNamed = async (claims: JWTPayload, userClaim: string) =>
       (await oidcWith({ userClaim }).verify(await issuer.token(key('ES256'), claims))).userName;
     // Valid for a user that is known by its subject, although it contains no name.
-    assert.equal(await named({ email: 'ada@example.com' }, 'email'), undefined);
-    assert.equal(await named({ user: { name: 'ada' } }, 'user.name'), 'ada');
+    assert.equal(await signInNamed({ email: 'ada@example.com' }, 'email'), undefined);
+    assert.equal(await signInNamed({ user: { name: 'ada' } }, 'user.name'), 'ada');
     const email = 'ada@example.com';
-    assert.equal(await named({ email, email_verified: true }, 'email'), email);
+    assert.equal(await signInNamed({ email, email_verified: true }, 'email'), email);
     for (const email_verified of [false, 'false', 0, null, {}])
-      await assert.rejects(named({ email, email_verified }, 'email'), refusal(), JSON.stringify(email_verified));
-    assert.equal(await named({ sub: 'ada', email, email_verified: false }, 'sub'), 'ada');
+      await assert.rejects(signInNamed({ email, email_verified }, 'email'), refusal(), JSON.stringify(email_verified));
+    assert.equal(await signInNamed({ sub: 'ada', email, email_verified: false }, 'sub'), 'ada');
     for (const email of [undefined, '', '  ', 7, null, ['a'], 'x'.repeat(513), 'a\ud800'])
       await assert.rejects(
-        named({ email, email_verified: true } as JWTPayload, 'email'),
+        signInNamed({ email, email_verified: true } as JWTPayload, 'email'),
         refusal(),
         JSON.stringify(email),
       );
@@ -216,8 +216,8 @@ describe('a token is refused', () => {
     ['with an empty subject', { sub: '' }],
     ['with a subject that is no text', { sub: 7 }],
   ];
-  for (const [what, claims, message] of cases)
-    it(what, async () => {
+  for (const [description, claims, message] of cases)
+    it(description, async () => {
       const sent = claims.iss === 'SLASH' ? { iss: `${issuer.url}/` } : claims;
       const token = await issuer.token(key('ES256'), sent as JWTPayload);
       await assert.rejects(oidcWith().verify(token), refusal(message));
@@ -264,16 +264,20 @@ describe('a token is refused', () => {
   });
 
   it('that contains its key', async () => {
-    const own = await makeKey('ES256', 'of ES256');
+    const ownKey = await makeKey('ES256', 'of ES256');
     const headers = [
-      { jwk: own.jwk },
-      { jwk: own.jwk, kid: undefined },
+      { jwk: ownKey.jwk },
+      { jwk: ownKey.jwk, kid: undefined },
       { jku: 'http://127.0.0.1:1/keys' },
       { x5u: 'http://127.0.0.1:1/chain' },
       { x5c: ['MIIB'] },
     ];
     for (const header of headers)
-      await assert.rejects(oidcWith().verify(await issuer.token(own, {}, header)), refusal(), JSON.stringify(header));
+      await assert.rejects(
+        oidcWith().verify(await issuer.token(ownKey, {}, header)),
+        refusal(),
+        JSON.stringify(header),
+      );
   });
 
   it('that requires an unknown critical extension', async () => {
@@ -295,9 +299,9 @@ describe('a token is refused', () => {
     const token = await issuer.token(key('ES256'));
     const signature = Buffer.from(token.split('.')[2] ?? '', 'base64url');
     for (let index = 0; index < signature.length; index++) {
-      const changed = Buffer.from(signature);
-      changed[index] = (changed[index] ?? 0) ^ 1;
-      const forged = [...token.split('.').slice(0, 2), changed.toString('base64url')].join('.');
+      const changedSignature = Buffer.from(signature);
+      changedSignature[index] = (changedSignature[index] ?? 0) ^ 1;
+      const forged = [...token.split('.').slice(0, 2), changedSignature.toString('base64url')].join('.');
       await assert.rejects(oidc.verify(forged), refusal());
     }
     const [head, , tail] = token.split('.');
@@ -314,9 +318,20 @@ describe('a token is refused', () => {
 
   it('that is malformed', async () => {
     const oidc = oidcWith();
-    const deep = base64url('[').repeat(10);
+    const deepText = base64url('[').repeat(10);
     const head = base64url({ alg: 'ES256', kid: 'of ES256' });
-    const garbage = ['', '.', '..', '...', 'a.b', 'a.b.c', 'a.b.c.d', `${head}..`, `${head}.${deep}.AA`, '\0.\0.\0'];
+    const garbage = [
+      '',
+      '.',
+      '..',
+      '...',
+      'a.b',
+      'a.b.c',
+      'a.b.c.d',
+      `${head}..`,
+      `${head}.${deepText}.AA`,
+      '\0.\0.\0',
+    ];
     const wrong = [null, 7, 'x', [], {}].map((payload) => `${head}.${base64url(payload)}.AAAA`);
     const heads = [null, 7, [], {}, { alg: 7 }, { alg: ['ES256'] }].map(
       (header) => `${base64url(header)}.${base64url({})}.AA`,

@@ -65,16 +65,16 @@ function oidcWith(rest: Partial<IdentityProvider> = {}, options: Partial<OidcOpt
 const token = (key: IssuerKey, claims: Record<string, unknown> = {}, header: Record<string, unknown> = {}) =>
   issuer.token(key, claims, header, now);
 
-const fetched = (oidc: Oidc) =>
+const fetchCounts = (oidc: Oidc) =>
   eventually('keys', () => oidc.status('p1').keysFetchedAt !== undefined || oidc.status('p1').error !== undefined);
 
 describe('keys', () => {
   it('are fetched once, before the first token arrives', async () => {
     const oidc = oidcWith();
-    await fetched(oidc);
+    await fetchCounts(oidc);
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: now, error: undefined });
     const tokens = await Promise.all(Array.from({ length: 20 }, (_, i) => token(signingKey, { sub: `user ${i}` })));
-    await Promise.all(tokens.map((each) => oidc.verify(each)));
+    await Promise.all(tokens.map((candidate) => oidc.verify(candidate)));
     assert.deepEqual([issuer.discoveryRequests, issuer.keyRequests], [1, 1]);
     assert.deepEqual(oidc.status('another'), { keysFetchedAt: undefined, error: undefined });
   });
@@ -87,7 +87,7 @@ describe('keys', () => {
 
   it('are retained when other fields of the provider change, and dropped with the provider', async () => {
     const oidc = oidcWith();
-    await fetched(oidc);
+    await fetchCounts(oidc);
     oidc.setProviders([provider({ audiences: ['another'] })]);
     await assert.rejects(oidc.verify(await token(signingKey)), notValid);
     assert.ok(await oidc.verify(await token(signingKey, { aud: 'another' })));
@@ -109,13 +109,13 @@ describe('keys', () => {
     assert.equal(oidc.status('p1').error, 'it answers with status 500');
     issuer.answerKeys = undefined;
     await eventually('recovery', () => oidc.status('p1').error === undefined);
-    const good = await token(signingKey);
-    assert.ok(await oidc.verify(good));
-    assert.ok(oidc.cached(good));
+    const validToken = await token(signingKey);
+    assert.ok(await oidc.verify(validToken));
+    assert.ok(oidc.cached(validToken));
     issuer.keys = [secondKey.jwk];
     await eventually('a change', () => changes.length > 0);
-    assert.equal(oidc.cached(good), undefined, 'a token of a withdrawn key is not valid for long');
-    await assert.rejects(oidc.verify(good), notValid);
+    assert.equal(oidc.cached(validToken), undefined, 'a token of a withdrawn key is not valid for long');
+    await assert.rejects(oidc.verify(validToken), notValid);
     oidc.close();
     const requests = issuer.keyRequests;
     await sleep(50);
@@ -127,7 +127,7 @@ describe('an unknown key', () => {
   it('is fetched at once if the issuer has changed its keys', async () => {
     let changes = 0;
     const oidc = oidcWith({}, { changed: () => void changes++ });
-    await fetched(oidc);
+    await fetchCounts(oidc);
     issuer.keys = [signingKey.jwk, secondKey.jwk];
     assert.ok(await oidc.verify(await token(secondKey)));
     assert.ok(await oidc.verify(await token(signingKey)));
@@ -136,28 +136,28 @@ describe('an unknown key', () => {
 
   it('is not fetched whenever an unauthenticated caller names one', async () => {
     const oidc = oidcWith();
-    await fetched(oidc);
-    const flood = async () => {
-      const strangers = await Promise.all(
+    await fetchCounts(oidc);
+    const sendUnknownKeys = async () => {
+      const strangerTokens = await Promise.all(
         Array.from({ length: 100 }, (_, i) => token(secondKey, {}, { kid: `made up ${i}` })),
       );
-      for (const each of strangers.slice(0, 50)) await assert.rejects(oidc.verify(each), notValid);
-      await Promise.all(strangers.slice(50).map((each) => assert.rejects(oidc.verify(each), notValid)));
+      for (const token of strangerTokens.slice(0, 50)) await assert.rejects(oidc.verify(token), notValid);
+      await Promise.all(strangerTokens.slice(50).map((candidate) => assert.rejects(oidc.verify(candidate), notValid)));
     };
-    await flood();
+    await sendUnknownKeys();
     assert.equal(issuer.keyRequests, 2);
     now += 29_999;
-    await flood();
+    await sendUnknownKeys();
     assert.equal(issuer.keyRequests, 2);
     now += 1;
-    await flood();
+    await sendUnknownKeys();
     assert.equal(issuer.keyRequests, 3);
     assert.ok(await oidc.verify(await token(signingKey)));
   });
 
   it('is not valid while the issuer is unavailable', async () => {
     const oidc = oidcWith();
-    await fetched(oidc);
+    await fetchCounts(oidc);
     await issuer.stop();
     await assert.rejects(oidc.verify(await token(secondKey)), notValid);
     assert.ok(await oidc.verify(await token(signingKey)));
@@ -173,22 +173,22 @@ describe('an issuer that is unavailable', () => {
       return fetch(...given);
     };
     const oidc = oidcWith({}, { fetch: counting });
-    await fetched(oidc);
-    const good = await token(signingKey);
-    for (let i = 0; i < 20; i++) await assert.rejects(oidc.verify(good), unavailable);
+    await fetchCounts(oidc);
+    const validToken = await token(signingKey);
+    for (let i = 0; i < 20; i++) await assert.rejects(oidc.verify(validToken), unavailable);
     assert.equal(requests, 1);
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error: 'it is not reachable' });
     await issuer.start();
-    await assert.rejects(oidc.verify(good), unavailable);
+    await assert.rejects(oidc.verify(validToken), unavailable);
     now += 5000;
-    assert.ok(await oidc.verify(good));
+    assert.ok(await oidc.verify(validToken));
     assert.deepEqual(oidc.status('p1'), { keysFetchedAt: now, error: undefined });
   });
 
   it('later leaves its keys valid for a day', async () => {
-    const seen: Observation[] = [];
-    const oidc = oidcWith({}, { observe: (o) => void seen.push(o) });
-    await fetched(oidc);
+    const observations: Observation[] = [];
+    const oidc = oidcWith({}, { observe: (o) => void observations.push(o) });
+    await fetchCounts(oidc);
     const since = now;
     await issuer.stop();
     now = since + 24 * hour - 1;
@@ -196,7 +196,7 @@ describe('an issuer that is unavailable', () => {
     now++;
     await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     assert.equal(oidc.status('p1').error, 'it is not reachable');
-    assert.deepEqual(seen, [
+    assert.deepEqual(observations, [
       { kind: 'identityKeysFetched', provider: 'company', keys: 1 },
       { kind: 'identityKeysFailed', provider: 'company', reason: 'it is not reachable' },
     ]);
@@ -221,11 +221,11 @@ describe('an issuer that answers with', () => {
     ['too many keys', send(JSON.stringify({ keys: Array(101).fill({ kty: 'EC' }) })), 'it has more than 100 keys'],
     ['too much', send(Buffer.alloc(1024 * 1024 + 1, ' ')), 'its answer is larger than 1048576 bytes'],
   ];
-  for (const [what, answer, error] of cases)
-    it(`${what} has no keys`, async () => {
+  for (const [description, answer, error] of cases)
+    it(`${description} has no keys`, async () => {
       issuer.answerKeys = answer;
       const oidc = oidcWith();
-      await fetched(oidc);
+      await fetchCounts(oidc);
       assert.deepEqual(oidc.status('p1'), { keysFetchedAt: undefined, error });
       await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     });
@@ -237,7 +237,7 @@ describe('an issuer that answers with', () => {
       for (const status of [301, 302, 307, 308]) {
         issuer.answerKeys = (response) => response.writeHead(status, { location: other.jwksUri }).end();
         const oidc = oidcWith();
-        await fetched(oidc);
+        await fetchCounts(oidc);
         assert.equal(oidc.status('p1').error, 'it redirects');
         await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
       }
@@ -251,7 +251,7 @@ describe('an issuer that answers with', () => {
     for (const answer of [() => {}, (response: ServerResponse) => void response.writeHead(200).write('{')]) {
       issuer.answerKeys = answer;
       const oidc = oidcWith({}, { limits: { fetchMs: 50 } });
-      await fetched(oidc);
+      await fetchCounts(oidc);
       assert.equal(oidc.status('p1').error, 'it does not answer in time');
       await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     }
@@ -259,11 +259,11 @@ describe('an issuer that answers with', () => {
 
   it('keys that are not public, or none of a known type, has none of those', async () => {
     const secret = { kty: 'oct', kid: 'secret', k: 'AAAA', alg: 'HS256' };
-    const shown = { ...(await exportJWK(secondKey.privateKey)), kid: 'two', alg: 'ES256' };
+    const publishedKey = { ...(await exportJWK(secondKey.privateKey)), kid: 'two', alg: 'ES256' };
     const strange = [{}, { kty: 7 }, { kty: 'XX', kid: 'one' }, null, 'key'];
-    issuer.answerKeys = send(JSON.stringify({ keys: [...strange, secret, shown, signingKey.jwk] }));
+    issuer.answerKeys = send(JSON.stringify({ keys: [...strange, secret, publishedKey, signingKey.jwk] }));
     const oidc = oidcWith();
-    await fetched(oidc);
+    await fetchCounts(oidc);
     assert.equal(oidc.status('p1').error, undefined);
     assert.ok(await oidc.verify(await token(signingKey)));
     await assert.rejects(oidc.verify(await token(secondKey)), notValid);
@@ -280,11 +280,11 @@ describe('an issuer that answers with', () => {
     ['keys over plain HTTP', { jwks_uri: 'http://keys.example.com/' }, 'its URL is not one of https'],
     ['keys in a file', { jwks_uri: 'file:///etc/passwd' }, 'its URL is not one of https'],
   ];
-  for (const [what, discovery, error] of documents)
-    it(`${what} is not trusted`, async () => {
+  for (const [description, discovery, error] of documents)
+    it(`${description} is not trusted`, async () => {
       issuer.discovery = discovery;
       const oidc = oidcWith();
-      await fetched(oidc);
+      await fetchCounts(oidc);
       assert.equal(oidc.status('p1').error, error);
       assert.equal(issuer.keyRequests, 0);
       await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
@@ -292,26 +292,26 @@ describe('an issuer that answers with', () => {
 
   it('keys on this machine, from elsewhere, is not trusted', async () => {
     const requestedUrls: string[] = [];
-    const elsewhere: typeof fetch = async (url) => {
+    const fetchElsewhere: typeof fetch = async (url) => {
       requestedUrls.push(String(url));
       return Response.json({ issuer: 'https://login.example.com/', jwks_uri: issuer.jwksUri });
     };
-    const oidc = oidcWith({ issuer: 'https://login.example.com/' }, { fetch: elsewhere });
-    await fetched(oidc);
+    const oidc = oidcWith({ issuer: 'https://login.example.com/' }, { fetch: fetchElsewhere });
+    await fetchCounts(oidc);
     assert.equal(oidc.status('p1').error, 'its URL is not one of https');
     assert.deepEqual(requestedUrls, ['https://login.example.com/.well-known/openid-configuration']);
   });
 });
 
 describe('an address', () => {
-  for (const good of [
+  for (const validUrl of [
     'https://login.example.com/a?b=c',
     'http://localhost:1/',
     'http://127.1.2.3/',
     'http://[::1]:8/x',
   ])
-    it(`is accepted: ${good}`, () => assert.equal(secureUrl(good)?.href, good));
-  for (const bad of [
+    it(`is accepted: ${validUrl}`, () => assert.equal(secureUrl(validUrl)?.href, validUrl));
+  for (const invalidUrl of [
     '',
     'login.example.com',
     'http://login.example.com/',
@@ -323,7 +323,7 @@ describe('an address', () => {
     'https://:word@login.example.com/',
     'https://login.example.com/#a',
   ])
-    it(`is refused: ${bad}`, () => assert.equal(secureUrl(bad), undefined));
+    it(`is refused: ${invalidUrl}`, () => assert.equal(secureUrl(invalidUrl), undefined));
 
   it('without TLS on another machine is never requested', async () => {
     let requests = 0;

@@ -17,7 +17,7 @@ describe('a hash', () => {
     assert.notEqual(firstHash, secondHash);
     const [, , , , salt = '', tag = ''] = firstHash.split('$');
     const nonce = Buffer.from(salt, 'base64');
-    const again = argon2Sync('argon2id', {
+    const expectedPhc = argon2Sync('argon2id', {
       message: password,
       nonce,
       memory: 19_456,
@@ -25,7 +25,7 @@ describe('a hash', () => {
       parallelism: 1,
       tagLength: 32,
     });
-    assert.equal(again.toString('base64').replace(/=+$/, ''), tag);
+    assert.equal(expectedPhc.toString('base64').replace(/=+$/, ''), tag);
   });
 
   it('matches its password only', async () => {
@@ -59,7 +59,7 @@ describe('a hash', () => {
 
   const salt = 'A'.repeat(22);
   const tag = 'A'.repeat(43);
-  for (const broken of [
+  for (const invalidPhc of [
     '',
     password,
     `$argon2i$v=19$m=19456,t=2,p=1$${salt}$${tag}`,
@@ -71,9 +71,9 @@ describe('a hash', () => {
     `$argon2id$v=19$m=19456,t=2,p=1$${salt}$`,
     `$argon2id$v=19$m=19456,t=2,p=1$${salt}$${tag}\n`,
   ])
-    it(`that is invalid, or requires too much, matches nothing: ${JSON.stringify(broken)}`, async () => {
-      assert.equal(await passwords.check(broken, password), false);
-      assert.equal(needsRehash(broken), true);
+    it(`that is invalid, or requires too much, matches nothing: ${JSON.stringify(invalidPhc)}`, async () => {
+      assert.equal(await passwords.check(invalidPhc, password), false);
+      assert.equal(needsRehash(invalidPhc), true);
     });
 });
 
@@ -100,9 +100,9 @@ describe('a verified pair', () => {
     assert.equal(passwords.isVerified(phc, password), true);
     now += 1;
     assert.equal(passwords.isVerified(phc, password), false, 'asking did not make it longer');
-    const again = passwords.check(phc, password);
-    assert.ok(again instanceof Promise);
-    assert.equal(await again, true);
+    const secondCheck = passwords.check(phc, password);
+    assert.ok(secondCheck instanceof Promise);
+    assert.equal(await secondCheck, true);
   });
 
   it('does not match another password or another hash', async () => {
@@ -110,8 +110,8 @@ describe('a verified pair', () => {
     const phc = await passwords.hash(password);
     assert.equal(await passwords.check(phc, password), true);
     assert.ok(passwords.check(phc, `${password}x`) instanceof Promise);
-    const changed = await passwords.hash('a new password');
-    const old = passwords.check(changed, password);
+    const changedHash = await passwords.hash('a new password');
+    const old = passwords.check(changedHash, password);
     assert.ok(old instanceof Promise);
     assert.equal(await old, false);
   });
@@ -130,13 +130,13 @@ describe('a verified pair', () => {
 describe('many verifications at once', () => {
   it('run a few at a time, wait in order, and are refused beyond the limit', async () => {
     const passwords = new Passwords({ runningMax: 2, waitingMax: 3 });
-    const ended: number[] = [];
-    const all = [0, 1, 2, 3, 4].map((i) => passwords.hash(password).then(() => ended.push(i)));
+    const endOrder: number[] = [];
+    const all = [0, 1, 2, 3, 4].map((i) => passwords.hash(password).then(() => endOrder.push(i)));
     await assert.rejects(passwords.hash(password), limited);
     await assert.rejects(async () => passwords.check(undefined, password), limited);
     await Promise.all(all);
-    assert.deepEqual(ended.toSorted(), [0, 1, 2, 3, 4]);
-    assert.ok(ended.indexOf(4) >= 3, 'the fifth begins when three have ended');
+    assert.deepEqual(endOrder.toSorted(), [0, 1, 2, 3, 4]);
+    assert.ok(endOrder.indexOf(4) >= 3, 'the fifth begins when three have ended');
     assert.match(await passwords.hash(password), phcForm, 'places are free again');
   });
 
@@ -181,11 +181,11 @@ describe('a new password', () => {
     ['a space at its ends', ' 12345678 ', undefined],
     ['no digit', 'nothing else', undefined],
   ];
-  for (const [what, text, fault] of cases)
-    it(`with ${what} is ${fault ? 'refused' : 'taken'}`, () => {
-      const found = passwordFault(text, 'ada.lovelace');
-      if (fault) assert.match(found ?? '', fault);
-      else assert.equal(found, undefined);
-      assert.equal(new Passwords().fault(text, 'ada.lovelace'), found);
+  for (const [description, text, fault] of cases)
+    it(`with ${description} is ${fault ? 'refused' : 'accepted'}`, () => {
+      const actualFault = passwordFault(text, 'ada.lovelace');
+      if (fault) assert.match(actualFault ?? '', fault);
+      else assert.equal(actualFault, undefined);
+      assert.equal(new Passwords().fault(text, 'ada.lovelace'), actualFault);
     });
 });

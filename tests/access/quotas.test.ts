@@ -8,18 +8,18 @@ import { Failure } from '../../src/standard/failure.ts';
 import { eventually, statementWaitSeconds } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
 
-const none: QuotaSettings = {
+const unlimited: QuotaSettings = {
   principalQueriesMax: 0,
   principalTasksMax: 0,
   principalResultBytesMax: 0,
   principalSpillBytesMax: 0,
 };
-const goesOn = () => new AbortController().signal;
+const neverAborted = () => new AbortController().signal;
 
 function capsWith(settings: Partial<QuotaSettings>, more: { stored?: Map<string, number> } = {}) {
   const spill = new Map<string, number>();
   const caps = new Quotas({
-    settings: { ...none, ...settings },
+    settings: { ...unlimited, ...settings },
     storedResults: async () => new Map(more.stored),
     spilledBytes: async (warehouse) => spill.get(warehouse) ?? 0,
     // The tests check by themselves.
@@ -45,11 +45,11 @@ describe('the limit on statements', () => {
     const end = caps.startQuery('u1');
     const order: number[] = [];
     const turns = [0, 1, 2].map(async (i) => {
-      const over = await caps.waitForQuerySlot('u1', goesOn());
+      const overLimit = await caps.waitForQuerySlot('u1', neverAborted());
       order.push(i);
       await new Promise((resolve) => setImmediate(resolve));
       assert.throws(() => caps.startQuery('u1'), { code: 'TOO_MANY_QUERIES' }, 'never two at once');
-      over();
+      overLimit();
     });
     end();
     await Promise.all(turns);
@@ -60,19 +60,19 @@ describe('the limit on statements', () => {
   it('drops callers that left while they waited', async () => {
     const { caps } = capsWith({ principalQueriesMax: 1 });
     const end = caps.startQuery('u1');
-    const gone = new AbortController();
-    const waiting = caps.waitForQuerySlot('u1', gone.signal);
-    const next = caps.waitForQuerySlot('u1', goesOn());
-    gone.abort();
+    const aborted = new AbortController();
+    const waiting = caps.waitForQuerySlot('u1', aborted.signal);
+    const next = caps.waitForQuerySlot('u1', neverAborted());
+    aborted.abort();
     // At the same moment: the slot must not be lost with the caller that left.
     end();
     await assert.rejects(waiting, { code: 'STATEMENT_CANCELLED' });
     (await next)();
     caps.startQuery('u1')();
-    const aborted = AbortSignal.abort();
-    const held = caps.startQuery('u1');
-    await assert.rejects(caps.waitForQuerySlot('u1', aborted), { code: 'STATEMENT_CANCELLED' });
-    held();
+    const abortedSignal = AbortSignal.abort();
+    const runningQuery = caps.startQuery('u1');
+    await assert.rejects(caps.waitForQuerySlot('u1', abortedSignal), { code: 'STATEMENT_CANCELLED' });
+    runningQuery();
     caps.startQuery('u1');
   });
 });
@@ -108,49 +108,49 @@ describe('the limit on spill', () => {
     const { caps, spill } = capsWith({ principalSpillBytesMax: 100 });
     const stopped: string[] = [];
     const run = (principal: string, name: string, warehouse = 'w1') =>
-      caps.trackStatement(principal, warehouse, (why) => {
-        assert.ok(why instanceof Failure && why.code === 'SPILL_LIMIT_EXCEEDED');
+      caps.trackStatement(principal, warehouse, (reason) => {
+        assert.ok(reason instanceof Failure && reason.code === 'SPILL_LIMIT_EXCEEDED');
         stopped.push(name);
       });
-    const look = async (bytes: number, warehouse = 'w1') => {
+    const inspect = async (bytes: number, warehouse = 'w1') => {
       spill.set(warehouse, bytes);
       await caps.checkSpill();
       return stopped.splice(0);
     };
-    return { run, look };
+    return { run, inspect };
   }
 
   it('stops the statements of a principal that is alone in the warehouse', async () => {
-    const { run, look } = watched();
+    const { run, inspect } = watched();
     const ends = [run('u1', 'a'), run('u1', 'b'), run('u2', 'elsewhere', 'w2')];
-    assert.deepEqual(await look(50), []);
-    assert.deepEqual(await look(150), []);
-    assert.deepEqual(await look(151), ['a', 'b']);
+    assert.deepEqual(await inspect(50), []);
+    assert.deepEqual(await inspect(150), []);
+    assert.deepEqual(await inspect(151), ['a', 'b']);
     for (const end of ends) end();
   });
 
   it('counts what grows while the principal is alone, and nothing of others', async () => {
-    const { run, look } = watched();
+    const { run, inspect } = watched();
     const end = run('u1', 'a');
-    await look(0);
-    await look(90);
+    await inspect(0);
+    await inspect(90);
     const endOther = run('u2', 'b');
-    assert.deepEqual(await look(1000), [], 'nobody knows whose it is');
+    assert.deepEqual(await inspect(1000), [], 'nobody knows whose it is');
     endOther();
-    assert.deepEqual(await look(1000), []);
-    assert.deepEqual(await look(400), []);
-    assert.deepEqual(await look(500), []);
-    assert.deepEqual(await look(501), ['a'], 'from the least that there was');
+    assert.deepEqual(await inspect(1000), []);
+    assert.deepEqual(await inspect(400), []);
+    assert.deepEqual(await inspect(500), []);
+    assert.deepEqual(await inspect(501), ['a'], 'from the least that there was');
     end();
   });
 
   it('does not attribute the growth of one principal to the next', async () => {
-    const { run, look } = watched();
+    const { run, inspect } = watched();
     const end = run('u1', 'a');
-    await look(10);
+    await inspect(10);
     const other = run('u2', 'b');
     other();
-    assert.deepEqual(await look(500), [], 'another ran since the last look');
+    assert.deepEqual(await inspect(500), [], 'another ran since the last look');
     end();
   });
 });
@@ -177,13 +177,13 @@ describe('limits through REST', () => {
     (await server.delete(accepted.at<string>('uri'))).is(200);
   const state = async (accepted: { at<T>(...path: string[]): T }) =>
     (await server.get(accepted.at<string>('uri'))).is(200).at('state');
-  const until = (what: () => Promise<boolean>) => eventually(String(what), what, 60_000);
+  const untilTrue = (condition: () => Promise<boolean>) => eventually(String(condition), condition, 60_000);
 
   it('statements: a call is refused, a task waits, and both continue when there is room', async () => {
     const first = (await submit(slow)).is(202);
     const second = (await submit(slow)).is(202);
-    await until(async () => (await state(first)) === 'running' && (await state(second)) === 'running');
-    await until(async () => (await query('SELECT 1')).status === 503);
+    await untilTrue(async () => (await state(first)) === 'running' && (await state(second)) === 'running');
+    await untilTrue(async () => (await query('SELECT 1')).status === 503);
     const refused = (await query('SELECT 1')).is(503, 'TOO_MANY_QUERIES', { principalQueriesMax: 2 });
     assert.equal(refused.headers['retry-after'], '1');
     (await server.post(uri`/databases/${'d'}/explain`, { sql: 'SELECT 1' })).is(503, 'TOO_MANY_QUERIES');
@@ -211,9 +211,9 @@ describe('limits through REST', () => {
     const small = await start({ principalTasksMax: 1 });
     try {
       await small.client.databases.create({ name: 'd' });
-      const only = (await small.query('d', slow, { waitSeconds: 0 })).is(202);
+      const onlyTask = (await small.query('d', slow, { waitSeconds: 0 })).is(202);
       (await small.query('d', slow, { waitSeconds: 1 })).is(503, 'TOO_MANY_TASKS');
-      (await small.delete(only.at('uri'))).is(200);
+      (await small.delete(onlyTask.at('uri'))).is(200);
       const became = (await small.query('d', slow, { waitSeconds: 1 })).is(202);
       (await small.delete(became.at('uri'))).is(200);
     } finally {
@@ -244,13 +244,13 @@ describe('limits through REST', () => {
     const earlier = (await before.query('d', wide(1400), { waitSeconds: 0 })).is(202);
     (await before.ended(earlier)).is(200, '0', { state: 'succeeded' });
     await before.close();
-    const later = await start(settings);
+    const restarted = await start(settings);
     try {
-      (await later.query('d', wide(1000))).is(400, 'RESULT_QUOTA_EXCEEDED');
-      (await later.delete(earlier.at('uri'))).is(200);
-      (await later.query('d', wide(1000))).is(200);
+      (await restarted.query('d', wide(1000))).is(400, 'RESULT_QUOTA_EXCEEDED');
+      (await restarted.delete(earlier.at('uri'))).is(200);
+      (await restarted.query('d', wide(1000))).is(200);
     } finally {
-      await later.close();
+      await restarted.close();
       await rm(dataDir, { recursive: true, force: true });
     }
   });

@@ -9,9 +9,9 @@ const minuteMs = 60_000;
 test('refusals of a full warehouse are one event and a count for each user and minute', () => {
   const counts = new RefusalSampler();
   const isLogged = (id: string, outcome: string, time: number) => counts.shouldLog({ id, name: id, outcome }, time);
-  const of = (id: string) =>
+  const refusalOf = (id: string) =>
     Array.from({ length: 300 }, () => isLogged(id, 'WAREHOUSE_BUSY', 1)).filter(Boolean).length;
-  assert.deepEqual([of('ada'), of('grace')], [1, 1]);
+  assert.deepEqual([refusalOf('ada'), refusalOf('grace')], [1, 1]);
   assert.equal(isLogged('ada', 'FORBIDDEN', 2), true, 'others are not crowded out');
   assert.deepEqual(counts.take(3), []);
   assert.equal(isLogged('ada', 'WAREHOUSE_BUSY', minuteMs), true, 'another minute');

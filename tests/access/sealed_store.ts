@@ -4,13 +4,13 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after } from 'node:test';
 import { type RotationOptions, rotateSecrets } from '../../src/access/secrets/secret_rotation.ts';
 import { openSecrets, type Secrets } from '../../src/access/secrets/secrets.ts';
 import { type FaultInjector, openStore, type Store, storeFileName } from '../../src/store/store.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-secrets-'));
-after(() => rmSync(root, { recursive: true }));
+// Files that run in the same process share this module.
+process.once('exit', () => rmSync(root, { recursive: true, force: true }));
 
 export const newDirectory = () => mkdtempSync(join(root, 'data-'));
 export const newKey = () => randomBytes(32).toString('base64');
@@ -50,11 +50,11 @@ export async function storeWithSecrets(options: KeyOptions = {}) {
     await secrets.put('two', 'the second');
     return secrets.derive('audit').toString('hex');
   });
-  const requireWhole = (now: KeyOptions = {}) =>
+  const requireSecretsOpen = (now: KeyOptions = {}) =>
     withSecrets(directory, now, async (secrets) => {
       assert.equal(await secrets.get('one'), 'the first');
       assert.equal(await secrets.get('two'), 'the second');
       assert.equal(secrets.derive('audit').toString('hex'), derived);
     });
-  return { directory, requireWhole };
+  return { directory, requireSecretsOpen };
 }

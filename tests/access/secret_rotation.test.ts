@@ -23,25 +23,26 @@ const main = join(import.meta.dirname, '../../src/main.ts');
 
 describe('a new key', () => {
   it('replaces the old one, which opens nothing any more', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     const before = readFileSync(keyPath(directory), 'utf8');
     const oldRows = await withStore(directory, rowsOf);
     assert.deepEqual(await rotate(directory), { secrets: 3, keyFile: keyPath(directory), isInPlace: true });
     const text = readFileSync(keyPath(directory), 'utf8');
     assert.notEqual(text, before);
     assert.equal(statSync(keyPath(directory)).mode & 0o777, 0o600);
-    await requireWhole();
+    await requireSecretsOpen();
     await assert.rejects(
       withSecrets(directory, { key: before }, async () => {}),
       SecretKeyError,
     );
     const file = readFileSync(join(directory, storeFileName));
-    for (const { name, sealed } of oldRows) assert.ok(!file.includes(sealed), `${name} as it was is in the file yet`);
+    for (const { name, sealed } of oldRows)
+      assert.ok(!file.includes(sealed), `${name} is still in the file in its old form`);
     assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'metadata.sqlite-sums', 'secret.key']);
   });
 
   it('can be given by a file or the environment', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     const newKeyFile = join(newDirectory(), 'key');
     writeFileSync(newKeyFile, newKey(), { mode: 0o600 });
     const old = readFileSync(keyPath(directory), 'utf8');
@@ -51,19 +52,19 @@ describe('a new key', () => {
       isInPlace: false,
     });
     assert.equal(readFileSync(keyPath(directory), 'utf8'), old);
-    await requireWhole({ keyFile: newKeyFile });
+    await requireSecretsOpen({ keyFile: newKeyFile });
     const nextKey = newKey();
     await rotate(directory, { keyFile: newKeyFile, nextKey });
-    await requireWhole({ key: nextKey });
+    await requireSecretsOpen({ key: nextKey });
     const third = newKey();
     await rotate(directory, { key: nextKey, nextKey: third });
-    await requireWhole({ key: third });
-    await requireWhole({ key: nextKey, nextKey: third });
+    await requireSecretsOpen({ key: third });
+    await requireSecretsOpen({ key: nextKey, nextKey: third });
   });
 
   it('must be given exactly once', async () => {
     const key = newKey();
-    const { directory, requireWhole } = await storeWithSecrets({ key });
+    const { directory, requireSecretsOpen } = await storeWithSecrets({ key });
     await assert.rejects(rotate(directory, { key }), /give the new one in TABULARIUM_SECRET_KEY_NEW or/);
     await assert.rejects(rotate(directory, { key, nextKey: newKey(), newKeyFile: 'x' }), /given twice/);
     await assert.rejects(
@@ -72,7 +73,7 @@ describe('a new key', () => {
     );
     await assert.rejects(rotate(directory, { key, nextKey: 'short' }), /TABULARIUM_SECRET_KEY_NEW must hold/);
     await assert.rejects(rotate(directory, { key: newKey(), nextKey: newKey() }), /another key/);
-    await requireWhole({ key });
+    await requireSecretsOpen({ key });
   });
 
   it('is refused if a secret does not open', async () => {
@@ -94,48 +95,48 @@ describe('an interrupted rotation', () => {
         const key = newKey();
         const nextKey = newKey();
         const options = isSupplied ? { key, nextKey } : {};
-        const { directory, requireWhole } = await storeWithSecrets(isSupplied ? { key } : {});
+        const { directory, requireSecretsOpen } = await storeWithSecrets(isSupplied ? { key } : {});
         const beforeStep = (reached: string) => {
-          if (reached === step) throw new Error('broken off');
+          if (reached === step) throw new Error('interrupted');
         };
-        await assert.rejects(rotate(directory, { ...options, beforeStep }), /broken off/);
-        await requireWhole(options);
-        await assert.rejects(rotate(directory, { ...options, beforeStep }), /broken off/);
+        await assert.rejects(rotate(directory, { ...options, beforeStep }), /interrupted/);
+        await requireSecretsOpen(options);
+        await assert.rejects(rotate(directory, { ...options, beforeStep }), /interrupted/);
         await rotate(directory, options);
-        await requireWhole(isSupplied ? { key: nextKey } : {});
+        await requireSecretsOpen(isSupplied ? { key: nextKey } : {});
       });
 
   it('before any statement of the store leaves a store that opens', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
-    let broken = 0;
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
+    let brokenRotations = 0;
     for (let failAt = 1; ; failAt++) {
       let count = 0;
       const inject: FaultInjector = ({ sql }) => {
         // The migration happens before, and is not part of the rotation.
-        if (/"?secrets"?|vacuum|commit|begin/.test(sql) && ++count === failAt) throw new Error('broken off');
+        if (/"?secrets"?|vacuum|commit|begin/.test(sql) && ++count === failAt) throw new Error('interrupted');
       };
-      const done = await rotate(directory, {}, inject).then(
+      const isRotated = await rotate(directory, {}, inject).then(
         () => true,
         (error: Error) => {
-          assert.match(error.message, /broken off/);
+          assert.match(error.message, /interrupted/);
           return false;
         },
       );
-      await requireWhole();
-      if (done) break;
-      broken++;
+      await requireSecretsOpen();
+      if (isRotated) break;
+      brokenRotations++;
     }
-    assert.ok(broken >= 7, `${broken} statements`);
+    assert.ok(brokenRotations >= 7, `${brokenRotations} statements`);
   });
 
   it('leaves no unused key behind', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     const beforeStep = (reached: string) => {
-      if (reached === 'rows') throw new Error('broken off');
+      if (reached === 'rows') throw new Error('interrupted');
     };
-    await assert.rejects(rotate(directory, { beforeStep }), /broken off/);
+    await assert.rejects(rotate(directory, { beforeStep }), /interrupted/);
     assert.ok(existsSync(`${keyPath(directory)}.new`));
-    await requireWhole();
+    await requireSecretsOpen();
     assert.deepEqual(readdirSync(directory).sort(), ['metadata.sqlite', 'metadata.sqlite-sums', 'secret.key']);
   });
 });
@@ -148,35 +149,35 @@ describe('the command secrets rotate', () => {
     });
 
   it('installs another key, and prints where it is', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     const { status, stdout, stderr } = run({}, '--data-dir', directory);
     assert.equal(status, 0, stderr);
     assert.equal(
       stdout,
       `3 secrets are encrypted with the new key.\nIt is in ${keyPath(directory)}; back it up separately from the data.\n`,
     );
-    await requireWhole();
+    await requireSecretsOpen();
   });
 
   it('takes keys from the environment, and prints none', async () => {
     const [key, nextKey] = [newKey(), newKey()];
-    const { directory, requireWhole } = await storeWithSecrets({ key });
+    const { directory, requireSecretsOpen } = await storeWithSecrets({ key });
     const env = { TABULARIUM_SECRET_KEY: key, TABULARIUM_SECRET_KEY_NEW: nextKey, TABULARIUM_DATA_DIR: directory };
     const { status, stdout, stderr } = run(env);
     assert.equal(status, 0, stderr);
     assert.match(stdout, /Start the server with the new key in TABULARIUM_SECRET_KEY\./);
     const { stdout: help } = run(env, '--help');
     for (const text of [stdout, stderr, help]) for (const secret of [key, nextKey]) assert.ok(!text.includes(secret));
-    await requireWhole({ key: nextKey });
+    await requireSecretsOpen({ key: nextKey });
   });
 
   it('reports errors without a stack', async () => {
     const empty = newDirectory();
-    const nothing = run({}, '--data-dir', empty);
-    assert.deepEqual([nothing.status, nothing.stdout], [2, '']);
-    assert.match(nothing.stderr, /^\S+ does not contain the data of a server; choose another with --data-dir\n$/);
+    const emptyRun = run({}, '--data-dir', empty);
+    assert.deepEqual([emptyRun.status, emptyRun.stdout], [2, '']);
+    assert.match(emptyRun.stderr, /^\S+ does not contain the data of a server; choose another with --data-dir\n$/);
     assert.deepEqual(readdirSync(empty), []);
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     await withStore(directory, async () => {
       const inUse = run({}, '--data-dir', directory);
       assert.equal(inUse.status, 1);
@@ -189,10 +190,10 @@ describe('the command secrets rotate', () => {
     );
     assert.equal(other.status, 1);
     assert.match(other.stderr, /^the secrets of this store are encrypted with another key .*\n$/);
-    const twice = run({ TABULARIUM_SECRET_KEY: newKey() }, '--data-dir', directory, '--secret-key-file', 'x');
-    assert.equal(twice.status, 2);
-    assert.match(twice.stderr, /^TABULARIUM_SECRET_KEY and secretKeyFile are both set/);
-    await requireWhole();
+    const secondKey = run({ TABULARIUM_SECRET_KEY: newKey() }, '--data-dir', directory, '--secret-key-file', 'x');
+    assert.equal(secondKey.status, 2);
+    assert.match(secondKey.stderr, /^TABULARIUM_SECRET_KEY and secretKeyFile are both set/);
+    await requireSecretsOpen();
   });
 
   it('has a flag of its own; no flag and no configuration file contains a key', async () => {

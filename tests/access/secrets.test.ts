@@ -24,16 +24,16 @@ describe('secrets', () => {
 
   it('are part of the enclosing transaction', async () => {
     await withSecrets(newDirectory(), {}, async (secrets, store) => {
-      await secrets.put('kept', 'before');
+      await secrets.put('existing', 'before');
       const failing = store.transaction(async (tx) => {
         await secrets.put('one', 'text', tx);
-        await secrets.remove('kept', tx);
+        await secrets.remove('existing', tx);
         assert.equal(await secrets.get('one', tx), 'text');
         throw new Error('no');
       });
       await assert.rejects(failing, /no/);
       assert.equal(await secrets.get('one'), undefined);
-      assert.equal(await secrets.get('kept'), 'before');
+      assert.equal(await secrets.get('existing'), 'before');
     });
   });
 
@@ -65,21 +65,21 @@ describe('secrets', () => {
       await secrets.put('one', 'text');
       await secrets.put('two', 'other');
       const sealedOf = async (name: string) => (await rowsOf(store)).find((row) => row.name === name)?.sealed as string;
-      const good = await sealedOf('one');
+      const sealedText = await sealedOf('one');
       const set = (sealed: string) =>
         store.db.updateTable('secrets').set({ sealed }).where('name', '=', 'one').execute();
-      const bytes = Buffer.from(good, 'base64');
+      const bytes = Buffer.from(sealedText, 'base64');
       for (let index = 0; index < bytes.length; index++) {
-        const changed = Buffer.from(bytes);
-        changed[index] = (changed[index] ?? 0) ^ 1;
-        await set(changed.toString('base64'));
+        const changedBytes = Buffer.from(bytes);
+        changedBytes[index] = (changedBytes[index] ?? 0) ^ 1;
+        await set(changedBytes.toString('base64'));
         await assert.rejects(secrets.get('one'), /"one" does not open/, `byte ${index}`);
       }
       for (const sealed of [await sealedOf('two'), '', 'AAAA', bytes.subarray(0, -1).toString('base64')]) {
         await set(sealed);
         await assert.rejects(secrets.get('one'), /"one" does not open/);
       }
-      await set(good);
+      await set(sealedText);
       assert.equal(await secrets.get('one'), 'text');
     });
   });
@@ -98,29 +98,29 @@ describe('secrets', () => {
 });
 
 describe('the key', () => {
-  const refused = (message: RegExp) => (error: unknown) => {
+  const isKeyError = (message: RegExp) => (error: unknown) => {
     assert.ok(error instanceof SecretKeyError, String(error));
     assert.match(error.message, message);
     return true;
   };
 
   it('is created in the data directory, accessible to its owner only', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     assert.equal(statSync(keyPath(directory)).mode & 0o777, 0o600);
     assert.equal(Buffer.from(readFileSync(keyPath(directory), 'utf8').trim(), 'base64').length, 32);
     assert.deepEqual(
       readdirSync(directory).filter((name) => name.startsWith('secret')),
       ['secret.key'],
     );
-    await requireWhole();
+    await requireSecretsOpen();
   });
 
   it('can be in a file in base64, base64url or hexadecimal', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     const bytes = Buffer.from(readFileSync(keyPath(directory), 'utf8'), 'base64');
     for (const text of [bytes.toString('hex'), bytes.toString('base64url'), ` ${bytes.toString('base64')}\r\n`]) {
       writeFileSync(keyPath(directory), text);
-      await requireWhole();
+      await requireSecretsOpen();
     }
   });
 
@@ -128,27 +128,27 @@ describe('the key', () => {
     const text = newKey();
     const keyFile = join(newDirectory(), 'key');
     writeFileSync(keyFile, text, { mode: 0o600 });
-    const { directory, requireWhole } = await storeWithSecrets({ keyFile });
+    const { directory, requireSecretsOpen } = await storeWithSecrets({ keyFile });
     assert.equal(existsSync(keyPath(directory)), false);
-    await requireWhole({ key: text });
+    await requireSecretsOpen({ key: text });
     assert.equal(existsSync(keyPath(directory)), false);
   });
 
   it('is reported if other users can read it', async () => {
     const { directory } = await storeWithSecrets();
-    const description = async () => {
-      const seen: Observation[] = [];
+    const observationsAtOpen = async () => {
+      const observations: Observation[] = [];
       await withStore(directory, (store) =>
-        openSecrets({ store, dataDirectory: directory, observe: (o) => void seen.push(o) }),
+        openSecrets({ store, dataDirectory: directory, observe: (o) => void observations.push(o) }),
       );
-      return seen;
+      return observations;
     };
-    assert.deepEqual(await description(), []);
+    assert.deepEqual(await observationsAtOpen(), []);
     chmodSync(keyPath(directory), 0o644);
-    assert.deepEqual(await description(), [{ kind: 'secretKeyExposed', keyFile: keyPath(directory) }]);
+    assert.deepEqual(await observationsAtOpen(), [{ kind: 'secretKeyExposed', keyFile: keyPath(directory) }]);
   });
 
-  for (const [what, text] of Object.entries({
+  for (const [description, text] of Object.entries({
     nothing: ' ',
     'a passphrase': 'correct horse battery staple',
     '31 bytes': randomBytes(31).toString('base64'),
@@ -157,7 +157,7 @@ describe('the key', () => {
     'two lines': `${newKey()}\n${newKey()}`,
     'too much': newKey().repeat(1000),
   }))
-    it(`that is ${what} is refused, and not shown`, async () => {
+    it(`that is ${description} is refused, and not shown`, async () => {
       const directory = newDirectory();
       const keyFile = join(directory, 'key');
       writeFileSync(keyFile, text);
@@ -165,23 +165,26 @@ describe('the key', () => {
         await assert.rejects(
           withSecrets(directory, options, async () => {}),
           (error: Error) => {
-            refused(/must hold a key: 32 random bytes/)(error);
+            isKeyError(/must hold a key: 32 random bytes/)(error);
             return !error.message.includes(text.trim() || 'none') && error.message.length < 1000;
           },
         );
     });
 
   it('that differs is refused, and nothing is changed', async () => {
-    const { directory, requireWhole } = await storeWithSecrets();
+    const { directory, requireSecretsOpen } = await storeWithSecrets();
     const keyFile = join(newDirectory(), 'key');
     writeFileSync(keyFile, newKey());
-    const nothing = async () => {};
-    await assert.rejects(withSecrets(directory, { keyFile }, nothing), refused(/another key than the one in .*key;/));
+    const doNothing = async () => {};
     await assert.rejects(
-      withSecrets(directory, { key: newKey() }, nothing),
-      refused(/than the one in TABULARIUM_SECRET_KEY/),
+      withSecrets(directory, { keyFile }, doNothing),
+      isKeyError(/another key than the one in .*key;/),
     );
-    await requireWhole();
+    await assert.rejects(
+      withSecrets(directory, { key: newKey() }, doNothing),
+      isKeyError(/than the one in TABULARIUM_SECRET_KEY/),
+    );
+    await requireSecretsOpen();
   });
 
   it('that is missing is not created again', async () => {
@@ -189,7 +192,7 @@ describe('the key', () => {
     rmSync(keyPath(directory));
     await assert.rejects(
       withSecrets(directory, {}, async () => {}),
-      refused(/secret\.key does not exist/),
+      isKeyError(/secret\.key does not exist/),
     );
     assert.equal(existsSync(keyPath(directory)), false);
   });
@@ -199,7 +202,7 @@ describe('the key', () => {
     const keyFile = join(directory, 'nowhere');
     await assert.rejects(
       withSecrets(directory, { keyFile }, async () => {}),
-      refused(/nowhere does not exist/),
+      isKeyError(/nowhere does not exist/),
     );
     assert.equal(existsSync(keyFile), false);
   });

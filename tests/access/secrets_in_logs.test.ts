@@ -18,12 +18,12 @@ const credentials = new Map<string, string>();
 const literals = new Map<string, string>();
 
 /** Unique, and a valid word in SQL, JSON, headers and URLs. */
-function plant(where: string, among: Map<string, string> = literals): string {
+function plant(place: string, among: Map<string, string> = literals): string {
   const text = `planted${randomBytes(16).toString('hex')}`;
-  among.set(text, where);
+  among.set(text, place);
   return text;
 }
-const credential = (where: string) => plant(where, credentials);
+const credential = (place: string) => plant(place, credentials);
 
 before(async () => {
   issuer = await new TokenIssuer().start();
@@ -49,18 +49,18 @@ after(async () => {
   await issuer.stop();
 });
 
-const as = (authorization: string | undefined, path = '/api/v2/catalogs', more: Record<string, string> = {}) =>
+const getAs = (authorization: string | undefined, path = '/api/v2/catalogs', more: Record<string, string> = {}) =>
   server.request('GET', path, { headers: { authorization, ...more } });
 const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
 
 /** The text as sent, and in base64, as in the header. */
-function basicCredential(user: string, where: string, password = credential(where)): string {
+function basicCredential(user: string, place: string, password = credential(place)): string {
   const header = basic(user, password);
-  credentials.set(header.slice('Basic '.length), `${where}, in base64`);
+  credentials.set(header.slice('Basic '.length), `${place}, in base64`);
   return header;
 }
 
-function refused(reply: Reply, status: number): void {
+function requireRefused(reply: Reply, status: number): void {
   assert.equal(reply.status, status, `${reply.request}: ${reply.text}`);
 }
 
@@ -77,13 +77,16 @@ function raw(text: string): Promise<void> {
 test('passwords', async () => {
   const password = credential('password of a new user');
   await server.client.users.create({ name: 'ann', password });
-  (await as(basicCredential('ann', 'password used', password))).is(200);
-  refused(await as(basicCredential('ann', 'wrong password')), 401);
-  refused(await as(basicCredential(credential('password sent as a name'), 'password of nobody')), 401);
+  (await getAs(basicCredential('ann', 'password used', password))).is(200);
+  requireRefused(await getAs(basicCredential('ann', 'wrong password')), 401);
+  requireRefused(await getAs(basicCredential(credential('password sent as a name'), 'password of nobody')), 401);
   (await server.patch('/api/v2/users/ann', { password: credential('password changed') })).is(200);
-  refused(await server.patch('/api/v2/users/ann', { password: [credential('password of a wrong type')] }), 400);
-  refused(await server.patch('/api/v2/users/ann', { passwrod: credential('password in a misspelt field') }), 400);
-  refused(
+  requireRefused(await server.patch('/api/v2/users/ann', { password: [credential('password of a wrong type')] }), 400);
+  requireRefused(
+    await server.patch('/api/v2/users/ann', { passwrod: credential('password in a misspelt field') }),
+    400,
+  );
+  requireRefused(
     await server.post('/api/v2/users/ann/change_password', { newPassword: credential('new, without the old') }),
     400,
   );
@@ -96,24 +99,27 @@ test('passwords', async () => {
 test('tokens', async () => {
   const token = await newToken(server, 'ann', 'own');
   credentials.set(token, 'a token');
-  (await as(`Bearer ${token}`)).is(200);
-  refused(await as(`Bearer ${credential('what is no token')}`), 401);
-  refused(await as(`Bearer ${token.slice(0, -1)}${credential('a token with a tail')}`), 401);
-  refused(await as(`Negotiate ${credential('another scheme')}`), 401);
-  refused(await as(credential('no scheme')), 401);
-  refused(await as(`Bearer ${token}`, `/api/v2/catalogs?access_token=${credential('token in the query')}`), 400);
+  (await getAs(`Bearer ${token}`)).is(200);
+  requireRefused(await getAs(`Bearer ${credential('what is no token')}`), 401);
+  requireRefused(await getAs(`Bearer ${token.slice(0, -1)}${credential('a token with a tail')}`), 401);
+  requireRefused(await getAs(`Negotiate ${credential('another scheme')}`), 401);
+  requireRefused(await getAs(credential('no scheme')), 401);
+  requireRefused(
+    await getAs(`Bearer ${token}`, `/api/v2/catalogs?access_token=${credential('token in the query')}`),
+    400,
+  );
   const key = { 'x-service-idempotency-key': `key-${randomBytes(8).toString('hex')}` };
   const created = await server.request('POST', '/api/v2/users/ann/tokens', { body: { name: 'keyed' }, headers: key });
   credentials.set(created.is(201).at<string>('secret'), 'a token that was made with an idempotency key');
-  const again = await server.request('POST', '/api/v2/users/ann/tokens', { body: { name: 'keyed' }, headers: key });
-  assert.equal(again.is(201).result.secret, undefined);
+  const replayed = await server.request('POST', '/api/v2/users/ann/tokens', { body: { name: 'keyed' }, headers: key });
+  assert.equal(replayed.is(201).result.secret, undefined);
   await server.client.users('ann').tokens('own').delete();
-  refused(await as(`Bearer ${token}`), 401);
+  requireRefused(await getAs(`Bearer ${token}`), 401);
 });
 
 test('identity providers', async () => {
-  const [good, stranger] = await Promise.all([makeKey('RS256', 'one'), makeKey('RS256', 'one')]);
-  issuer.keys = [good.jwk];
+  const [validKey, stranger] = await Promise.all([makeKey('RS256', 'one'), makeKey('RS256', 'one')]);
+  issuer.keys = [validKey.jwk];
   const body = {
     issuer: issuer.url,
     audiences: ['tabularium'],
@@ -123,22 +129,25 @@ test('identity providers', async () => {
     clientSecret: credential('client secret'),
   };
   (await server.put('/api/v2/identity_providers/idp', body)).is(201);
-  const sent = async (where: string, key = good, claims = {}) => {
-    const jwt = await issuer.token(key, { nonce: where, ...claims });
-    credentials.set(jwt.slice(jwt.lastIndexOf('.') + 1), where);
-    return as(`Bearer ${jwt}`);
+  const signInWith = async (place: string, key = validKey, claims = {}) => {
+    const jwt = await issuer.token(key, { nonce: place, ...claims });
+    credentials.set(jwt.slice(jwt.lastIndexOf('.') + 1), place);
+    return getAs(`Bearer ${jwt}`);
   };
-  (await sent('signature of a JWT')).is(200);
-  refused(await sent('signature of a JWT of a stranger', stranger), 401);
-  refused(await sent('signature of a JWT for another', good, { aud: 'other' }), 401);
-  refused(await sent('signature of a JWT that ran out', good, { exp: 1 }), 401);
+  (await signInWith('signature of a JWT')).is(200);
+  requireRefused(await signInWith('signature of a JWT of a stranger', stranger), 401);
+  requireRefused(await signInWith('signature of a JWT for another', validKey, { aud: 'other' }), 401);
+  requireRefused(await signInWith('signature of a JWT that ran out', validKey, { exp: 1 }), 401);
   (await server.patch('/api/v2/identity_providers/idp', { clientSecret: credential('client secret changed') })).is(200);
-  refused(await server.patch('/api/v2/identity_providers/idp', { clientSecret: [credential('of a wrong type')] }), 400);
+  requireRefused(
+    await server.patch('/api/v2/identity_providers/idp', { clientSecret: [credential('of a wrong type')] }),
+    400,
+  );
 });
 
 test('headers, and malformed requests', async () => {
   const headers = ['cookie', 'x-api-key', 'proxy-authorization', 'x-forwarded-for', 'user-agent'];
-  for (const header of headers) await as(`Bearer ${server.token}`, undefined, { [header]: credential(header) });
+  for (const header of headers) await getAs(`Bearer ${server.token}`, undefined, { [header]: credential(header) });
   await raw(`GET /api/v2/catalogs HTTP/1.1\r\nAuthorization: Bearer ${credential('no host')}\r\n\r\n`);
   await raw(`GET / HTTP/1.1\r\nHost: a\r\nBad Header ${credential('malformed header')}\r\n\r\n`);
   await raw(`${credential('no method')} / HTTP/1.1\r\n\r\n`);
@@ -151,19 +160,19 @@ test('statements', async () => {
   const sql = (text: string, more: object = {}) => server.query('db', text, more);
   (await sql(`SELECT '${plant('SELECT')}'`)).is(200);
   (await sql('SELECT $1', { parameters: [plant('parameter')] })).is(200);
-  refused(await sql('SELECT $1::INTEGER', { parameters: [plant('parameter that is no number')] }), 400);
-  refused(await sql(`SELECT '${plant('cast')}'::INTEGER`), 400);
-  refused(await sql(`SELEC '${plant('syntax error')}'`), 400);
-  refused(await sql(`SELECT "${plant('name')}"`), 400);
-  refused(await sql(`SELECT error('${plant('error()')}')`), 400);
-  refused(await sql(`COPY t TO '${plant('COPY')}'`), 400);
+  requireRefused(await sql('SELECT $1::INTEGER', { parameters: [plant('parameter that is no number')] }), 400);
+  requireRefused(await sql(`SELECT '${plant('cast')}'::INTEGER`), 400);
+  requireRefused(await sql(`SELEC '${plant('syntax error')}'`), 400);
+  requireRefused(await sql(`SELECT "${plant('name')}"`), 400);
+  requireRefused(await sql(`SELECT error('${plant('error()')}')`), 400);
+  requireRefused(await sql(`COPY t TO '${plant('COPY')}'`), 400);
   (await sql(`INSERT INTO t VALUES (1, '${plant('INSERT')}')`)).is(200);
   (await sql(`UPDATE t SET text = '${plant('UPDATE')}' WHERE id = 1`)).is(200);
   (await sql(`DELETE FROM t WHERE text = '${plant('DELETE')}'`)).is(200);
   const tooLong = plant('value that is too long') + 'x'.repeat(100);
-  refused(await sql(`INSERT INTO t VALUES (2, '${tooLong}')`), 400);
+  requireRefused(await sql(`INSERT INTO t VALUES (2, '${tooLong}')`), 400);
   (await server.post('/api/v2/databases/db/explain', { sql: `SELECT '${plant('explain')}'` })).is(200);
-  const rows = (...given: object[]) => server.post('/api/v2/databases/db/tables/t/rows', { rows: given });
+  const rows = (...rowObjects: object[]) => server.post('/api/v2/databases/db/tables/t/rows', { rows: rowObjects });
   await rows({ id: 3, text: plant('a row') });
   await rows({ id: plant('a row of a wrong type'), text: 1 });
   await rows({ id: 4, [plant('a column that is not there')]: 1 });
@@ -189,7 +198,7 @@ test('an engine that dies', async () => {
     killed.add(pid);
     process.kill(pid, 'SIGKILL');
   }
-  refused(await running, 503);
+  requireRefused(await running, 503);
 });
 
 /** The whole trail, page by page. */
@@ -206,11 +215,12 @@ async function auditText(): Promise<string> {
   }
 }
 
-function assertNone(text: string, what: string, ...planted: Map<string, string>[]): void {
+function assertNone(text: string, source: string, ...planted: Map<string, string>[]): void {
   for (const among of planted)
-    for (const [secret, where] of among) {
+    for (const [secret, place] of among) {
       const position = text.indexOf(secret);
-      if (position >= 0) assert.fail(`${what} has ${where}: ${text.slice(Math.max(position - 200, 0), position + 80)}`);
+      if (position >= 0)
+        assert.fail(`${source} has ${place}: ${text.slice(Math.max(position - 200, 0), position + 80)}`);
     }
 }
 
@@ -221,7 +231,7 @@ test('no secret is in the log, the metrics, the audit trail or a file', async ()
   const { text: metrics } = await server.send('GET', '/metrics');
   assertNone(metrics, '/metrics', credentials, literals);
   // The trail contains the targets of actions: a name in a path is not secret there.
-  for (const [text, where] of literals) if (where === 'name in a path') literals.delete(text);
+  for (const [text, place] of literals) if (place === 'name in a path') literals.delete(text);
   const trail = await auditText();
   assert.match(trail, /users/);
   assertNone(trail, 'the audit trail', credentials, literals);

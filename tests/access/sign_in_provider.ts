@@ -42,8 +42,8 @@ export class SignInProvider {
     response.writeHead(404).end();
   }
 
-  #authorize(asked: URLSearchParams, response: ServerResponse): void {
-    const value = (name: string) => asked.get(name) ?? '';
+  #authorize(query: URLSearchParams, response: ServerResponse): void {
+    const value = (name: string) => query.get(name) ?? '';
     const isValid =
       value('response_type') === 'code' &&
       value('client_id') === this.clientId &&
@@ -102,7 +102,7 @@ export async function authorizationCode(
     nonce,
     state: 'state',
   }).toString();
-  const answered = await fetch(url, { redirect: 'manual' });
-  const code = new URL(answered.headers.get('location') ?? '').searchParams.get('code') as string;
+  const signInResponse = await fetch(url, { redirect: 'manual' });
+  const code = new URL(signInResponse.headers.get('location') ?? '').searchParams.get('code') as string;
   return { code, codeVerifier, redirectUri, nonce };
 }

@@ -50,7 +50,7 @@ export const good: Books = {
   lend: async ({ body }) => ({ outcome: 'done', result: { until: body.to } }),
   bind: async () => ({ outcome: 'accepted', task: { type: 'optimize_table' }, uri: '' }),
 };
-export const bad: Books = {
+export const invalidHandlers: Books = {
   // @ts-expect-error an item that is no record
   list: async () => ({ outcome: 'listed', items: [{ name: 'a' }] }),
   // @ts-expect-error the object has no such parameter in its path

@@ -11,13 +11,13 @@ import { storeFileName } from '../../src/store/store.ts';
 import { grant, newPerson, type Person } from '../access/people.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
-import { type BackupResult, backedUp, restore, startBackingUp } from './backing_up.ts';
+import { type BackupServer, backUpSucceeding, restore, startBackingUp } from './backing_up.ts';
 
 /** The maximum time after the end of a task until its credentials are deleted. */
 const forgottenMs = 500;
 
 describe('backups', () => {
-  let backing: BackupResult;
+  let backing: BackupServer;
   let server: TestServer;
   let s3: ObjectStoreServer;
   before(async () => {
@@ -38,7 +38,7 @@ describe('backups', () => {
   });
 
   const inDirectory = (name: string) => ({ path: join(backing.directory, name) }) as const;
-  const ended = (accepted: Reply) => server.ended(accepted);
+  const endOf = (accepted: Reply) => server.ended(accepted);
   const use = ['use', '/warehouses/default'] as const;
 
   it('go to no directory if none is configured, and the message says how to configure one', async () => {
@@ -56,20 +56,20 @@ describe('backups', () => {
   });
 
   it('go only to configured targets, and a refusal does not reveal what exists elsewhere', async () => {
-    const outside = await mkdtemp(join(tmpdir(), 'tabularium-outside-'));
+    const outsideDirectory = await mkdtemp(join(tmpdir(), 'tabularium-outside-'));
     try {
-      await symlink(outside, join(backing.directory, 'link'));
-      const beside = `${backing.directory}-beside`;
+      await symlink(outsideDirectory, join(backing.directory, 'link'));
+      const siblingDirectory = `${backing.directory}-beside`;
       const paths = [
-        outside,
-        join(outside, 'new'),
+        outsideDirectory,
+        join(outsideDirectory, 'new'),
         join(backing.directory, 'link'),
         join(backing.directory, 'link/new'),
       ];
       paths.push(
         join(backing.directory, '../x'),
         `${backing.directory}/a/../../x`,
-        beside,
+        siblingDirectory,
         'relative',
         '/',
         '/etc/passwd',
@@ -82,10 +82,10 @@ describe('backups', () => {
           messages.add((await server.post(endpoint, body)).is(400, 'INVALID_PARAMETER').message);
         }
         assert.equal(messages.size, 1, [...messages].join('\n'));
-        assert.ok(![...messages].join().includes(outside));
+        assert.ok(![...messages].join().includes(outsideDirectory));
       }
     } finally {
-      await rm(outside, { recursive: true });
+      await rm(outsideDirectory, { recursive: true });
     }
   });
 
@@ -129,19 +129,19 @@ describe('backups', () => {
     const to = inDirectory('readers');
     (await reader.post('/api/v2/catalogs/own/backup', { to })).is(403, 'FORBIDDEN');
     const accepted = await reader.post('/api/v2/catalogs/own/databases/d/backup', { to });
-    (await ended(accepted)).is(200, '0', { state: 'succeeded', submittedBy: 'reader' });
+    (await endOf(accepted)).is(200, '0', { state: 'succeeded', submittedBy: 'reader' });
     const slow = await reader.post('/api/v2/catalogs/own/query', {
       sql: 'SELECT count(*) FROM range(1500000000)',
       waitSeconds: 0,
     });
-    const later = await reader.post('/api/v2/catalogs/own/databases/d/backup', {
+    const laterBackup = await reader.post('/api/v2/catalogs/own/databases/d/backup', {
       to,
       after: [slow.is(202).at('taskId')],
     });
     (await server.delete(uri`/users/reader/grants/${await grantOf('reader', '/api/v2/catalogs/own/databases/d')}`)).is(
       200,
     );
-    (await ended(later)).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
+    (await endOf(laterBackup)).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
   });
 
   async function grantOf(user: string, on: string): Promise<string> {
@@ -151,11 +151,11 @@ describe('backups', () => {
 
   it('in a directory are restored by principals that may read the original object, and nobody else', async () => {
     const from = inDirectory('secrets');
-    await backedUp(server, '/api/v2/catalogs/secret', from);
+    await backUpSucceeding(server, '/api/v2/catalogs/secret', from);
     const maker = await newPerson(server, 'maker', [['create', '/catalogs/own'], ['read', '/catalogs/own'], use]);
     const attempt = async (person: Person, name: string, code?: string) => {
       const body = { name, from, database: 'd' };
-      const task = await ended(await person.post('/api/v2/catalogs/own/databases/restore', body));
+      const task = await endOf(await person.post('/api/v2/catalogs/own/databases/restore', body));
       task.is(200, '0', code === undefined ? { state: 'succeeded' } : { state: 'failed', error: { code } });
       (await server.get(uri`/catalogs/own/databases/${name}`)).is(
         code === undefined ? 200 : 404,

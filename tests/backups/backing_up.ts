@@ -7,14 +7,14 @@ import { join, relative } from 'node:path';
 import type { Settings } from '../../src/settings/read_settings.ts';
 import { type Reply, start, type TestServer, uri } from '../server.ts';
 
-export interface BackupResult {
+export interface BackupServer {
   readonly server: TestServer;
   /** A directory to which the server may write backups. */
   readonly directory: string;
   close(): Promise<void>;
 }
 
-export async function startBackingUp(overrides: Partial<Settings> = {}): Promise<BackupResult> {
+export async function startBackingUp(overrides: Partial<Settings> = {}): Promise<BackupServer> {
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-backups-'));
   const server = await start({
     backupDirectories: directory,
@@ -36,8 +36,8 @@ export type Target = { readonly path: string } | { readonly s3: object };
 
 /** Relative, with `/`. */
 export async function filesIn(directory: string): Promise<string[]> {
-  const found = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
-  const files = found.filter((entry) => entry.isFile());
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
+  const files = entries.filter((entry) => entry.isFile());
   return files.map(({ parentPath, name }) => relative(directory, join(parentPath, name))).sort();
 }
 
@@ -46,7 +46,7 @@ export async function backUp(server: TestServer, path: string, to: Target): Prom
   return server.ended(await server.post(`${path}/backup`, { to }));
 }
 
-export async function backedUp(server: TestServer, path: string, to: Target) {
+export async function backUpSucceeding(server: TestServer, path: string, to: Target) {
   const task = await backUp(server, path, to);
   assert.equal(task.at('state'), 'succeeded', task.text);
   return task.at<{
@@ -64,7 +64,7 @@ export async function restore(server: TestServer, collection: string, body: obje
   return server.ended(await server.post(`${collection}/restore`, body));
 }
 
-export async function restored(server: TestServer, collection: string, body: object): Promise<Reply> {
+export async function restoreSucceeding(server: TestServer, collection: string, body: object): Promise<Reply> {
   const task = await restore(server, collection, body);
   assert.equal(task.at('state'), 'succeeded', task.text);
   return task;

@@ -9,17 +9,17 @@ import { type ObjectStore, openObjectStore } from '../../src/outbound/object_sto
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { type TestServer, uri } from '../server.ts';
 import {
-  type BackupResult,
-  backedUp,
+  type BackupServer,
+  backUpSucceeding,
   filesIn,
   restore,
-  restored,
+  restoreSucceeding,
   rowsIn,
   startBackingUp,
   type Target,
 } from './backing_up.ts';
 
-let backing: BackupResult;
+let backing: BackupServer;
 let server: TestServer;
 let s3: ObjectStoreServer;
 let store: ObjectStore;
@@ -73,32 +73,36 @@ const kinds: [string, (name: string) => Target, (name: string) => Promise<string
 ];
 
 describe('a backup', () => {
-  for (const [i, [what, placeOf, filesOf]] of kinds.entries()) {
-    it(`to ${what} sends changed data and refers to unchanged files`, async () => {
+  for (const [i, [description, placeOf, filesOf]] of kinds.entries()) {
+    it(`to ${description} sends changed data and refers to unchanged files`, async () => {
       const catalog = `changing ${i}`;
       const to = placeOf(`changing-${i}`);
       await makeCatalog(catalog, ['a', 'b', 'empty']);
       await run(catalog, 'INSERT INTO d.a SELECT range, range * 2 FROM range(1000)');
       await run(catalog, 'INSERT INTO d.b SELECT range, -range FROM range(500)');
-      const first = await backedUp(server, uri`/catalogs/${catalog}`, to);
+      const first = await backUpSucceeding(server, uri`/catalogs/${catalog}`, to);
       assert.deepEqual([first.since, first.tables, first.rows, first.files, first.filesSent], [null, 3, 1500, 2, 2]);
       const files = await filesOf(`changing-${i}`);
       assert.equal(files.length, 3);
       assert.equal(files.filter((path) => path === `backups/${first.backupId}/manifest.json`).length, 1);
 
-      const second = await backedUp(server, uri`/catalogs/${catalog}`, to);
+      const second = await backUpSucceeding(server, uri`/catalogs/${catalog}`, to);
       assert.deepEqual([second.since, second.files, second.filesSent, second.bytesSent], [first.backupId, 2, 0, 0]);
       const added = (await filesOf(`changing-${i}`)).filter((path) => !files.includes(path));
       assert.deepEqual(added, [`backups/${second.backupId}/manifest.json`]);
 
       await run(catalog, 'UPDATE d.b SET n = n + 1 WHERE id = 7');
-      const third = await backedUp(server, uri`/catalogs/${catalog}`, to);
+      const third = await backUpSucceeding(server, uri`/catalogs/${catalog}`, to);
       assert.deepEqual([third.since, third.files, third.filesSent], [second.backupId, 2, 1]);
       for (const [name, backupId, n] of [
         ['old', first.backupId, -7],
         ['new', undefined, -6],
       ] as const) {
-        const task = await restored(server, '/api/v2/catalogs', { name: `${catalog} ${name}`, from: to, backupId });
+        const task = await restoreSucceeding(server, '/api/v2/catalogs', {
+          name: `${catalog} ${name}`,
+          from: to,
+          backupId,
+        });
         assert.equal(task.at('result', 'rows'), 1500);
         assert.deepEqual(await rowsIn(server, `${catalog} ${name}`, 'SELECT n FROM d.b WHERE id = 7'), [[n]]);
         assert.deepEqual(
@@ -128,9 +132,9 @@ describe('a backup', () => {
     const backups: string[] = [];
     for (let i = 0; i < 4; i++) {
       // Definitions that change meanwhile make the backup read them again.
-      const changed = server.put(uri`/catalogs/busy/databases/d/tables/${`made${i}`}`, { columns: numbers });
-      backups.push((await backedUp(server, '/api/v2/catalogs/busy', to)).backupId);
-      (await changed).is(201);
+      const tableCreated = server.put(uri`/catalogs/busy/databases/d/tables/${`made${i}`}`, { columns: numbers });
+      backups.push((await backUpSucceeding(server, '/api/v2/catalogs/busy', to)).backupId);
+      (await tableCreated).is(201);
       await run('busy', `UPDATE d.large SET n = ${i} WHERE id = ${i}`);
     }
     isOver = true;
@@ -139,7 +143,7 @@ describe('a backup', () => {
     assert.deepEqual(await rowsIn(server, 'busy', counts), [[written, written]]);
     let before = -1;
     for (const [i, backupId] of backups.entries()) {
-      await restored(server, '/api/v2/catalogs', { name: `busy ${i}`, from: to, backupId });
+      await restoreSucceeding(server, '/api/v2/catalogs', { name: `busy ${i}`, from: to, backupId });
       const [[first = 0, second = 0] = []] = (await rowsIn(server, `busy ${i}`, counts)) as number[][];
       assert.ok(first >= second && first - second <= workers, `${first} and ${second}`);
       assert.ok(second > before, `${second} after ${before}`);
@@ -162,7 +166,7 @@ describe('a backup', () => {
     await run('moved', 'INSERT INTO d.a VALUES (-1, -1)');
     const task = await server.ended(accepted);
     task.is(200, '0', { state: 'succeeded' });
-    await restored(server, '/api/v2/catalogs', { name: 'moved again', from: to });
+    await restoreSucceeding(server, '/api/v2/catalogs', { name: 'moved again', from: to });
     const [[count]] = (await rowsIn(server, 'moved again', 'SELECT count(*) FROM d.a')) as [[number]];
     assert.ok(count === 2_000_000 || count === 2_000_001, String(count));
   });
@@ -186,7 +190,7 @@ describe('a backup', () => {
       attempt: 1,
       result: { tables: 5, rows: 4_800_000 },
     });
-    await restored(server, '/api/v2/catalogs', { name: 'under again', from: to });
+    await restoreSucceeding(server, '/api/v2/catalogs', { name: 'under again', from: to });
     for (const name of rest)
       assert.deepEqual(
         await rowsIn(server, 'under again', `SELECT count(*), sum(n), bit_xor(hash(rowid, n)) FROM d.${name}`),
@@ -219,15 +223,15 @@ describe('a backup', () => {
     await run('two', 'INSERT INTO one.a VALUES (1, 1)');
     await run('two', 'INSERT INTO other.a VALUES (2, 2)');
     const to = inDirectory('two');
-    const of = await backedUp(server, '/api/v2/catalogs/two/databases/one', to);
-    assert.equal(of.tables, 1);
+    const backedUpDatabase = await backUpSucceeding(server, '/api/v2/catalogs/two/databases/one', to);
+    assert.equal(backedUpDatabase.tables, 1);
     await makeCatalog('three', []);
-    const catalogBackup = await backedUp(server, '/api/v2/catalogs/two', to);
+    const catalogBackup = await backUpSucceeding(server, '/api/v2/catalogs/two', to);
     assert.deepEqual([catalogBackup.since, catalogBackup.tables], [null, 2]);
     // The newest backup of a database, although that of the catalog is newer.
-    await restored(server, '/api/v2/catalogs/two/databases', { name: 'again', from: to });
+    await restoreSucceeding(server, '/api/v2/catalogs/two/databases', { name: 'again', from: to });
     assert.deepEqual(await rowsIn(server, 'two', 'SELECT id FROM again.a'), [[1]]);
-    await restored(server, '/api/v2/catalogs/three/databases', { name: 'other', from: to, database: 'other' });
+    await restoreSucceeding(server, '/api/v2/catalogs/three/databases', { name: 'other', from: to, database: 'other' });
     assert.deepEqual(await rowsIn(server, 'three', 'SELECT id FROM other.a'), [[2]]);
     (await server.get('/api/v2/catalogs/three/databases/other')).is(200, '0', { tableCount: 1, owner: 'root' });
     (await server.get('/api/v2/catalogs/three/databases/other/tables/a')).is(200, '0', {
@@ -235,7 +239,7 @@ describe('a backup', () => {
     });
     const missing = await restore(server, '/api/v2/catalogs/three/databases', { name: 'x', from: to, database: 'no' });
     missing.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
-    const { backupId } = of;
+    const { backupId } = backedUpDatabase;
     const wrong = await restore(server, '/api/v2/catalogs', { name: 'x', from: to, backupId });
     wrong.is(200, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
     for (const path of ['/api/v2/catalogs/three/databases/x', '/api/v2/catalogs/x'])
@@ -243,17 +247,17 @@ describe('a backup', () => {
   });
 
   it('writes audit events, and so does a restore', async () => {
-    await makeCatalog('told', ['a']);
-    const to = inDirectory('told');
-    const { backupId } = await backedUp(server, '/api/v2/catalogs/told', to);
-    await restored(server, '/api/v2/catalogs', { name: 'told again', from: to });
+    await makeCatalog('notified', ['a']);
+    const to = inDirectory('notified');
+    const { backupId } = await backUpSucceeding(server, '/api/v2/catalogs/notified', to);
+    await restoreSucceeding(server, '/api/v2/catalogs', { name: 'notified again', from: to });
     const events = async (action: string) =>
       (await server.post('/api/v2/audit_events/search', { action }))
         .is(200)
         .at<{ outcome: string; details?: object }[]>('auditEvents');
     assert.ok((await events('catalogs.backup')).some(({ outcome }) => outcome === '0'));
-    const done = (await events('catalogs.restore')).filter(({ outcome }) => outcome === '0');
-    assert.ok(done.some(({ details }) => (details as { backupId?: string } | null)?.backupId === backupId));
+    const restoreEvents = (await events('catalogs.restore')).filter(({ outcome }) => outcome === '0');
+    assert.ok(restoreEvents.some(({ details }) => (details as { backupId?: string } | null)?.backupId === backupId));
   });
 });
 
@@ -262,23 +266,23 @@ describe('a restore', () => {
     await makeCatalog('large', ['a']);
     await run('large', 'INSERT INTO d.a SELECT range, range FROM range(3000000)');
     const to = inDirectory('large');
-    await backedUp(server, '/api/v2/catalogs/large', to);
+    await backUpSucceeding(server, '/api/v2/catalogs/large', to);
     const accepted = await server.post('/api/v2/catalogs/restore', { name: 'slow', from: to });
     accepted.is(202, '0', { type: 'restore', target: '/api/v2/catalogs/slow' });
-    const seen = new Set<string>();
+    const ids = new Set<string>();
     for (let state = 'running'; state !== 'succeeded'; ) {
       const query = { sql: 'SELECT count(*) FROM d.a' };
       const { status, text } = await server.post('/api/v2/catalogs/slow/query', query);
-      seen.add(status === 200 ? (JSON.parse(text).result.rows[0][0] as number).toString() : String(status));
+      ids.add(status === 200 ? (JSON.parse(text).result.rows[0][0] as number).toString() : String(status));
       const { code } = await server.post('/api/v2/catalogs', { name: 'slow' });
       assert.ok(['CHANGE_IN_PROGRESS', 'OBJECT_ALREADY_EXISTS'].includes(code), code);
       state = (await server.get(uri`/tasks/${accepted.at<string>('taskId')}`)).at('state');
       assert.ok(['pending', 'running', 'succeeded'].includes(state), state);
     }
-    seen.delete('404');
+    ids.delete('404');
     assert.ok(
-      [...seen].every((count) => count === '3000000'),
-      [...seen].join(),
+      [...ids].every((count) => count === '3000000'),
+      [...ids].join(),
     );
     assert.deepEqual(await rowsIn(server, 'slow', 'SELECT count(*), sum(n) FROM d.a'), [[3_000_000, 4499998500000]]);
   });

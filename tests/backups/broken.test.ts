@@ -9,13 +9,13 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import type { TestServer } from '../server.ts';
-import { type BackupResult, backedUp, filesIn, restore, startBackingUp } from './backing_up.ts';
+import { type BackupServer, backUpSucceeding, filesIn, restore, startBackingUp } from './backing_up.ts';
 
 const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** The exit code and the output of the program. */
-function verify(where: string, flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
-  const args = [program, 'backup', 'verify', where, ...flags];
+function verify(target: string, flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
+  const args = [program, 'backup', 'verify', target, ...flags];
   const child = spawn(process.execPath, args, { env: { ...process.env, ...env } });
   let text = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (text += chunk));
@@ -44,7 +44,7 @@ interface Manifest {
 const view = { id: '01a1fe1d-432e-71f3-902e-8ed9f83632ae', sql: 'SELECT 1' };
 
 describe('a damaged backup', () => {
-  let backing: BackupResult;
+  let backing: BackupServer;
   let server: TestServer;
   let s3: ObjectStoreServer;
   /** An intact backup; each test damages a copy. */
@@ -64,7 +64,7 @@ describe('a damaged backup', () => {
       (await server.post('/api/v2/catalogs/source/query', { sql })).is(200);
     }
     intact = join(backing.directory, 'whole');
-    ({ backupId } = await backedUp(server, '/api/v2/catalogs/source', { path: intact }));
+    ({ backupId } = await backUpSucceeding(server, '/api/v2/catalogs/source', { path: intact }));
   });
   after(async () => {
     await backing.close();
@@ -87,10 +87,10 @@ describe('a damaged backup', () => {
     await writeFile(manifestOf(path), JSON.stringify({ digest, manifest }));
   }
 
-  async function isRefused(path: string, why: RegExp, code = 'DATA_INVALID'): Promise<void> {
+  async function isRefused(path: string, message: RegExp, code = 'DATA_INVALID'): Promise<void> {
     const task = await restore(server, '/api/v2/catalogs', { name: 'x', from: { path } });
     task.is(200, '0', { state: 'failed', error: { code } });
-    assert.match(task.at('error', 'message'), why);
+    assert.match(task.at('error', 'message'), message);
     (await server.get('/api/v2/catalogs/x')).is(404, 'OBJECT_NOT_FOUND');
     // The name is free, and the engine has nothing under it.
     await server.client.catalogs.create({ name: 'x' });
@@ -155,8 +155,8 @@ describe('a damaged backup', () => {
       /2000 rows, and should have 1999/,
     ],
   ];
-  for (const [what, spoil, faultText, refusal] of breaks)
-    it(`because ${what} is detected`, async () => {
+  for (const [description, spoil, faultText, refusal] of breaks)
+    it(`because ${description} is detected`, async () => {
       const path = await copy();
       await spoil(path);
       const { code, text } = await verify(path);
@@ -182,17 +182,17 @@ describe('a damaged backup', () => {
       /contains the name .* twice/,
     ],
   ];
-  for (const [what, change, why] of forgeries)
-    it(`that was forged to have ${what} is refused`, async () => {
+  for (const [description, change, refusal] of forgeries)
+    it(`that was forged to have ${description} is refused`, async () => {
       const path = await copy();
       await forge(path, change);
-      await isRefused(path, why);
+      await isRefused(path, refusal);
     });
 
   it('is no base: the next backup is a full one', async () => {
     const path = await copy();
     await truncate(manifestOf(path), 1000);
-    const next = await backedUp(server, '/api/v2/catalogs/source', { path });
+    const next = await backUpSucceeding(server, '/api/v2/catalogs/source', { path });
     assert.deepEqual([next.since, next.filesSent], [null, 2]);
     const { code } = await verify(path, ['--backup-id', next.backupId]);
     assert.equal(code, 0);
@@ -201,14 +201,14 @@ describe('a damaged backup', () => {
   it('in an object store is detected too', async () => {
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
     const to = { s3: { endpoint, bucket, prefix: 'of/a day', accessKeyId, secretAccessKey } } as const;
-    await backedUp(server, '/api/v2/catalogs/source', to);
+    await backUpSucceeding(server, '/api/v2/catalogs/source', to);
     const keys = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey };
     const flags = ['--store-endpoint', endpoint];
-    const good = await verify(`s3://${bucket}/of/a day`, flags, keys);
-    assert.match(good.text, /^whole .* 2 tables, 3000 rows, 2 files/);
-    assert.equal(good.code, 0, good.text);
-    const none = await verify(`s3://${bucket}/elsewhere`, flags, keys);
-    assert.deepEqual([none.code, none.text], [1, 'No backups found.\n']);
+    const verified = await verify(`s3://${bucket}/of/a day`, flags, keys);
+    assert.match(verified.text, /^whole .* 2 tables, 3000 rows, 2 files/);
+    assert.equal(verified.code, 0, verified.text);
+    const missing = await verify(`s3://${bucket}/elsewhere`, flags, keys);
+    assert.deepEqual([missing.code, missing.text], [1, 'No backups found.\n']);
     const unsigned = await verify(`s3://${bucket}/of`, flags, { ...keys, AWS_SECRET_ACCESS_KEY: '' });
     assert.deepEqual([unsigned.code, /not set/.test(unsigned.text)], [2, true]);
   });
@@ -234,7 +234,7 @@ describe('a damaged backup', () => {
     assert.equal((await filesIn(folder(underWay))).length, 2);
     assert.equal((await verify(path)).code, 0);
     // Files named only by a deleted manifest are removed with it; those that another manifest names stay.
-    const next = await backedUp(server, '/api/v2/catalogs/source', { path });
+    const next = await backUpSucceeding(server, '/api/v2/catalogs/source', { path });
     assert.equal(next.filesSent, 0);
     await rm(manifestOf(path));
     assert.match((await verify(path, ['--sweep'])).text, /Deleted 0 files \(0 bytes\)\.\n$/);

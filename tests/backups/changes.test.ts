@@ -5,7 +5,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { TestServer } from '../server.ts';
-import { type BackupResult, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupServer, backUpSucceeding, restoreSucceeding, rowsIn, startBackingUp } from './backing_up.ts';
 
 /** A column, the value before and after, as SQL; chosen so that the engine's hashes are equal. */
 const changes: readonly [string, string, string][] = [
@@ -26,7 +26,7 @@ const changes: readonly [string, string, string][] = [
 ];
 
 describe('since the last backup', () => {
-  let backing: BackupResult;
+  let backing: BackupServer;
   let server: TestServer;
   before(async () => {
     backing = await startBackingUp();
@@ -37,13 +37,14 @@ describe('since the last backup', () => {
 
   const run = async (sql: string) => (await server.query('d', sql)).is(200);
   const targetIn = (name: string) => ({ path: join(backing.directory, name) }) as const;
-  const make = async (name: string, columns: readonly { readonly name: string; readonly type: string }[]) =>
+  const createTableOf = async (name: string, columns: readonly { readonly name: string; readonly type: string }[]) =>
     await server.client.databases('d').tables.create({ name, columns }).done();
-  const count = async (name: string) => (await backedUp(server, '/api/v2/databases/d', targetIn(name))).filesSent;
+  const count = async (name: string) =>
+    (await backUpSucceeding(server, '/api/v2/databases/d', targetIn(name))).filesSent;
 
   it('every changed value is a change', async () => {
     for (const [i, [type, value]] of changes.entries()) {
-      await make(`v${i}`, [
+      await createTableOf(`v${i}`, [
         { name: 'id', type: 'INT' },
         { name: 'v', type },
       ]);
@@ -61,7 +62,7 @@ describe('since the last backup', () => {
   });
 
   it('rows that swap a value are a change', async () => {
-    await make('swaps', [
+    await createTableOf('swaps', [
       { name: 'a', type: 'INT' },
       { name: 'b', type: 'INT' },
     ]);
@@ -72,7 +73,7 @@ describe('since the last backup', () => {
   });
 
   it('a column of another name or type is a change; a comment, a default or another name of the table is not', async () => {
-    await make('defined', [
+    await createTableOf('defined', [
       { name: 'a', type: 'INT' },
       { name: 'b', type: 'INT' },
     ]);
@@ -87,34 +88,34 @@ describe('since the last backup', () => {
     assert.equal(await count('defined'), 1);
     (await server.post('/api/v2/databases/d/tables/named/columns/b/rename', { newName: 'c' })).is(200);
     assert.equal(await count('defined'), 1);
-    await restored(server, '/api/v2/catalogs/default/databases', { name: 'e', from: targetIn('defined') });
+    await restoreSucceeding(server, '/api/v2/catalogs/default/databases', { name: 'e', from: targetIn('defined') });
     assert.deepEqual(await rowsIn(server, 'default', 'SELECT a, c FROM e.named'), [[1, 2]]);
     (await server.get('/api/v2/databases/e/tables/named')).is(200, '0', { comment: 'new' });
   });
 
   it('of a table with many rows, only the changed parts are sent, and rows keep their order', async () => {
-    await make('long', [{ name: 'id', type: 'BIGINT' }]);
+    await createTableOf('long', [{ name: 'id', type: 'BIGINT' }]);
     await run('INSERT INTO long SELECT 20000000 - range FROM range(8000000)');
     await run('INSERT INTO long SELECT range FROM range(1000000)');
     await count('long');
     assert.equal(await count('long'), 0);
     await run('INSERT INTO long VALUES (-1)');
     assert.equal(await count('long'), 1);
-    await restored(server, '/api/v2/catalogs/default/databases', { name: 'f', from: targetIn('long') });
-    const of = (table: string) =>
+    await restoreSucceeding(server, '/api/v2/catalogs/default/databases', { name: 'f', from: targetIn('long') });
+    const rowsOf = (table: string) =>
       rowsIn(server, 'default', `SELECT count(*), max(rowid), bit_xor(hash(rowid, id)) FROM ${table}`);
-    assert.deepEqual(await of('f.long'), await of('d.long'));
+    assert.deepEqual(await rowsOf('f.long'), await rowsOf('d.long'));
   });
 
   it('a file that disappeared from the target is sent again', async () => {
-    await make('lost', [{ name: 'id', type: 'BIGINT' }]);
+    await createTableOf('lost', [{ name: 'id', type: 'BIGINT' }]);
     await run('INSERT INTO lost VALUES (12345)');
-    const first = await backedUp(server, '/api/v2/databases/d', targetIn('lost'));
+    const first = await backUpSucceeding(server, '/api/v2/databases/d', targetIn('lost'));
     const folder = join(backing.directory, 'lost', 'backups', first.backupId);
     const files = (await readdir(folder)).filter((name) => name.endsWith('.parquet'));
     for (const file of files) await rm(join(folder, file));
     assert.equal(await count('lost'), files.length);
-    await restored(server, '/api/v2/catalogs/default/databases', { name: 'g', from: targetIn('lost') });
+    await restoreSucceeding(server, '/api/v2/catalogs/default/databases', { name: 'g', from: targetIn('lost') });
     assert.deepEqual(await rowsIn(server, 'default', 'SELECT id FROM g.lost'), [[12345]]);
   });
 });

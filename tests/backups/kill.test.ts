@@ -9,9 +9,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { DirectoryTarget } from '../../src/backups/targets/directory_target.ts';
 import { verifyBackups } from '../../src/backups/verification.ts';
 import { deadlineMs } from '../deadline.ts';
-import { Random, seedFrom } from '../faults/random.ts';
+import { Random, seedFrom } from '../random.ts';
 import { type Reply, type ServerProcess, startProcess, uri } from '../server.ts';
-import { backedUp, filesIn, rowsIn } from './backing_up.ts';
+import { backUpSucceeding, filesIn, rowsIn } from './backing_up.ts';
 
 const rounds = 4;
 const rowCount = 1_500_000;
@@ -81,13 +81,13 @@ describe('after a kill, the server', () => {
 
   it('resumes a restore', { timeout: deadlineMs(120_000) }, async () => {
     const from = targetIn('of all');
-    await backedUp(server, '/api/v2/catalogs/c', from);
-    const wanted = await sums('c');
+    await backUpSucceeding(server, '/api/v2/catalogs/c', from);
+    const expected = await sums('c');
     for (let round = 0; round < rounds; round++) {
       const body = { name: `r${round}`, from };
       const task = await endedByAnother(await server.post('/api/v2/catalogs/restore', body));
       task.is(200, '0', { state: 'succeeded', result: { name: body.name } });
-      assert.deepEqual(await sums(body.name), wanted, `attempt ${task.at('attempt')}`);
+      assert.deepEqual(await sums(body.name), expected, `attempt ${task.at('attempt')}`);
       const tables = (await server.get(uri`/catalogs/${body.name}/databases/d/tables`)).at<{ name: string }[]>(
         'tables',
       );

@@ -29,11 +29,11 @@ describe('the thread that cuts pieces', () => {
     await truncate(from, bytes);
     const cancel = new AbortController();
     const pieces = new Pieces(cancel.signal);
-    const cut = pieces.cut({ from, start: 0, bytes, to: join(root, 'piece') });
+    const pieceFile = pieces.cut({ from, start: 0, bytes, to: join(root, 'piece') });
     const reason = new Error('cancelled');
     cancel.abort(reason);
     const isReason = (error: unknown) => error === reason;
-    await assert.rejects(cut, isReason);
+    await assert.rejects(pieceFile, isReason);
     await assert.rejects(pieces.cut({ from, start: 0, bytes: 1, to: join(root, 'next') }), isReason);
     await pieces.stop();
   });

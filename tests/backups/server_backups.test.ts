@@ -10,10 +10,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { verifyServerBackups } from '../../src/backups/server/server_verification.ts';
 import { DirectoryTarget } from '../../src/backups/targets/directory_target.ts';
 import { deadlineMs } from '../deadline.ts';
-import { Random, seedFrom } from '../faults/random.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
+import { Random, seedFrom } from '../random.ts';
 import { type ServerProcess, start, startProcess, type TestServer, uri } from '../server.ts';
-import { type BackupResult, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupServer, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
 import { backUpServer, command, restoredTo, serverBackedUp } from './whole_server.ts';
 
 const options = { timeout: deadlineMs(120_000) };
@@ -31,7 +31,7 @@ async function withTable(server: TestServer, catalog: string, rows: number): Pro
 const sumOf = (server: TestServer, catalog: string) => rowsIn(server, catalog, 'SELECT count(*), sum(n) FROM d.t');
 
 describe('a backup of the server', () => {
-  let from: BackupResult;
+  let from: BackupServer;
   let objects: ObjectStoreServer;
   let root: string;
   before(async () => {
@@ -67,8 +67,8 @@ describe('a backup of the server', () => {
     assert.deepEqual(await sumOf(copy, 'c'), await sumOf(from.server, 'c'));
     await copy.close();
     (await from.server.delete('/api/v2/server_backups/remote')).is(200, '0', { deleted: true });
-    const gone = await command(['backup', 'verify', ...words], environment);
-    assert.match(gone.out, /No backups found/);
+    const invalidPassphrase = await command(['backup', 'verify', ...words], environment);
+    assert.match(invalidPassphrase.out, /No backups found/);
   });
 
   it(
@@ -108,8 +108,8 @@ describe('a backup of the server', () => {
     const path = join(from.directory, 'of damaged');
     const record = await serverBackedUp(second, 'partly', { path });
     await second.close();
-    const left = record.at<{ name: string; reason: string }[]>('catalogsLeftOut');
-    assert.deepEqual(left, [{ name: 'lost', reason: 'its file is missing' }]);
+    const leftOut = record.at<{ name: string; reason: string }[]>('catalogsLeftOut');
+    assert.deepEqual(leftOut, [{ name: 'lost', reason: 'its file is missing' }]);
     const restored = join(root, 'partly');
     const { out } = await restoredTo(restored, [path]);
     assert.match(out, /^NOT in the backup: catalog "lost" \(its file is missing\)$/m);
@@ -157,8 +157,8 @@ describe('a backup of the server', () => {
 
   it('that is requested twice at once is made twice', options, async () => {
     const path = join(from.directory, 'both');
-    const both = await Promise.all(['x', 'y'].map((name) => backUpServer(from.server, name, { path })));
-    for (const task of both) task.is(200, '0', { state: 'succeeded' });
+    const replies = await Promise.all(['x', 'y'].map((name) => backUpServer(from.server, name, { path })));
+    for (const task of replies) task.is(200, '0', { state: 'succeeded' });
     const { backups, faults } = await verifyServerBackups(new DirectoryTarget(path));
     assert.deepEqual([backups.length, faults], [2, []]);
   });
@@ -185,7 +185,7 @@ describe('a server that is killed during its backup', () => {
 
   it('completes it after the restart; until then the incomplete backup does not count', options, async (t) => {
     t.diagnostic(`SERVER_BACKUP_SEED=${random.seed}`);
-    const wanted = await sumOf(server, 'c');
+    const expected = await sumOf(server, 'c');
     for (let round = 0; round < rounds; round++) {
       const path = join(root, 'backups', `of ${round}`);
       const accepted = await server.post('/api/v2/server_backups', { name: `b${round}`, to: { path } });
@@ -205,7 +205,7 @@ describe('a server that is killed during its backup', () => {
     const restored = join(root, 'restored');
     await restoredTo(restored, [join(root, 'backups', `of ${rounds - 1}`)]);
     const copy = await start({ dataDir: restored });
-    assert.deepEqual(await sumOf(copy, 'c'), wanted);
+    assert.deepEqual(await sumOf(copy, 'c'), expected);
     await copy.close();
   });
 });

@@ -46,7 +46,7 @@ describe('a backup of the server to an unresponsive store', () => {
     silent.close();
     await rm(root, { recursive: true, force: true });
   });
-  const begun = async (name: string, to: object) => {
+  const startBackup = async (name: string, to: object) => {
     const accepted = await server.post('/api/v2/server_backups', { name, to });
     accepted.is(202);
     return accepted;
@@ -60,18 +60,18 @@ describe('a backup of the server to an unresponsive store', () => {
     'stages its files where no engine has access, and lets the next one begin only when it has ended',
     options,
     async () => {
-      const first = await begun('first', s3());
+      const first = await startBackup('first', s3());
       await requested.promise;
       assert.deepEqual(await filesIn(join(server.dataDirectory, 'spool', 'backups')), []);
       assert.notDeepEqual(await filesIn(join(server.dataDirectory, 'staging')), []);
-      const second = await begun('second', { path: join(root, 'backups', 'second') });
+      const second = await startBackup('second', { path: join(root, 'backups', 'second') });
       await eventually(
         'the second runs',
         async () => (await server.get(second.at<string>('uri'))).at('state') === 'running',
       );
       await cancel('second');
       (await server.ended(second)).is(200, '0', { state: 'cancelled' });
-      const third = await begun('third', { path: join(root, 'backups', 'third') });
+      const third = await startBackup('third', { path: join(root, 'backups', 'third') });
       (await server.get(uri`/server_backups/third`)).is(200, '0', { state: 'creating' });
       await cancel('first');
       (await server.ended(first)).is(200, '0', { state: 'cancelled' });
@@ -82,7 +82,7 @@ describe('a backup of the server to an unresponsive store', () => {
 
   it('fails after a restart without the passphrase', options, async () => {
     requested = Promise.withResolvers();
-    const accepted = await begun('wrapped', s3());
+    const accepted = await startBackup('wrapped', s3());
     await requested.promise;
     await server.close();
     server = await startWith('');

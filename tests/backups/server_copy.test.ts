@@ -15,7 +15,7 @@ import { deadlineMs } from '../deadline.ts';
 const options = { timeout: deadlineMs(20_000) };
 
 /** One write fails once all concurrent ones have begun; those end only when they are aborted. */
-class FailingPlace extends DirectoryTarget {
+class FailingTarget extends DirectoryTarget {
   readonly fault = new Error('the place is gone');
   readonly #othersMax: number;
   readonly #othersBegan = Promise.withResolvers<void>();
@@ -70,7 +70,7 @@ describe('a copy of a server', () => {
 
   it('stops all transfers when one fails', options, async () => {
     const snapshot = await snapshotOf(['a', 'bb', 'ccc', 'dddd', 'eeeee']);
-    const target = new FailingPlace(root, 3);
+    const target = new FailingTarget(root, 3);
     const stagingDirectory = join(root, 'staging');
     const server = {
       dataDirectory: root,

@@ -8,7 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
 import { start, type TestServer, uri } from '../server.ts';
-import { type BackupResult, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupServer, rowsIn, startBackingUp } from './backing_up.ts';
 import { backUpServer, restoredTo } from './whole_server.ts';
 
 const writers = 4;
@@ -18,14 +18,14 @@ const columns = [
 ];
 
 /** Counts the acknowledgements of a writer, in the order in which it wrote. */
-interface Told {
+interface WriterProgress {
   first: number;
   second: number;
   role: number;
 }
 
 describe('writers of two catalogs and of the store', () => {
-  let from: BackupResult;
+  let from: BackupServer;
   let root: string;
   let server: TestServer;
   before(async () => {
@@ -47,7 +47,7 @@ describe('writers of two catalogs and of the store', () => {
     await rm(root, { recursive: true, force: true });
   });
 
-  async function write(writer: number, acknowledged: Told, isOver: () => boolean): Promise<void> {
+  async function write(writer: number, acknowledged: WriterProgress, isOver: () => boolean): Promise<void> {
     const role = uri`/roles/${`writer ${writer}`}`;
     (await server.put(role)).is(201);
     for (let n = 1; !isOver(); n++) {
@@ -67,7 +67,7 @@ describe('writers of two catalogs and of the store', () => {
   it('find everything up to one instant in a restored server, the same in every place', {
     timeout: deadlineMs(120_000),
   }, async () => {
-    const acknowledged = Array.from({ length: writers }, (): Told => ({ first: 0, second: 0, role: 0 }));
+    const acknowledged = Array.from({ length: writers }, (): WriterProgress => ({ first: 0, second: 0, role: 0 }));
     let isOver = false;
     const writing = acknowledged.map((counts, writer) => write(writer, counts, () => isOver));
     while (acknowledged.some(({ role }) => role < 3)) await pause(10);
@@ -87,16 +87,16 @@ describe('writers of two catalogs and of the store', () => {
         const [first = []] = await rowsIn(copy, 'first', sql);
         const [second = []] = await rowsIn(copy, 'second', sql);
         const role = Number((await copy.get(uri`/roles/${`writer ${writer}`}`)).is(200).at('comment'));
-        const shown = JSON.stringify({ writer, before: counts, first, second, role, after: after[writer] });
+        const details = JSON.stringify({ writer, before: counts, first, second, role, after: after[writer] });
         const [a, b] = [Number(first[1]), Number(second[1])];
         for (const [count, max, distinct] of [first, second])
-          assert.ok(count === max && distinct === max, `no number is missing or twice: ${shown}`);
-        assert.ok(a >= b && b >= role && role >= a - 1, `of one point: ${shown}`);
+          assert.ok(count === max && distinct === max, `no number is missing or twice: ${details}`);
+        assert.ok(a >= b && b >= role && role >= a - 1, `of one point: ${details}`);
         assert.ok(
           a >= counts.first && b >= counts.second && role >= counts.role,
-          `nothing of before is missing: ${shown}`,
+          `nothing of before is missing: ${details}`,
         );
-        assert.ok(a <= (after[writer]?.first ?? 0) + 1, `nothing of after is in it: ${shown}`);
+        assert.ok(a <= (after[writer]?.first ?? 0) + 1, `nothing of after is in it: ${details}`);
       }
     } finally {
       await copy.close();

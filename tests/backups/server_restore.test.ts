@@ -10,9 +10,9 @@ import { after, before, describe, it } from 'node:test';
 import { SignJWT } from 'jose';
 import { newToken } from '../access/people.ts';
 import { deadlineMs } from '../deadline.ts';
-import { flip } from '../faults/damaged_file.ts';
+import { flipBytes } from '../faults/damage/damaged_file.ts';
 import { endOfTask, start, type TestServer, uri } from '../server.ts';
-import { type BackupResult, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupServer, filesIn, rowsIn, startBackingUp } from './backing_up.ts';
 import { backUpServer, command, restoredTo, serverBackedUp } from './whole_server.ts';
 
 const passphrase = { backupPassphrase: 'a long passphrase' };
@@ -22,7 +22,7 @@ const issuer = 'https://issuer.example.com';
 const options = { timeout: deadlineMs(120_000) };
 
 /** Everything that a server shows, except what changes by being used. */
-async function shown(server: TestServer): Promise<Record<string, unknown>> {
+async function visibleState(server: TestServer): Promise<Record<string, unknown>> {
   const records: Record<string, unknown> = {};
   const lists = [
     ...['users', 'roles', 'identity_providers', 'schedules', 'warehouses', 'catalogs', 'server_backups'],
@@ -44,7 +44,7 @@ async function shown(server: TestServer): Promise<Record<string, unknown>> {
 }
 
 describe('a server with data of every kind', () => {
-  let from: BackupResult;
+  let from: BackupServer;
   let root: string;
   let token: string;
   let before_: Record<string, unknown>;
@@ -100,7 +100,7 @@ describe('a server with data of every kind', () => {
     (await serverBackedUp(server, 'first', { path: from.directory })).at('takenAt');
     const task = await backUpServer(server, 'whole', { path: from.directory });
     task.is(200, '0', { state: 'succeeded', result: { catalogs: 3, catalogsLeftOut: [], secretKey: 'wrapped' } });
-    before_ = await shown(server);
+    before_ = await visibleState(server);
   });
   after(async () => {
     await copy?.close();
@@ -114,14 +114,14 @@ describe('a server with data of every kind', () => {
     assert.match(out, /^restored [0-9a-f-]{36} of .*: 3 catalogs, all files verified\nStart the server with/);
     copy = await start({ dataDir, backupDirectories: from.directory, ...passphrase });
     // In the backup, its own task has not ended.
-    const [own] = (await copy.get('/api/v2/server_backups/whole')).is(200).at<string>('task').split('/').slice(-1);
-    (await endOfTask(copy, `/api/v2/tasks/${own}`)).is(200, '0', { state: 'succeeded' });
+    const [ownTask] = (await copy.get('/api/v2/server_backups/whole')).is(200).at<string>('task').split('/').slice(-1);
+    (await endOfTask(copy, `/api/v2/tasks/${ownTask}`)).is(200, '0', { state: 'succeeded' });
     const isSame = (record: Record<string, unknown>) => ({ ...record, updatedAt: 0, updatedBy: 0, version: 0 });
-    const without = (all: Record<string, unknown>) => ({
+    const withoutVolatile = (all: Record<string, unknown>) => ({
       ...all,
       server_backups: (all.server_backups as Record<string, unknown>[]).map(isSame),
     });
-    assert.deepEqual(without(await shown(copy)), without(before_));
+    assert.deepEqual(withoutVolatile(await visibleState(copy)), withoutVolatile(before_));
     for (const name of ['a', 'b']) {
       const sql = 'SELECT count(*), sum(hash(id, note) % 1000003)::BIGINT FROM d.t WHERE id < 1000';
       assert.deepEqual(await rowsIn(copy, name, sql), await rowsIn(from.server, name, sql));
@@ -177,7 +177,7 @@ describe('a server with data of every kind', () => {
   });
 
   describe('is not restored', () => {
-    const refused = async (
+    const requireRestoreRefused = async (
       target: string,
       message: RegExp,
       words: readonly string[] = [],
@@ -195,7 +195,7 @@ describe('a server with data of every kind', () => {
       await rm(dataDir, { recursive: true, force: true });
     };
     /** A copy of the target, with one backup in it. */
-    const changed = async (change: (folder: string, manifestFile: string) => void) => {
+    const requireChangeRefused = async (change: (folder: string, manifestFile: string) => void) => {
       const target = join(root, 'changed');
       await rm(target, { recursive: true, force: true });
       const [oldest = '', newest = ''] = readdirSync(join(from.directory, 'server_backups')).sort();
@@ -214,7 +214,7 @@ describe('a server with data of every kind', () => {
         pieces(folder).sort((a, b) => statSync(join(folder, b)).size - statSync(join(folder, a)).size)[0] ?? '',
       );
     /** As another release would have written it: the digest matches. */
-    const rewritten = (file: string, change: object) => {
+    const writeManifest = (file: string, change: object) => {
       const { manifest } = JSON.parse(readFileSync(file, 'utf8'));
       const other = { ...manifest, ...change };
       const digest = createHash('sha256').update(JSON.stringify(other)).digest('hex');
@@ -222,8 +222,11 @@ describe('a server with data of every kind', () => {
     };
 
     it('with a changed byte in a piece', options, async () => {
-      const target = await changed((folder) => flip(largest(folder), 5000));
-      await refused(target, /FAULT: the backup cannot be used: the file [0-9a-f]{64} is not as it was written/);
+      const target = await requireChangeRefused((folder) => flipBytes(largest(folder), 5000));
+      await requireRestoreRefused(
+        target,
+        /FAULT: the backup cannot be used: the file [0-9a-f]{64} is not as it was written/,
+      );
       const { status, out } = await command(['backup', 'verify', target]);
       assert.equal(status, 1, out);
       assert.match(out, /^BROKEN .* server/m);
@@ -231,29 +234,36 @@ describe('a server with data of every kind', () => {
     });
 
     it('with a piece that is missing', options, async () => {
-      const target = await changed((folder) => rmSync(largest(folder)));
-      await refused(target, /FAULT: /);
+      const target = await requireChangeRefused((folder) => rmSync(largest(folder)));
+      await requireRestoreRefused(target, /FAULT: /);
     });
 
     it('without its manifest, or with a torn one', options, async () => {
-      await refused(await changed((_folder, manifest) => rmSync(manifest)), /the backup does not exist in this target/);
-      const torn = await changed((_folder, file) => writeFileSync(file, readFileSync(file).subarray(0, 500)));
-      await refused(torn, /its manifest is incomplete/);
+      await requireRestoreRefused(
+        await requireChangeRefused((_folder, manifest) => rmSync(manifest)),
+        /the backup does not exist in this target/,
+      );
+      const tornManifest = await requireChangeRefused((_folder, file) =>
+        writeFileSync(file, readFileSync(file).subarray(0, 500)),
+      );
+      await requireRestoreRefused(tornManifest, /its manifest is incomplete/);
     });
 
     it('of another format, or of a newer release', options, async () => {
-      const format = await changed((_folder, file) => rewritten(file, { formatVersion: 2 }));
-      await refused(format, /it is of format 2, and this release reads 1/);
-      const newer = await changed((_folder, file) => rewritten(file, { storeVersion: 10_000, release: '9.9.9' }));
-      await refused(newer, /release 9\.9\.9 made it, with a newer metadata store/);
+      const format = await requireChangeRefused((_folder, file) => writeManifest(file, { formatVersion: 2 }));
+      await requireRestoreRefused(format, /it is of format 2, and this release reads 1/);
+      const newer = await requireChangeRefused((_folder, file) =>
+        writeManifest(file, { storeVersion: 10_000, release: '9.9.9' }),
+      );
+      await requireRestoreRefused(newer, /release 9\.9\.9 made it, with a newer metadata store/);
     });
 
     it('that names files elsewhere', options, async () => {
-      const target = await changed((_folder, file) => {
+      const target = await requireChangeRefused((_folder, file) => {
         const { files } = JSON.parse(readFileSync(file, 'utf8')).manifest;
-        rewritten(file, { files: [...files, { path: '../escaped', bytes: 0, pieces: [] }] });
+        writeManifest(file, { files: [...files, { path: '../escaped', bytes: 0, pieces: [] }] });
       });
-      await refused(target, /its manifest was not written by a server/);
+      await requireRestoreRefused(target, /its manifest was not written by a server/);
     });
 
     it('into a directory that is not empty, or without the passphrase', options, async () => {
@@ -263,10 +273,17 @@ describe('a server with data of every kind', () => {
       );
       assert.equal(status, 2);
       assert.match(errors, /is not empty: choose a new or empty directory with --data-dir/);
-      await refused(from.directory, /encrypted with a passphrase: give it in TABULARIUM_BACKUP_PASSPHRASE/, [], {});
+      await requireRestoreRefused(
+        from.directory,
+        /encrypted with a passphrase: give it in TABULARIUM_BACKUP_PASSPHRASE/,
+        [],
+        {},
+      );
       const wrong = { TABULARIUM_BACKUP_PASSPHRASE: 'another' };
-      await refused(from.directory, /is not the passphrase of this backup/, [], wrong);
-      await refused(from.directory, /the backup does not exist/, ['--backup-id=019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d']);
+      await requireRestoreRefused(from.directory, /is not the passphrase of this backup/, [], wrong);
+      await requireRestoreRefused(from.directory, /the backup does not exist/, [
+        '--backup-id=019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
+      ]);
     });
 
     it('and an intact one is verified', options, async () => {

@@ -21,10 +21,10 @@ it('succeeds although the engine is killed while its files are copied', { timeou
   const root = await mkdtemp(join(tmpdir(), 'tabularium-takeover-'));
   const objects = await startObjectStore();
   const reached = Promise.withResolvers<void>();
-  const opened = Promise.withResolvers<void>();
+  const opening = Promise.withResolvers<void>();
   const gate = await holdPuts(objects.endpoint, () => {
     reached.resolve();
-    return opened.promise;
+    return opening.promise;
   });
   let pid = 0;
   const settings = { dataDir: join(root, 'data'), logLevel: 'silent', backupPassphrase: passphrase } as const;
@@ -42,7 +42,7 @@ it('succeeds although the engine is killed while its files are copied', { timeou
     }),
   });
   t.after(async () => {
-    opened.resolve();
+    opening.resolve();
     await server.close();
     gate.close();
     await objects.close();
@@ -69,7 +69,7 @@ it('succeeds although the engine is killed while its files are copied', { timeou
     answer.is(200);
   }
   assert.notEqual(pid, before);
-  opened.resolve();
+  opening.resolve();
   const task = await server.ended(accepted);
   task.is(200, '0', { state: 'succeeded' });
   const attempt = task.at<number>('attempt');

@@ -23,7 +23,7 @@ it('a backup under permanent inserts succeeds at the first attempt', { timeout: 
   const objects = await startObjectStore();
   let inserted = 0;
   let isOver = false;
-  const held = await holdPuts(objects.endpoint, async () => {
+  const proxy = await holdPuts(objects.endpoint, async () => {
     const until = inserted + insertionsPerPut;
     while (inserted < until && !isOver) await new Promise((resolve) => setTimeout(resolve, 10));
   });
@@ -35,7 +35,7 @@ it('a backup under permanent inserts succeeds at the first attempt', { timeout: 
   t.after(async () => {
     isOver = true;
     await server.close();
-    held.close();
+    proxy.close();
     await objects.close();
     await rm(root, { recursive: true, force: true });
   });
@@ -53,7 +53,7 @@ it('a backup under permanent inserts succeeds at the first attempt', { timeout: 
   })();
   await eventually('rows are inserted', async () => inserted > 0);
   const { bucket, accessKeyId, secretAccessKey } = objects;
-  const to = { s3: { endpoint: held.endpoint, bucket, accessKeyId, secretAccessKey } };
+  const to = { s3: { endpoint: proxy.endpoint, bucket, accessKeyId, secretAccessKey } };
   const before = inserted;
   const accepted = (await server.post('/api/v2/server_backups', { name: 'busy', to })).is(202);
   const task = await eventually('the backup ends, or begins again', async () => {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { jsonForms } from '../../src/model/types.ts';
 import { uri } from '../server.ts';
-import { type BackupResult, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupServer, backUpSucceeding, restoreSucceeding, rowsIn, startBackingUp } from './backing_up.ts';
 
 /** SQL literals of each type, without NULL. */
 const values: Readonly<Record<string, readonly string[]>> = {
@@ -46,7 +46,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe('types in a backup', () => {
-  let backing: BackupResult;
+  let backing: BackupServer;
   before(async () => {
     backing = await startBackingUp();
     const { server } = backing;
@@ -78,15 +78,15 @@ describe('types in a backup', () => {
   it('are restored exactly', async () => {
     const { server, directory } = backing;
     const to = { path: directory } as const;
-    const { rows } = await backedUp(server, uri`/catalogs/kinds`, to);
+    const { rows } = await backUpSucceeding(server, uri`/catalogs/kinds`, to);
     assert.ok(rows > 0);
-    await restored(server, '/api/v2/catalogs', { name: 'again', from: to });
+    await restoreSucceeding(server, '/api/v2/catalogs', { name: 'again', from: to });
     for (const [i, [type, literals]] of Object.entries(values).entries()) {
-      const shown = async (catalog: string) => {
+      const listTable = async (catalog: string) => {
         const sql = `SELECT id, v, v::VARCHAR AS text, typeof(v) AS type, v IS NULL AS none FROM d.t${i}`;
         return (await server.post(uri`/catalogs/${catalog}/query`, { sql })).is(200).text;
       };
-      const texts = [await shown('kinds'), await shown('again')].map((text) => JSON.parse(text).result.rows);
+      const texts = [await listTable('kinds'), await listTable('again')].map((text) => JSON.parse(text).result.rows);
       assert.equal(texts[0].length, literals.length + 1, type);
       assert.deepEqual(texts[1], texts[0], type);
       const definition = async (catalog: string) =>
@@ -120,8 +120,8 @@ describe('types in a backup', () => {
         sql: `INSERT INTO d."Ordered ""t""" VALUES (3, 'x', 1), (1, 'y', 1), (2, NULL, 5)`,
       })
     ).is(200);
-    await backedUp(server, uri`/catalogs/kinds`, to);
-    await restored(server, '/api/v2/catalogs', { name: 'defined', from: to });
+    await backUpSucceeding(server, uri`/catalogs/kinds`, to);
+    await restoreSucceeding(server, '/api/v2/catalogs', { name: 'defined', from: to });
     const record = async (catalog: string) => {
       const path = uri`/catalogs/${catalog}/databases/d/tables/${definition.name}`;
       const {
@@ -149,11 +149,11 @@ describe('types in a backup', () => {
       [1, 'y', 1],
       [2, null, 5],
     ]);
-    const broken = async (sql: string) =>
+    const requireBrokenView = async (sql: string) =>
       (await server.post('/api/v2/catalogs/defined/query', { sql })).is(400, 'CONSTRAINT_VIOLATED');
-    await broken(`INSERT INTO d."Ordered ""t""" VALUES (3, 'z', 1)`);
-    await broken(`INSERT INTO d."Ordered ""t""" VALUES (4, 'x', 1)`);
-    await broken(`INSERT INTO d."Ordered ""t""" VALUES (4, 'fives', 1)`);
+    await requireBrokenView(`INSERT INTO d."Ordered ""t""" VALUES (3, 'z', 1)`);
+    await requireBrokenView(`INSERT INTO d."Ordered ""t""" VALUES (4, 'x', 1)`);
+    await requireBrokenView(`INSERT INTO d."Ordered ""t""" VALUES (4, 'fives', 1)`);
     (
       await server.post('/api/v2/catalogs/defined/query', { sql: `INSERT INTO d."Ordered ""t""" (rowid) VALUES (9)` })
     ).is(200);

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../access/people.ts';
 import { type TestServer, uri } from '../server.ts';
-import { type BackupResult, backedUp, restored, rowsIn, startBackingUp } from './backing_up.ts';
+import { type BackupServer, backUpSucceeding, restoreSucceeding, rowsIn, startBackingUp } from './backing_up.ts';
 
-let backing: BackupResult;
+let backing: BackupServer;
 let server: TestServer;
 before(async () => {
   backing = await startBackingUp();
@@ -41,8 +41,8 @@ const viewsIn = async (database: string) =>
     .map(({ name }) => name);
 
 test('views are restored with their catalog, on the restored tables', async () => {
-  await backedUp(server, '/api/v2/catalogs/shop', target());
-  const task = await restored(server, '/api/v2/catalogs', { name: 'copy', from: target() });
+  await backUpSucceeding(server, '/api/v2/catalogs/shop', target());
+  const task = await restoreSucceeding(server, '/api/v2/catalogs', { name: 'copy', from: target() });
   assert.equal(task.at('result', 'views'), 5);
   assert.equal(task.at('result', 'viewsLeft'), undefined);
   const copy = '/api/v2/catalogs/copy/databases';
@@ -69,13 +69,13 @@ test('views are restored with their catalog, on the restored tables', async () =
 
 test('a single database is restored without views whose sources are missing', async () => {
   const from = target();
-  const of = { name: 'e again', database: 'e', from };
-  const task = await restored(server, '/api/v2/catalogs/beside/databases', of);
+  const restoreOptions = { name: 'e again', database: 'e', from };
+  const task = await restoreSucceeding(server, '/api/v2/catalogs/beside/databases', restoreOptions);
   const restoredPath = uri`/catalogs/${'beside'}/databases/${'e again'}`;
   assert.deepEqual(task.at('result', 'viewsLeft'), ['e again.over']);
   assert.deepEqual(await viewsIn(restoredPath), ['far']);
-  const restoredDatabase = await restored(server, '/api/v2/catalogs/shop/databases', {
-    ...of,
+  const restoredDatabase = await restoreSucceeding(server, '/api/v2/catalogs/shop/databases', {
+    ...restoreOptions,
     name: 'd again',
     database: 'd',
   });

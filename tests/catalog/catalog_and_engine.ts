@@ -3,7 +3,6 @@
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after } from 'node:test';
 import { Catalog, type CatalogOptions } from '../../src/catalog/catalog.ts';
 import type { CatalogObject, ObjectPath, SoftDelete } from '../../src/catalog/object.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
@@ -15,13 +14,10 @@ export const principal = { id: 'root', name: 'root' };
 /** In memory if possible: these tests are about the order of writes, and a busy disk would only slow them down. */
 const memoryDirectory = '/dev/shm';
 const root = mkdtempSync(join(existsSync(memoryDirectory) ? memoryDirectory : tmpdir(), 'tabularium-catalog-'));
-const open = new Set<Store>();
 let files = 0;
 
-after(async () => {
-  for (const store of open) await store.close();
-  rmSync(root, { recursive: true, force: true });
-});
+// Files that run in the same process share this module.
+process.once('exit', () => rmSync(root, { recursive: true, force: true }));
 
 export function newFile(): string {
   return join(root, `${++files}.db`);
@@ -64,19 +60,17 @@ export class WarehouseInTest {
   ): Promise<WarehouseInTest> {
     const { file = newFile(), inject, engine = new EngineInMemory(), ...rest } = options;
     const store = await openStore({ file, inject });
-    open.add(store);
     return new WarehouseInTest(file, store, engine, rest);
   }
 
   async close(): Promise<void> {
-    open.delete(this.store);
     await this.store.close();
     rmSync(this.file, { force: true });
   }
 
   async createCatalog(name: string): Promise<CatalogObject> {
     const change = (id: string) => ({ kind: 'createCatalog', catalog: { id, name } }) as const;
-    const undo = (id: string) => ({ kind: 'dropCatalog', catalog: { id, name } }) as const;
+    const undoCreate = (id: string) => ({ kind: 'dropCatalog', catalog: { id, name } }) as const;
     const spec = { warehouse: 'w' };
     const request = {
       parent: null,
@@ -86,7 +80,7 @@ export class WarehouseInTest {
       principal,
       warehouse: 'w',
       change,
-      undo,
+      undo: undoCreate,
     } as const;
     return (await this.catalog.create({ ...request, ifExists: 'fail' })).object;
   }
@@ -215,12 +209,12 @@ export class WarehouseInTest {
       const parents = await this.catalog.require(path(...names.slice(0, -1)));
       const category = path(...names).at(-1)!.category;
       const name = names.at(-1)!;
-      const [found] = await this.catalog.findDropped(parents.at(-1)?.id ?? null, category, { name });
-      if (!found) throw new Failure('OBJECT_NOT_FOUND', 'there is none');
-      const { id, spec } = found.object;
+      const [dropped] = await this.catalog.findDropped(parents.at(-1)?.id ?? null, category, { name });
+      if (!dropped) throw new Failure('OBJECT_NOT_FOUND', 'there is none');
+      const { id, spec } = dropped.object;
       const [root, database] = parents;
       const catalog = { id: root?.id ?? id, name: root?.name ?? newName };
-      return this.catalog.undrop(found, {
+      return this.catalog.undrop(dropped, {
         newName,
         principal,
         change: (children) => {
@@ -242,21 +236,21 @@ export class WarehouseInTest {
 
   /** What readers see, in the format of `EngineInMemory.contents`. */
   async contents(): Promise<string[]> {
-    const found: string[] = [];
+    const contents: string[] = [];
     for (const catalog of await this.catalog.list(null, 'catalogs', { limit: 1000 })) {
-      found.push(catalog.name);
+      contents.push(catalog.name);
       for (const database of await this.catalog.list(catalog.id, 'databases', { limit: 1000 })) {
-        found.push(`${catalog.name}.${database.name}`);
+        contents.push(`${catalog.name}.${database.name}`);
         for (const table of await this.catalog.list(database.id, 'tables', { limit: 1000 })) {
-          found.push(`${catalog.name}.${database.name}.${table.name}=${JSON.stringify(table.spec)}`);
+          contents.push(`${catalog.name}.${database.name}.${table.name}=${JSON.stringify(table.spec)}`);
         }
       }
     }
-    return found.sort();
+    return contents.sort();
   }
 
   /** What must not be there once all is settled. */
-  async unsettled(): Promise<unknown[]> {
+  async unsettledObjects(): Promise<unknown[]> {
     return [
       ...(await this.store.db.selectFrom('objects').select(['name', 'state']).where('state', '!=', 'ready').execute()),
       ...(await this.store.db.selectFrom('intents').selectAll().execute()),

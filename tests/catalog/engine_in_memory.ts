@@ -43,16 +43,16 @@ export class EngineInMemory implements CatalogEngine {
 
   /** `catalog.database.table=definition`, sorted. */
   contents(): string[] {
-    const found: string[] = [];
+    const contents: string[] = [];
     for (const { name, databases } of this.catalogs.values()) {
-      found.push(name);
+      contents.push(name);
       for (const [database, tables] of databases) {
-        found.push(`${name}.${database}`);
+        contents.push(`${name}.${database}`);
         for (const [table, definition] of tables)
-          found.push(`${name}.${database}.${table}=${JSON.stringify(definition)}`);
+          contents.push(`${name}.${database}.${table}=${JSON.stringify(definition)}`);
       }
     }
-    return found.sort();
+    return contents.sort();
   }
 
   #apply(change: Change): void {

@@ -18,47 +18,47 @@ const before = ['c', 'c.d', 'c.d.t(a)', 'c.d.u(a)'];
 const scenarios: readonly Scenario[] = [
   {
     name: 'create a catalog',
-    run: (w) => w.createCatalog('c2'),
+    run: (world) => world.createCatalog('c2'),
     after: [...before, 'c2'],
   },
   {
     name: 'create a table',
-    run: (w) => w.createTable('c', 'd', 'new'),
+    run: (world) => world.createTable('c', 'd', 'new'),
     after: ['c', 'c.d', 'c.d.new(a)', 'c.d.t(a)', 'c.d.u(a)'],
   },
   {
     name: 'alter a table',
-    run: (w) => w.alterTable(['c', 'd', 't'], definition('a', 'b')),
+    run: (world) => world.alterTable(['c', 'd', 't'], definition('a', 'b')),
     after: ['c', 'c.d', 'c.d.t(a,b)', 'c.d.u(a)'],
   },
   {
     name: 'rename a table',
-    run: (w) => w.rename(['c', 'd', 't'], 'renamed'),
+    run: (world) => world.rename(['c', 'd', 't'], 'renamed'),
     after: ['c', 'c.d', 'c.d.renamed(a)', 'c.d.u(a)'],
   },
   {
     name: 'rename a database',
-    run: (w) => w.rename(['c', 'd'], 'renamed'),
+    run: (world) => world.rename(['c', 'd'], 'renamed'),
     after: ['c', 'c.renamed', 'c.renamed.t(a)', 'c.renamed.u(a)'],
   },
   {
     name: 'drop a table',
-    run: (w) => w.drop(['c', 'd', 't']),
+    run: (world) => world.drop(['c', 'd', 't']),
     after: ['c', 'c.d', 'c.d.u(a)'],
   },
   {
     name: 'drop a database and what is in it',
-    run: (w) => w.drop(['c', 'd'], true),
+    run: (world) => world.drop(['c', 'd'], true),
     after: ['c'],
   },
   {
     name: 'drop a catalog and what is in it',
-    run: (w) => w.drop(['c'], true),
+    run: (world) => world.drop(['c'], true),
     after: [],
   },
 ];
 
-const short = (contents: readonly string[]): string[] =>
+const withoutIds = (contents: readonly string[]): string[] =>
   contents
     .map((line) => {
       const [name, spec] = line.split('=', 2);
@@ -70,16 +70,16 @@ const short = (contents: readonly string[]): string[] =>
 
 /** Throws at the n-th statement from now on; `forGood`: and at every later one, like a dead process. */
 class StoreFault {
-  at = Number.POSITIVE_INFINITY;
+  failAt = Number.POSITIVE_INFINITY;
   forGood = false;
   count = 0;
   readonly inject = (): void => {
     this.count++;
-    if (this.count === this.at || (this.forGood && this.count > this.at)) throw new Error('the store fails');
+    if (this.count === this.failAt || (this.forGood && this.count > this.failAt)) throw new Error('the store fails');
   };
   arm(call: number, forGood: boolean): void {
     this.count = 0;
-    this.at = call;
+    this.failAt = call;
     this.forGood = forGood;
   }
 }
@@ -104,16 +104,16 @@ async function attempt(run: () => Promise<unknown>): Promise<'acknowledged' | 'f
 
 /** Before any recovery, a reader sees the state before or after the change, or (for a drop) the object gone. */
 async function checkSeen(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
-  const seen = short(await warehouse.contents());
-  const possible = [before, scenario.after].map((each) => JSON.stringify([...each].sort()));
-  assert(possible.includes(JSON.stringify(seen)), `a reader sees something half made: ${seen}`);
+  const contents = withoutIds(await warehouse.contents());
+  const possible = [before, scenario.after].map((names) => JSON.stringify([...names].sort()));
+  assert(possible.includes(JSON.stringify(contents)), `a reader sees something half made: ${contents}`);
 }
 
 async function checkSettled(warehouse: WarehouseInTest, scenario: Scenario, acknowledged: boolean): Promise<void> {
-  const seen = short(await warehouse.contents());
-  assert.deepEqual(short(warehouse.engine.contents()), seen, 'the store and the engine agree');
-  assert.deepEqual(await warehouse.unsettled(), [], 'nothing is left open');
-  if (acknowledged) assert.deepEqual(seen, [...scenario.after].sort(), 'what was acknowledged is there');
+  const contents = withoutIds(await warehouse.contents());
+  assert.deepEqual(withoutIds(warehouse.engine.contents()), contents, 'the store and the engine agree');
+  assert.deepEqual(await warehouse.unsettledObjects(), [], 'nothing is left open');
+  if (acknowledged) assert.deepEqual(contents, [...scenario.after].sort(), 'the acknowledged change exists');
   else await checkSeen(warehouse, scenario);
 }
 
@@ -149,27 +149,27 @@ for (const scenario of scenarios) {
             fault.arm(n, forGood);
             const outcome = await attempt(() => scenario.run(warehouse));
             fault.arm(Number.POSITIVE_INFINITY, false);
-            const survivor = forGood
+            const survivingWarehouse = forGood
               ? await WarehouseInTest.open({ file: copyStore(warehouse.file), engine: warehouse.engine })
               : warehouse;
-            await checkSeen(survivor, scenario);
+            await checkSeen(survivingWarehouse, scenario);
             if (settledBy === 'recovery') {
-              await survivor.catalog.recover();
-              await checkSettled(survivor, scenario, outcome === 'acknowledged');
+              await survivingWarehouse.catalog.recover();
+              await checkSettled(survivingWarehouse, scenario, outcome === 'acknowledged');
             }
-            await checkAgain(survivor, scenario);
+            await checkAgain(survivingWarehouse, scenario);
             await warehouse.close();
-            if (survivor !== warehouse) await survivor.close();
+            if (survivingWarehouse !== warehouse) await survivingWarehouse.close();
           }
         }
       });
     }
 
-    for (const when of ['before', 'after'] as const) {
-      test(`the engine fails ${when} its work`, async () => {
+    for (const moment of ['before', 'after'] as const) {
+      test(`the engine fails ${moment} its work`, async () => {
         const { warehouse } = await prepared();
         warehouse.engine.fault = (point) => {
-          if (point.call === 1 && point.when === when) throw new Failure('WAREHOUSE_FAILED', 'the engine died');
+          if (point.call === 1 && point.when === moment) throw new Failure('WAREHOUSE_FAILED', 'the engine died');
         };
         await assert.rejects(scenario.run(warehouse), { code: 'WAREHOUSE_FAILED' });
         await checkSeen(warehouse, scenario);
@@ -179,10 +179,10 @@ for (const scenario of scenarios) {
         await warehouse.close();
       });
 
-      test(`the engine stays dead ${when} its work through two recoveries, then is available again`, async () => {
+      test(`the engine stays dead ${moment} its work through two recoveries, then is available again`, async () => {
         const { warehouse } = await prepared();
         warehouse.engine.fault = (point) => {
-          if (point.when === when) throw new Error('the engine died');
+          if (point.when === moment) throw new Error('the engine died');
         };
         await assert.rejects(scenario.run(warehouse));
         await warehouse.catalog.recover();
@@ -202,8 +202,8 @@ for (const scenario of scenarios) {
         if (point.when === 'before') throw new Failure('CONSTRAINT_VIOLATED', 'no');
       };
       await assert.rejects(scenario.run(warehouse), { code: 'CONSTRAINT_VIOLATED' });
-      assert.deepEqual(short(await warehouse.contents()), before);
-      assert.deepEqual(await warehouse.unsettled(), []);
+      assert.deepEqual(withoutIds(await warehouse.contents()), before);
+      assert.deepEqual(await warehouse.unsettledObjects(), []);
       await warehouse.close();
     });
   });
@@ -211,14 +211,14 @@ for (const scenario of scenarios) {
 
 test('if a process dies while the engine works, its successor completes or undoes the change', async () => {
   for (const scenario of scenarios) {
-    for (const done of [false, true]) {
+    for (const isApplied of [false, true]) {
       const { warehouse } = await prepared();
       const { promise: reached, resolve } = Promise.withResolvers<void>();
       const engine = warehouse.engine;
       engine.fault = ({ when }) => {
-        if (when === (done ? 'after' : 'before')) {
+        if (when === (isApplied ? 'after' : 'before')) {
           resolve();
-          throw new DiedHere();
+          throw new SimulatedDeath();
         }
       };
       // The dead process gets no answer: its promise is ignored.
@@ -240,7 +240,7 @@ test('if a process dies while the engine works, its successor completes or undoe
   }
 });
 
-class DiedHere extends Error {}
+class SimulatedDeath extends Error {}
 
 test('the steps of an update are forgotten once no intent needs them', async () => {
   const { warehouse } = await prepared();

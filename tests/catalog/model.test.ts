@@ -1,5 +1,5 @@
 // Random histories of changes against a model of a few lines: sequential changes with faults and deaths of the process in between;
-// and concurrent ones, of which only the invariants are known. fast-check prints the seed of a failure.
+// and concurrent ones, for which only the invariants can be checked. fast-check prints the seed of a failure.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -80,13 +80,13 @@ function perform(warehouse: WarehouseInTest, s: Step): Promise<unknown> {
   }
 }
 
-const taken = (all: ReadonlyMap<string, unknown>, name: string, but?: string): boolean =>
-  [...all.keys()].some((other) => other !== but && other.toLowerCase() === name.toLowerCase());
+const isTaken = (all: ReadonlyMap<string, unknown>, name: string, exceptName?: string): boolean =>
+  [...all.keys()].some((other) => other !== exceptName && other.toLowerCase() === name.toLowerCase());
 
 /** Applies a change to the model as the catalog should, or returns the code of its refusal. */
 function expect(model: Model, s: Step): string | undefined {
   if (s.kind === 'createDatabase') {
-    if (taken(model, s.database)) return 'OBJECT_ALREADY_EXISTS';
+    if (isTaken(model, s.database)) return 'OBJECT_ALREADY_EXISTS';
     model.set(s.database, new Map());
     return undefined;
   }
@@ -96,7 +96,7 @@ function expect(model: Model, s: Step): string | undefined {
   if (missing) return s.kind === 'drop' ? undefined : 'OBJECT_NOT_FOUND';
   if (s.kind === 'createTable') {
     if (tables.has(s.table) && s.put) return undefined;
-    if (taken(tables, s.table)) return 'OBJECT_ALREADY_EXISTS';
+    if (isTaken(tables, s.table)) return 'OBJECT_ALREADY_EXISTS';
     tables.set(s.table, 'a');
   } else if (s.kind === 'alterTable') {
     tables.set(s.table, `a,${s.column}`);
@@ -114,14 +114,14 @@ function expect(model: Model, s: Step): string | undefined {
 }
 
 function renameKey<T>(all: Map<string, T>, name: string, newName: string): string | undefined {
-  if (taken(all, newName, name)) return 'OBJECT_ALREADY_EXISTS';
+  if (isTaken(all, newName, name)) return 'OBJECT_ALREADY_EXISTS';
   const value = all.get(name) as T;
   all.delete(name);
   all.set(newName, value);
   return undefined;
 }
 
-function written(model: Model): string[] {
+function describeModel(model: Model): string[] {
   const lines = ['c'];
   for (const [databaseName, tables] of model) {
     lines.push(`c.${databaseName}`);
@@ -135,11 +135,11 @@ function written(model: Model): string[] {
 async function checkSettled(warehouse: WarehouseInTest): Promise<string[]> {
   const contents = await warehouse.contents();
   assert.deepEqual(warehouse.engine.contents(), contents, 'the store and the engine agree');
-  assert.deepEqual(await warehouse.unsettled(), [], 'nothing is left open');
+  assert.deepEqual(await warehouse.unsettledObjects(), [], 'nothing is left open');
   return contents;
 }
 
-class Armed {
+class ArmedFault {
   count = 0;
   at = Number.POSITIVE_INFINITY;
   dies = false;
@@ -165,17 +165,17 @@ function follow(models: readonly Model[], s: Step, f: Fault, error: unknown): Mo
   // The fault prevented the recovery of an earlier change: this one has not begun.
   if (f.kind !== 'none' && error instanceof Failure && error.code === 'CHANGE_IN_PROGRESS') return [...models];
   const code = error instanceof Failure && error.code !== 'WAREHOUSE_FAILED' ? error.code : undefined;
-  const known = error === undefined || code !== undefined;
+  const isKnownError = error === undefined || code !== undefined;
   const followed = models.flatMap((model) => {
     const next: Model = structuredClone(model);
     const refusal = expect(next, s);
-    if (!known) return refusal === undefined ? [model, next] : [model];
+    if (!isKnownError) return refusal === undefined ? [model, next] : [model];
     return refusal === code ? [refusal === undefined ? next : model] : [];
   });
-  // A refusal does not tell which: until an uncertain rename is recovered, the old name is refused like the new one.
+  // A refusal has two possible causes: until an uncertain rename is recovered, the old name is refused like the new one.
   if (followed.length > 0 && code !== undefined) return [...models];
   assert(followed.length > 0, `${JSON.stringify(s)} ended with ${error}`);
-  return [...new Map(followed.map((model) => [JSON.stringify(written(model)), model])).values()];
+  return [...new Map(followed.map((model) => [JSON.stringify(describeModel(model)), model])).values()];
 }
 
 test('any history of changes, faults and kills results in the state of the model', async () => {
@@ -183,7 +183,7 @@ test('any history of changes, faults and kills results in the state of the model
     fc.asyncProperty(
       fc.array(fc.tuple(step, fault, fc.boolean()), { minLength: 1, maxLength: 20 }),
       async (history) => {
-        const armed = new Armed();
+        const armed = new ArmedFault();
         let warehouse = await WarehouseInTest.open({ inject: armed.inject });
         await warehouse.createCatalog('c');
         let models: Model[] = [new Map()];
@@ -204,8 +204,8 @@ test('any history of changes, faults and kills results in the state of the model
           if (!recovers) continue;
           await warehouse.catalog.recover();
           const contents = JSON.stringify(await checkSettled(warehouse));
-          models = models.filter((model) => JSON.stringify(written(model)) === contents);
-          assert.equal(models.length, 1, `nothing that was asked for leads to ${contents}`);
+          models = models.filter((model) => JSON.stringify(describeModel(model)) === contents);
+          assert.equal(models.length, 1, `no sequence of the requests leads to ${contents}`);
         }
         await warehouse.close();
       },
@@ -215,7 +215,7 @@ test('any history of changes, faults and kills results in the state of the model
 });
 
 test('after any concurrent requests, the store and the engine agree', async () => {
-  const calm = new Set(['OBJECT_ALREADY_EXISTS', 'OBJECT_NOT_FOUND', 'NOT_EMPTY', 'CHANGE_IN_PROGRESS']);
+  const expectedCodes = new Set(['OBJECT_ALREADY_EXISTS', 'OBJECT_NOT_FOUND', 'NOT_EMPTY', 'CHANGE_IN_PROGRESS']);
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.array(step, { minLength: 2, maxLength: 12 }), { minLength: 1, maxLength: 6 }),
@@ -232,7 +232,7 @@ test('after any concurrent requests, the store and the engine agree', async () =
           for (const outcome of outcomes) {
             if (outcome.status === 'fulfilled') continue;
             const { reason } = outcome;
-            assert(reason instanceof Failure && calm.has(reason.code), `${reason?.stack}`);
+            assert(reason instanceof Failure && expectedCodes.has(reason.code), `${reason?.stack}`);
           }
           await checkSettled(warehouse);
         }

@@ -1,5 +1,5 @@
 // Changes that rewrite data: the catalog records the intent, a task carries it out. Whether it is cancelled, refused, interrupted
-// or run twice, the object ends changed or unchanged, and the task tells which.
+// or run twice, the object ends changed or unchanged, and the task reports which.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -44,8 +44,8 @@ const alter = async (warehouse: WarehouseInTest): Promise<string> => {
 const table = async (warehouse: WarehouseInTest) => (await warehouse.catalog.require(path('c', 'd', 't')))[2]!;
 const columns = async (warehouse: WarehouseInTest) =>
   ((await table(warehouse)).spec as ReturnType<typeof definition>).columns.map(({ name }) => name).join();
-const settled = async (warehouse: WarehouseInTest) => {
-  assert.deepEqual(await warehouse.unsettled(), []);
+const namesWhenSettled = async (warehouse: WarehouseInTest) => {
+  assert.deepEqual(await warehouse.unsettledObjects(), []);
   assert.deepEqual(warehouse.engine.contents(), await warehouse.contents());
 };
 
@@ -58,10 +58,10 @@ test('the task makes the change; until then the table is altering and refuses ot
   await warehouse.catalog.recover();
   assert.equal((await table(warehouse)).state, 'altering', 'what a task owns is the task’s');
   await tasks.start();
-  const done = await tasks.wait(taskId, 5000);
-  assert.deepEqual([done?.state, done?.result], ['succeeded', { version: 2 }]);
+  const task = await tasks.wait(taskId, 5000);
+  assert.deepEqual([task?.state, task?.result], ['succeeded', { version: 2 }]);
   assert.equal(await columns(warehouse), 'a,b');
-  await settled(warehouse);
+  await namesWhenSettled(warehouse);
   await tasks.stop(600);
 });
 
@@ -72,10 +72,10 @@ test('if the engine refuses, the task fails and the table is unchanged', async (
     throw new Failure('CONSTRAINT_VIOLATED', 'twice the same key');
   };
   await tasks.start();
-  const done = await tasks.wait(taskId, 5000);
-  assert.deepEqual([done?.state, done?.error?.code], ['failed', 'CONSTRAINT_VIOLATED']);
+  const task = await tasks.wait(taskId, 5000);
+  assert.deepEqual([task?.state, task?.error?.code], ['failed', 'CONSTRAINT_VIOLATED']);
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
-  await settled(warehouse);
+  await namesWhenSettled(warehouse);
   await tasks.stop(600);
 });
 
@@ -87,7 +87,7 @@ test('if the task is cancelled before it begins, the table is ready again at onc
   await pause(5);
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
   assert.equal(warehouse.engine.calls, calls);
-  await settled(warehouse);
+  await namesWhenSettled(warehouse);
 });
 
 test('if the task is cancelled while the engine works, the engine stops and the table is unchanged', async () => {
@@ -102,22 +102,22 @@ test('if the task is cancelled while the engine works, the engine stops and the 
   await tasks.cancel(taskId, principal);
   assert.equal((await tasks.wait(taskId, 5000))?.state, 'cancelled');
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
-  await settled(warehouse);
+  await namesWhenSettled(warehouse);
   await tasks.stop(600);
 });
 
 test('if the engine dies and comes back, the task retries and succeeds', async () => {
-  for (const when of ['before', 'after']) {
+  for (const moment of ['before', 'after']) {
     const { warehouse, tasks } = await prepared();
     let deaths = 0;
     warehouse.engine.fault = (point) => {
-      if (point.when === when && ++deaths < 3) throw new Error('the engine died');
+      if (point.when === moment && ++deaths < 3) throw new Error('the engine died');
     };
     const taskId = await alter(warehouse);
     await tasks.start();
-    const done = await tasks.wait(taskId, 5000);
-    assert.deepEqual([done?.state, done?.attempt], ['succeeded', 3]);
-    await settled(warehouse);
+    const task = await tasks.wait(taskId, 5000);
+    assert.deepEqual([task?.state, task?.attempt], ['succeeded', 3]);
+    await namesWhenSettled(warehouse);
     await tasks.stop(600);
   }
 });
@@ -138,7 +138,7 @@ test('a server that stops hands the change over to its successor', async () => {
   await next.warehouse.catalog.recover();
   await next.tasks.start();
   assert.equal((await next.tasks.wait(taskId, 5000))?.state, 'succeeded');
-  await settled(next.warehouse);
+  await namesWhenSettled(next.warehouse);
   await next.tasks.stop(600);
 });
 
@@ -150,12 +150,12 @@ test('if a server dies between the commit and the end of the task, its successor
   const { calls } = warehouse.engine;
   const next = await prepared({ file: copyStore(warehouse.file), engine: warehouse.engine });
   await next.tasks.start();
-  const done = await next.tasks.wait(taskId, 5000);
-  assert.deepEqual([done?.state, done?.result], ['succeeded', { version: 2 }]);
+  const task = await next.tasks.wait(taskId, 5000);
+  assert.deepEqual([task?.state, task?.result], ['succeeded', { version: 2 }]);
   assert.equal(warehouse.engine.calls, calls);
   await next.warehouse.catalog.recover();
   assert.equal(warehouse.engine.forgotten.length, 1, 'forgotten once the task ended');
-  await settled(next.warehouse);
+  await namesWhenSettled(next.warehouse);
   await next.tasks.stop(600);
 });
 
@@ -170,6 +170,6 @@ test('a task that gives up leaves no altering table: recovery ends the change', 
   warehouse.engine.fault = () => {};
   await warehouse.catalog.recover();
   assert.equal((await table(warehouse)).state, 'ready');
-  await settled(warehouse);
+  await namesWhenSettled(warehouse);
   await tasks.stop(600);
 });

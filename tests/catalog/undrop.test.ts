@@ -1,5 +1,5 @@
 // Dropped objects that are retained: dropped, restored and purged, with every statement of the store and every call of the engine
-// failing in turn. Afterwards the object is complete, retained or deleted, and the store and the engine agree.
+// failing one at a time. Afterwards the object is complete, retained or deleted, and the store and the engine agree.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { WarehouseInTest } from './catalog_and_engine.ts';
@@ -35,7 +35,11 @@ class World {
   }
 
   /** Interrupted at the n-th step: at a statement of the store, or before or after the n-th call of the engine. */
-  async breakOff(point: Point, n: number, work: () => Promise<unknown>): Promise<{ struck: boolean; failed: boolean }> {
+  async breakOff(
+    point: FaultMoment,
+    n: number,
+    work: () => Promise<unknown>,
+  ): Promise<{ struck: boolean; failed: boolean }> {
     const { engine } = this.warehouse;
     this.statements = 0;
     engine.calls = 0;
@@ -64,7 +68,7 @@ class World {
   names = async () => (await this.warehouse.contents()).map((line) => line.split('=')[0]);
 
   /** Store and engine agree on what exists and what is retained, and no change is open. */
-  async agree(): Promise<void> {
+  async requireAgreement(): Promise<void> {
     const { engine, store, catalog } = this.warehouse;
     assert.deepEqual(await this.warehouse.contents(), engine.contents());
     assert.deepEqual(await store.db.selectFrom('intents').selectAll().execute(), []);
@@ -74,15 +78,15 @@ class World {
   }
 }
 
-type Point = 'store' | 'store for good' | 'before' | 'after';
-const points: readonly Point[] = ['store', 'store for good', 'before', 'after'];
+type FaultMoment = 'store' | 'store for good' | 'before' | 'after';
+const points: readonly FaultMoment[] = ['store', 'store for good', 'before', 'after'];
 const stepsMax = 100;
 const objects = [['c'], ['c', 'd'], ['c', 'd', 't']];
 
 describe('interrupted at every step', () => {
   for (const names of objects) {
     const isThere = async (world: World) => (await world.names()).includes(names.join('.'));
-    const sweep = async (run: (point: Point, n: number) => Promise<boolean>): Promise<number> => {
+    const sweep = async (run: (point: FaultMoment, n: number) => Promise<boolean>): Promise<number> => {
       let faults = 0;
       for (const point of points) {
         for (let n = 1; ; n++) {
@@ -99,12 +103,12 @@ describe('interrupted at every step', () => {
         const world = await World.make();
         const all = await world.names();
         const { struck, failed } = await world.breakOff(point, n, () => world.warehouse.hide(names, keepSeconds));
-        await world.agree();
+        await world.requireAgreement();
         if (!failed) assert.equal(await isThere(world), false);
         if (await isThere(world)) assert.deepEqual(await world.names(), all, 'as before');
         else await world.warehouse.undrop(names, names.at(-1) as string);
         assert.deepEqual(await world.names(), all, 'with all that was in it, and nothing more');
-        await world.agree();
+        await world.requireAgreement();
         await world.warehouse.close();
         return struck;
       });
@@ -116,21 +120,21 @@ describe('interrupted at every step', () => {
       const faults = await sweep(async (point, n) => {
         const world = await World.make();
         const renamed = (name?: string) => name?.split('.').map((part, i) => (i === names.length - 1 ? 'new' : part));
-        const wanted = (await world.names())
+        const expectedNames = (await world.names())
           .filter((name) => name === names.join('.') || name?.startsWith(`${names.join('.')}.`))
           .map((name) => renamed(name)?.join('.'));
         await world.warehouse.hide(names, keepSeconds);
-        const left = await world.names();
+        const remaining = await world.names();
         const { struck, failed } = await world.breakOff(point, n, () => world.warehouse.undrop(names, 'new'));
-        await world.agree();
-        const back = (await world.names()).some((name) => name === wanted[0]);
-        if (!failed) assert.ok(back);
-        if (!back) {
-          assert.deepEqual(await world.names(), left);
+        await world.requireAgreement();
+        const isRestored = (await world.names()).some((name) => name === expectedNames[0]);
+        if (!failed) assert.ok(isRestored);
+        if (!isRestored) {
+          assert.deepEqual(await world.names(), remaining);
           await world.warehouse.undrop(names, 'new');
         }
-        assert.deepEqual(await world.names(), [...left, ...wanted].sort());
-        await world.agree();
+        assert.deepEqual(await world.names(), [...remaining, ...expectedNames].sort());
+        await world.requireAgreement();
         await world.warehouse.close();
         return struck;
       });
@@ -146,11 +150,11 @@ describe('interrupted at every step', () => {
         await world.warehouse.catalog.purge();
         assert.notEqual(world.warehouse.engine.hidden.size, 0, 'its time is not over');
         world.now += 1000;
-        const left = await world.names();
+        const remaining = await world.names();
         const { struck } = await world.breakOff(point, n, () => world.warehouse.catalog.purge());
         await world.warehouse.catalog.purge();
-        await world.agree();
-        assert.deepEqual(await world.names(), left);
+        await world.requireAgreement();
+        assert.deepEqual(await world.names(), remaining);
         assert.equal(world.warehouse.engine.hidden.size, 0);
         const rows = await world.warehouse.store.db.selectFrom('dropped_objects').selectAll().execute();
         assert.deepEqual(rows, []);
@@ -184,6 +188,6 @@ test('of two concurrent restores of one object, one succeeds', async () => {
     [1, 2, 3].map(() => world.warehouse.undrop(['c', 'd', 'before'], 'before')),
   );
   assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
-  await world.agree();
+  await world.requireAgreement();
   await world.warehouse.close();
 });

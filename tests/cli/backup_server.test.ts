@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { newToken } from '../access/people.ts';
-import { type BackupResult, filesIn, startBackingUp } from '../backups/backing_up.ts';
+import { type BackupServer, filesIn, startBackingUp } from '../backups/backing_up.ts';
 import { command, restoredTo } from '../backups/whole_server.ts';
 import { deadlineMs } from '../deadline.ts';
-import { flip } from '../faults/damaged_file.ts';
+import { flipBytes } from '../faults/damage/damaged_file.ts';
 import { startObjectStore } from '../outbound/object_store_server.ts';
 import { start, startProcess, uri } from '../server.ts';
 
@@ -20,7 +20,7 @@ const backupServer = (words: readonly string[], environment: Readonly<Record<str
   command(['backup', 'server', ...words], environment);
 
 describe('a running server', () => {
-  let from: BackupResult;
+  let from: BackupServer;
   let root: string;
   let dataDir: string;
   before(async () => {
@@ -38,9 +38,9 @@ describe('a running server', () => {
     const target = join(from.directory, 'all');
     const { status, out, errors } = await backupServer([target, ...serverFlags()]);
     assert.equal(status, 0, out + errors);
-    const [, backupId = '', shown] =
+    const [, backupId = '', output] =
       /^backed up (\S+) of \S+Z to (.*): 1 catalog, \d+ files, \d+ bytes$/m.exec(out) ?? [];
-    assert.equal(shown, target);
+    assert.equal(output, target);
     assert.match(out, /^Its keys are not encrypted, because the server runs without TABULARIUM_BACKUP_PASSPHRASE\.$/m);
     assert.match(errors, new RegExp(`^task /api/v2/tasks/${backupId}$`, 'm'));
     assert.match(errors, /^succeeded 100 %/m);
@@ -67,7 +67,7 @@ describe('a running server', () => {
     await first.client.databases.create({ name: 'd' });
     await first.close();
     const catalogs = join(damaged, 'catalogs');
-    for (const name of readdirSync(catalogs)) flip(join(catalogs, name), 20, 4);
+    for (const name of readdirSync(catalogs)) flipBytes(join(catalogs, name), 20, 4);
     const server = await start({ dataDir: damaged, backupDirectories: from.directory, logLevel: 'silent' });
     try {
       const target = join(from.directory, 'incomplete');
@@ -100,8 +100,11 @@ describe('a running server', () => {
         TABULARIUM_TOKEN: other.server.token,
       };
       const words = [`s3://${objects.bucket}/all`, `--store-endpoint=${objects.endpoint}`];
-      const none = `--data-dir=${join(root, 'none')}`;
-      const { status, out, errors } = await backupServer([...words, `--url=${other.server.url}`, none], environment);
+      const missingDirectory = `--data-dir=${join(root, 'none')}`;
+      const { status, out, errors } = await backupServer(
+        [...words, `--url=${other.server.url}`, missingDirectory],
+        environment,
+      );
       assert.equal(status, 0, out + errors);
       assert.match(out, new RegExp(` to s3://${objects.bucket}/all: `));
       const verified = await command(['backup', 'verify', ...words], environment);
@@ -115,7 +118,7 @@ describe('a running server', () => {
   it('refuses a wrong token, and the token of a user without the privilege', options, async () => {
     const target = join(from.directory, 'refused');
     await from.server.client.users.create({ name: 'ann' });
-    for (const [token, says] of [
+    for (const [token, message] of [
       ['tbl_root_wrong', /^FAULT: the backup failed: .*\nWhat to do: the token is not valid/m],
       [
         await newToken(from.server, 'ann', 'test'),
@@ -124,7 +127,7 @@ describe('a running server', () => {
     ] as const) {
       const { status, out, errors } = await backupServer([target, ...serverFlags()], { TABULARIUM_TOKEN: token });
       assert.deepEqual([status, out], [1, '']);
-      assert.match(errors, says);
+      assert.match(errors, message);
     }
     assert.deepEqual(await filesIn(target), []);
   });
@@ -212,9 +215,9 @@ describe('a stopped server', () => {
   });
 
   it('is copied as the message describes', options, async () => {
-    const copied = join(root, 'copy');
-    cpSync(dataDir, copied, { recursive: true, preserveTimestamps: true });
-    const copy = await start({ dataDir: copied });
+    const copiedDirectory = join(root, 'copy');
+    cpSync(dataDir, copiedDirectory, { recursive: true, preserveTimestamps: true });
+    const copy = await start({ dataDir: copiedDirectory });
     const answer = await copy.post('/api/v2/databases/d/query', { sql: 'SELECT n FROM t' });
     answer.is(200, '0', { rows: [[7]] });
     (await copy.get('/api/v2/catalogs/default')).is(200, '0', { state: 'ready' });
@@ -230,11 +233,11 @@ describe('a stopped server', () => {
     ],
     ['an address that is none', ['--url=nonsense'], /--url must be a URL; it is "nonsense"/],
   ];
-  for (const [name, words, says] of cases)
+  for (const [name, words, message] of cases)
     it(`${name}: exit code 2`, options, async () => {
       const { status, out, errors } = await backupServer([target, ...words]);
       assert.deepEqual([status, out], [2, '']);
-      assert.match(errors, says);
+      assert.match(errors, message);
     });
 
   it('needs the credentials of an object store in the environment', options, async () => {

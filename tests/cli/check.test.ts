@@ -11,7 +11,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { deadlineMs } from '../deadline.ts';
-import { flip } from '../faults/damaged_file.ts';
+import { flipBytes } from '../faults/damage/damaged_file.ts';
 import { start, startProcess } from '../server.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -20,7 +20,7 @@ let root: string;
 const dataDir = () => join(root, 'case');
 const run = (...words: string[]) =>
   spawnSync(process.execPath, [main, ...words, `--data-dir=${dataDir()}`], { encoding: 'utf8', timeout: commandMsMax });
-const fresh = async () => {
+const newDirectory = async () => {
   await rm(dataDir(), { recursive: true, force: true });
   cpSync(join(root, 'base'), dataDir(), { recursive: true });
 };
@@ -44,7 +44,7 @@ before(async () => {
 after(() => rm(root, { recursive: true, force: true }));
 
 test('an intact data directory: no fault is reported, and nothing is changed', async () => {
-  await fresh();
+  await newDirectory();
   const checked = run('check');
   assert.equal(checked.status, 0, checked.stdout + checked.stderr);
   assert.match(checked.stdout, /^sound {3}catalog "default": \d+ bytes\nNothing is wrong\.\n$/);
@@ -54,7 +54,7 @@ test('an intact data directory: no fault is reported, and nothing is changed', a
 });
 
 test('a store that lacks acknowledged changes is refused with their names, until the loss is accepted', async () => {
-  await fresh();
+  await newDirectory();
   for (const end of ['', '-sums'])
     copyFileSync(join(root, `older.sqlite${end}`), join(dataDir(), `metadata.sqlite${end}`));
   const refused = run('--port=0');
@@ -64,11 +64,11 @@ test('a store that lacks acknowledged changes is refused with their names, until
     /lacks \d+ acknowledged changes?: .*\/databases\/lost.*tabularium check --repair=accept/s,
   );
   assert.doesNotMatch(refused.stderr, /^\s+at /m);
-  const found = run('check');
-  assert.equal(found.status, 1);
-  assert.match(found.stdout, /FAULT: metadata store: lost: databases\.create .*\/databases\/lost/);
+  const checkRun = run('check');
+  assert.equal(checkRun.status, 1);
+  assert.match(checkRun.stdout, /FAULT: metadata store: lost: databases\.create .*\/databases\/lost/);
   assert.equal(run('check', '--repair=accept').status, 0);
-  audited('metadata_store.repair', null, /"lost":\["lost: databases\.create .*\/databases\/lost"\]/);
+  requireAuditEvent('metadata_store.repair', null, /"lost":\["lost: databases\.create .*\/databases\/lost"\]/);
   const server = await start({ dataDir: dataDir() });
   (await server.get('/api/v2/databases/d')).is(200);
   (await server.get('/api/v2/databases/lost')).is(404, 'OBJECT_NOT_FOUND');
@@ -76,9 +76,9 @@ test('a store that lacks acknowledged changes is refused with their names, until
 });
 
 test('a changed byte of the store is refused at the start and found by check, which changes nothing; after --repair=accept, the originals are retained', async () => {
-  await fresh();
+  await newDirectory();
   const store = join(dataDir(), 'metadata.sqlite');
-  flip(store, statSync(store).size - 50);
+  flipBytes(store, statSync(store).size - 50);
   const damaged = readFileSync(store);
   const refused = run('--port=0');
   assert.equal(refused.status, 1);
@@ -86,10 +86,10 @@ test('a changed byte of the store is refused at the start and found by check, wh
     refused.stderr,
     /metadata\.sqlite is damaged: page \d+ differs from what was written\..*tabularium check/s,
   );
-  const found = run('check');
-  assert.equal(found.status, 1, found.stderr);
+  const checkRun = run('check');
+  assert.equal(checkRun.status, 1, checkRun.stderr);
   assert.match(
-    found.stdout,
+    checkRun.stdout,
     /FAULT: metadata store: page \d+ differs from what was written\n {2}--repair=accept loses that/,
   );
   assert.ok(readFileSync(store).equals(damaged));
@@ -99,7 +99,7 @@ test('a changed byte of the store is refused at the start and found by check, wh
   );
   const accepted = run('check', '--repair=accept');
   assert.match(accepted.stdout, /accepted as lost: metadata store: page \d+ differs/);
-  audited('metadata_store.repair', null, /"repair":"accept","lost":\["page \d+ differs/);
+  requireAuditEvent('metadata_store.repair', null, /"repair":"accept","lost":\["page \d+ differs/);
   const [original = ''] = readdirSync(dataDir()).filter((name) => name.startsWith('metadata.sqlite.damaged-'));
   assert.ok(readFileSync(join(dataDir(), original)).equals(damaged));
   const server = await start({ dataDir: dataDir() });
@@ -116,29 +116,33 @@ test('a catalog that was never used has no file yet, and is intact', async () =>
 });
 
 test('a byte in a block of a catalog: check names the table', async () => {
-  await fresh();
+  await newDirectory();
   const directory = join(dataDir(), 'catalogs');
   const [file = ''] = readdirSync(directory).filter((name) => name.endsWith('.duckdb'));
   const path = join(directory, file);
-  flip(path, Math.floor(statSync(path).size / 2));
+  flipBytes(path, Math.floor(statSync(path).size / 2));
   const checked = run('check', '--catalog=default');
   assert.equal(checked.status, 1, checked.stdout);
   assert.match(checked.stdout, /DAMAGED catalog "default": table "d\.t": the block at byte \d+ of its file is damaged/);
 });
 
 test('a damaged log of a catalog is truncated before the damage; the original is retained', async () => {
-  await fresh();
+  await newDirectory();
   const { name, log } = await withLog();
-  flip(log, statSync(log).size - 30);
-  const found = run('check');
-  assert.equal(found.status, 1, found.stderr);
-  assert.match(found.stdout, /DAMAGED catalog "default": .*write-ahead log/);
-  assert.match(found.stdout, /--repair=wal loses the last \d+ bytes of its write-ahead log, which follow byte \d+/);
+  flipBytes(log, statSync(log).size - 30);
+  const checkRun = run('check');
+  assert.equal(checkRun.status, 1, checkRun.stderr);
+  assert.match(checkRun.stdout, /DAMAGED catalog "default": .*write-ahead log/);
+  assert.match(checkRun.stdout, /--repair=wal loses the last \d+ bytes of its write-ahead log, which follow byte \d+/);
   const bytes = statSync(log).size;
   const repaired = run('check', '--repair=wal');
   assert.equal(repaired.status, 0, repaired.stdout + repaired.stderr);
   assert.match(repaired.stdout, /repaired catalog "default"/);
-  audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"wal","faults":\[".*loses the last \d+ bytes/);
+  requireAuditEvent(
+    'catalogs.repair',
+    '/api/v2/catalogs/default',
+    /"repair":"wal","faults":\[".*loses the last \d+ bytes/,
+  );
   const directory = join(dataDir(), 'catalogs');
   const [original = ''] = readdirSync(directory).filter((file) => file.startsWith(`${name}.wal.damaged-`));
   assert.equal(statSync(join(directory, original)).size, bytes);
@@ -149,17 +153,17 @@ test('a damaged log of a catalog is truncated before the damage; the original is
 });
 
 test('a damaged catalog is detached from the server; its files are retained', async () => {
-  await fresh();
+  await newDirectory();
   const directory = join(dataDir(), 'catalogs');
   const [file = ''] = readdirSync(directory).filter((name) => name.endsWith('.duckdb'));
-  flip(join(directory, file), 20, 4);
-  const found = run('check');
-  assert.match(found.stdout, /--repair=detach detaches the catalog from the server, with 2 databases with 1 tables/);
+  flipBytes(join(directory, file), 20, 4);
+  const checkRun = run('check');
+  assert.match(checkRun.stdout, /--repair=detach detaches the catalog from the server, with 2 databases with 1 tables/);
   assert.equal(run('check', '--repair=wal').status, 1);
   const repaired = run('check', '--repair=detach');
   assert.equal(repaired.status, 0, repaired.stdout + repaired.stderr);
   assert.equal(readdirSync(directory).filter((name) => name.startsWith(`${file}.damaged-`)).length, 1);
-  audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"detach"/);
+  requireAuditEvent('catalogs.repair', '/api/v2/catalogs/default', /"repair":"detach"/);
   const server = await start({ dataDir: dataDir() });
   (await server.get('/api/v2/databases/d')).is(404, 'OBJECT_NOT_FOUND');
   await server.client.databases.create({ name: 'd' });
@@ -167,37 +171,37 @@ test('a damaged catalog is detached from the server; its files are retained', as
 });
 
 test('a damaged catalog is accepted as it is', async () => {
-  await fresh();
+  await newDirectory();
   const directory = join(dataDir(), 'catalogs');
   for (const name of readdirSync(directory))
-    flip(join(directory, name), Math.floor(statSync(join(directory, name)).size / 2));
+    flipBytes(join(directory, name), Math.floor(statSync(join(directory, name)).size / 2));
   assert.equal(run('check', '--repair=accept').status, 0);
-  audited('catalogs.repair', '/api/v2/catalogs/default', /"repair":"accept","faults":\["table .*damaged/);
+  requireAuditEvent('catalogs.repair', '/api/v2/catalogs/default', /"repair":"accept","faults":\["table .*damaged/);
 });
 
 test('no catalog is repaired while the store lacks acknowledged changes, nor without the key of the audit trail', async () => {
-  await fresh();
+  await newDirectory();
   const directory = join(dataDir(), 'catalogs');
   const [file = ''] = readdirSync(directory);
-  flip(join(directory, file), 20, 4);
+  flipBytes(join(directory, file), 20, 4);
   const key = join(dataDir(), 'secret.key');
   renameSync(key, `${key}.away`);
-  const keyless = run('check', '--repair=detach');
-  assert.equal(keyless.status, 1);
-  assert.match(keyless.stderr, /key/);
-  assert.doesNotMatch(keyless.stderr, /^\s+at /m);
+  const checkWithoutKey = run('check', '--repair=detach');
+  assert.equal(checkWithoutKey.status, 1);
+  assert.match(checkWithoutKey.stderr, /key/);
+  assert.doesNotMatch(checkWithoutKey.stderr, /^\s+at /m);
   assert.deepEqual(readdirSync(directory), [file]);
   renameSync(`${key}.away`, key);
   for (const end of ['', '-sums'])
     copyFileSync(join(root, `older.sqlite${end}`), join(dataDir(), `metadata.sqlite${end}`));
-  const behind = run('check', '--repair=detach');
-  assert.equal(behind.status, 1);
-  assert.match(behind.stderr, /lacks \d+ acknowledged changes?/);
+  const checkRun = run('check', '--repair=detach');
+  assert.equal(checkRun.status, 1);
+  assert.match(checkRun.stderr, /lacks \d+ acknowledged changes?/);
   assert.deepEqual(readdirSync(directory), [file]);
 });
 
 test('a table that the file lacks, and a column of another type, are reported', async () => {
-  await fresh();
+  await newDirectory();
   const store = new DatabaseSync(join(dataDir(), 'metadata.sqlite'));
   const columns =
     'category, parent_id, state, owner, version, created_at, created_by, updated_at, updated_by, folded_comment, spec';
@@ -212,7 +216,7 @@ test('a table that the file lacks, and a column of another type, are reported', 
 });
 
 test('a missing file of a catalog, and a catalog that does not exist', async () => {
-  await fresh();
+  await newDirectory();
   const directory = join(dataDir(), 'catalogs');
   for (const name of readdirSync(directory)) rmSync(join(directory, name));
   const checked = run('check');
@@ -234,7 +238,7 @@ async function withLog(): Promise<{ readonly name: string; readonly log: string 
 }
 
 /** The last event of the audit trail, whose chain is intact. */
-function audited(action: string, target: string | null, details: RegExp): void {
+function requireAuditEvent(action: string, target: string | null, details: RegExp): void {
   const verified = run('audit', 'verify');
   assert.equal(verified.status, 0, verified.stdout + verified.stderr);
   const store = new DatabaseSync(join(dataDir(), 'metadata.sqlite'), { readOnly: true });

@@ -7,8 +7,8 @@ import { type Command, commandOf } from '../../src/cli/command.ts';
 
 const program = join(import.meta.dirname, '../../src/main.ts');
 const run = (...args: string[]) => spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' });
-const named = (name: string): Command => ({ name, doc: 'Does it.', run: async () => {} });
-const commands = ['serve', 'secrets rotate'].map(named);
+const commandNamed = (name: string): Command => ({ name, doc: 'Does it.', run: async () => {} });
+const commands = ['serve', 'secrets rotate'].map(commandNamed);
 
 describe('the command', () => {
   const cases: [string[], string, string[]][] = [
@@ -20,8 +20,8 @@ describe('the command', () => {
   ];
   for (const [argv, name, flags] of cases)
     it(`of ${JSON.stringify(argv)} is ${name}`, () => {
-      const found = commandOf(argv, commands);
-      assert.deepEqual([found.command.name, found.flags], [name, flags]);
+      const command = commandOf(argv, commands);
+      assert.deepEqual([command.command.name, command.flags], [name, flags]);
     });
 
   for (const argv of [['server'], ['secrets'], ['rotate', 'secrets'], ['serve', 'now']])
@@ -33,12 +33,12 @@ describe('the command', () => {
 });
 
 describe('a command with an argument', () => {
-  const verify = { ...named('backup verify'), argument: 'place' };
+  const verify = { ...commandNamed('backup verify'), argument: 'place' };
   const all = [...commands, verify];
 
   it('gets it, and the flags after it', () => {
-    const found = commandOf(['backup', 'verify', '/a b', '--sweep'], all);
-    assert.deepEqual([found.command, found.argument, found.flags], [verify, '/a b', ['--sweep']]);
+    const command = commandOf(['backup', 'verify', '/a b', '--sweep'], all);
+    assert.deepEqual([command.command, command.argument, command.flags], [verify, '/a b', ['--sweep']]);
   });
 
   it('is refused without the argument, or with two', () => {

@@ -24,7 +24,7 @@ test('files are created 0600 and directories 0700', async (t) => {
   assert.ok((await server.send('PUT', link, { body: 'id\n1\n' })).status < 300);
   await server.ended(await server.query('d', 'SELECT * FROM range(200000)', { waitSeconds: 0 }));
 
-  const found = readdirSync(server.dataDirectory, { recursive: true, encoding: 'utf8' });
+  const entries = readdirSync(server.dataDirectory, { recursive: true, encoding: 'utf8' });
   for (const kind of [
     /^metadata\.sqlite$/,
     /^metadata\.sqlite-wal$/,
@@ -34,9 +34,9 @@ test('files are created 0600 and directories 0700', async (t) => {
     /^results\/./,
   ])
     assert.ok(
-      found.some((path) => kind.test(path)),
-      `nothing is at ${kind}: ${found}`,
+      entries.some((path) => kind.test(path)),
+      `nothing is at ${kind}: ${entries}`,
     );
-  const open = found.filter((path) => (statSync(join(server.dataDirectory, path)).mode & 0o077) !== 0);
+  const open = entries.filter((path) => (statSync(join(server.dataDirectory, path)).mode & 0o077) !== 0);
   assert.deepEqual(open, []);
 });

@@ -10,20 +10,20 @@ before(async () => {
 });
 after(() => server.close());
 
-async function loaded(): Promise<string[]> {
+async function loadedModules(): Promise<string[]> {
   const answer = once(server.child, 'message');
   server.child.send('loaded?');
   const [names] = (await answer) as [string[]];
   return names;
 }
 
-const late = ['typebox', 'prom-client', 'jose', '@aws-sdk/client-s3', '@duckdb/node-api', 'apache-arrow'];
+const lazyModules = ['typebox', 'prom-client', 'jose', '@aws-sdk/client-s3', '@duckdb/node-api', 'apache-arrow'];
 
 test('a start loads no package that only some requests need', async () => {
-  const names = await loaded();
+  const names = await loadedModules();
   assert.ok(names.includes('kysely'), 'the probe sees packages');
   assert.deepEqual(
-    late.filter((name) => names.includes(name)),
+    lazyModules.filter((name) => names.includes(name)),
     [],
   );
 });
@@ -31,7 +31,7 @@ test('a start loads no package that only some requests need', async () => {
 // An `import` of node:http evaluates all that it exports, and with it the HTTP client of fetch: 16 MB.
 test('a start does not load the HTTP client of fetch', async () => {
   assert.deepEqual(
-    (await loaded()).filter((name) => name.includes('undici')),
+    (await loadedModules()).filter((name) => name.includes('undici')),
     [],
   );
 });
@@ -42,6 +42,6 @@ test('modules that are loaded late are available when they are needed', async ()
   assert.equal(status, 200);
   assert.match(text, /^tabularium_request_seconds_count\{.*code="UNKNOWN_FIELD"\} 1$/m);
   assert.match(text, /^tabularium_process_cpu_seconds_total/m);
-  const names = await loaded();
+  const names = await loadedModules();
   for (const name of ['typebox', 'prom-client']) assert.ok(names.includes(name), name);
 });

@@ -13,8 +13,8 @@ registerHooks({
 
 process.on('message', () => {
   const { moduleLoadList } = process as unknown as { readonly moduleLoadList: readonly string[] };
-  const own = moduleLoadList.filter((name) => name.startsWith('NativeModule internal/deps/'));
-  process.send?.([...packages, ...own]);
+  const preloaded = moduleLoadList.filter((name) => name.startsWith('NativeModule internal/deps/'));
+  process.send?.([...packages, ...preloaded]);
 });
 // The channel of the test does not keep the server alive.
 process.channel?.unref();

@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 import { rowsIn } from '../backups/backing_up.ts';
 import { command, serverBackedUp } from '../backups/whole_server.ts';
 import { deadlineMs } from '../deadline.ts';
-import { fileOf, flip } from '../faults/damaged_file.ts';
+import { fileOf, flipBytes } from '../faults/damage/damaged_file.ts';
 import { start, type TestServer, uri } from '../server.ts';
 
 const options = { timeout: deadlineMs(120_000) };
@@ -75,18 +75,18 @@ before(async () => {
 after(() => rm(root, { recursive: true, force: true }));
 
 /** The header of `a`, or a block in its middle. */
-async function damaged(offset?: number): Promise<void> {
+async function damageStore(offset?: number): Promise<void> {
   for (const path of [dataDir(), target]) await rm(path, { recursive: true, force: true });
   cpSync(join(root, 'base'), dataDir(), { recursive: true });
   cpSync(join(root, 'kept'), target, { recursive: true });
   const file = fileOf(dataDir(), ids.a as string);
-  flip(file, offset ?? Math.floor(statSync(file).size / 2), 4);
+  flipBytes(file, offset ?? Math.floor(statSync(file).size / 2), 4);
 }
 
 /** Damages the file of the catalog in a backup. */
 function tear(backupId: string): void {
   const folder = join(target, 'server_backups', backupId);
-  for (const name of readdirSync(folder)) if (name !== 'manifest.json') flip(join(folder, name), 100);
+  for (const name of readdirSync(folder)) if (name !== 'manifest.json') flipBytes(join(folder, name), 100);
 }
 
 async function verified(): Promise<void> {
@@ -95,10 +95,10 @@ async function verified(): Promise<void> {
 }
 
 test('after damage to a header, the newest backup is restored and the loss is reported', options, async () => {
-  await damaged(20);
-  const found = await check();
-  assert.equal(found.status, 1, found.errors);
-  assert.match(found.out, /--repair=backup puts the catalog back to its state in the newest backup/);
+  await damageStore(20);
+  const findings = await check();
+  assert.equal(findings.status, 1, findings.errors);
+  assert.match(findings.out, /--repair=backup puts the catalog back to its state in the newest backup/);
   const { status, out, errors } = await check('--catalog=a', '--repair=backup');
   assert.equal(status, 0, out + errors);
   assert.match(out, new RegExp(`restored to its state of \\S+Z, from backup ${backups[1]}; losses:`));
@@ -131,12 +131,12 @@ test('after damage to a header, the newest backup is restored and the loss is re
   } finally {
     await server.close();
   }
-  const again = await check();
-  assert.equal(again.status, 0, again.out + again.errors);
+  const recheck = await check();
+  assert.equal(recheck.status, 0, recheck.out + recheck.errors);
 });
 
 test('if the newest backup is damaged, the previous one is used', options, async () => {
-  await damaged();
+  await damageStore();
   tear(backups[1] as string);
   const { status, out, errors } = await check('--repair=backup', `--backup-place=${target}`);
   assert.equal(status, 0, out + errors);
@@ -149,18 +149,18 @@ test('if the newest backup is damaged, the previous one is used', options, async
 });
 
 test('a backup whose copy of the catalog was damaged when it was taken is not used', options, async () => {
-  await damaged();
+  await damageStore();
   const [newest = '', before = ''] = backups.toReversed();
   assert.equal((await check('--repair=backup', `--backup-id=${before}`)).status, 0);
   const server = await start({ dataDir: dataDir() });
   assert.equal(await count(server, 'a'), 1000);
   await server.close();
-  const none = await check('--repair=backup', `--backup-id=${newest}`);
-  assert.match(none.out, /Nothing is wrong\.$/m);
+  const withoutBackup = await check('--repair=backup', `--backup-id=${newest}`);
+  assert.match(withoutBackup.out, /Nothing is wrong\.$/m);
 });
 
 test('a missing file is restored too', options, async () => {
-  await damaged();
+  await damageStore();
   rmSync(fileOf(dataDir(), ids.a as string));
   const { status, out, errors } = await check('--repair=backup');
   assert.equal(status, 0, out + errors);
@@ -169,22 +169,22 @@ test('a missing file is restored too', options, async () => {
 
 test('without a usable backup: exit code 1, a message, and nothing is changed', options, async () => {
   const files = () => readdirSync(join(dataDir(), 'catalogs')).sort();
-  await damaged(20);
+  await damageStore(20);
   const before = files();
   for (const backupId of backups) tear(backupId);
-  const torn = await check('--repair=backup');
-  assert.equal(torn.status, 1, torn.out + torn.errors);
-  assert.match(torn.out, /no backup with the catalog "a" can be used/);
+  const withTornBackup = await check('--repair=backup');
+  assert.equal(withTornBackup.status, 1, withTornBackup.out + withTornBackup.errors);
+  assert.match(withTornBackup.out, /no backup with the catalog "a" can be used/);
   await rm(target, { recursive: true, force: true });
-  const gone = await check('--repair=backup');
-  assert.equal(gone.status, 1, gone.out + gone.errors);
-  assert.match(gone.out, /cannot be used: there is no such directory/);
-  const none = await check('--repair=backup', `--backup-place=${target}`);
-  assert.equal(none.status, 2, none.out + none.errors);
-  assert.match(none.errors, /the directory .* does not exist/);
+  const failedRepair = await check('--repair=backup');
+  assert.equal(failedRepair.status, 1, failedRepair.out + failedRepair.errors);
+  assert.match(failedRepair.out, /cannot be used: there is no such directory/);
+  const withoutBackup = await check('--repair=backup', `--backup-place=${target}`);
+  assert.equal(withoutBackup.status, 2, withoutBackup.out + withoutBackup.errors);
+  assert.match(withoutBackup.errors, /the directory .* does not exist/);
   const empty = await mkdtemp(join(root, 'empty-'));
-  const nothing = await check('--repair=backup', `--backup-place=${empty}`);
-  assert.equal(nothing.status, 1, nothing.out + nothing.errors);
+  const emptyBackup = await check('--repair=backup', `--backup-place=${empty}`);
+  assert.equal(emptyBackup.status, 1, emptyBackup.out + emptyBackup.errors);
   assert.deepEqual(files(), before);
   assert.deepEqual(readdirSync(join(dataDir(), 'staging')), []);
 });

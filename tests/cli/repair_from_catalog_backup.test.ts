@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
-import { backedUp, rowsIn } from '../backups/backing_up.ts';
+import { backUpSucceeding, rowsIn } from '../backups/backing_up.ts';
 import { command, serverBackedUp } from '../backups/whole_server.ts';
 import { deadlineMs } from '../deadline.ts';
-import { fileOf, flip } from '../faults/damaged_file.ts';
+import { fileOf, flipBytes } from '../faults/damage/damaged_file.ts';
 import { start, type TestServer, uri } from '../server.ts';
 
 const options = { timeout: deadlineMs(120_000) };
@@ -58,9 +58,9 @@ before(async () => {
   await insert(server, 0, 100);
   serverBackup = (await serverBackedUp(server, 'first', { path: target })).at('backupId');
   await insert(server, 100, 150);
-  await backedUp(server, '/api/v2/catalogs/other', { path: target });
-  catalogBackup = (await backedUp(server, '/api/v2/catalogs/default', { path: target })).backupId;
-  await backedUp(server, '/api/v2/catalogs/other', { path: target });
+  await backUpSucceeding(server, '/api/v2/catalogs/other', { path: target });
+  catalogBackup = (await backUpSucceeding(server, '/api/v2/catalogs/default', { path: target })).backupId;
+  await backUpSucceeding(server, '/api/v2/catalogs/other', { path: target });
   await insert(server, 150, 157);
   (await server.post(tables, { name: 'new', columns })).is(201);
   await server.client.catalogs('default').databases('d').views.create({ name: 'w', sql: 'SELECT i FROM v' });
@@ -72,11 +72,11 @@ before(async () => {
 });
 after(() => rm(root, { recursive: true, force: true }));
 
-async function damaged(): Promise<void> {
+async function damageStore(): Promise<void> {
   for (const path of [dataDir(), target]) await rm(path, { recursive: true, force: true });
   cpSync(join(root, 'base'), dataDir(), { recursive: true });
   cpSync(join(root, 'kept'), target, { recursive: true });
-  flip(fileOf(dataDir(), catalogId), 20, 4);
+  flipBytes(fileOf(dataDir(), catalogId), 20, 4);
 }
 
 const parquetOf = (backupId: string) => {
@@ -87,7 +87,7 @@ const parquetOf = (backupId: string) => {
 };
 
 test('if the newest backup is of the catalog alone, it is restored and the loss is reported', options, async () => {
-  await damaged();
+  await damageStore();
   const before = idOf(dataDir(), 'tables', 't');
   const { status, out, errors } = await check('--catalog=default', '--repair=backup');
   assert.equal(status, 0, out + errors);
@@ -114,16 +114,16 @@ test('if the newest backup is of the catalog alone, it is restored and the loss 
   } finally {
     await server.close();
   }
-  const again = await check();
-  assert.equal(again.status, 0, again.out + again.errors);
+  const recheck = await check();
+  assert.equal(recheck.status, 0, recheck.out + recheck.errors);
 });
 
 test(
   'if a file of the backup of the catalog is damaged, the previous backup of the server is used',
   options,
   async () => {
-    await damaged();
-    for (const path of parquetOf(catalogBackup)) flip(path, 100);
+    await damageStore();
+    for (const path of parquetOf(catalogBackup)) flipBytes(path, 100);
     const { status, out, errors } = await check('--repair=backup', `--backup-place=${target}`);
     assert.equal(status, 0, out + errors);
     assert.match(out, new RegExp(`^ +backup ${catalogBackup} in .* cannot be used: `, 'm'));
@@ -135,11 +135,11 @@ test(
 );
 
 test('with backups of the catalog only, a missing file is restored', options, async () => {
-  await damaged();
+  await damageStore();
   rmSync(fileOf(dataDir(), catalogId));
   await rm(join(target, 'server_backups'), { recursive: true });
-  const found = await check();
-  assert.match(found.out, /--repair=backup puts the catalog back to its state in the newest backup/);
+  const findings = await check();
+  assert.match(findings.out, /--repair=backup puts the catalog back to its state in the newest backup/);
   const { status, out, errors } = await check('--repair=backup', `--backup-id=${catalogBackup}`);
   assert.equal(status, 0, out + errors);
   assert.doesNotMatch(out, /the original is/);

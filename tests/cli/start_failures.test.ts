@@ -43,7 +43,7 @@ interface Case {
   readonly prepare?: (dataDirectory: string) => void;
   /** Options of a tmpfs over the data directory; and a shell command that runs after the mount. */
   readonly mount?: { readonly options: string; readonly command?: string };
-  readonly says: RegExp;
+  readonly message: RegExp;
   readonly skip?: string | false;
 }
 
@@ -61,7 +61,8 @@ const cases: readonly Case[] = [
   {
     name: 'no metadata store beside catalogs',
     prepare: removeStore,
-    says: /contains \d+ catalogs? but no metadata store .* is not created in its place\.\nPut .* back\. .*--data-dir.*restore/s,
+    message:
+      /contains \d+ catalogs? but no metadata store .* is not created in its place\.\nPut .* back\. .*--data-dir.*restore/s,
   },
   {
     name: 'a directory in the place of the token of root',
@@ -69,32 +70,32 @@ const cases: readonly Case[] = [
       rmSync(join(dataDir, 'root.token'));
       mkdirSync(join(dataDir, 'root.token'));
     },
-    says: /^the token of root cannot be read from .*root\.token \(it is a directory\); put the file back, or remove/,
+    message: /^the token of root cannot be read from .*root\.token \(it is a directory\); put the file back, or remove/,
   },
   {
     name: 'a damaged header of the store',
     prepare: (dataDir) => overwrite(store(dataDir), 3, Buffer.from('xxxx')),
-    says: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
+    message: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
   },
   {
     name: 'a damaged page of the store',
     prepare: (dataDir) => overwrite(store(dataDir), 100, Buffer.alloc(64, 0xff)),
-    says: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
+    message: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
   },
   {
     name: 'a store that was cut',
     prepare: (dataDir) => truncateSync(store(dataDir), 5000),
-    says: /metadata\.sqlite is damaged/,
+    message: /metadata\.sqlite is damaged/,
   },
   {
     name: 'a missing key file',
     prepare: (dataDir) => rmSync(join(dataDir, 'secret.key')),
-    says: /secret\.key does not exist: .*restore it/,
+    message: /secret\.key does not exist: .*restore it/,
   },
   {
     name: 'an empty file of the token of root',
     prepare: (dataDir) => truncateSync(join(dataDir, 'root.token'), 0),
-    says: /root\.token holds no usable token; remove it to have a new one made/,
+    message: /root\.token holds no usable token; remove it to have a new one made/,
   },
   {
     name: 'a file in the place of the directory',
@@ -102,18 +103,18 @@ const cases: readonly Case[] = [
       rmSync(dataDir, { recursive: true });
       writeFileSync(dataDir, '');
     },
-    says: /is not a directory: choose another with --data-dir/,
+    message: /is not a directory: choose another with --data-dir/,
   },
   {
     name: 'a read-only directory',
     mount: { options: 'ro' },
-    says: /mounted read-only: mount it writable, or choose another with --data-dir/,
+    message: /mounted read-only: mount it writable, or choose another with --data-dir/,
     skip: onLinux,
   },
   {
     name: 'a directory without space',
     mount: { options: 'size=8k', command: 'head -c 8192 /dev/zero > "$0/ballast" 2>/dev/null;' },
-    says: /no disk space left for the data directory .*: free some/,
+    message: /no disk space left for the data directory .*: free some/,
     skip: onLinux,
   },
 ];
@@ -159,12 +160,12 @@ const replaced = (
   ([file, kind, says]): Case => ({
     name: `${kind} in the place of ${file}`,
     code: file === 'config.json' ? 2 : 1,
-    prepare: (dataDir) => put(join(dataDir, file), kind),
-    says,
+    prepare: (dataDir) => makeEntry(join(dataDir, file), kind),
+    message: says,
   }),
 );
 
-const put = (path: string, kind: 'directory' | 'file' | 'pipe' | 'loop' | 'large') => {
+const makeEntry = (path: string, kind: 'directory' | 'file' | 'pipe' | 'loop' | 'large') => {
   rmSync(path, { force: true, recursive: true });
   if (kind === 'directory') mkdirSync(path);
   else if (kind === 'pipe') assert.equal(spawnSync('mkfifo', [path]).status, 0);
@@ -178,22 +179,26 @@ const named: readonly Case[] = [
     name: 'a directory as --config',
     flags: ['--config=/'],
     code: 2,
-    says: /^the configuration file cannot be read from \/ \(it is a directory\); give another with --config$/m,
+    message: /^the configuration file cannot be read from \/ \(it is a directory\); give another with --config$/m,
   },
   {
     name: 'a directory as certificate',
     flags: ['--tls-cert-file=/', '--tls-key-file=/'],
     code: 2,
-    says: /cannot be read from \/ \(it is a directory\); check tlsCertFile and tlsKeyFile/,
+    message: /cannot be read from \/ \(it is a directory\); check tlsCertFile and tlsKeyFile/,
   },
   {
     name: 'a key file that does not exist',
     flags: ['--secret-key-file=/nowhere/key'],
-    says: /\/nowhere\/key does not exist: .*restore it/,
+    message: /\/nowhere\/key does not exist: .*restore it/,
   },
 ];
 
-for (const { name, flags = [], code = 1, prepare, mount, says, skip = false } of [...cases, ...replaced, ...named]) {
+for (const { name, flags = [], code = 1, prepare, mount, message: says, skip = false } of [
+  ...cases,
+  ...replaced,
+  ...named,
+]) {
   test(`${name}: a message and exit code ${code}`, { skip }, async () => {
     const dataDir = join(root, 'case');
     await rm(dataDir, { recursive: true, force: true });

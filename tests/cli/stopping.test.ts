@@ -28,15 +28,15 @@ const inTerminal = (command: readonly string[]) => (flags: readonly string[]) =>
 ];
 
 /** `alone`: only the started process gets the signal; otherwise its whole process group, as from a terminal. */
-type Stop = readonly [signal: NodeJS.Signals, to: 'alone' | 'group'];
+type StopSignal = readonly [signal: NodeJS.Signals, to: 'alone' | 'group'];
 const ways: readonly (readonly [
   what: string,
   command: readonly string[] | ((flags: readonly string[]) => readonly string[]),
-  ...stops: Stop[],
+  ...stops: StopSignal[],
 ])[] = [
-  ['the launcher is told to end', launcher, ['SIGTERM', 'alone']],
-  ['the launcher of an older Node is told to end', oldLauncher, ['SIGTERM', 'alone']],
-  ['npm is told to end', npm, ['SIGTERM', 'alone']],
+  ['the launcher receives SIGTERM', launcher, ['SIGTERM', 'alone']],
+  ['the launcher of an older Node receives SIGTERM', oldLauncher, ['SIGTERM', 'alone']],
+  ['npm receives SIGTERM', npm, ['SIGTERM', 'alone']],
   ['Ctrl-C reaches npm and the server', npm, ['SIGINT', 'group']],
   ['Ctrl-C reaches an older Node and the server', oldLauncher, ['SIGINT', 'group']],
   ['Ctrl-C is pressed twice', npm, ['SIGINT', 'group'], ['SIGINT', 'group']],
@@ -71,7 +71,7 @@ async function createTable(url: string, dataDirectory: string): Promise<void> {
   }
 }
 
-function signal(child: ChildProcess, [name, to]: Stop): void {
+function signal(child: ChildProcess, [name, to]: StopSignal): void {
   const pid = child.pid as number;
   try {
     process.kill(to === 'group' ? -pid : pid, name);
@@ -85,8 +85,8 @@ describe('a server that is stopped', {
   concurrency: 3,
   skip: process.platform !== 'linux' && 'reads /proc',
 }, () => {
-  for (const [what, command, ...stops] of ways)
-    test(what, async () => {
+  for (const [description, command, ...stops] of ways)
+    test(description, async () => {
       const dataDir = mkdtempSync(join(directory, 'data-'));
       const flags = ['--port=0', `--data-dir=${dataDir}`, '--log-level=info', '--warehouse-threads=2'];
       const [program, ...args] = typeof command === 'function' ? command(flags) : [...command, ...flags];

@@ -28,17 +28,17 @@ describe('categories', () => {
     const created = await shop.tables.create({ name: 'a/b', columns, primaryKey: ['id'] });
     assert.ok(!(created instanceof Task));
     assert.equal(created.created, true);
-    const again = await shop.tables.create({ name: 'a/b', columns }, { ifExists: 'return' });
-    assert.ok(!(again instanceof Task));
-    assert.equal(again.created, false);
+    const returned = await shop.tables.create({ name: 'a/b', columns }, { ifExists: 'return' });
+    assert.ok(!(returned instanceof Task));
+    assert.equal(returned.created, false);
     const changed = await client.databases('shop').tables('a/b').update({ comment: 'letters' });
     assert.ok(!(changed instanceof Task));
     assert.equal(changed.comment, 'letters');
     assert.equal((await shop.tables('a/b').get()).version, changed.version);
     await shop.tables('a/b').rename({ newName: 'c' }).done();
-    const found = await shop.tables.search({ namePattern: 'c%' }).all();
+    const matches = await shop.tables.search({ namePattern: 'c%' }).all();
     assert.deepEqual(
-      found.map(({ name }) => name),
+      matches.map(({ name }) => name),
       ['c'],
     );
     assert.deepEqual(await shop.tables('c').delete(), { deleted: true });
@@ -123,6 +123,24 @@ describe('queries', () => {
     assert.deepEqual([rowCount, truncated, pageCount > 1], [50_000, false, true]);
   });
 
+  it('reads the first page while later ones are computed, and pages in any order', async () => {
+    const sql = "SELECT range AS n, repeat('x', 1000) AS text FROM range(50000)";
+    const query = client.query(sql);
+    const { columns, rowCount } = await query.begun();
+    assert.deepEqual([columns.map(({ name }) => name), rowCount], [['n', 'text'], null]);
+    assert.equal((await query.page(0))[0]?.[0], 0n);
+    const { pageCount } = await query.summary();
+    const pages = await query.pages();
+    assert.equal(pages.length, pageCount);
+    for (const { page, firstRow, rowCount: own } of pages.toReversed()) {
+      const rows = await query.page(page);
+      assert.deepEqual([rows.length, rows[0]?.[0]], [own, BigInt(firstRow)]);
+    }
+    const small = client.query('SELECT 1 AS one');
+    assert.deepEqual(await small.pages(), [{ page: 0, firstRow: 0, rowCount: 1 }]);
+    assert.deepEqual(await small.page(0), [[1]]);
+  });
+
   it('gives all rows as an Arrow file, of which nothing is left on the server', async () => {
     for (const waitSeconds of [30, 0]) {
       const query = client.query('SELECT range AS n FROM range(20000) WHERE range >= $1', {
@@ -167,11 +185,11 @@ describe('queries', () => {
 
 describe('tasks', () => {
   it('are waited for, watched and cancelled', async () => {
-    const seen: string[] = [];
+    const requests: string[] = [];
     const table = client.databases('shop').tables('n');
-    const done = await table.optimize().done({ onProgress: ({ state }) => seen.push(state) });
-    assert.ok(done);
-    assert.equal(seen.at(-1), 'succeeded');
+    const optimized = await table.optimize().done({ onProgress: ({ state }) => requests.push(state) });
+    assert.ok(optimized);
+    assert.equal(requests.at(-1), 'succeeded');
     const sql = 'SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b';
     const task = await client.catalogs('default').query({ sql, waitSeconds: 0 });
     assert.ok(task instanceof Task);
@@ -232,10 +250,10 @@ describe('failures', () => {
   });
 
   it('are retried only where that cannot do anything twice', async () => {
-    const seen: { method: string; key: string | undefined }[] = [];
+    const requests: { method: string; key: string | undefined }[] = [];
     let failures: { status: number; outcome: string }[] = [];
     const proxy = createServer((request, response) => {
-      seen.push({
+      requests.push({
         method: String(request.method),
         key: request.headers['x-service-idempotency-key'] as string | undefined,
       });
@@ -249,25 +267,25 @@ describe('failures', () => {
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
     const flaky = createClient({ url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` });
-    const counted = async (call: () => PromiseLike<unknown>, outcome: string): Promise<number> => {
-      seen.length = 0;
+    const retriesOf = async (call: () => PromiseLike<unknown>, outcome: string): Promise<number> => {
+      requests.length = 0;
       failures = [{ status: 503, outcome }];
       await Promise.resolve(call()).catch((error: unknown) => assert.ok(error instanceof errors.WAREHOUSE_BUSY));
-      return seen.length;
+      return requests.length;
     };
     try {
-      assert.equal(await counted(() => flaky.catalogs('a').get(), 'unknown'), 2, 'it changes nothing');
-      assert.equal(await counted(() => flaky.catalogs('a').update({ comment: '' }), 'unknown'), 2, 'it has a key');
-      assert.equal(new Set(seen.map(({ key }) => key)).size, 1, 'the same key each time');
-      assert.ok(seen[0]?.key);
+      assert.equal(await retriesOf(() => flaky.catalogs('a').get(), 'unknown'), 2, 'it changes nothing');
+      assert.equal(await retriesOf(() => flaky.catalogs('a').update({ comment: '' }), 'unknown'), 2, 'it has a key');
+      assert.equal(new Set(requests.map(({ key }) => key)).size, 1, 'the same key each time');
+      assert.ok(requests[0]?.key);
       const noKey = { idempotencyKey: false } as const;
       assert.equal(
-        await counted(() => flaky.catalogs('a').update({ comment: '' }, noKey), 'unknown'),
+        await retriesOf(() => flaky.catalogs('a').update({ comment: '' }, noKey), 'unknown'),
         1,
         'it has no key',
       );
-      assert.equal(await counted(() => flaky.catalogs('a').update({ comment: '' }, noKey), 'notApplied'), 2);
-      assert.equal(await counted(() => flaky.query('DELETE FROM t').summary(), 'unknown'), 1, 'it may change rows');
+      assert.equal(await retriesOf(() => flaky.catalogs('a').update({ comment: '' }, noKey), 'notApplied'), 2);
+      assert.equal(await retriesOf(() => flaky.query('DELETE FROM t').summary(), 'unknown'), 1, 'it may change rows');
     } finally {
       proxy.close();
     }

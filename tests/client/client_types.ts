@@ -23,13 +23,24 @@ export async function good(): Promise<unknown[]> {
   const accepted: boolean = 'taskId' in changed;
   const task: Task = await client.task('id');
   await task.done({ onProgress: ({ progress }) => progress?.toFixed(), signal: AbortSignal.timeout(1) });
-  const shown = await client.tasks('id').get({ waitSeconds: 3 });
+  const record = await client.tasks('id').get({ waitSeconds: 3 });
   const provider = await client.identityProviders('x').get();
   for await (const row of client.query<{ n: bigint }>('SELECT 1 AS n', { parameters: [1] })) row.n.toString();
-  return [rowsLoaded, dataBytes, rowCount, columnNames, wasCreated, uri, deleted, accepted, shown.state, provider.name];
+  return [
+    rowsLoaded,
+    dataBytes,
+    rowCount,
+    columnNames,
+    wasCreated,
+    uri,
+    deleted,
+    accepted,
+    record.state,
+    provider.name,
+  ];
 }
 
-export async function bad(): Promise<void> {
+export async function mustNotCompile(): Promise<void> {
   // @ts-expect-error no such category
   client.schemas;
   // @ts-expect-error a category that is in another one

@@ -30,9 +30,9 @@ it('describes the request of a call, and code that makes it', () => {
   );
   assert.equal(described[0]?.code, 'client.databases("shop").tables("a/b").delete({ purge: true })');
   assert.equal(described[3]?.body && Object.keys(described[3].body).join(), 'privilege,on');
-  for (const one of described) {
-    const call = new Function('client', `return ${one.code}`) as (client: Client) => unknown;
-    assert.deepEqual(JSON.parse(JSON.stringify(describeCall(call))), JSON.parse(JSON.stringify(one)));
+  for (const describedCall of described) {
+    const call = new Function('client', `return ${describedCall.code}`) as (client: Client) => unknown;
+    assert.deepEqual(JSON.parse(JSON.stringify(describeCall(call))), JSON.parse(JSON.stringify(describedCall)));
   }
 });
 

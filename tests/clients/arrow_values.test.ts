@@ -61,17 +61,18 @@ after(async () => {
   rmSync(directory, { recursive: true });
 });
 
-const many = 'SELECT k.* REPLACE (left(text, 30) AS text) FROM range(3000) AS r(i), kinds AS k ORDER BY r.i, k.double';
+const manyRowsSql =
+  'SELECT k.* REPLACE (left(text, 30) AS text) FROM range(3000) AS r(i), kinds AS k ORDER BY r.i, k.double';
 for (const compression of ['none', 'zstd']) {
   // The second statement is long enough for several batches.
   for (const [name, sql, least] of [
     ['each value', 'SELECT * FROM kinds', 100],
-    ['many rows', many, 100_000],
+    ['many rows', manyRowsSql, 100_000],
   ] as const) {
     test(`${name}, ${compression}: Arrow has the values of JSON`, { skip }, async () => {
-      const at = '/api/v2/databases/shop/query';
-      const json = (await server.post(at, { sql, numbers: 'string', rowsMax: 6000 })).is(200);
-      const arrow = (await server.post(at, { sql, format: 'arrow', compression, rowsMax: 6000 })).is(200);
+      const queryPath = '/api/v2/databases/shop/query';
+      const json = (await server.post(queryPath, { sql, numbers: 'string', rowsMax: 6000 })).is(200);
+      const arrow = (await server.post(queryPath, { sql, format: 'arrow', compression, rowsMax: 6000 })).is(200);
       const response = await fetch(new URL(arrow.at<string>('files', 0, 'uri'), server.url));
       const file = join(directory, 'rows.arrow');
       writeFileSync(file, Buffer.from(await response.arrayBuffer()));

@@ -72,9 +72,9 @@ for (const subject of [sqlite]) {
         .execute();
       const rows = await store.db.selectFrom('objects').selectAll().execute();
       await store.close();
-      const again = await subject.open({ path });
-      assert.deepEqual(await again.store.db.selectFrom('objects').selectAll().execute(), rows);
-      await again.store.close();
+      const reopened = await subject.open({ path });
+      assert.deepEqual(await reopened.store.db.selectFrom('objects').selectAll().execute(), rows);
+      await reopened.store.close();
     });
 
     test('a transaction is all or nothing, and its error is thrown', async () => {
@@ -91,10 +91,10 @@ for (const subject of [sqlite]) {
 
     test('uncommitted changes are invisible, and transactions are exclusive', async () => {
       const { store } = await subject.open();
-      let inside = 0;
+      let insideCount = 0;
       const write = (name: string) =>
         store.transaction(async (tx) => {
-          assert.equal(++inside, 1);
+          assert.equal(++insideCount, 1);
           await tx
             .insertInto('objects')
             .values(object(`${name}1`))
@@ -103,7 +103,7 @@ for (const subject of [sqlite]) {
             .insertInto('objects')
             .values(object(`${name}2`))
             .execute();
-          inside--;
+          insideCount--;
         });
       const counts = Array.from({ length: 20 }, async (_, n) => {
         let writing = true;
@@ -158,9 +158,9 @@ for (const subject of [sqlite]) {
         await tx.insertInto('objects').values(object('open')).execute();
         copy = subject.afterKill(path);
       });
-      const survivor = await subject.open({ path: copy });
-      assert.deepEqual(await names(survivor.store), ['kept']);
-      await survivor.store.close();
+      const reopened = await subject.open({ path: copy });
+      assert.deepEqual(await names(reopened.store), ['kept']);
+      await reopened.store.close();
       await store.close();
     });
 
@@ -241,9 +241,9 @@ for (const subject of [sqlite]) {
       assert.equal(await getOrCreateSetting(store, 'key', () => 'first'), 'first');
       assert.equal(await getOrCreateSetting(store, 'key', () => 'second'), 'first');
       await store.close();
-      const again = await subject.open({ path });
-      assert.equal(await getOrCreateSetting(again.store, 'key', () => 'third'), 'first');
-      await again.store.close();
+      const reopened = await subject.open({ path });
+      assert.equal(await getOrCreateSetting(reopened.store, 'key', () => 'third'), 'first');
+      await reopened.store.close();
     });
 
     test('a store of a later release is refused and not changed', async () => {
@@ -266,9 +266,9 @@ for (const subject of [sqlite]) {
           if (++count >= n) throw new Error('killed');
         };
         await assert.rejects(subject.open({ path, inject }), /killed/);
-        const again = await subject.open({ path });
-        assert.deepEqual(await names(again.store), []);
-        await again.store.close();
+        const reopened = await subject.open({ path });
+        assert.deepEqual(await names(reopened.store), []);
+        await reopened.store.close();
       }
     });
   });
@@ -282,8 +282,8 @@ test('SQLite: a second server on the same file is refused, in this process and i
   const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
   assert.equal(other.stdout.trim(), 'StoreInUse', other.stderr);
   await store.close();
-  const again = await sqlite.open({ path });
-  await again.store.close();
+  const reopened = await sqlite.open({ path });
+  await reopened.store.close();
 });
 
 test('SQLite: every commit is flushed', async () => {

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Budget } from '../budget.ts';
-import { closeExternalSystems } from '../faults/external_systems.ts';
-import { Random, seedFrom } from '../faults/random.ts';
-import { ServerProcess } from '../faults/server_process.ts';
+import { closeExternalSystems } from '../faults/injection/external_systems.ts';
+import { ServerProcess } from '../faults/injection/server_process.ts';
+import { Random, seedFrom } from '../random.ts';
 import { runHistory } from './run_history.ts';
 
 after(closeExternalSystems);
@@ -17,8 +17,8 @@ test('appends, registers and rows under kills', async (t) => {
   try {
     const hasTime = new Budget(8).part();
     const options = { random: new Random(seed), clients: 6, hasTime, killEveryMs: 1500 };
-    const { problems, operations, kills, resent } = await runHistory(server, options);
-    t.diagnostic(JSON.stringify({ operations, kills, resent }));
+    const { problems, operations, kills, resent: repeats } = await runHistory(server, options);
+    t.diagnostic(JSON.stringify({ operations, kills, resent: repeats }));
     assert.deepEqual(problems, [], `HISTORY_SEED=${seed}`);
     assert.ok(kills.engine + kills.server > 0 && operations > 0);
   } finally {

@@ -1,19 +1,19 @@
 // The checker of histories detects each planted anomaly, and reports none in histories that some order explains.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Random } from '../faults/random.ts';
+import { Random } from '../random.ts';
 import { findAnomalies, type Operation } from './history.ts';
 
-type Rest = Partial<Pick<Operation, 'outcome' | 'start' | 'end'>>;
+type OperationFields = Partial<Pick<Operation, 'outcome' | 'start' | 'end'>>;
 let clock = 0;
-const timed = (rest: Rest) => ({ start: clock++, end: clock++, outcome: 'ok' as const, ...rest });
-const append = (name: string, appends: Record<string, number>, rest: Rest = {}): Operation => ({
+const timed = (rest: OperationFields) => ({ start: clock++, end: clock++, outcome: 'ok' as const, ...rest });
+const append = (name: string, appends: Record<string, number>, rest: OperationFields = {}): Operation => ({
   name,
   appends: new Map(Object.entries(appends)),
   reads: new Map(),
   ...timed(rest),
 });
-const read = (name: string, reads: Record<string, number[]>, rest: Rest = {}): Operation => ({
+const read = (name: string, reads: Record<string, number[]>, rest: OperationFields = {}): Operation => ({
   name,
   appends: new Map(),
   reads: new Map(Object.entries(reads)),
@@ -23,7 +23,7 @@ const atOnce = { start: -1, end: 1e9 };
 
 describe('an anomaly is detected:', () => {
   const cases: Record<string, [RegExp, () => Operation[]]> = {
-    'a value that is there twice': [/twice/, () => [append('a', { x: 1 }), read('r', { x: [1, 1] })]],
+    'a value that occurs twice': [/twice/, () => [append('a', { x: 1 }), read('r', { x: [1, 1] })]],
     'a value of an append that failed': [
       /failed/,
       () => [append('a', { x: 1 }, { outcome: 'failed' }), read('r', { x: [1] })],

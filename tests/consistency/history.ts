@@ -43,17 +43,17 @@ function incompatibleReads(history: readonly Operation[], orders: ReadonlyMap<st
 }
 
 function wrongValues(history: readonly Operation[], orders: ReadonlyMap<string, readonly number[]>): string[] {
-  const found: string[] = [];
+  const anomalies: string[] = [];
   const writers = writersOf(history);
   for (const [key, order] of orders) {
     for (const [i, value] of order.entries()) {
-      if (order.indexOf(value) !== i) found.push(`${value} is in ${key} twice: done twice`);
+      if (order.indexOf(value) !== i) anomalies.push(`${value} is in ${key} twice: done twice`);
       const writer = writers.get(`${key} ${value}`);
-      if (!writer) found.push(`${value} is in ${key}, and nobody appended it`);
-      else if (writer.outcome === 'failed') found.push(`${value} is in ${key}, though ${writer.name} failed`);
+      if (!writer) anomalies.push(`${value} is in ${key}, and nobody appended it`);
+      else if (writer.outcome === 'failed') anomalies.push(`${value} is in ${key}, though ${writer.name} failed`);
     }
   }
-  return found;
+  return anomalies;
 }
 
 function writersOf(history: readonly Operation[]): Map<string, Operation> {
@@ -69,11 +69,11 @@ function writersOf(history: readonly Operation[]): Map<string, Operation> {
  * writer of the next one; and from the end of an operation to those that began later, through time nodes, which avoids n² edges.
  */
 function cycles(history: readonly Operation[], orders: ReadonlyMap<string, readonly number[]>): string[] {
-  const seen = new Set([...orders].flatMap(([key, order]) => order.map((value) => `${key} ${value}`)));
+  const placed = new Set([...orders].flatMap(([key, order]) => order.map((value) => `${key} ${value}`)));
   // Operations that nobody can have observed explain nothing: failed ones, and unknown ones without a trace.
   const nodes = history.filter(
     ({ outcome, appends }) =>
-      outcome === 'ok' || (outcome === 'unknown' && [...appends].some(([key, value]) => seen.has(`${key} ${value}`))),
+      outcome === 'ok' || (outcome === 'unknown' && [...appends].some(([key, value]) => placed.has(`${key} ${value}`))),
   );
   const edges: Set<number>[] = nodes.map(() => new Set());
   const indexOf = new Map(nodes.map((node, i) => [node, i]));
@@ -94,7 +94,7 @@ function cycles(history: readonly Operation[], orders: ReadonlyMap<string, reado
   // An acknowledged append that is missing in the longest list came after all reads of its key.
   for (const node of nodes)
     for (const [key, value] of node.appends)
-      if (!seen.has(`${key} ${value}`)) for (const read of nodes) if (read.reads.has(key)) link(read, node);
+      if (!placed.has(`${key} ${value}`)) for (const read of nodes) if (read.reads.has(key)) link(read, node);
   linkTimes(nodes, edges);
   return components(edges).map((component) => {
     const names = component.flatMap((i) => nodes[i]?.name ?? []);
@@ -128,7 +128,7 @@ function components(edges: readonly ReadonlySet<number>[]): number[][] {
   const low = new Array<number>(edges.length).fill(0);
   const isOpen = new Array<boolean>(edges.length).fill(false);
   const open: number[] = [];
-  const found: number[][] = [];
+  const strong: number[][] = [];
   let count = 0;
   for (let root = 0; root < edges.length; root++) {
     if (index[root] !== -1) continue;
@@ -150,13 +150,13 @@ function components(edges: readonly ReadonlySet<number>[]): number[][] {
         continue;
       }
       path.pop();
-      const above = path.at(-1)?.node;
-      if (above !== undefined) low[above] = Math.min(low[above] as number, low[node] as number);
+      const parentNode = path.at(-1)?.node;
+      if (parentNode !== undefined) low[parentNode] = Math.min(low[parentNode] as number, low[node] as number);
       if (low[node] !== index[node]) continue;
       const component = open.splice(open.indexOf(node));
       for (const member of component) isOpen[member] = false;
-      if (component.length > 1) found.push(component);
+      if (component.length > 1) strong.push(component);
     }
   }
-  return found;
+  return strong;
 }

@@ -72,8 +72,8 @@ describe('one statement', () => {
     const createCopies = { sql: 'CREATE TABLE copies (id INT)' };
     await server.client.catalogs('other').databases('shop').tables.create(createCopies).done();
     (await server.query('shop', 'INSERT INTO other.shop.copies SELECT id FROM counters')).is(200);
-    const both = 'INSERT INTO other.shop.copies VALUES (2); INSERT INTO counters VALUES (2, 0)';
-    (await server.query('shop', both)).is(400, 'SQL_NOT_SUPPORTED');
+    const crossCatalog = 'INSERT INTO other.shop.copies VALUES (2); INSERT INTO counters VALUES (2, 0)';
+    (await server.query('shop', crossCatalog)).is(400, 'SQL_NOT_SUPPORTED');
     assert.equal(await singleValue('SELECT count(*) FROM other.shop.copies'), 1);
   });
 });
@@ -113,12 +113,12 @@ describe('after the response', () => {
           const reply = await server.query('shop', 'SELECT * FROM shapes');
           // Refused if the table changes all the time.
           if (reply.status === 503) continue;
-          const known = names.filter((name) => JSON.stringify(reply.at('columns')).includes(`"${name}"`));
-          assert.deepEqual(known, names.slice(0, known.length));
+          const leakedNames = names.filter((name) => JSON.stringify(reply.at('columns')).includes(`"${name}"`));
+          assert.deepEqual(leakedNames, names.slice(0, leakedNames.length));
           for (const row of reply.is(200).at<unknown[][]>('rows'))
             assert.deepEqual(
               row.slice(1),
-              known.map((name) => names.indexOf(name)),
+              leakedNames.map((name) => names.indexOf(name)),
             );
         }
       })();
@@ -137,15 +137,15 @@ describe('results', () => {
     const first = (await server.query('shop', "SELECT n, repeat('x', 20) FROM numbers")).is(200);
     (await server.query('shop', 'UPDATE numbers SET n = -1')).is(200);
     (await server.query('shop', 'DELETE FROM numbers WHERE n < 0')).is(200);
-    const seen: number[] = first.at<[number, string][]>('rows').map(([n]) => n);
+    const values: number[] = first.at<[number, string][]>('rows').map(([n]) => n);
     for (let next = first.at<string | undefined>('nextPage'); next !== undefined; ) {
       const reply = (await server.get(next)).is(200);
-      seen.push(...reply.at<[number, string][]>('rows').map(([n]) => n));
+      values.push(...reply.at<[number, string][]>('rows').map(([n]) => n));
       next = reply.at<string | undefined>('nextPage');
     }
     assert.ok(first.at<number>('pageCount') > 1);
     assert.deepEqual(
-      seen.sort((a, b) => a - b),
+      values.sort((a, b) => a - b),
       Array.from({ length: 30_000 }, (_, n) => n),
     );
   });

@@ -1,10 +1,10 @@
 // Concurrent clients on lists, registers and rows of one table each, while engine and server are killed; every write has an
 // idempotency key and is repeated until its outcome is definite. Then the history of all responses is checked.
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Answer, isAcknowledged, noAnswer, pathOf, type Request } from '../faults/api.ts';
-import type { Random } from '../faults/random.ts';
-import type { ServerProcess } from '../faults/server_process.ts';
-import { type Operation as Linear, linearize } from '../fuzz/linear.ts';
+import { type Answer, isAcknowledged, noAnswer, pathOf, type Request } from '../faults/injection/api.ts';
+import type { ServerProcess } from '../faults/injection/server_process.ts';
+import { type Operation as Linear, linearize } from '../fuzz/concurrency/linear.ts';
+import type { Random } from '../random.ts';
 import { findAnomalies, type Operation } from './history.ts';
 
 export interface HistoryOptions {
@@ -93,8 +93,8 @@ class HistoryRun {
   async report(): Promise<HistoryReport> {
     const problems = [...this.#problems, ...findAnomalies(this.#lists), ...(await this.#wrongRows())];
     for (const key of keys) {
-      const own = this.#registers.filter((candidate) => candidate.key === key);
-      const { explained, stuck } = linearize<number>(own, 0, String);
+      const registersOfKey = this.#registers.filter((candidate) => candidate.key === key);
+      const { explained, stuck } = linearize<number>(registersOfKey, 0, String);
       if (!explained) problems.push(`no order explains the register ${key}: ${stuck.join('; ')}`);
     }
     const operations = this.#lists.length + this.#registers.length + this.#rows.size;
@@ -112,11 +112,11 @@ class HistoryRun {
       const name = `client ${n}, operation ${i}`;
       const chosen = keys.filter(() => random.chance(0.6));
       const key = random.pick(keys);
-      const dice = random.next();
-      if (dice < 0.3 && chosen.length > 0) await this.#append(name, chosen, random);
-      else if (dice < 0.5) await this.#readLists(name, chosen.length > 0 ? chosen : keys);
-      else if (dice < 0.65) await this.#writeRegister(name, key, random);
-      else if (dice < 0.8) await this.#readRegister(name, key);
+      const draw = random.next();
+      if (draw < 0.3 && chosen.length > 0) await this.#append(name, chosen, random);
+      else if (draw < 0.5) await this.#readLists(name, chosen.length > 0 ? chosen : keys);
+      else if (draw < 0.65) await this.#writeRegister(name, key, random);
+      else if (draw < 0.8) await this.#readRegister(name, key);
       else await this.#insertRow(name);
     }
   }
@@ -140,10 +140,10 @@ class HistoryRun {
     const appends = new Map(chosen.map((key) => [key, ++this.#values] as const));
     const cases = [...appends].map(([key, value]) => `WHEN '${key}' THEN ${value}`).join(' ');
     const value = `list_append(items, CASE key ${cases} END)`;
-    const where = `key IN (${chosen.map((key) => `'${key}'`).join(', ')})`;
+    const condition = `key IN (${chosen.map((key) => `'${key}'`).join(', ')})`;
     const request: Request = random.chance(0.5)
-      ? sql(`UPDATE lists SET items = ${value} WHERE ${where}`)
-      : { method: 'POST', path: table('lists', 'update'), body: { set: { items: value }, where } };
+      ? sql(`UPDATE lists SET items = ${value} WHERE ${condition}`)
+      : { method: 'POST', path: table('lists', 'update'), body: { set: { items: value }, where: condition } };
     const start = performance.now();
     const answer = await this.#definite({ ...request, key: crypto.randomUUID() });
     const description = `${name} (append ${JSON.stringify([...appends])} → ${answer.code})`;
@@ -204,7 +204,7 @@ class HistoryRun {
     const counts = new Map(answer.result.rows as [number, number][]);
     return [...this.#rows].flatMap(([value, isThere]) => {
       const count = counts.get(value) ?? 0;
-      return count === Number(isThere) ? [] : [`the row ${value} (acknowledged: ${isThere}) is there ${count} times`];
+      return count === Number(isThere) ? [] : [`the row ${value} (acknowledged: ${isThere}) occurs ${count} times`];
     });
   }
 
@@ -222,7 +222,7 @@ class HistoryRun {
     try {
       return this.#server.api.send(request);
     } catch {
-      // It was killed and has not reported yet where it listens.
+      // It was killed and has not yet reported its address.
       return Promise.resolve(noAnswer);
     }
   }

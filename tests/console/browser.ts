@@ -84,13 +84,13 @@ export class ConsolePage {
     const { path = '', token = server.token, ...context } = options;
     const browsing = await browser.newContext({ ...desktop, reducedMotion: 'reduce', ...context });
     await browsing.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
-    const opened = new ConsolePage(await browsing.newPage(), server.url);
-    await browsing.exposeFunction('reportViolation', (what: string) => void opened.problems.push(what));
+    const consolePage = new ConsolePage(await browsing.newPage(), server.url);
+    await browsing.exposeFunction('reportViolation', (violation: string) => void consolePage.problems.push(violation));
     await browsing.addInitScript(reportViolations);
-    await opened.page.goto(`${server.url}/console/${path}`);
-    await opened.page.getByRole('main').waitFor();
-    if (token !== null) await opened.signIn(token);
-    return opened;
+    await consolePage.page.goto(`${server.url}/console/${path}`);
+    await consolePage.page.getByRole('main').waitFor();
+    if (token !== null) await consolePage.signIn(token);
+    return consolePage;
   }
 
   async signIn(token: string): Promise<void> {
@@ -109,12 +109,12 @@ export class ConsolePage {
   async checkAccessibility(): Promise<void> {
     // Not as a script element: the content security policy would refuse it.
     await this.page.evaluate(axe);
-    const found = await this.page.evaluate(async () => {
+    const accessibility = await this.page.evaluate(async () => {
       const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: readonly AxeViolation[] }> } }).axe;
       const { violations } = await run.run();
       return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
     });
-    assert.deepEqual(found, []);
+    assert.deepEqual(accessibility, []);
   }
 
   /** `expected`: problems that the test caused, such as the message of the browser for a 401. */

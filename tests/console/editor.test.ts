@@ -20,8 +20,8 @@ describe('the SQL room', { skip: noBrowser }, () => {
       { name: 'price', type: 'DECIMAL(18,2)' },
     ];
     (await server.post('/api/v2/databases/shop/tables', { name: 'orders', columns })).is(201);
-    const hostile = '<img src=x onerror=alert(1)>';
-    (await server.post('/api/v2/databases/shop/tables', { name: hostile, columns })).is(201);
+    const hostileName = '<img src=x onerror=alert(1)>';
+    (await server.post('/api/v2/databases/shop/tables', { name: hostileName, columns })).is(201);
     const insert =
       "INSERT INTO orders SELECT i, CASE WHEN i % 5 = 0 THEN NULL ELSE 'customer ' || (i % 7) END, i * 1.25 FROM range(300) t(i)";
     (await server.query('shop', insert)).is(200);
@@ -33,8 +33,8 @@ describe('the SQL room', { skip: noBrowser }, () => {
   });
 
   const open = async (options: Parameters<typeof ConsolePage.open>[2] = {}) => {
-    const opened = await ConsolePage.open(browser, server, { path: 'sql', ...options });
-    return { opened, page: opened.page };
+    const consolePage = await ConsolePage.open(browser, server, { path: 'sql', ...options });
+    return { consolePage, page: consolePage.page };
   };
   const text = (page: Page) => page.getByRole('textbox', { name: 'SQL' });
   const run = (page: Page) => page.keyboard.press('Control+Enter');
@@ -45,7 +45,7 @@ describe('the SQL room', { skip: noBrowser }, () => {
       .at<{ sql: string; properties: Record<string, string>; draftId: string }[]>('drafts');
 
   it('completes columns by the alias of their table, and tables after FROM', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill('SELECT  FROM shop.orders AS o');
     await page.keyboard.press('Home');
     for (let i = 0; i < 'SELECT '.length; i++) await page.keyboard.press('ArrowRight');
@@ -58,11 +58,11 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await page.keyboard.press('Escape');
     await run(page);
     await cell(page, '1.25').waitFor();
-    await opened.close();
+    await consolePage.close();
   });
 
   it('runs the statement under the cursor, with parameters', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill("SELECT 'first' AS a;\nSELECT $1 + 1 AS b, $2 AS c; SELECT 'third' AS d");
     await page.getByRole('group', { name: 'Parameters' }).getByRole('textbox').first().fill('41');
     await page.getByRole('group', { name: 'Parameters' }).getByRole('textbox').last().fill('"7"');
@@ -72,39 +72,63 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await run(page);
     await cell(page, '42').waitFor();
     await cell(page, '7').waitFor();
-    await opened.close();
+    await consolePage.close();
   });
 
   it('marks an error at its line and column, and says what to do', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill('SELECT 1;\n\nSELECT id,\n  no_such_column\nFROM shop.orders');
     await page.keyboard.press('Control+End');
     await run(page);
     await page.getByRole('alert').getByText('SQL_INVALID').waitFor();
     const marked = page.locator('.cm-lintRange-error');
     assert.equal(await marked.textContent(), 'no_such_column');
-    await opened.checkAccessibility();
-    await opened.photograph('sql_error');
-    await opened.close([/status of 400/]);
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('sql_error');
+    await consolePage.close([/status of 400/]);
+  });
+
+  it('shows the plan of the statement under the cursor while the pointer rests on the run button', async () => {
+    const { consolePage, page } = await open();
+    await text(page).fill('SELECT customer, sum(price) FROM shop.orders GROUP BY customer');
+    const explained = page.waitForRequest(/\/explain$/);
+    await page.getByRole('button', { name: /^Run/ }).hover();
+    const plan = page.getByRole('region', { name: 'plan' });
+    await plan.getByText('GROUP_BY').waitFor();
+    assert.match((await explained).postData() ?? '', /sum\(price\)/);
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('sql_plan');
+    // Nothing was run.
+    const ran = (await server.post('/api/v2/queries/search', { text: 'sum(price)' })).is(200);
+    assert.equal(ran.at<unknown[]>('queries').length, 0);
+    await page.mouse.move(600, 600);
+    await plan.waitFor({ state: 'detached' });
+    await text(page).fill('SELECT nothing FROM nowhere');
+    await page.getByRole('button', { name: /^Run/ }).hover();
+    await page
+      .getByText(/nowhere/)
+      .last()
+      .waitFor();
+    await consolePage.close([/status of 4/]);
   });
 
   it('cancels a statement, and shows how long it has run', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill('SELECT count(*) FROM range(3000000) a(x), range(3000000) b(y) WHERE x + y < 0');
     await run(page);
     await page.getByText('Running').waitFor();
-    await opened.photograph('sql_running');
+    await consolePage.photograph('sql_running');
     await page.getByRole('main').getByRole('button', { name: 'Cancel' }).first().click();
     await page.getByRole('alert').getByText('Cancelled', { exact: true }).waitFor();
     await eventually('nothing runs any more', async () => {
       const running = (await server.post('/api/v2/queries/search', { state: 'running' })).is(200);
       return running.at<unknown[]>('queries').length === 0;
     });
-    await opened.close();
+    await consolePage.close();
   });
 
   it('sorts and filters all rows, shows nulls as such, and copies and downloads the result', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill('SELECT * FROM shop.orders ORDER BY id');
     await run(page);
     await cell(page, 'NULL').waitFor();
@@ -113,12 +137,12 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await cell(page, '373.75').waitFor();
     await page.getByRole('searchbox', { name: 'Filter rows' }).fill('customer 3');
     await page.getByText(/of 300/).waitFor();
-    await opened.photograph('sql_filtered');
+    await consolePage.photograph('sql_filtered');
     await page.getByRole('button', { name: 'Copy', exact: true }).click();
     await page.getByRole('menuitem', { name: 'As CSV' }).click();
     await page.getByText(/rows copied/).waitFor();
-    const copied = await page.evaluate<string>('navigator.clipboard.readText()');
-    const lines = copied.trim().split('\n');
+    const clipboardText = await page.evaluate<string>('navigator.clipboard.readText()');
+    const lines = clipboardText.trim().split('\n');
     assert.equal(lines[0], 'id,customer,price');
     assert.ok(lines.slice(1).every((line) => line.includes('customer 3')));
     const download = page.waitForEvent('download');
@@ -126,11 +150,11 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await page.getByRole('menuitem', { name: 'CSV' }).click();
     const file = await readFile(await (await download).path(), 'utf8');
     assert.equal(file.trim().split('\n').length, 301);
-    await opened.close();
+    await consolePage.close();
   });
 
   it('shows a cell in full, with JSON on several lines', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill("SELECT {'a': [1, 2], 'b': 'x'} AS nested, 12345678901234567890123::HUGEINT AS wide");
     await run(page);
     await cell(page, '12345678901234567890123').waitFor();
@@ -138,27 +162,27 @@ describe('the SQL room', { skip: noBrowser }, () => {
     const detail = page.getByRole('complementary', { name: 'Cell' });
     await detail.getByText('"b": "x"').waitFor();
     assert.match((await detail.locator('pre').textContent()) ?? '', /"a": \[\s+1,\s+2\s+\]/);
-    await opened.checkAccessibility();
-    await opened.close();
+    await consolePage.checkAccessibility();
+    await consolePage.close();
   });
 
   it('saves a text within a second of a pause, restores it on another machine, and reopens what was closed', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill('SELECT 1 AS kept');
     await eventually('the draft is on the server', async () => (await drafts())[0]?.sql === 'SELECT 1 AS kept');
     const other = await open();
     await other.page.getByText('SELECT 1 AS kept').waitFor();
-    await other.opened.close();
+    await other.consolePage.close();
     await page.getByRole('button', { name: /^Close Query/ }).click();
     await eventually('the draft is marked', async () => (await drafts())[0]?.properties.closedAt !== undefined);
     await page.getByRole('button', { name: 'Closed queries' }).click();
     await page.getByRole('menuitem', { name: /SELECT 1 AS kept/ }).click();
     await page.getByText('SELECT 1 AS kept').waitFor();
-    await opened.close();
+    await consolePage.close();
   });
 
   it('saves what was just typed when the page is left, and keeps both texts where one changed elsewhere', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill('SELECT 1 AS here');
     await eventually('the draft is on the server', async () => (await drafts()).length === 1);
     const [draft] = await drafts();
@@ -174,11 +198,11 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await eventually('the last text is on the server', async () =>
       (await drafts()).some(({ sql }) => sql === 'SELECT 4 AS last_word'),
     );
-    await opened.close([/status of 40/]);
+    await consolePage.close([/status of 40/]);
   });
 
   it('saves a query with a name, and opens it by its link', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await text(page).fill('SELECT 6 * 7 AS answer');
     await page.keyboard.press('Control+s');
     await page.getByRole('textbox', { name: 'Name' }).fill('the_answer');
@@ -189,17 +213,17 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await page.getByText('SELECT 6 * 7 AS answer').first().waitFor();
     await page.getByRole('tab', { name: 'Saved queries' }).click();
     await page.getByRole('treeitem', { name: /the_answer/ }).waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('sql_saved');
-    await opened.close();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('sql_saved');
+    await consolePage.close();
   });
 
   it('finds tables as one types, inserts their names, and shows hostile names as text', async () => {
-    const { opened, page } = await open();
+    const { consolePage, page } = await open();
     await page.getByRole('searchbox', { name: 'Search tables and views' }).fill('img');
     await page.getByRole('treeitem', { name: /<img src=x/ }).click();
     await page.getByText('shop."<img src=x onerror=alert(1)>"').waitFor();
-    await opened.photograph('sql_hostile');
-    await opened.close();
+    await consolePage.photograph('sql_hostile');
+    await consolePage.close();
   });
 });

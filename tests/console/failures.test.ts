@@ -10,6 +10,11 @@ import { eventually } from '../deadline.ts';
 import { type ServerProcess, startProcess } from '../server.ts';
 import { ConsolePage, launchBrowser, noBrowser } from './browser.ts';
 
+const internalError = {
+  code: 'INTERNAL_ERROR',
+  message: 'an unexpected error occurred',
+  result: { outcome: 'notApplied' },
+};
 const network = /net::ERR_|Failed to load resource|status of 5/;
 
 describe('the console during failures', { skip: noBrowser }, () => {
@@ -59,12 +64,7 @@ describe('the console during failures', { skip: noBrowser }, () => {
     await page.route('**/api/v2/queries/search', async (route) => {
       if (answers === 'late') await release.promise;
       if (answers !== 'failing') return route.continue();
-      const body = {
-        code: 'INTERNAL_ERROR',
-        message: 'an unexpected error occurred',
-        result: { outcome: 'notApplied' },
-      };
-      return route.fulfill({ status: 500, contentType: 'application/json', body: JSON.stringify(body) });
+      return route.fulfill({ status: 500, contentType: 'application/json', body: JSON.stringify(internalError) });
     });
     await page.getByRole('link', { name: 'History' }).click();
     await page.getByRole('status').getByText('Loading').waitFor();
@@ -81,6 +81,41 @@ describe('the console during failures', { skip: noBrowser }, () => {
       .waitFor();
     await opened.close([network]);
   });
+
+  const listsOfRooms = [
+    { path: 'catalog', list: '**/api/v2/catalogs?*', part: 'Failure', shows: { role: 'cell', name: 'default' } },
+    { path: 'access', list: '**/api/v2/users/search', part: 'Failure', shows: { role: 'cell', name: 'root' } },
+    { path: 'tasks', list: '**/api/v2/tasks/search', part: undefined, shows: { role: 'row', name: /SELECT 5/ } },
+  ] as const;
+  for (const { path, list, part, shows } of listsOfRooms) {
+    it(`shows a wait, a failure and a lost connection in the room ${path}, and continues`, async () => {
+      await server.ended(await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 5', waitSeconds: 0 }));
+      const opened = await ConsolePage.open(browser, server);
+      const { page } = opened;
+      // The explorer beside the catalog shows a failure of its own.
+      const failure = part === 'Failure' ? page.getByRole('region', { name: part }) : page;
+      const release = Promise.withResolvers<void>();
+      await page.route(list, async (route) => {
+        await release.promise;
+        await route.fulfill({ status: 500, contentType: 'application/json', body: JSON.stringify(internalError) });
+      });
+      await page.getByRole('navigation', { name: 'Rooms' }).locator(`a[href$="/${path}"]`).click();
+      await page.getByRole('status').getByText('Loading').first().waitFor();
+      release.resolve();
+      await failure.getByRole('alert').getByText('INTERNAL_ERROR').waitFor();
+      await opened.checkAccessibility();
+      await opened.photograph(`failed_${path}`);
+      await page.unroute(list);
+      await page.context().setOffline(true);
+      await failure.getByRole('button', { name: 'Try again' }).click();
+      await failure.getByRole('alert').getByText('NO_ANSWER').waitFor();
+      await page.context().setOffline(false);
+      await failure.getByRole('button', { name: 'Try again' }).click();
+      await page.getByRole(shows.role, { name: shows.name }).first().waitFor();
+      await failure.getByRole('alert').waitFor({ state: 'detached' });
+      await opened.close([network]);
+    });
+  }
 
   it('continues after the server was restarted', async () => {
     const opened = await ConsolePage.open(browser, server, { path: 'sql' });

@@ -34,22 +34,22 @@ describe('the console', { skip: noBrowser }, () => {
   after(() => Promise.all([browser?.close(), server?.close()]));
 
   it('refuses a wrong token and accepts a right one, and keeps it out of local storage', async () => {
-    const opened = await ConsolePage.open(browser, server, { token: null });
-    const { page } = opened;
-    await opened.checkAccessibility();
-    await opened.photograph('sign_in_light');
+    const consolePage = await ConsolePage.open(browser, server, { token: null });
+    const { page } = consolePage;
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('sign_in_light');
     await page.getByLabel('Access token').fill('tbl_pat_wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByText('This token is not valid').waitFor();
-    await opened.signIn(server.token);
+    await consolePage.signIn(server.token);
     assert.equal(await page.evaluate(() => JSON.stringify(localStorage).includes('tbl_')), false);
-    await opened.close([unauthorized]);
+    await consolePage.close([unauthorized]);
   });
 
   it('signs in by user and password with a token that signing out revokes', async () => {
     (await server.post('/api/v2/users', { name: 'ann', password: 'correct horse battery' })).is(201);
-    const opened = await ConsolePage.open(browser, server, { token: null });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { token: null });
+    const { page } = consolePage;
     await page.getByRole('tab', { name: 'User and password' }).click();
     await page.getByLabel('User', { exact: true }).fill('ann');
     await page.getByRole('textbox', { name: 'Password' }).fill('correct horse battery');
@@ -60,22 +60,22 @@ describe('the console', { skip: noBrowser }, () => {
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
     await page.getByText('You are signed out.').waitFor();
     assert.equal(await tokens(), 0);
-    await opened.close();
+    await consolePage.close();
   });
 
   it('returns to the page and its text after the sign-in has expired', async () => {
     const created = (await server.post('/api/v2/users/root/tokens', { name: 'short' })).is(201);
-    const opened = await ConsolePage.open(browser, server, { path: 'sql', token: created.at('secret') });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'sql', token: created.at('secret') });
+    const { page } = consolePage;
     await page.getByRole('textbox', { name: 'SQL' }).fill('SELECT 40 + 2 AS answer');
     (await server.delete('/api/v2/users/root/tokens/short')).is(200);
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByText('Your sign-in has expired').waitFor();
-    await opened.signIn(server.token);
+    await consolePage.signIn(server.token);
     await page.getByText('SELECT 40 + 2 AS answer').waitFor();
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('gridcell', { name: '42' }).waitFor();
-    await opened.close([unauthorized]);
+    await consolePage.close([unauthorized]);
   });
 
   for (const [theme, colorScheme] of [
@@ -83,32 +83,135 @@ describe('the console', { skip: noBrowser }, () => {
     ['dark', 'dark'],
   ] as const)
     it(`shows the SQL room in ${theme} without violations of accessibility rules`, async () => {
-      const opened = await ConsolePage.open(browser, server, { path: 'sql', colorScheme });
-      const { page } = opened;
+      const consolePage = await ConsolePage.open(browser, server, { path: 'sql', colorScheme });
+      const { page } = consolePage;
       await page.getByRole('treeitem', { name: 'default' }).click();
       await page.getByRole('treeitem', { name: /^shop/ }).click();
       await page.getByRole('treeitem', { name: /^orders/ }).waitFor();
       await page.getByRole('textbox', { name: 'SQL' }).fill('SELECT * FROM shop.orders ORDER BY id; -- all orders');
       await page.keyboard.press('Control+Enter');
       await page.getByRole('gridcell', { name: 'customer 3' }).first().waitFor();
-      await opened.checkAccessibility();
-      await opened.photograph(`sql_${theme}`);
-      await opened.close();
+      await consolePage.checkAccessibility();
+      await consolePage.photograph(`sql_${theme}`);
+      await consolePage.close();
     });
 
+  it('leads everywhere by the command palette, with the keyboard only', async () => {
+    (await server.post('/api/v2/saved_queries', { name: 'order_count', sql: 'SELECT count(*) FROM shop.orders' })).is(
+      201,
+    );
+    const consolePage = await ConsolePage.open(browser, server);
+    const { page } = consolePage;
+    const field = page.getByRole('combobox', { name: 'Go to or run' });
+    const choose = async (text: string, option: string | RegExp) => {
+      await page.keyboard.press('Control+k');
+      await field.waitFor();
+      await page.keyboard.type(text);
+      await page.getByRole('option', { name: option, selected: true }).waitFor();
+      await page.keyboard.press('Enter');
+      await field.waitFor({ state: 'detached' });
+    };
+    await choose('warehouses', 'Warehouses');
+    await page.waitForURL('**/console/warehouses');
+    await choose('new query', 'New query');
+    const text = page.getByRole('textbox', { name: 'SQL' });
+    await text.waitFor();
+    await text.fill('select 40 + 2 as answer');
+    await choose('format', /^Format the text/);
+    await text.getByText('SELECT').waitFor();
+    await choose('run', /^Run the statement/);
+    await page.getByRole('gridcell', { name: '42' }).waitFor();
+    await choose('dark', 'Theme: dark');
+    assert.equal(await page.locator('html').getAttribute('data-theme'), 'dark');
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('order');
+    await page.getByRole('option', { name: /^order_count/ }).waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('palette_dark');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await text.getByText('count').waitFor();
+    await choose('shop', /^shop/);
+    await page.waitForURL('**/console/catalog/default/shop');
+    await choose('light', 'Theme: light');
+    await page.keyboard.press('Control+k');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('palette_light');
+    await page.keyboard.press('Escape');
+    await field.waitFor({ state: 'detached' });
+    await consolePage.close();
+  });
+
   it('fits on a phone, with the rail at the bottom and the explorer in a drawer', async () => {
-    const opened = await ConsolePage.open(browser, server, { ...phone, path: 'sql' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { ...phone, path: 'sql' });
+    const { page } = consolePage;
     await page.getByRole('textbox', { name: 'SQL' }).fill('SELECT id, customer, price FROM shop.orders');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('gridcell', { name: 'customer 3' }).first().waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('sql_phone');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('sql_phone');
     const width = await page.evaluate<number>('document.documentElement.scrollWidth');
     assert.equal(width, 390, 'the page does not scroll sideways');
     await page.getByRole('button', { name: 'Show the catalog' }).click();
     await page.getByRole('treeitem', { name: 'default' }).waitFor();
-    await opened.photograph('sql_phone_explorer');
-    await opened.close();
+    await consolePage.photograph('sql_phone_explorer');
+    await page.getByRole('button', { name: 'Go to' }).click();
+    await page.getByRole('option', { name: 'Tasks' }).waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('palette_phone');
+    await consolePage.close();
+  });
+
+  for (const [form, options] of [
+    ['light', { colorScheme: 'light' }],
+    ['dark', { colorScheme: 'dark' }],
+    ['phone', phone],
+  ] as const)
+    it(`has documentation that can be read without signing in: ${form}`, async () => {
+      const consolePage = await ConsolePage.open(browser, server, { ...options, path: 'docs/', token: null });
+      const { page } = consolePage;
+      for (const path of ['', 'tour', 'reference/uploads', 'codes/SQL_INVALID']) {
+        await page.goto(`${server.url}/console/docs/${path}`);
+        await page.getByRole('button', { name: / theme$/ }).waitFor();
+        await consolePage.checkAccessibility();
+        const sideways = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
+        assert.equal(sideways, 0, `${path} scrolls sideways`);
+        await consolePage.photograph(`docs_${path === '' ? 'introduction' : path.replace(/.*\//, '')}_${form}`);
+      }
+      await consolePage.close();
+    });
+
+  it('finds a page of the documentation by the words of its title or of a heading', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'sql' });
+    const frame = consolePage.page;
+    const [page] = await Promise.all([
+      frame.context().waitForEvent('page'),
+      frame.getByRole('link', { name: 'Docs' }).click(),
+    ]);
+    await page.getByRole('searchbox').waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('copy definition');
+    const results = page.getByRole('list', { name: 'Search results' });
+    await results.getByRole('link', { name: /tables\.copy_definition/ }).waitFor();
+    await page.getByRole('searchbox').fill('quarantined');
+    await results.getByRole('link', { name: /^STATEMENT_QUARANTINED/ }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'STATEMENT_QUARANTINED', level: 1 }).waitFor();
+    await page.getByRole('link', { name: 'databases.query', exact: true }).click();
+    await page.waitForURL(/reference\/databases#databasesquery$/);
+    await page.getByRole('button', { name: 'Dark theme' }).click();
+    assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
+    await consolePage.close();
+  });
+
+  it('links the code of a failure to its page', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'sql' });
+    const { page } = consolePage;
+    await page.getByRole('textbox', { name: 'SQL' }).fill('SELECT missing FROM shop.orders');
+    await page.keyboard.press('Control+Enter');
+    const link = page.getByRole('alert').getByRole('link', { name: 'SQL_INVALID' });
+    const [opening] = await Promise.all([page.context().waitForEvent('page'), link.click()]);
+    await opening.getByRole('heading', { name: 'SQL_INVALID', level: 1 }).waitFor();
+    await consolePage.close([/status of 400/]);
   });
 });

@@ -19,30 +19,30 @@ describe('signing in to the console', { skip: noBrowser }, () => {
 
   async function openPage(url: string): Promise<ConsolePage> {
     const context = await browser.newContext({ ...desktop, reducedMotion: 'reduce' });
-    const opened = new ConsolePage(await context.newPage(), server.url);
-    await opened.page.goto(url);
-    return opened;
+    const consolePage = new ConsolePage(await context.newPage(), server.url);
+    await consolePage.page.goto(url);
+    return consolePage;
   }
   const isSignedInAs = (page: Page, user: string) =>
     page.getByRole('button', { name: `Signed in as ${user}` }).waitFor();
 
   it('signs in by the link that the server prints, once, and leaves no secret in the address', async () => {
     const link = server.signInUrl() as string;
-    const opened = await openPage(link);
-    await isSignedInAs(opened.page, 'root');
-    assert.doesNotMatch(opened.page.url(), /sign_in/);
-    await opened.close();
-    const again = await openPage(link);
-    await again.page.getByText('The sign-in link was used').waitFor();
-    await again.checkAccessibility();
-    await again.photograph('sign_in_used_link');
-    await again.signIn(server.token);
-    await again.close([unauthorized]);
+    const consolePage = await openPage(link);
+    await isSignedInAs(consolePage.page, 'root');
+    assert.doesNotMatch(consolePage.page.url(), /sign_in/);
+    await consolePage.close();
+    const secondPage = await openPage(link);
+    await secondPage.page.getByText('The sign-in link was used').waitFor();
+    await secondPage.checkAccessibility();
+    await secondPage.photograph('sign_in_used_link');
+    await secondPage.signIn(server.token);
+    await secondPage.close([unauthorized]);
   });
 
   it('keeps the session over a reload, gives it to new tabs, and ends it in all of them', async () => {
-    const opened = await openPage(server.signInUrl() as string);
-    const { page } = opened;
+    const consolePage = await openPage(server.signInUrl() as string);
+    const { page } = consolePage;
     await isSignedInAs(page, 'root');
     await page.reload();
     await isSignedInAs(page, 'root');
@@ -54,11 +54,11 @@ describe('signing in to the console', { skip: noBrowser }, () => {
     await page.getByText('You are signed out.').waitFor();
     const { tokens } = (await server.get('/api/v2/users/root/tokens')).result as { tokens: { name: string }[] };
     assert.equal(tokens.length, 1, 'the token of the first test only');
-    await opened.close();
+    await consolePage.close();
     assert.deepEqual(other.problems, []);
   });
 
-  it('signs in by an identity provider, and returns to the page that was asked for', async () => {
+  it('signs in by an identity provider, and returns to the requested page', async () => {
     const { clientId, issuer } = provider;
     provider.claims = { preferred_username: 'eva' };
     const body = {
@@ -70,18 +70,18 @@ describe('signing in to the console', { skip: noBrowser }, () => {
       createUsers: true,
     };
     (await server.post('/api/v2/identity_providers', body)).is(201);
-    const opened = await openPage(`${server.url}/console/sql?from=link`);
-    const { page } = opened;
+    const consolePage = await openPage(`${server.url}/console/sql?from=link`);
+    const { page } = consolePage;
     const button = page.getByRole('button', { name: 'Continue with company' });
     await button.waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('sign_in_provider');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('sign_in_provider');
     await button.click();
     await isSignedInAs(page, 'eva');
     assert.equal(page.url(), `${server.url}/console/sql?from=link`);
     await page.goto(`${server.url}/console/sign_in?code=stolen&state=other`);
     await isSignedInAs(page, 'eva');
-    await opened.close([/request to another host/]);
+    await consolePage.close([/request to another host/]);
     const forged = await openPage(`${server.url}/console/sign_in?code=stolen&state=other`);
     await forged.page.getByText('This sign-in was not begun in this tab').waitFor();
     await forged.close();

@@ -1,6 +1,7 @@
 // The start page and the load room: demo data, a token for programs, what was done last; a file from the drop to the table, with corrected
 // columns and rejected rows.
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { start, type TestServer } from '../server.ts';
@@ -15,13 +16,13 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
   after(() => Promise.all([browser?.close(), server?.close()]));
 
   it('creates the demo data, whose query is shown and works', async () => {
-    const opened = await ConsolePage.open(browser, server);
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server);
+    const { page } = consolePage;
     await page.getByText('Nothing was run yet.').waitFor();
     await page.getByRole('button', { name: 'Create the demo data' }).click();
-    const shown = page.getByRole('region', { name: 'Revenue by city' });
-    await shown.waitFor();
-    const sql = await shown.innerText();
+    const region = page.getByRole('region', { name: 'Revenue by city' });
+    await region.waitFor();
+    const sql = await region.innerText();
     assert.equal((await server.query('demo', sql)).is(200).at<unknown[]>('rows').length, 5 * 24);
     const orders = (await server.get('/api/v2/databases/demo/tables/orders')).is(200);
     assert.ok(orders.at<{ name: string }[]>('columns').length === 6);
@@ -31,17 +32,26 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     await page.reload();
     await page.getByText('date_trunc').first().waitFor();
     await page.getByRole('region', { name: 'Recent statements' }).getByText('sum(o.quantity').waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('start');
-    await opened.close();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('start');
+    const text = page.getByRole('textbox', { name: 'SQL' });
+    await page.getByRole('link', { name: 'Open the query in the editor' }).click();
+    await text.getByText('date_trunc').waitFor();
+    await page.goBack();
+    await page
+      .getByRole('region', { name: 'Recent statements' })
+      .getByRole('link', { name: /count\(DISTINCT/ })
+      .click();
+    await text.getByText('customer_id').waitFor();
+    await consolePage.close();
   });
 
   it('shows how programs connect, and makes a token for them', async () => {
-    const opened = await ConsolePage.open(browser, server, { path: 'start' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'start' });
+    const { page } = consolePage;
     await page.getByRole('button', { name: 'Create a token' }).click();
-    const shown = await page.getByRole('region', { name: 'Token' }).innerText();
-    const secret = shown.replace('export TOKEN=', '').trim();
+    const tokenText = await page.getByRole('region', { name: 'Token' }).innerText();
+    const secret = tokenText.replace('export TOKEN=', '').trim();
     const reply = await server.request('POST', '/api/v2/users/identify', {
       body: {},
       headers: { authorization: `Bearer ${secret}` },
@@ -52,7 +62,7 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     assert.ok(curl.includes(`${server.url}/api/v2/catalogs/default/query`), curl);
     await page.getByRole('tab', { name: 'Python' }).click();
     await page.getByText('urllib.request.urlopen').waitFor();
-    await opened.close();
+    await consolePage.close();
   });
 
   const csv = (lines: readonly string[]) => ({
@@ -60,31 +70,31 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     mimeType: 'text/csv',
     buffer: Buffer.from(`id;price;placed on;note\n${lines.join('\n')}\n`),
   });
-  const good = Array.from(
+  const validLines = Array.from(
     { length: 50 },
     (_, i) => `${i};${i}.5;2026-01-${String((i % 28) + 1).padStart(2, '0')};n${i}`,
   );
 
   it('loads a file with corrected columns, and shows the rejected rows with their reasons', async () => {
-    const opened = await ConsolePage.open(browser, server, { path: 'load' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'load' });
+    const { page } = consolePage;
     await page.getByText('Drop a file here').waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('load_empty');
-    await page.getByLabel('File to load').setInputFiles(csv([...good, 'fifty;1;2026-01-01;bad']));
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_empty');
+    await page.getByLabel('File to load').setInputFiles(csv([...validLines, 'fifty;1;2026-01-01;bad']));
     await page.getByLabel('Name of placed on').fill('placed_on');
     await page.getByLabel('Type of id').fill('INT');
     await page.getByLabel('Load note').uncheck();
     assert.equal(await page.getByLabel('New table').inputValue(), 'orders_2026');
     await page.getByLabel('Rows that may be rejected').fill('5');
-    await opened.checkAccessibility();
-    await opened.photograph('load_columns');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_columns');
     await page.getByRole('button', { name: 'Load', exact: true }).click();
     await page.getByRole('heading', { name: /50 rows loaded/ }).waitFor();
     await page.getByRole('heading', { name: '1 row was rejected' }).waitFor();
     await page.getByRole('cell', { name: 'id', exact: true }).waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('load_rejected');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_rejected');
     const { columns } = (await server.get('/api/v2/databases/demo/tables/orders_2026')).is(200).result as {
       columns: { name: string; type: string }[];
     };
@@ -93,31 +103,110 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
       ['id', 'price', 'placed_on'],
     );
     assert.equal(columns[0]?.type, 'INT');
-    await opened.close();
+    await consolePage.close();
   });
 
   it('shows why a load failed, and lets it be tried again', async () => {
-    const opened = await ConsolePage.open(browser, server, { path: 'load' });
-    const { page } = opened;
-    await page.getByLabel('File to load').setInputFiles(csv(good));
+    const consolePage = await ConsolePage.open(browser, server, { path: 'load' });
+    const { page } = consolePage;
+    await page.getByLabel('File to load').setInputFiles(csv(validLines));
     await page.getByLabel('Type of note').fill('INT');
     await page.getByLabel('New table').fill('again');
     await page.getByRole('button', { name: 'Load', exact: true }).click();
     await page.getByRole('alert').getByText('DATA_INVALID').waitFor();
-    await opened.photograph('load_failed');
+    await consolePage.photograph('load_failed');
     await page.getByLabel('Type of note').fill('STRING');
     await page.getByRole('button', { name: 'Load', exact: true }).click();
     await page.getByRole('heading', { name: /50 rows loaded/ }).waitFor();
-    await opened.close();
+    await consolePage.close();
+  });
+
+  const stock = (lines: readonly string[]) => ({
+    name: 'stock.csv',
+    mimeType: 'text/csv',
+    buffer: Buffer.from(`ID,amount,seen,extra\n${lines.join('\n')}\n`),
+  });
+
+  it('adds a file to an existing table as its columns are mapped, and shows all rejected rows', async () => {
+    const columns = [
+      { name: 'id', type: 'BIGINT', nullable: false },
+      { name: 'count', type: 'INT', nullable: false },
+      { name: 'seen', type: 'DATETIME' },
+      { name: 'place', type: 'STRING', defaultValue: "'shelf'" },
+    ];
+    await server.client.databases('demo').tables.create({ name: 'stock', columns, primaryKey: ['id'] });
+    const lines = Array.from({ length: 120 }, (_, i) => `${i},${i < 5 ? i : 'many'},2026-01-01,x`);
+    const consolePage = await ConsolePage.open(browser, server, { path: 'catalog/default/demo/stock' });
+    const { page } = consolePage;
+    await page.getByRole('button', { name: 'Load a file' }).click();
+    await page.getByText('Its rows are loaded into demo.stock.').waitFor();
+    await page.getByLabel('File to load').setInputFiles(stock(lines));
+    const row = (name: string) => page.getByRole('row', { name: new RegExp(`^${name} `) });
+    await row('count').getByText('Needs a source').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Load', exact: true }).isEnabled(), false);
+    await page.getByText('Not loaded from the file: amount, extra').waitFor();
+    assert.equal(await page.getByLabel('Source of id').inputValue(), 'ID');
+    await page.getByLabel('Source of count').selectOption('seen');
+    await row('count').getByText('DATE does not match INT').waitFor();
+    await page.getByLabel('Source of count').selectOption('amount');
+    await row('count').getByText('STRING: a row whose value is no INT is rejected').waitFor();
+    await row('seen').getByText('DATE is converted').waitFor();
+    await row('place').getByText("'shelf' in each row").waitFor();
+    await page.getByLabel('Rows that may be rejected').fill('200');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_mapping');
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.getByRole('heading', { name: '5 rows loaded into demo.stock' }).waitFor();
+    await page.getByRole('heading', { name: '115 rows were rejected' }).waitFor();
+    await page.getByText('The first 100:').waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_rejected_all');
+    const downloading = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'Download all rejected rows' }).click();
+    const rejected = await readFile(await (await downloading).path(), 'utf8');
+    assert.equal(rejected.trim().split('\n').length, 115);
+    const rows = await server.rows('demo', 'SELECT id, count, place FROM stock ORDER BY id');
+    assert.deepEqual(
+      rows,
+      [0, 1, 2, 3, 4].map((i) => [i, i, 'shelf']),
+    );
+    await consolePage.close();
+  });
+
+  it('does not load a file twice under the same label', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { ...phone, colorScheme: 'dark', path: 'load' });
+    const { page } = consolePage;
+    const load = async () => {
+      await page.getByLabel('File to load').setInputFiles(stock(['7,7,2026-02-01,x']));
+      await page.getByRole('combobox', { name: 'Load into' }).click();
+      await page.getByRole('option', { name: 'An existing table' }).click();
+      await page.getByLabel('Table', { exact: true }).fill('stock');
+      await page.getByLabel('Source of count').selectOption('amount');
+      assert.match(await page.getByLabel('Label', { exact: true }).inputValue(), /^stock\.csv \d{4}-/);
+      await page.getByLabel('Label', { exact: true }).fill('stock of February');
+    };
+    await load();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_mapping_phone');
+    assert.equal(await page.evaluate<number>('document.documentElement.scrollWidth'), 390);
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.getByRole('heading', { name: '1 row loaded into demo.stock' }).waitFor();
+    await page.getByRole('button', { name: 'Load another file' }).click();
+    await load();
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.getByRole('heading', { name: 'Not loaded again into demo.stock' }).waitFor();
+    await page.getByText('change the label').waitFor();
+    assert.deepEqual(await server.rows('demo', 'SELECT count(*) FROM stock'), [[6]]);
+    await consolePage.close();
   });
 
   it('fits on a phone, and in the dark', async () => {
-    const opened = await ConsolePage.open(browser, server, { ...phone, colorScheme: 'dark', path: 'start' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { ...phone, colorScheme: 'dark', path: 'start' });
+    const { page } = consolePage;
     await page.getByText('date_trunc').first().waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('start_phone');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('start_phone');
     assert.equal(await page.evaluate<number>('document.documentElement.scrollWidth'), 390);
-    await opened.close();
+    await consolePage.close();
   });
 });

@@ -1,9 +1,9 @@
 // SQL text taken apart by the editor: its statements, the one at the cursor, the tables that it names, and its parameters.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { namedTables, parametersOf, statementAt, statementsOf } from '../../console/src/editor/statements.ts';
-import { copiedText } from '../../console/src/results/copied_text.ts';
-import { orderOf } from '../../console/src/results/row_order.ts';
+import { namedTables, parametersOf, statementAt, statementsOf } from '../../console/src/editor/text/statements.ts';
+import { copiedText } from '../../console/src/results/run/copied_text.ts';
+import { orderOf } from '../../console/src/results/run/row_order.ts';
 
 const textsOf = (text: string): string[] => statementsOf(text).map(({ from, to }) => text.slice(from, to));
 
@@ -17,15 +17,15 @@ test('statements end at semicolons outside strings, names, comments and dollar q
 
 test('the statement at the cursor is the one before it, or the one that begins on its line', () => {
   const text = 'SELECT 1;\n\nSELECT 2; SELECT 3\n';
-  const at = (position: number) => {
+  const cursorAt = (position: number) => {
     const span = statementAt(text, position);
     return span && text.slice(span.from, span.to);
   };
-  assert.equal(at(0), 'SELECT 1');
-  assert.equal(at(9), 'SELECT 1');
-  assert.equal(at(10), 'SELECT 1');
-  assert.equal(at(11), 'SELECT 2');
-  assert.equal(at(text.length), 'SELECT 3');
+  assert.equal(cursorAt(0), 'SELECT 1');
+  assert.equal(cursorAt(9), 'SELECT 1');
+  assert.equal(cursorAt(10), 'SELECT 1');
+  assert.equal(cursorAt(11), 'SELECT 2');
+  assert.equal(cursorAt(text.length), 'SELECT 3');
   assert.equal(statementAt('  ', 1), undefined);
 });
 

@@ -31,57 +31,57 @@ describe('the room of tasks', { skip: noBrowser }, () => {
 
   it('shows running tasks with their progress and cancels one', async () => {
     const taskId = await submit(endless);
-    const opened = await ConsolePage.open(browser, server, { path: 'tasks' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'tasks' });
+    const { page } = consolePage;
     await page.getByRole('progressbar').waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('tasks_light');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('tasks_light');
     await page.getByRole('button', { name: 'Cancel Query' }).click();
     await page.getByRole('cell', { name: 'Cancelled' }).waitFor();
     (await end(taskId)).is(200, '0', { state: 'cancelled' });
-    await opened.close();
+    await consolePage.close();
   });
 
   it('cancels a task from its details, in dark', async () => {
     const taskId = await submit(endless);
-    const opened = await ConsolePage.open(browser, server, { path: `tasks/${taskId}`, colorScheme: 'dark' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: `tasks/${taskId}`, colorScheme: 'dark' });
+    const { page } = consolePage;
     const details = page.getByRole('region', { name: 'Details' });
     await details.getByRole('progressbar').waitFor();
     await details.getByText('range(10000000)').waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('tasks_dark');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('tasks_dark');
     await details.getByRole('button', { name: 'Cancel task' }).click();
     await details.getByText('Cancelled').waitFor();
     await details.getByRole('button', { name: 'Delete' }).click();
     await details.waitFor({ state: 'detached' });
     (await server.get(`/api/v2/tasks/${taskId}`)).is(404, 'OBJECT_NOT_FOUND');
-    await opened.close();
+    await consolePage.close();
   });
 
   it('filters by state, says why a task failed, and shows the rows of one that succeeded', async () => {
-    const opened = await ConsolePage.open(browser, server, { path: 'tasks?state=failed' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'tasks?state=failed' });
+    const { page } = consolePage;
     const tasks = page.getByRole('region', { name: 'Tasks' });
     await tasks.getByRole('row', { name: /customer AS INT/ }).click();
     const details = page.getByRole('region', { name: 'Details' });
     await details.getByRole('alert').getByText('SQL_INVALID').waitFor();
     assert.equal(await tasks.getByRole('cell', { name: 'Succeeded' }).count(), 0);
-    await opened.photograph('tasks_failed');
+    await consolePage.photograph('tasks_failed');
     await page.getByRole('combobox', { name: 'State' }).click();
     await page.getByRole('option', { name: 'Succeeded' }).click();
     await tasks.getByRole('row', { name: /ORDER BY id/ }).click();
     await details.getByRole('cell', { name: 'customer 3', exact: true }).waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('tasks_result');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('tasks_result');
     await page.getByRole('textbox', { name: 'Submitted by' }).fill('nobody');
     await page.getByText('No task matches the filters').waitFor();
-    await opened.close();
+    await consolePage.close();
   });
 
   it('creates a schedule with its next times, pauses, changes and deletes it', async () => {
-    const opened = await ConsolePage.open(browser, server, { path: 'tasks/schedules' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'tasks/schedules' });
+    const { page } = consolePage;
     await page.getByRole('button', { name: 'New schedule' }).click();
     const dialog = page.getByRole('dialog', { name: 'New schedule' });
     await dialog.getByLabel('Name').fill('nightly');
@@ -98,14 +98,22 @@ describe('the room of tasks', { skip: noBrowser }, () => {
         .count(),
       5,
     );
-    await opened.checkAccessibility();
-    await opened.photograph('schedule_form_light');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('schedule_form_light');
     await dialog.getByRole('button', { name: 'Create' }).click();
 
     const details = page.getByRole('region', { name: 'Details' });
     await details.getByText('It has not run yet').waitFor();
     const record = (await server.get('/api/v2/schedules/nightly')).is(200, '0', { timeZone: 'Europe/Berlin' });
     assert.match(record.at('nextRunAt'), /-01-01T01:30:00/);
+    await details.getByRole('button', { name: 'Run now' }).click();
+    await details.getByRole('heading', { name: 'Result' }).waitFor();
+    (await server.get('/api/v2/schedules/nightly')).is(200, '0', { nextRunAt: record.at('nextRunAt') });
+    await page.goBack();
+    await details
+      .getByRole('region', { name: 'Last runs' })
+      .getByRole('row', { name: /Succeeded/ })
+      .waitFor();
     await details.getByRole('button', { name: 'Pause' }).click();
     await details.getByText('It is paused').waitFor();
     await details.getByRole('button', { name: 'Resume' }).click();
@@ -113,27 +121,31 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     await details.getByRole('button', { name: 'Change' }).click();
     const form = page.getByRole('dialog', { name: 'Change nightly' });
     await form.getByLabel('Comment').fill('Every new year');
+    await form.getByLabel('Cron expression').fill('45 2 1 1 *');
+    assert.equal(await form.getByText('02:45 CET').count(), 5);
+    await consolePage.photograph('schedule_change_light');
     await form.getByRole('button', { name: 'Save' }).click();
     await details.getByText('Every new year').waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('schedules_light');
+    await details.getByText('02:45 CET').first().waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('schedules_light');
     await details.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('button', { name: 'Delete schedule' }).click();
     await page.getByText('There are no schedules').waitFor();
     (await server.get('/api/v2/schedules/nightly')).is(404, 'OBJECT_NOT_FOUND');
-    await opened.close();
+    await consolePage.close();
   });
 
   it('fits on a phone, where the details cover the list', async () => {
-    const opened = await ConsolePage.open(browser, server, { ...phone, path: 'tasks' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { ...phone, path: 'tasks' });
+    const { page } = consolePage;
     await page.getByRole('row', { name: /Failed/ }).waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('tasks_phone');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('tasks_phone');
     await page.getByRole('row', { name: /Failed/ }).click();
     await page.getByRole('alert').waitFor();
-    await opened.photograph('tasks_phone_detail');
+    await consolePage.photograph('tasks_phone_detail');
     assert.equal(await page.evaluate<number>('document.documentElement.scrollWidth'), 390);
-    await opened.close();
+    await consolePage.close();
   });
 });

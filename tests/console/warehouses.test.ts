@@ -43,55 +43,75 @@ describe('the room of warehouses', { skip: noBrowser }, () => {
   });
   after(() => Promise.all([browser?.close(), server?.close()]));
 
-  const active = async (warehouse: string): Promise<number> =>
+  const activeStatements = async (warehouse: string): Promise<number> =>
     (await server.get(`/api/v2/warehouses/${warehouse}`)).is(200).at('runningQueries');
 
   it('shows running statements by principal, cancels them, and draws memory over time', async () => {
     await submit(server.token, endless);
     await submit(annsToken, endless);
-    await eventually('both run', async () => (await active('default')) === 2);
-    const opened = await ConsolePage.open(browser, server, { path: 'warehouses' });
-    const { page } = opened;
+    await eventually('both run', async () => (await activeStatements('default')) === 2);
+    const consolePage = await ConsolePage.open(browser, server, { path: 'warehouses' });
+    const { page } = consolePage;
     const statements = page.getByRole('region', { name: 'Statements' });
     await statements.getByRole('cell', { name: 'ann', exact: true }).waitFor();
     await page.getByText('The last').waitFor();
     await page.getByRole('img', { name: /^Memory and spill over time; now memory \d/ }).waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('warehouses_light');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('warehouses_light');
+    (await server.patch('/api/v2/warehouses/default', { queriesMax: 2 })).is(200);
+    // The first runs, because ann has no other request; the others wait.
+    const waiting = Array.from({ length: 3 }, () =>
+      server.request('POST', '/api/v2/databases/shop/query', {
+        headers: { authorization: `Bearer ${annsToken}` },
+        body: { sql: endless, waitSeconds: 50 },
+      }),
+    );
+    await statements.getByText('Queued, number 1').waitFor();
+    await statements.getByText('Queued, number 2').waitFor();
+    const positions = (await server.post('/api/v2/queries/search', { warehouse: 'default' }))
+      .is(200)
+      .at<{ state: string; queuePosition: number | null }[]>('queries')
+      .map(({ state, queuePosition }) => `${state} ${queuePosition}`);
+    assert.deepEqual(positions.sort(), ['queued 1', 'queued 2', 'running null', 'running null', 'running null']);
+    await consolePage.photograph('warehouses_queued');
     await page.getByRole('button', { name: /^ann/ }).click();
     await page.getByRole('button', { name: 'Cancel all of ann' }).click();
-    await statements.getByRole('cell', { name: 'ann', exact: true }).waitFor({ state: 'detached' });
+    await statements.getByRole('cell', { name: 'ann', exact: true }).first().waitFor({ state: 'detached' });
     await statements.getByRole('button', { name: 'Cancel the statement of root' }).click();
     await page.getByText('No statement runs or waits here').waitFor();
-    assert.equal(await active('default'), 0);
-    await opened.close();
+    assert.equal(await activeStatements('default'), 0);
+    for (const { code } of await Promise.all(waiting)) assert.equal(code, 'STATEMENT_CANCELLED');
+    await consolePage.close();
   });
 
   it('suspends and resumes a warehouse, and changes its limits, in dark', async () => {
-    const opened = await ConsolePage.open(browser, server, { path: 'warehouses/default', colorScheme: 'dark' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'warehouses/default', colorScheme: 'dark' });
+    const { page } = consolePage;
     await page.getByRole('button', { name: 'Suspend' }).click();
     await page.getByRole('button', { name: 'Suspend warehouse' }).click();
     await page.getByRole('button', { name: 'Resume' }).waitFor();
-    await opened.photograph('warehouses_suspended');
+    await consolePage.photograph('warehouses_suspended');
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByRole('button', { name: 'Suspend' }).waitFor();
     await page.getByRole('button', { name: 'Change' }).click();
     const form = page.getByRole('dialog', { name: 'Change default' });
     await form.getByLabel('Statements at a time').fill('7');
-    await opened.checkAccessibility();
-    await opened.photograph('warehouse_form_dark');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('warehouse_form_dark');
     await form.getByRole('button', { name: 'Save' }).click();
     await page.getByText('of 7 statements').waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('warehouses_dark');
-    (await server.get('/api/v2/warehouses/default')).is(200, '0', { queriesMax: 7, state: 'running' });
-    await opened.close();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('warehouses_dark');
+    (await server.get('/api/v2/warehouses/default')).is(200, '0', { queriesMax: 7 });
+    // The console shows a warehouse as running while it starts.
+    const state = async () => (await server.get('/api/v2/warehouses/default')).at<string>('state');
+    await eventually('the warehouse runs', async () => (await state()) === 'running');
+    await consolePage.close();
   });
 
   it('creates and deletes a warehouse, and says why one in use cannot be deleted', async () => {
-    const opened = await ConsolePage.open(browser, server, { path: 'warehouses' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { path: 'warehouses' });
+    const { page } = consolePage;
     await page.getByRole('button', { name: 'New warehouse' }).click();
     const form = page.getByRole('dialog', { name: 'New warehouse' });
     await form.getByLabel('Name').fill('reports');
@@ -105,22 +125,22 @@ describe('the room of warehouses', { skip: noBrowser }, () => {
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('button', { name: 'Delete warehouse' }).click();
     await page.getByRole('alert').getByText('IN_USE').waitFor();
-    await opened.close([/status of 400/]);
+    await consolePage.close([/status of 400/]);
   });
 
   it('releases a statement that was refused because it ended the engine, on a phone', async () => {
     const quarantined = async (): Promise<number> =>
       (await server.get('/api/v2/warehouses/risky')).is(200).at('quarantinedStatements');
     await eventually('the statement is quarantined', async () => (await quarantined()) === 1);
-    const opened = await ConsolePage.open(browser, server, { ...phone, path: 'warehouses/risky' });
-    const { page } = opened;
+    const consolePage = await ConsolePage.open(browser, server, { ...phone, path: 'warehouses/risky' });
+    const { page } = consolePage;
     await page.getByText('1 statement is quarantined').waitFor();
-    await opened.checkAccessibility();
-    await opened.photograph('warehouses_phone');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('warehouses_phone');
     assert.equal(await page.evaluate<number>('document.documentElement.scrollWidth'), 390);
     await page.getByRole('button', { name: 'Release' }).click();
     await page.getByText('1 statement is quarantined').waitFor({ state: 'detached' });
     assert.equal(await quarantined(), 0);
-    await opened.close();
+    await consolePage.close();
   });
 });

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { runDemo } from '../../src/demo/demo.ts';
+import { openShell } from '../docs/pasting.ts';
 import { start, type TestServer } from '../server.ts';
-import { openShell } from './pasting.ts';
 
 const scale = 0.001;
 
@@ -15,7 +15,7 @@ async function outputOf({ url, token, dataDirectory: dataDir }: TestServer): Pro
 }
 
 /** The codes of the answers to the curl lines of an output. */
-async function pasted(t: TestContext, server: TestServer, lines: readonly string[]): Promise<string[]> {
+async function runPasted(t: TestContext, server: TestServer, lines: readonly string[]): Promise<string[]> {
   const shell = openShell(t, server);
   const curls = lines.filter((line) => line.startsWith('curl '));
   const { answers } = await shell.paste(curls.join('\n'));
@@ -31,7 +31,7 @@ test('the demo loads and queries the benchmark, twice, and its lines can be past
     assert.ok(first.some((line) => line.startsWith(`# Table ${table}: `)));
   assert.equal(first.filter((line) => line.startsWith('  loaded ')).length, 5);
   assert.equal(second.filter((line) => line.endsWith('rows exist already, nothing to load')).length, 5);
-  assert.deepEqual([...new Set(await pasted(t, server, first))], ['0']);
+  assert.deepEqual([...new Set(await runPasted(t, server, first))], ['0']);
   assert.deepEqual(
     await server.rows('ssb', 'SELECT count(*) FROM customer'),
     [[30]],

@@ -55,14 +55,14 @@ test('row counts are those of the benchmark', () => {
 
 test('the data does not change from one version to the next', () => {
   const row = (table: string, index: number): string => JSON.stringify(tableNamed(table).batch(0.1, index, 1)[0]);
-  const known: Record<string, string> = {
+  const expectedSums: Record<string, string> = {
     customer:
       '[8,"Customer#000000008","MJQszQ03ffd","UNITED ST1","UNITED STATES","AMERICA","33-139-678-7509","HOUSEHOLD"]',
     supplier: '[8,"Supplier#000000008","R1o9aj1adS29R","ARGENTINA0","ARGENTINA","AMERICA","11-973-979-2902"]',
     part: '[8,"saddle lace","MFGR#5","MFGR#52","MFGR#5231","deep","MEDIUM ANODIZED TIN",14,"WRAP PKG"]',
     lineorder: '[3,1,1909,16437,145,19971203,"2-HIGH",0,30,4060290,3879606,9,3694863,81205,5,19980210,"MAIL"]',
   };
-  for (const [table, expected] of Object.entries(known)) assert.equal(row(table, 7), expected);
+  for (const [table, expected] of Object.entries(expectedSums)) assert.equal(row(table, 7), expected);
   const leapDay =
     '[19960229,"February 29, 1996","Thursday","February",1996,199602,"Feb1996",5,29,60,2,9,"Winter",false,true,false,true]';
   assert.equal(row('dates', 1520), leapDay);
@@ -138,10 +138,10 @@ for (const scale of scales) {
         count(*) FILTER (headers <> 1), count(*) FILTER (total <> expected) FROM orders`);
     assert.ok(Math.abs(Number(orders) - 1_500_000 * scale) <= 7, `${orders} orders`);
     assert.deepEqual([repeated, gaps, mixed, wrongTotals], [0, 0, 0, 0]);
-    const outside = `SELECT count(*) FROM lineorder WHERE lo_quantity NOT BETWEEN 1 AND 50
+    const outsideSql = `SELECT count(*) FROM lineorder WHERE lo_quantity NOT BETWEEN 1 AND 50
       OR lo_discount NOT BETWEEN 0 AND 10 OR lo_tax NOT BETWEEN 0 AND 8 OR lo_orderdate > 19980802
       OR lo_revenue <> lo_extendedprice * (100 - lo_discount)::BIGINT // 100`;
-    assert.deepEqual(await numbers(outside), [0]);
+    assert.deepEqual(await numbers(outsideSql), [0]);
   });
 
   test(`scale ${scale}: each of the 13 queries returns rows`, async () => {

@@ -38,21 +38,21 @@ function statement(admission: Admission, limits: AdmissionLimits, id: string, si
 }
 
 type Statement = ReturnType<typeof statement>;
-const countOf = (all: readonly Statement[], is: Statement['is'], id?: string) =>
-  all.filter((entry) => entry.is === is && (id === undefined || entry.id === id)).length;
+const countOf = (all: readonly Statement[], state: Statement['is'], id?: string) =>
+  all.filter((entry) => entry.is === state && (id === undefined || entry.id === id)).length;
 
 describe('admission', () => {
   it('never gives all slots to one principal', async () => {
     const admission = new Admission();
     const limits = { queriesMax: 4, queueMax: 100, ...longQueueWait };
-    const many = Array.from({ length: 40 }, () => statement(admission, limits, 'ada'));
+    const queued = Array.from({ length: 40 }, () => statement(admission, limits, 'ada'));
     await turnOfLoop();
-    assert.equal(countOf(many, 'running'), 3);
+    assert.equal(countOf(queued, 'running'), 3);
     const single = statement(admission, limits, 'grace');
     await turnOfLoop();
     assert.equal(single.is, 'running');
-    for (const each of [single, ...many]) each.end();
-    await Promise.all([single, ...many].map(({ done }) => done));
+    for (const statement of [single, ...queued]) statement.end();
+    await Promise.all([single, ...queued].map(({ done }) => done));
     assert.deepEqual([admission.running, admission.queued], [0, 0]);
   });
 
@@ -70,7 +70,7 @@ describe('admission', () => {
     first[0]?.end();
     await turnOfLoop();
     assert.deepEqual([first[4]?.is, second.is], ['running', 'waiting']);
-    for (const each of [...first, second]) each.end();
+    for (const statement of [...first, second]) statement.end();
     await Promise.all([...first, second].map(({ done }) => done));
   });
 
@@ -83,7 +83,7 @@ describe('admission', () => {
     const request = statement(admission, limits, 'ada');
     await turnOfLoop();
     assert.equal(request.is, 'running');
-    for (const each of [...tasks, request]) each.end();
+    for (const statement of [...tasks, request]) statement.end();
     await Promise.all([...tasks, request].map(({ done }) => done));
   });
 
@@ -133,14 +133,14 @@ describe('admission', () => {
   it('does not count a caller that one queue refused as returned to another', async () => {
     const [first, second] = [new Admission(), new Admission()];
     const limits = { queriesMax: 1, queueMax: 0, ...longQueueWait };
-    const held = [first, second].map((admission) => statement(admission, limits, 'ada'));
+    const runningStatements = [first, second].map((admission) => statement(admission, limits, 'ada'));
     await turnOfLoop();
     const caller: RefusedCaller = { since: undefined, due: undefined };
     const turn = { principal: { id: 'ada' }, signal: notAborted, caller };
-    assert.throws(() => first.requireQueueCapacity(limits, turn), busy);
+    assert.throws(() => first.requireQueueCapacity(limits, turn), isWarehouseBusy);
     const { due } = caller;
-    for (const { end } of held) end();
-    await Promise.all(held.map(({ done }) => done));
+    for (const { end } of runningStatements) end();
+    await Promise.all(runningStatements.map(({ done }) => done));
     await second.requireQueueCapacity(limits, turn);
     assert.equal(caller.due, due);
     await first.requireQueueCapacity(limits, turn);
@@ -149,11 +149,11 @@ describe('admission', () => {
 
   it('gives the slot of a one-slot warehouse to any principal', async () => {
     const admission = new Admission();
-    const only = statement(admission, { queriesMax: 1, queueMax: 0, ...longQueueWait }, 'ada');
+    const onlyStatement = statement(admission, { queriesMax: 1, queueMax: 0, ...longQueueWait }, 'ada');
     await turnOfLoop();
-    assert.equal(only.is, 'running');
-    only.end();
-    await only.done;
+    assert.equal(onlyStatement.is, 'running');
+    onlyStatement.end();
+    await onlyStatement.done;
   });
 
   it('makes room in a full queue for a principal with fewer waiting statements: the newest of the longest queue is refused', async () => {
@@ -171,7 +171,7 @@ describe('admission', () => {
     const refused = statement(admission, limits, 'ada');
     await turnOfLoop();
     assert.equal(refused.is, 'refused');
-    for (const each of [...ada, first, second]) each.end();
+    for (const statement of [...ada, first, second]) statement.end();
     await Promise.all([...ada, first, second].map(({ done }) => done));
   });
 
@@ -201,14 +201,14 @@ describe('admission', () => {
           assert.deepEqual([admission.running, admission.queued], [slots, queued]);
           assert.ok(slots <= 2 * queriesMax && queued <= limits.queueMax);
           for (const id of new Set(all.filter(({ is }) => is === 'waiting').map(({ id }) => id))) {
-            const own = countOf(all, 'running', id);
+            const ownRunning = countOf(all, 'running', id);
             // Nobody waits while a slot is free for it.
             const mayHave = slots < queriesMax ? Math.max(1, queriesMax - 1) : slots < 2 * queriesMax ? 1 : 0;
-            assert.ok(own >= mayHave, `${id} waits beside a free slot`);
+            assert.ok(ownRunning >= mayHave, `${id} waits beside a free slot`);
           }
         }
-        for (const each of all) each.abort();
-        for (const each of all) each.end();
+        for (const statement of all) statement.abort();
+        for (const statement of all) statement.end();
         await Promise.all(all.map(({ done }) => done));
         assert.deepEqual([admission.running, admission.queued], [0, 0]);
       },
@@ -226,7 +226,7 @@ describe('admission', () => {
     ada[0]?.end();
     await turnOfLoop();
     assert.deepEqual([countOf(ada, 'running'), countOf(grace, 'running')], [2, 2]);
-    for (const each of [...ada, ...grace]) each.end();
+    for (const statement of [...ada, ...grace]) statement.end();
     await Promise.all([...ada, ...grace].map(({ done }) => done));
   });
 
@@ -254,23 +254,23 @@ describe('admission', () => {
     const [runs, waits] = [statement(admission, limits, 'ada'), statement(admission, limits, 'ada')];
     await turnOfLoop();
     const refused = newConnection();
-    assert.throws(() => requireOn('ada', refused), busy);
+    assert.throws(() => requireOn('ada', refused), isWarehouseBusy);
     refused.disconnected?.();
     waits.end();
     runs.end();
     await Promise.all([runs.done, waits.done]);
     now = 500;
-    const later = ['ada', 'ada', 'grace'].map((id) => statement(admission, limits, id));
+    const laterStatements = ['ada', 'ada', 'grace'].map((id) => statement(admission, limits, id));
     await turnOfLoop();
-    assert.throws(() => requireOn('ada', newConnection()), busy, 'too early');
+    assert.throws(() => requireOn('ada', newConnection()), isWarehouseBusy, 'too early');
     now = 2000;
-    assert.throws(() => requireOn('grace', { ...newConnection(), since: 2000 }), busy, 'another principal');
+    assert.throws(() => requireOn('grace', { ...newConnection(), since: 2000 }), isWarehouseBusy, 'another principal');
     const returned = newConnection();
     requireOn('ada', returned);
     assert.equal(returned.since, 0);
-    assert.throws(() => requireOn('ada', newConnection()), busy, 'only one of them');
-    for (const statement of later) statement.end();
-    await Promise.all(later.map(({ done }) => done));
+    assert.throws(() => requireOn('ada', newConnection()), isWarehouseBusy, 'only one of them');
+    for (const statement of laterStatements) statement.end();
+    await Promise.all(laterStatements.map(({ done }) => done));
   });
 
   it('does the same among 100 principals', async () => {
@@ -280,13 +280,13 @@ describe('admission', () => {
   });
 });
 
-const busy = (error: unknown) => error instanceof Failure && error.code === 'WAREHOUSE_BUSY';
+const isWarehouseBusy = (error: unknown) => error instanceof Failure && error.code === 'WAREHOUSE_BUSY';
 
 const tickMs = 10;
 const statementTicks = 10;
 
 /** Clients in a loop with a simulated clock: after a response they return at the next tick; after a refusal, after their Retry-After. */
-async function simulateClients(of: {
+async function simulateClients(options: {
   readonly clients: number;
   readonly principals: number;
   readonly seconds: number;
@@ -295,8 +295,8 @@ async function simulateClients(of: {
   let now = 0;
   const admission = new Admission(() => now);
   const limits = { queriesMax: 16, queueMax: 100, queueWaitMs: 3_600_000 };
-  const clients = Array.from({ length: of.clients }, (_, i) => ({
-    id: `p${i % of.principals}`,
+  const clients = Array.from({ length: options.clients }, (_, i) => ({
+    id: `p${i % options.principals}`,
     caller: { since: undefined, due: undefined } as RefusedCaller,
     nextAt: i % 1000,
     firstAt: undefined as number | undefined,
@@ -308,7 +308,7 @@ async function simulateClients(of: {
   const send = async (client: (typeof clients)[number]) => {
     client.firstAt ??= now;
     client.nextAt = Number.POSITIVE_INFINITY;
-    if (of.reconnecting) {
+    if (options.reconnecting) {
       client.caller.disconnected?.();
       client.caller = { since: undefined, due: undefined };
     }
@@ -334,7 +334,7 @@ async function simulateClients(of: {
     }
   };
   const sent: Promise<void>[] = [];
-  for (; now < of.seconds * 1000; now += tickMs) {
+  for (; now < options.seconds * 1000; now += tickMs) {
     while (ending[0] && ending[0].at <= now) ending.shift()?.end();
     for (const client of clients) if (client.nextAt <= now) sent.push(send(client));
     await turnOfLoop();

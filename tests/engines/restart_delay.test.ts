@@ -6,12 +6,12 @@ import { RestartDelay } from '../../src/engines/duckdb/process/restart_delay.ts'
 describe('the delay before a restart', () => {
   it('grows with each death, up to its maximum', () => {
     const delay = new RestartDelay(() => 0);
-    const seen = [delay.ms];
+    const delays = [delay.ms];
     for (let deaths = 1; deaths <= 7; deaths++) {
       delay.died();
-      seen.push(delay.ms);
+      delays.push(delay.ms);
     }
-    assert.deepEqual(seen, [0, 0, 100, 500, 2_000, 10_000, 10_000, 10_000]);
+    assert.deepEqual(delays, [0, 0, 100, 500, 2_000, 10_000, 10_000, 10_000]);
   });
 
   it('is zero after half a minute without a death, and the next death is the first', () => {

@@ -37,10 +37,10 @@ const triggers: readonly (readonly [string, readonly string[]])[] = [
     ["SET checkpoint_threshold = '1kB'", 'INSERT INTO c.t SELECT range FROM range(1000000, 1002000)'],
   ],
 ];
-for (const [what, statements] of triggers)
+for (const [description, statements] of triggers)
   for (const isWriting of [true, false])
-    test(`${what} ${isWriting ? 'leaves row ids as they are while a transaction writes' : 'renumbers rows otherwise'}`, async () => {
-      const path = join(directory, `${what.replaceAll(' ', '_')}_${isWriting}.duckdb`);
+    test(`${description} ${isWriting ? 'leaves row ids as they are while a transaction writes' : 'renumbers rows otherwise'}`, async () => {
+      const path = join(directory, `${description.replaceAll(' ', '_')}_${isWriting}.duckdb`);
       const instance = await DuckDBInstance.create(':memory:');
       const [connection, writer] = [await instance.connect(), await instance.connect()];
       for (const sql of [
@@ -58,11 +58,11 @@ for (const [what, statements] of triggers)
       if (isWriting) await writer.run("INSERT INTO c.steps VALUES ('one')");
       for (const sql of statements) await connection.run(sql);
       assert.notEqual(await headersOf(path), before, 'no checkpoint ran');
-      const found = await firstRow(connection);
+      const foundRow = await firstRow(connection);
       if (isWriting) {
-        assert.equal(found, deleted);
+        assert.equal(foundRow, deleted);
         assert.equal(await firstRow(writer), deleted);
-      } else assert.ok(Number(found) < deleted, `the first row is still ${found}`);
+      } else assert.ok(Number(foundRow) < deleted, `the first row is still ${foundRow}`);
       await writer.run('ROLLBACK');
       if (isWriting) assert.equal(await firstRow(connection), deleted);
       instance.closeSync();

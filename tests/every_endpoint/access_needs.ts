@@ -4,20 +4,20 @@ import type { Operation } from '../../src/standard/openapi/operations.ts';
 import type { GrantedPrivilege } from '../access/people.ts';
 import type { Params } from './operation_call.ts';
 
-export interface Extra {
+export interface ExtraNeed {
   readonly why: string;
   readonly grant: (params: Params, operation: Operation) => GrantedPrivilege;
 }
 
-const warehouse: Extra = { why: 'it runs in that warehouse', grant: () => ['use', '/warehouses/default'] };
-const readsItself: Extra = {
+const warehouse: ExtraNeed = { why: 'it runs in that warehouse', grant: () => ['use', '/warehouses/default'] };
+const readsItself: ExtraNeed = {
   why: 'which rows change is read in the table',
   grant: ({ catalog, database, table }) => [
     'read',
     `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}/tables/${encodeURIComponent(table as string)}`,
   ],
 };
-const makesThere: Extra = {
+const makesThere: ExtraNeed = {
   why: 'it makes a table there',
   grant: ({ catalog, database }) => [
     'create',
@@ -25,9 +25,9 @@ const makesThere: Extra = {
   ],
 };
 const dropped = { why: 'who may drop a thing may bring it back' };
-const seesRoot: Extra = { why: 'the body names that user', grant: () => ['read', '/users/root'] };
-const seesGrantee: Extra = {
-  why: 'who may not see the grantee is not told whether it is there',
+const seesRoot: ExtraNeed = { why: 'the body names that user', grant: () => ['read', '/users/root'] };
+const seesGrantee: ExtraNeed = {
+  why: 'a caller that may not see the grantee must not learn whether it exists',
   grant: (params, { category }) => {
     const name = params[category.parent === 'users' ? 'user' : 'role'] as string;
     return ['read', `/${category.parent}/${encodeURIComponent(name)}`];
@@ -35,8 +35,8 @@ const seesGrantee: Extra = {
 };
 
 /** By endpoint. The tests check that each is required. */
-export const extraNeeds: Readonly<Record<string, readonly Extra[]>> = {
-  'catalogs.create': [{ ...warehouse, why: 'its data is kept there' }],
+export const extraNeeds: Readonly<Record<string, readonly ExtraNeed[]>> = {
+  'catalogs.create': [{ ...warehouse, why: 'its data is stored there' }],
   'catalogs.query': [warehouse],
   'catalogs.explain': [warehouse],
   'databases.query': [warehouse],
@@ -47,8 +47,8 @@ export const extraNeeds: Readonly<Record<string, readonly Extra[]>> = {
   'catalogs.backup': [warehouse],
   'catalogs.check': [warehouse],
   'databases.backup': [warehouse],
-  'catalogs.restore': [{ ...warehouse, why: 'its data is kept there' }],
-  'databases.restore': [{ ...warehouse, why: 'its data is kept there' }],
+  'catalogs.restore': [{ ...warehouse, why: 'its data is stored there' }],
+  'databases.restore': [{ ...warehouse, why: 'its data is stored there' }],
   'catalogs.export': [warehouse],
   'databases.export': [warehouse],
   'tables.export_table': [warehouse],
@@ -84,7 +84,7 @@ export const extraNeeds: Readonly<Record<string, readonly Extra[]>> = {
         `/catalogs/${encodeURIComponent(catalog as string)}/databases/${encodeURIComponent(database as string)}`,
       ],
     },
-    { ...warehouse, why: 'its query is looked at again there' },
+    { ...warehouse, why: 'its query is analyzed again there' },
   ],
   'tokens.create': [{ ...warehouse, why: 'nobody confines a token to what he may not do himself' }],
   'grants.create': [{ why: 'one grants what one has', grant: () => ['read', '/warehouses'] }, seesGrantee],
@@ -116,6 +116,7 @@ const listsOwn = 'a collection at the top is no secret; it shows what the caller
 export const openToAll: Readonly<Record<string, string>> = {
   'catalogs.list': listsOwn,
   'catalogs.search': listsOwn,
+  'catalogs.browse': listsOwn,
   'warehouses.list': listsOwn,
   'warehouses.search': listsOwn,
   'queries.list': listsOwn,
@@ -155,3 +156,9 @@ export const grantable: readonly string[] = [
   'saved_queries',
   'server_backups',
 ];
+
+/** The codes of endpoints that refuse a new owner for a reason other than a missing privilege. */
+export const refusedToNewOwner: Readonly<Record<string, string>> = {
+  // Its action runs with the owner's privileges, so a new owner has to confirm it.
+  'schedules.run': 'SCHEDULE_NOT_RUNNABLE',
+};

@@ -138,16 +138,16 @@ export const makeParams = (server: TestServer, operation: Operation) =>
   makeFor(operation.category, keyOf(operation), server);
 
 /** A valid call of an endpoint. */
-export function attempt(who: TestServer, operation: Operation, params: Params): Promise<Reply> {
+export function attempt(caller: TestServer, operation: Operation, params: Params): Promise<Reply> {
   const { category, endpoint } = operation;
   const { refused } = fixtureOf(category);
   const name = newNameOf(category);
   const isNew = endpoint.verb === 'create' && endpoint.named !== false;
   const path = pathOf(operation.path, isNew ? { ...params, [category.parameter]: name } : params);
-  if (!endpoint.body) return call(who, operation, path);
-  if (refused?.[keyOf(operation)]) return call(who, operation, path, { body: exampleBody(operation) });
+  if (!endpoint.body) return call(caller, operation, path);
+  if (refused?.[keyOf(operation)]) return call(caller, operation, path, { body: exampleBody(operation) });
   const body = bodyOf(category, keyOf(operation), params);
-  return call(who, operation, path, { body: namedBody(operation, name, body) });
+  return call(caller, operation, path, { body: namedBody(operation, name, body) });
 }
 
 /** Whether it succeeded, or was refused for a reason other than the caller. */

@@ -9,7 +9,7 @@ import { Compile } from 'typebox/compile';
 import { start, type TestServer } from '../server.ts';
 import { freshName } from './fixtures.ts';
 
-interface Limited {
+interface LimitedPart {
   readonly schema: string;
   readonly method: string;
   readonly path: string;
@@ -25,14 +25,14 @@ const database = '/api/v2/databases/shop';
 const store = { endpoint: 'http://127.0.0.1:1', bucket: 'files', key: 'a.csv' };
 const query = { sql: 'SELECT 1' };
 const request = { on: `${database}/tables/orders`, action: 'optimize' };
-const asNew = () => ({ name: freshName() });
+const newNameBody = () => ({ name: freshName() });
 
-const limited: readonly Limited[] = [
+const limited: readonly LimitedPart[] = [
   {
     schema: 'CreateScheduleRequest',
     method: 'POST',
     path: '/api/v2/schedules',
-    base: () => ({ ...asNew(), cron: '@yearly', disabled: true }),
+    base: () => ({ ...newNameBody(), cron: '@yearly', disabled: true }),
     fields: { query, request },
   },
   {
@@ -46,7 +46,7 @@ const limited: readonly Limited[] = [
     schema: 'CreateTableRequest',
     method: 'POST',
     path: `${database}/tables`,
-    base: asNew,
+    base: newNameBody,
     fields: { columns: [{ name: 'a', type: 'INT' }], asSelect: query },
   },
   {
@@ -97,14 +97,14 @@ const limited: readonly Limited[] = [
     schema: 'CreateIdentityProviderRequest',
     method: 'POST',
     path: '/api/v2/identity_providers',
-    base: () => ({ ...asNew(), issuer: `https://${randomUUID()}.invalid`, audiences: ['tests'], disabled: true }),
+    base: () => ({ ...newNameBody(), issuer: `https://${randomUUID()}.invalid`, audiences: ['tests'], disabled: true }),
     fields: { jwksUri },
   })),
-  ...['/api/v2', '/api/v2/users', 'users', '/users', ''].map((on) => ({
+  ...['/api/v2', '/api/v2/users', 'users', '/users', ''].map((parentUri) => ({
     schema: 'CreateRoleGrantRequest',
     method: 'PUT',
     path: '/api/v2/roles/readers/grants',
-    base: () => ({ privilege: 'read', on }),
+    base: () => ({ privilege: 'read', on: parentUri }),
     fields: {},
   })),
 ];
@@ -123,7 +123,7 @@ function resolved(schema: unknown): unknown {
 }
 
 /** All parts of the fields, from none to all. */
-const parts = (fields: Limited['fields']): object[] =>
+const parts = (fields: LimitedPart['fields']): object[] =>
   Object.entries(fields).reduce<object[]>(
     (all, [name, value]) => all.flatMap((part) => [part, { ...part, [name]: value }]),
     [{}],

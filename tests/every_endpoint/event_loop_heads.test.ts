@@ -81,8 +81,9 @@ describe('request heads', () => {
     test(shape, async () => {
       for (const path of [`${api}/databases/loop`, '/openapi.json', '/files/x'])
         await requireLoopFree(server, `GET ${path} with ${shape}`, () => server.send('GET', path, { headers: header }));
-      const changed = () => server.send('PATCH', `${api}/databases/loop`, { body: { comment: 'c' }, headers: header });
-      await requireLoopFree(server, `PATCH with ${shape}`, changed);
+      const patchDatabase = () =>
+        server.send('PATCH', `${api}/databases/loop`, { body: { comment: 'c' }, headers: header });
+      await requireLoopFree(server, `PATCH with ${shape}`, patchDatabase);
     });
 });
 
@@ -100,9 +101,9 @@ for (const coding of ['identity', 'gzip', 'br', 'zstd']) {
     assert.ok(table.bytes.length > 1000);
     const query = { sql: 'SELECT note FROM t LIMIT 700' };
     const headers = { 'accept-encoding': coding };
-    const answered = await requireLoopFree(server, 'rows of a statement', () =>
+    const measuredReplies = await requireLoopFree(server, 'rows of a statement', () =>
       server.send('POST', `${api}/databases/loop/query`, { body: query, headers }),
     );
-    assert.equal(answered.status, 200);
+    assert.equal(measuredReplies.status, 200);
   });
 }

@@ -29,9 +29,9 @@ let created = 0;
 /** An unused name that is hostile enough to reveal a missing escape. */
 export const freshName = () => `n ${++created}/"é%`;
 
-const none = () => ({});
+const emptyBody = () => ({});
 const renamed = () => ({ newName: freshName() });
-const described = () => ({ comment: 'changed', properties: { a: 'b' } });
+const describingBody = () => ({ comment: 'changed', properties: { a: 'b' } });
 const objects = await startObjectStore();
 after(() => objects.close());
 const { endpoint, bucket, accessKeyId, secretAccessKey } = objects;
@@ -59,9 +59,9 @@ async function database(server: TestServer): Promise<Params> {
 /** One for all tables: creating it is not what is tested. */
 const holders = new WeakMap<TestServer, Promise<Params>>();
 function holder(server: TestServer): Promise<Params> {
-  const known = holders.get(server) ?? database(server);
-  holders.set(server, known);
-  return known;
+  const shared = holders.get(server) ?? database(server);
+  holders.set(server, shared);
+  return shared;
 }
 
 const columns = [
@@ -116,9 +116,9 @@ const provider = () => ({ issuer: `https://issuer-${++created}.invalid`, audienc
 const scheduled = () => ({ query: { sql: 'SELECT 1' }, cron: '0 0 1 1 *', disabled: true });
 const notes = fileURLToPath(new URL('../data/notes.csv', import.meta.url));
 /** Dropped objects, to be restored. */
-const droppedBy = (make: Fixture['make'], pathOf: (params: Params) => string): Fixture['make'] => {
+const droppedBy = (makeObject: Fixture['make'], pathOf: (params: Params) => string): Fixture['make'] => {
   return async (server) => {
-    const params = await make(server);
+    const params = await makeObject(server);
     (await server.delete(pathOf(params))).is(200, '0', { deleted: true });
     return params;
   };
@@ -154,12 +154,13 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     make: catalog,
     makeFor: { undrop: droppedBy(catalog, (params) => uri`/catalogs/${params.catalog as string}`) },
     bodies: {
-      create: described,
-      update: described,
+      create: describingBody,
+      update: describingBody,
       rename: renamed,
-      search: none,
+      browse: emptyBody,
+      search: emptyBody,
       undrop: (params) => ({ name: params.catalog }),
-      check: none,
+      check: emptyBody,
       ...sql,
       ...durableBodies,
     },
@@ -168,10 +169,11 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     make: database,
     makeFor: { undrop: droppedBy(database, (params) => uri`/databases/${params.database as string}`) },
     bodies: {
-      create: described,
-      update: described,
+      create: describingBody,
+      update: describingBody,
       rename: renamed,
-      search: none,
+      browse: emptyBody,
+      search: emptyBody,
       undrop: (params) => ({ name: params.database }),
       load: () => ({ table: freshName(), source: { path: notes } }),
       ...sql,
@@ -189,19 +191,19 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     bodies: {
       undrop: (params) => ({ name: params.table }),
       create: () => ({ columns, primaryKey: ['id'] }),
-      update: described,
+      update: describingBody,
       rename: renamed,
-      truncate: none,
+      truncate: emptyBody,
       update_rows: () => ({ set: { note: "'x'" }, where: 'id = 1' }),
       delete_rows: () => ({ where: 'id = 1' }),
       insert_select: () => ({ sql: "SELECT 1, 'x'" }),
-      optimize: none,
+      optimize: emptyBody,
       export_table: () => exported,
       copy_definition: renamed,
-      dependents: none,
+      dependents: emptyBody,
       load: () => ({ source: { path: notes } }),
       clone: renamed,
-      search: none,
+      search: emptyBody,
     },
   },
   columns: {
@@ -212,7 +214,12 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.post(collection, { name, type: 'INT' })).is(201);
       return { ...params, column: name };
     },
-    bodies: { create: () => ({ type: 'DATE' }), update: () => ({ comment: 'changed' }), rename: renamed, search: none },
+    bodies: {
+      create: () => ({ type: 'DATE' }),
+      update: () => ({ comment: 'changed' }),
+      rename: renamed,
+      search: emptyBody,
+    },
   },
   rows: {
     make: async (server) => {
@@ -230,10 +237,10 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     },
     bodies: {
       create: () => ({ sql: 'SELECT 1 AS a', comment: 'made' }),
-      update: described,
-      dependents: none,
+      update: describingBody,
+      dependents: emptyBody,
       rename: renamed,
-      search: none,
+      search: emptyBody,
       undrop: (params) => ({ name: params.view }),
     },
   },
@@ -245,18 +252,18 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   warehouses: {
     make: warehouse,
     bodies: {
-      create: described,
+      create: describingBody,
       update: () => ({ queriesMax: 3 }),
-      search: none,
-      suspend: none,
-      resume: none,
-      release_blocked_changes: none,
-      release_quarantine: none,
+      search: emptyBody,
+      suspend: emptyBody,
+      resume: emptyBody,
+      release_blocked_changes: emptyBody,
+      release_quarantine: emptyBody,
     },
   },
   backends: {
     make: async (server) => ({ ...(await warehouse(server)), backendId: 'embedded' }),
-    bodies: { create: none, update: () => ({ comment: 'changed' }), disable: none, enable: none },
+    bodies: { create: emptyBody, update: () => ({ comment: 'changed' }), disable: emptyBody, enable: emptyBody },
     refused: { create: 'CHANGE_NOT_SUPPORTED', delete: 'OBJECT_PROTECTED' },
   },
   queries: {
@@ -264,20 +271,20 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       const reply = await server.post('/api/v2/catalogs/default/query', { sql: 'SELECT 1' });
       return { queryId: reply.is(200).at('queryId') };
     },
-    bodies: { cancel: none, search: none, explain: none },
+    bodies: { cancel: emptyBody, search: emptyBody, explain: emptyBody },
   },
-  tasks: { make: task, bodies: { cancel: none, search: none } },
+  tasks: { make: task, bodies: { cancel: emptyBody, search: emptyBody } },
   users: {
     make: user,
     bodies: {
-      create: described,
-      update: described,
+      create: describingBody,
+      update: describingBody,
       rename: renamed,
       change_password: () => ({ currentPassword: password, newPassword: 'another staple of words' }),
-      effective_grants: none,
-      identify: none,
+      effective_grants: emptyBody,
+      identify: emptyBody,
       search_grants: () => ({ on: '/api/v2' }),
-      search: none,
+      search: emptyBody,
     },
     makeFor: {
       change_password: async (server) => {
@@ -294,7 +301,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.put(uri`/users/${params.user as string}/tokens/${token}`)).is(201);
       return { ...params, token };
     },
-    bodies: { create: () => ({ scopes: [{ privilege: 'use', on: '/api/v2/warehouses/default' }] }), search: none },
+    bodies: { create: () => ({ scopes: [{ privilege: 'use', on: '/api/v2/warehouses/default' }] }), search: emptyBody },
   },
   /** In users and in roles: the fixtures are the same. */
   grants: {
@@ -315,12 +322,12 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   roles: {
     make: role,
     bodies: {
-      create: described,
-      update: () => ({ ...described(), members: ['root'] }),
+      create: describingBody,
+      update: () => ({ ...describingBody(), members: ['root'] }),
       rename: renamed,
       add_members: () => ({ members: ['root'] }),
       remove_members: () => ({ members: ['root'] }),
-      search: none,
+      search: emptyBody,
     },
   },
   identity_providers: {
@@ -329,14 +336,14 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.put(uri`/identity_providers/${identityProvider}`, provider())).is(201);
       return { identityProvider };
     },
-    bodies: { create: provider, update: () => ({ ...described(), userClaim: 'email' }), search: none },
+    bodies: { create: provider, update: () => ({ ...describingBody(), userClaim: 'email' }), search: emptyBody },
   },
   audit_events: {
     make: async (server) => {
       const { eventId } = (await server.get('/api/v2/audit_events?pageSize=1')).at<Params>('auditEvents', 0);
       return { eventId: eventId as string };
     },
-    bodies: { search: none, verify: none },
+    bodies: { search: emptyBody, verify: emptyBody },
   },
   schedules: {
     make: async (server) => {
@@ -344,7 +351,13 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       (await server.put(uri`/schedules/${schedule}`, scheduled())).is(201);
       return { schedule };
     },
-    bodies: { create: scheduled, update: () => ({ ...described(), priority: 'low' }), rename: renamed, search: none },
+    bodies: {
+      create: scheduled,
+      update: () => ({ ...describingBody(), priority: 'low' }),
+      run: emptyBody,
+      rename: renamed,
+      search: emptyBody,
+    },
   },
   drafts: {
     make: draft,
@@ -354,10 +367,10 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   saved_queries: {
     make: savedQuery,
     bodies: {
-      create: () => ({ ...described(), sql: 'SELECT 1' }),
-      update: () => ({ ...described(), folder: 'a/b', chart: { kind: 'line' } }),
+      create: () => ({ ...describingBody(), sql: 'SELECT 1' }),
+      update: () => ({ ...describingBody(), folder: 'a/b', chart: { kind: 'line' } }),
       rename: renamed,
-      search: none,
+      search: emptyBody,
     },
   },
   /** In drafts and in saved queries. */
@@ -367,17 +380,17 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   },
   uploads: {
     make: async (server) => ({ uploadId: (await server.post('/api/v2/uploads')).is(201).at('uploadId') }),
-    bodies: { create: () => ({ name: 'rows.csv', bytes: 3 }), search: none },
+    bodies: { create: () => ({ name: 'rows.csv', bytes: 3 }), search: emptyBody },
     nameOfNew: randomUUID,
   },
   server_backups: {
     make: (server) => {
-      const known = sharedBackups.get(server) ?? serverBackup(server);
-      sharedBackups.set(server, known);
-      return known;
+      const shared = sharedBackups.get(server) ?? serverBackup(server);
+      sharedBackups.set(server, shared);
+      return shared;
     },
     makeFor: { get: serverBackup, delete: serverBackup },
-    bodies: { create: () => ({ to: wholeServer }), search: none },
+    bodies: { create: () => ({ to: wholeServer }), search: emptyBody },
   },
   pages: { make: async (server) => ({ ...(await task(server)), page: '0' }), bodies: {} },
 };

@@ -16,9 +16,9 @@ const grantOn = (on: string) => server.put('/api/v2/roles/readers/grants', { pri
 
 for (const { category, path } of operations.filter(({ endpoint, aliasOf }) => endpoint.verb === 'get' && !aliasOf))
   test(`${category.securable ? 'a grant' : 'no grant'} can be on an object of ${path}`, async () => {
-    const on = pathOf(path, await fixtureOf(category).make(server));
-    const reply = await grantOn(on);
-    if (category.securable) reply.is(201, '0', { on });
+    const objectPath = pathOf(path, await fixtureOf(category).make(server));
+    const reply = await grantOn(objectPath);
+    if (category.securable) reply.is(201, '0', { on: objectPath });
     else assert.match(reply.is(400, 'INVALID_PARAMETER').message, /has no grants on/);
   });
 

@@ -1,5 +1,5 @@
 // How long a request blocks the event loop of a server: the processor time of its main thread between two turns, compared with a
-// limit for a quiet machine. The server is a process with http/turns_probe.ts preloaded.
+// limit for a quiet machine. The server is a process with http/bodies/turns_probe.ts preloaded.
 import assert from 'node:assert/strict';
 import { type ServerProcess, startProcess } from '../server.ts';
 
@@ -10,7 +10,7 @@ const triesMax = 3;
 const referenceMs = 12;
 
 export const startProbed = (): Promise<ServerProcess> =>
-  startProcess([], undefined, { preload: new URL('../http/turns_probe.ts', import.meta.url) });
+  startProcess([], undefined, { preload: new URL('../http/bodies/turns_probe.ts', import.meta.url) });
 
 /**
  * The processor time of a fixed piece of work, relative to a quiet machine of the size that the limit is for. The minimum of
@@ -29,7 +29,7 @@ function measuredSlowness(): number {
 /** Sends a request until it blocks the main thread no longer than allowed. Throws if no try does. */
 export async function requireLoopFree<R extends { readonly status: number }>(
   server: ServerProcess,
-  what: string,
+  description: string,
   send: () => Promise<R>,
 ): Promise<R> {
   let least = Number.POSITIVE_INFINITY;
@@ -38,11 +38,11 @@ export async function requireLoopFree<R extends { readonly status: number }>(
     const reply = await send();
     least = Math.min(least, await longestMs(server));
     if (least < heldMsMax) return reply;
-    // Measured beside the request, because the speed of the machine may have changed.
+    // Measured at the same time as the request, because the speed of the machine may have changed.
     const slowness = measuredSlowness();
     if (least < heldMsMax * slowness) return reply;
-    const held = `${what}: ${reply.status}, the main thread was held for ${least.toFixed(1)} ms`;
-    assert.ok(tries < triesMax, `${held}; this machine is slower by ${slowness.toFixed(1)}`);
+    const problem = `${description}: ${reply.status}, the main thread was held for ${least.toFixed(1)} ms`;
+    assert.ok(tries < triesMax, `${problem}; this machine is slower by ${slowness.toFixed(1)}`);
   }
 }
 

@@ -13,18 +13,18 @@ after(() => server.close());
 
 /** Methods by template; an action of a collection shares its path with an object of that name. */
 function methodsByPath(): Map<string, Set<string>> {
-  const found = new Map<string, Set<string>>();
+  const methodsOfPath = new Map<string, Set<string>>();
   for (const { path, method } of operations) {
-    const methods = found.get(path) ?? new Set();
-    found.set(path, methods.add(method.toUpperCase()));
+    const methods = methodsOfPath.get(path) ?? new Set();
+    methodsOfPath.set(path, methods.add(method.toUpperCase()));
   }
   for (const { path, category, endpoint } of operations) {
     const isAction = path.endsWith('/create') || (endpoint.verb === 'action' && endpoint.on === 'collection');
     const object = path.replace(/\/\w+$/, `/{${category.parameter}}`);
     if (!isAction) continue;
-    for (const method of found.get(object) ?? []) if (method !== 'PUT') found.get(path)?.add(method);
+    for (const method of methodsOfPath.get(object) ?? []) if (method !== 'PUT') methodsOfPath.get(path)?.add(method);
   }
-  return found;
+  return methodsOfPath;
 }
 
 const paths = [...methodsByPath()];

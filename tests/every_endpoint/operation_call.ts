@@ -54,12 +54,12 @@ export async function call(
   const id = randomUUID();
   const headers = { 'x-service-request-id': id, ...options.headers };
   const reply = await server.request(operation.method.toUpperCase(), path, { ...options, headers });
-  const what = `${reply.request}: ${reply.status} ${reply.code} ${reply.message}`;
-  if (headers['x-service-request-id'] === id) assert.equal(reply.headers['x-service-request-id'], id, what);
+  const summary = `${reply.request}: ${reply.status} ${reply.code} ${reply.message}`;
+  if (headers['x-service-request-id'] === id) assert.equal(reply.headers['x-service-request-id'], id, summary);
   const declared = codesOf(operation.endpoint);
   assert.ok(
     reply.code === '0' || declared.includes(reply.code as (typeof declared)[number]),
-    `${what} is not declared`,
+    `${summary} is not declared`,
   );
   if (reply.status < 300) requireDeclaredResult(operation, reply);
   return reply;
@@ -70,7 +70,7 @@ const taskRecord = categories.find((category) => category.name === 'tasks')?.rec
 const compiled = new Map<object, ReturnType<typeof Compile>>();
 
 /** Undeclared fields are an error, unless the declaration allows others. */
-function closed(schema: TSchema): TSchema {
+function closedSchema(schema: TSchema): TSchema {
   const { properties, additionalProperties } = schema as {
     properties?: TObject['properties'];
     additionalProperties?: unknown;
@@ -80,8 +80,8 @@ function closed(schema: TSchema): TSchema {
 }
 
 function successSchema({ endpoint, category }: Operation, status: number): TSchema {
-  if (status === 202) return closed(taskRecord);
-  const record = closed(category.record);
+  if (status === 202) return closedSchema(taskRecord);
+  const record = closedSchema(category.record);
   switch (endpoint.verb) {
     case 'list':
       return Type.Object(
@@ -89,15 +89,15 @@ function successSchema({ endpoint, category }: Operation, status: number): TSche
         { additionalProperties: false },
       );
     case 'create':
-      return closed(endpoint.result ?? withCreated(category.record));
+      return closedSchema(endpoint.result ?? withCreated(category.record));
     case 'delete':
       return Type.Object({ deleted: Type.Boolean() }, { additionalProperties: false });
     case 'get':
     case 'update':
-      return closed(endpoint.result ?? category.record);
+      return closedSchema(endpoint.result ?? category.record);
     case 'action':
       assert.ok(endpoint.result, `${category.name}.${endpoint.action} always answers with a task`);
-      return endpoint.creates ? closed(withCreated(endpoint.result as TObject)) : closed(endpoint.result);
+      return endpoint.creates ? closedSchema(withCreated(endpoint.result as TObject)) : closedSchema(endpoint.result);
   }
 }
 

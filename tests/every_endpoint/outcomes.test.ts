@@ -13,9 +13,9 @@ import { type Category, isReadOnly } from '../../src/standard/endpoint.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
 import { Budget } from '../budget.ts';
-import { type Fault, FaultPlan } from '../faults/fault_plan.ts';
-import { faultyEngine } from '../faults/faulty_engine.ts';
-import { Random, seedFrom } from '../faults/random.ts';
+import { type Fault, FaultPlan } from '../faults/injection/fault_plan.ts';
+import { faultyEngine } from '../faults/injection/faulty_engine.ts';
+import { Random, seedFrom } from '../random.ts';
 import type { RawReply } from '../raw_http.ts';
 import { start, statementRuns, type TestServer, uri } from '../server.ts';
 import { bodyOf, fixtureOf, freshName, makeFor, namedBody, newNameOf } from './fixtures.ts';
@@ -49,7 +49,7 @@ before(async () => {
     {
       injectStore: ({ sql }) => {
         hasWritten ||= writes.test(sql);
-        plan.hit('store', sql);
+        plan.reach('store', sql);
       },
       wrapEngine: (engine) => faultyEngine(engine, { plan, started: (pid) => engines.push(pid) }),
       assembled: (all) => {
@@ -84,9 +84,9 @@ function storeRows(): string[] {
   const store = new DatabaseSync(copy);
   try {
     const tables = store.prepare("select name from sqlite_master where type = 'table'").all() as { name: string }[];
-    const own = tables.map(({ name }) => name).filter((name) => !internalTables.has(name));
+    const storeTables = tables.map(({ name }) => name).filter((name) => !internalTables.has(name));
     const rowsOfTable = (name: string) => store.prepare(`select * from "${name}"`).all();
-    return own.flatMap((name) => rowsOfTable(name).map((row) => `${name} ${JSON.stringify(row)}`)).sort();
+    return storeTables.flatMap((name) => rowsOfTable(name).map((row) => `${name} ${JSON.stringify(row)}`)).sort();
   } finally {
     store.close();
   }
@@ -145,32 +145,32 @@ async function requireTrueOutcome(operation: Operation, fault: Fault): Promise<v
   hasWritten = fault.point !== 'store';
   plan.arm(fault);
   const { status, outcome, text } = outcomeIn(await send());
-  const struck = plan.disarm();
+  const interruption = plan.disarm();
   if (status < 500) return;
-  const what = `${titleOf(operation)} with ${fault.point} ${fault.n} failing: ${status} ${text.slice(0, 300)}`;
-  assert.ok(outcome === 'notApplied' || outcome === 'unknown', what);
+  const summary = `${titleOf(operation)} with ${fault.point} ${fault.n} failing: ${status} ${text.slice(0, 300)}`;
+  assert.ok(outcome === 'notApplied' || outcome === 'unknown', summary);
   counts[outcome]++;
-  if (struck !== undefined && !hasWritten) assert.equal(outcome, 'notApplied', `${what}: nothing was begun`);
-  if (isReadOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', what);
+  if (interruption !== undefined && !hasWritten) assert.equal(outcome, 'notApplied', `${summary}: nothing was begun`);
+  if (isReadOnly(operation.endpoint)) assert.equal(outcome, 'notApplied', summary);
   if (outcome === 'unknown') return;
-  const later = await settledRows();
+  const rowsLater = await settledRows();
   const isNew = (row: string) => !store.includes(row);
-  assert.deepEqual(later.filter(isNew), [], `${what}: new in the store`);
-  assert.equal(later.length, store.length, `${what}: gone from the store`);
-  assert.deepEqual(await rowsOf(params), rows, what);
+  assert.deepEqual(rowsLater.filter(isNew), [], `${summary}: new in the store`);
+  assert.equal(rowsLater.length, store.length, `${summary}: gone from the store`);
+  assert.deepEqual(await rowsOf(params), rows, summary);
 }
 
 const tables = categories.find(({ name }) => name === 'tables') as Category;
 const counts = { notApplied: 0, unknown: 0 };
 /** The statements of the store at which a request fails: its first, those of its transactions, and one near its end. */
 const faults: readonly Fault[] = [
-  ...[1, 2, 4, 7, 11].map((n) => ({ point: 'store' as const, n, lasting: false })),
-  { point: 'before', n: 1, lasting: false },
-  { point: 'before', n: 2, lasting: true },
-  { point: 'after', n: 1, lasting: false },
+  ...[1, 2, 4, 7, 11].map((n) => ({ point: 'store' as const, n, isLasting: false })),
+  { point: 'before', n: 1, isLasting: false },
+  { point: 'before', n: 2, isLasting: true },
+  { point: 'after', n: 1, isLasting: false },
 ];
 const seed = seedFrom('FAULTS_SEED');
-const budget = new Budget(12, endpoints.length);
+const budget = new Budget(8, endpoints.length);
 
 for (const [i, operation] of endpoints.entries()) {
   test(`${nameOf(operation)}: a 5xx reports the true outcome of the request`, async (t) => {

@@ -18,8 +18,8 @@ const keyOf = ({ endpoint }: Operation) => endpoint.auditName ?? endpoint.action
 const changeByThemselves = ['tasks', 'queries'];
 const stale = '"AAAAAAAAAAAAAAAAAAAAAA"';
 
-const once = new Map(operations.map((operation) => [operation.endpoint, operation]));
-for (const operation of once.values()) {
+const operationOfEndpoint = new Map(operations.map((operation) => [operation.endpoint, operation]));
+for (const operation of operationOfEndpoint.values()) {
   const { endpoint, category } = operation;
   if (!isConditional(endpoint)) continue;
   const bodyFor = (params: Record<string, string>) =>
@@ -38,10 +38,10 @@ for (const operation of once.values()) {
   test(`${nameOf(operation)}: ${titleOf(operation)}`, async () => {
     const params = await makeFor(category, keyOf(operation), server);
     const path = pathOf(operation.path, params);
-    const own = endpoint.verb === 'action' ? path.slice(0, path.lastIndexOf('/')) : path;
+    const objectPath = endpoint.verb === 'action' ? path.slice(0, path.lastIndexOf('/')) : path;
     const sent = bodyFor(params);
-    const shown = (await server.get(own)).is(200);
-    const etag = String(shown.headers.etag);
+    const record = (await server.get(objectPath)).is(200);
+    const etag = String(record.headers.etag);
     assert.match(etag, /^"[\w-]{22}"$/, 'strong');
     const attempt = (ifMatch: string, more: object = {}) =>
       call(server, operation, path, {
@@ -53,22 +53,22 @@ for (const operation of once.values()) {
     for (const malformed of ['', 'x', '"x', `${etag} ${etag}`, `*, ${etag}`])
       (await attempt(malformed)).is(400, 'INVALID_PARAMETER');
     const isSteady = !changeByThemselves.includes(category.name);
-    const good = isSteady ? `${stale} ,, ${etag}` : '*';
+    const matching = isSteady ? `${stale} ,, ${etag}` : '*';
     if (acceptsExpectedVersion(endpoint)) {
-      const version = shown.at<number>('version');
-      const conflict = await attempt(good, { expectedVersion: version + 7 });
+      const version = record.at<number>('version');
+      const conflict = await attempt(matching, { expectedVersion: version + 7 });
       if (isSteady) conflict.is(400, 'VERSION_CONFLICT', { version });
       (await attempt(stale, { expectedVersion: version })).is(400, 'VERSION_CONFLICT');
     }
-    if (isSteady) assert.equal((await server.get(own)).headers.etag, etag, 'nothing was changed');
-    const reply = await attempt(good);
+    if (isSteady) assert.equal((await server.get(objectPath)).headers.etag, etag, 'nothing was changed');
+    const reply = await attempt(matching);
     const code = fixtureOf(category).refused?.[keyOf(operation)];
     if (code !== undefined) reply.is(400, code);
     else assert.ok(reply.status < 300, reply.text);
     if (reply.status === 202) await server.ended(reply);
     if (endpoint.verb === 'delete' && code === undefined) (await attempt(stale)).is(200, '0', { deleted: false });
     if (endpoint.verb === 'update') {
-      assert.notEqual((await server.get(own)).headers.etag, etag);
+      assert.notEqual((await server.get(objectPath)).headers.etag, etag);
       (await attempt(etag)).is(400, 'VERSION_CONFLICT');
     }
   });
@@ -89,10 +89,11 @@ test('of concurrent changes with one tag, one succeeds', async () => {
 });
 
 test('a tag identifies the object, not its name and version; no response is 304', async () => {
-  const make = async () => (await server.post('/api/v2/roles', { name: 'made anew' })).is(201).headers.etag as string;
-  const first = await make();
+  const createRole = async () =>
+    (await server.post('/api/v2/roles', { name: 'made anew' })).is(201).headers.etag as string;
+  const first = await createRole();
   (await server.delete('/api/v2/roles/made%20anew')).is(200);
-  const second = await make();
+  const second = await createRole();
   assert.notEqual(first, second);
   const conditional = { headers: { 'if-none-match': second } };
   (await server.request('GET', '/api/v2/roles/made%20anew', conditional)).is(200);
@@ -102,7 +103,7 @@ test('a tag identifies the object, not its name and version; no response is 304'
 });
 
 test('PATCH merges properties: null removes one of them, or all', async () => {
-  for (const operation of once.values()) {
+  for (const operation of operationOfEndpoint.values()) {
     const { endpoint, category } = operation;
     if (endpoint.verb !== 'update' || endpoint.body?.properties.properties === undefined) continue;
     const params = await makeFor(category, 'update', server);
@@ -112,8 +113,8 @@ test('PATCH merges properties: null removes one of them, or all', async () => {
     assert.deepEqual(await merged({ a: '1', b: '2', __proto__x: '3' }), { a: '1', b: '2', __proto__x: '3' });
     assert.deepEqual(await merged({ b: null, c: '4', none: null }), { a: '1', __proto__x: '3', c: '4' }, category.name);
     assert.deepEqual(await merged({}), { a: '1', __proto__x: '3', c: '4' });
-    const many = Object.fromEntries(Array.from({ length: 256 }, (_, i) => [`p${i}`, '']));
-    (await call(server, operation, path, { body: { properties: many } })).is(400, 'INVALID_PARAMETER');
+    const manyProperties = Object.fromEntries(Array.from({ length: 256 }, (_, i) => [`p${i}`, '']));
+    (await call(server, operation, path, { body: { properties: manyProperties } })).is(400, 'INVALID_PARAMETER');
     assert.deepEqual(await merged(null), {});
   }
 });

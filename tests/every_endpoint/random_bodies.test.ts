@@ -117,8 +117,8 @@ async function sendAll(operation: Operation, bodies: readonly object[]): Promise
   let params = await fixtureOf(category).make(server);
   for (const [i, body] of bodies.entries()) {
     const target = nameInPath ? { ...params, [category.parameter]: `random ${i}` } : params;
-    const short = 'waitSeconds' in body ? { ...body, waitSeconds: 5 } : body;
-    const reply = await call(server, operation, pathOf(path, target), { body: short });
+    const limitedBody = 'waitSeconds' in body ? { ...body, waitSeconds: 5 } : body;
+    const reply = await call(server, operation, pathOf(path, target), { body: limitedBody });
     if (reply.status === 404) params = await fixtureOf(category).make(server);
   }
 }

@@ -25,11 +25,11 @@ before(async () => {
 after(() => server.close());
 
 const everyOperation = (
-  what: string,
+  description: string,
   check: (operation: Operation, path: string) => Promise<void>,
   only = (_: Operation) => true,
 ) =>
-  test(what, async () => {
+  test(description, async () => {
     for (const operation of operations.filter(only)) await check(operation, pathOf(operation.path));
   });
 
@@ -91,7 +91,7 @@ everyOperation(
   'content that is not of the declared media type: 415',
   async (operation, path) => {
     const body = JSON.stringify(exampleBody(operation));
-    const refused = async (options: RequestOptions) => {
+    const requireRefusal = async (options: RequestOptions) => {
       const reply = await send(operation, path, options);
       reply.is(415, 'UNSUPPORTED_MEDIA_TYPE');
     };
@@ -103,9 +103,9 @@ everyOperation(
       'application/x-www-form-urlencoded',
       'application/json; charset=utf-16',
     ])
-      await refused({ body: padded, headers: { 'content-type': type } });
-    for (const text of ['hello', '<xml/>', '\u0000', ']', '=']) await refused({ body: text });
-    await refused({ body: padded, headers: { 'content-encoding': 'gzip' } });
+      await requireRefusal({ body: padded, headers: { 'content-type': type } });
+    for (const text of ['hello', '<xml/>', '\u0000', ']', '=']) await requireRefusal({ body: text });
+    await requireRefusal({ body: padded, headers: { 'content-encoding': 'gzip' } });
   },
   takesBody,
 );
@@ -117,8 +117,8 @@ everyOperation(
     (await send(operation, path, { body: '{"a":"' })).is(400, 'MALFORMED_JSON', { line: 1, column: 6 });
     (await send(operation, path, { body: '  ' })).is(415, 'UNSUPPORTED_MEDIA_TYPE');
     (await send(operation, path, { body: `{"a":${'['.repeat(200)}${']'.repeat(200)}}` })).is(400, 'MALFORMED_JSON');
-    const broken = Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]); // {"\xff":1}
-    (await send(operation, path, { body: broken })).is(400, 'MALFORMED_JSON', { line: 1, column: 3 });
+    const invalidBytes = Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]); // {"\xff":1}
+    (await send(operation, path, { body: invalidBytes })).is(400, 'MALFORMED_JSON', { line: 1, column: 3 });
   },
   takesBody,
 );
@@ -214,11 +214,14 @@ everyOperation(
       (await send(operation, `${path}?${query}`)).is(400, 'UNKNOWN_QUERY_PARAMETER');
     const { query } = parametersOf(operation.endpoint);
     for (const [name, schema] of Object.entries(query?.properties ?? {})) {
-      const good = (schema as { type: string }).type === 'boolean' ? 'true' : '1';
-      (await send(operation, `${path}?${name}=${good}&${name}=${good}`)).is(400, 'REPEATED_QUERY_PARAMETER');
+      const validValue = (schema as { type: string }).type === 'boolean' ? 'true' : '1';
+      (await send(operation, `${path}?${name}=${validValue}&${name}=${validValue}`)).is(
+        400,
+        'REPEATED_QUERY_PARAMETER',
+      );
       if ((schema as { type: string }).type === 'string') continue;
-      for (const bad of ['', '-1', 'x', '1.5', '1e1', '99999999999999999999', 'null', '%00'])
-        (await send(operation, `${path}?${name}=${bad}`)).is(400, 'INVALID_PARAMETER', {
+      for (const invalidValue of ['', '-1', 'x', '1.5', '1e1', '99999999999999999999', 'null', '%00'])
+        (await send(operation, `${path}?${name}=${invalidValue}`)).is(400, 'INVALID_PARAMETER', {
           violations: [{ pointer: `query:${name}` }],
         });
     }
@@ -238,7 +241,7 @@ test('a path that is almost right is not a registered REST API', async () => {
   for (const operation of operations) {
     const path = pathOf(operation.path);
     const method = operation.method.toUpperCase();
-    for (const near of [`${path}/`, path.replace('/v2/', '/v1/'), path.replace('/v2/', '/v2//'), `${path}/%zz`])
-      (await server.request(method, near)).is(404, 'API_NOT_FOUND');
+    for (const similarPath of [`${path}/`, path.replace('/v2/', '/v1/'), path.replace('/v2/', '/v2//'), `${path}/%zz`])
+      (await server.request(method, similarPath)).is(404, 'API_NOT_FOUND');
   }
 });

@@ -48,7 +48,7 @@ const secret = operations.filter(
 );
 
 /** Of the same length, so that only the name differs. */
-function absent(name: string): string {
+function absentName(name: string): string {
   const other = (character: string) =>
     character === '0' ? '1' : character === 'x' ? 'y' : /\d/.test(character) ? '0' : 'x';
   return name.slice(0, -1) + other(name.at(-1) as string);
@@ -58,44 +58,49 @@ function absent(name: string): string {
  * The part of a response that must not depend on a name: without the name, its length (on which `Vary` depends), the request id,
  * the time.
  */
-async function shown(who: TestServer, operation: Operation, params: Params, name: string): Promise<object> {
-  const { status, headers, text } = await attempt(who, operation, params);
+async function comparableReply(
+  caller: TestServer,
+  operation: Operation,
+  params: Params,
+  name: string,
+): Promise<object> {
+  const { status, headers, text } = await attempt(caller, operation, params);
   const { date: _date, 'x-service-request-id': _id, 'content-length': length, vary: _vary, ...rest } = headers;
-  const known = JSON.stringify(`/${encodeURIComponent(name)}`).slice(1, -1);
-  const unnamed = text.split(known).join('/*');
-  return { status, text: unnamed, headers: rest, length: Number(length) - Buffer.byteLength(text) };
+  const encodedName = JSON.stringify(`/${encodeURIComponent(name)}`).slice(1, -1);
+  const withoutName = text.split(encodedName).join('/*');
+  return { status, text: withoutName, headers: rest, length: Number(length) - Buffer.byteLength(text) };
 }
 
 /** The minimum of several tries: background work, such as recording refusals, can only add to it. */
-async function assertAsManyStatements(first: () => Promise<unknown>, second: () => Promise<unknown>, what: string) {
+async function assertAsManyStatements(first: () => Promise<unknown>, second: () => Promise<unknown>, context: string) {
   let [ofOne, ofOther] = [Infinity, Infinity];
   for (let i = 0; i < 3 || (i < 20 && ofOne !== ofOther); i++) {
     ofOne = Math.min(ofOne, await world.statementsOf(first));
     ofOther = Math.min(ofOther, await world.statementsOf(second));
   }
-  assert.equal(ofOther, ofOne, `${what}: statements`);
+  assert.equal(ofOther, ofOne, `${context}: statements`);
 }
 
-const hostile = ['..', 'a\u0000b', '😀'.repeat(200), '%%', '""', "' OR 1=1 --", 'ROOT', 'default\n'];
+const hostileNames = ['..', 'a\u0000b', '😀'.repeat(200), '%%', '""', "' OR 1=1 --", 'ROOT', 'default\n'];
 
 /** Tried by a user without privileges, and by the owner of a sibling. */
-async function assertAlike(operation: Operation, params: Params, parameter: string, many: boolean): Promise<void> {
+async function assertAlike(operation: Operation, params: Params, parameter: string, isMany: boolean): Promise<void> {
   const existing = params[parameter] as string;
-  const what = `${titleOf(operation)}: ${parameter}`;
-  const refusal = await shown(nobody, operation, params, existing);
-  assert.equal((refusal as { status: number }).status, 403, what);
-  const names = [absent(existing), ...(many ? hostile : [])];
+  const summary = `${titleOf(operation)}: ${parameter}`;
+  const refusal = await comparableReply(nobody, operation, params, existing);
+  assert.equal((refusal as { status: number }).status, 403, summary);
+  const names = [absentName(existing), ...(isMany ? hostileNames : [])];
   for (const name of names)
     assert.deepEqual(
-      await shown(nobody, operation, { ...params, [parameter]: name }, name),
+      await comparableReply(nobody, operation, { ...params, [parameter]: name }, name),
       refusal,
-      `${what}: ${name}`,
+      `${summary}: ${name}`,
     );
-  const missing = { ...params, [parameter]: absent(existing) };
+  const missing = { ...params, [parameter]: absentName(existing) };
   await assertAsManyStatements(
     () => attempt(nobody, operation, params),
     () => attempt(nobody, operation, missing),
-    what,
+    summary,
   );
 }
 

@@ -24,7 +24,7 @@ function find(category: string, verb: string): Operation | undefined {
   return operations.find((operation) => operation.category.name === category && operation.endpoint.verb === verb);
 }
 
-async function settled(reply: Reply): Promise<void> {
+async function waitUntilSettled(reply: Reply): Promise<void> {
   if (reply.status === 202) (await server.ended(reply)).is(200, '0', { state: 'succeeded' });
 }
 
@@ -52,24 +52,25 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const path = pathOf(operation.path, params);
     const key = listKeyOf(operation.category);
     const all = (await call(server, operation, path)).is(200).at<Record<string, unknown>[]>(key);
-    const own = params[operation.category.parameter];
-    if (own !== undefined)
+    const ownName = params[operation.category.parameter];
+    if (ownName !== undefined)
       assert.ok(
-        all.some((record) => String(record[idFieldOf(operation)]) === own),
-        `${titleOf(operation)} does not show ${own}`,
+        all.some((record) => String(record[idFieldOf(operation)]) === ownName),
+        `${titleOf(operation)} does not show ${ownName}`,
       );
-    const walked: unknown[] = [];
+    const pagedIds: unknown[] = [];
     let token: string | undefined;
-    for (let pages = 0; walked.length < Math.min(all.length, 5); pages++) {
+    for (let pages = 0; pagedIds.length < Math.min(all.length, 5); pages++) {
       const query = token === undefined ? '' : `&pageToken=${token}`;
       const page = (await call(server, operation, `${path}?pageSize=1${query}`)).is(200);
-      walked.push(...page.at<unknown[]>(key));
+      pagedIds.push(...page.at<unknown[]>(key));
       token = page.at('nextPageToken');
-      assert.equal(walked.length, pages + 1, titleOf(operation));
+      assert.equal(pagedIds.length, pages + 1, titleOf(operation));
     }
-    const ids = (some: unknown[]) => some.map((record) => (record as Record<string, unknown>)[idFieldOf(operation)]);
-    assert.deepEqual(ids(walked), ids(all).slice(0, walked.length), `${titleOf(operation)}: page by page`);
-    assert.equal(token === undefined, walked.length === all.length, 'the last page has no token');
+    const ids = (records: unknown[]) =>
+      records.map((record) => (record as Record<string, unknown>)[idFieldOf(operation)]);
+    assert.deepEqual(ids(pagedIds), ids(all).slice(0, pagedIds.length), `${titleOf(operation)}: page by page`);
+    assert.equal(token === undefined, pagedIds.length === all.length, 'the last page has no token');
   },
   async create(operation, params) {
     const { category, endpoint, method } = operation;
@@ -85,13 +86,17 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const { secretFields = [] } = endpoint;
     const isLasting = ([field]: [string, unknown]) =>
       field in category.record.properties && !secretFields.includes(field);
-    const lasting = (result: object) => Object.fromEntries(Object.entries(result).filter(isLasting));
-    const record = lasting(reply.result);
+    const withoutVolatileFields = (result: object) => Object.fromEntries(Object.entries(result).filter(isLasting));
+    const record = withoutVolatileFields(reply.result);
     const shown = (await server.get(reply.at('uri'))).is(200);
-    assert.deepEqual(lasting(shown.result), record, `${titleOf(operation)}: what was made is what is there`);
-    const again = await call(server, operation, path, { body });
-    if (method === 'post') again.is(400, 'OBJECT_ALREADY_EXISTS');
-    else again.is(201, '0', { ...record, created: false });
+    assert.deepEqual(
+      withoutVolatileFields(shown.result),
+      record,
+      `${titleOf(operation)}: the created object is the one that a GET returns`,
+    );
+    const secondReply = await call(server, operation, path, { body });
+    if (method === 'post') secondReply.is(400, 'OBJECT_ALREADY_EXISTS');
+    else secondReply.is(201, '0', { ...record, created: false });
   },
   async update(operation, params) {
     const path = pathOf(operation.path, params);
@@ -102,7 +107,7 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
       'VERSION_CONFLICT',
     );
     const reply = await call(server, operation, path, { body: { ...body, expectedVersion: before } });
-    await settled(reply);
+    await waitUntilSettled(reply);
     const { version, ...record } = (await server.get(path)).result;
     assert.equal(version, before + 1, titleOf(operation));
     assert.partialDeepStrictEqual(record, body);
@@ -111,7 +116,7 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const path = pathOf(operation.path, params);
     const reply = await call(server, operation, path);
     if (reply.status === 200) assert.deepEqual(reply.result, { deleted: true });
-    await settled(reply);
+    await waitUntilSettled(reply);
     if (find(operation.category.name, 'get')) (await server.get(path)).is(404, 'OBJECT_NOT_FOUND');
     assert.deepEqual((await call(server, operation, path)).is(200).result, { deleted: false });
   },
@@ -119,7 +124,7 @@ const checks: Record<Operation['endpoint']['verb'], (operation: Operation, param
     const path = pathOf(operation.path, params);
     const body = bodyOf(operation.category, keyOf(operation), params);
     const reply = await call(server, operation, path, { body });
-    await settled(reply);
+    await waitUntilSettled(reply);
     const { newName } = body as { newName?: string };
     if (newName === undefined || reply.status === 202) return;
     assert.equal(reply.at(idFieldOf(operation)), newName);

@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
-import { closeExternalSystems, externalSystems, sourceKey } from './external_systems.ts';
+import { closeExternalSystems, externalSystems, sourceKey } from './injection/external_systems.ts';
 
-const good = 'id,v\n1,one\n2,two\n';
+const validCsv = 'id,v\n1,one\n2,two\n';
 const table = '/api/v2/databases/d/tables/t';
 /** The next responses of the web server; the last one is repeated. */
 let answers: ((response: ServerResponse) => void)[] = [];
@@ -48,24 +48,24 @@ after(async () => {
   await new Promise((resolve) => web.close(resolve));
 });
 
-const sendComplete = (response: ServerResponse) => void response.end(good);
-const refused = (status: number) => (response: ServerResponse) => void response.writeHead(status).end();
+const sendComplete = (response: ServerResponse) => void response.end(validCsv);
+const refuseWith = (status: number) => (response: ServerResponse) => void response.writeHead(status).end();
 const cutOff = (response: ServerResponse) => {
-  response.writeHead(200, { 'content-length': good.length });
-  response.write(good.slice(0, 10), () => response.destroy());
+  response.writeHead(200, { 'content-length': validCsv.length });
+  response.write(validCsv.slice(0, 10), () => response.destroy());
 };
 /** Without a length, only the chunks show that a body is truncated. */
 const cutOffInChunks = (response: ServerResponse) => {
   response.write('id,v\n9,nine\n', () => response.destroy());
 };
-const other = (response: ServerResponse) => {
+const sendOtherFile = (response: ServerResponse) => {
   response.writeHead(200, { 'content-length': 1000, etag: '"other"' });
   response.write('id,v\n7,seven\n', () => response.destroy());
 };
-const stalled = (response: ServerResponse) => void response.write('id,v\n');
+const sendPartially = (response: ServerResponse) => void response.write('id,v\n');
 
 const rows = () => server.rows('d', 'SELECT id, v FROM t ORDER BY id');
-const spooled = async () => (await readdir(join(server.dataDirectory, 'spool', 'loads')).catch(() => [])).length;
+const spooledLoads = async () => (await readdir(join(server.dataDirectory, 'spool', 'loads')).catch(() => [])).length;
 
 async function load(source: object, next: typeof answers, more: object = {}) {
   await server.post(`${table}/truncate`);
@@ -77,10 +77,10 @@ async function load(source: object, next: typeof answers, more: object = {}) {
 for (const [name, first] of Object.entries({
   'is cut off': cutOff,
   'is cut off without a length': cutOffInChunks,
-  'is another one each time': other,
-  'is not there for a while': refused(503),
-  'has too many callers': refused(429),
-  stalls: stalled,
+  'is another file each time': sendOtherFile,
+  'is unavailable for a while': refuseWith(503),
+  'responds that it has too many callers': refuseWith(429),
+  stalls: sendPartially,
 })) {
   test(`a source that ${name}, then is complete`, async () => {
     const task = await load({ url }, [first, first, sendComplete]);
@@ -92,7 +92,7 @@ for (const [name, first] of Object.entries({
       [2, 'two'],
     ];
     assert.deepEqual(await rows(), expected);
-    assert.equal(await spooled(), 0);
+    assert.equal(await spooledLoads(), 0);
   });
 
   test(`a source that always ${name}`, async () => {
@@ -100,32 +100,32 @@ for (const [name, first] of Object.entries({
     assert.equal(task.at('state'), 'failed', task.text);
     assert.equal(task.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', task.text);
     assert.deepEqual(await rows(), []);
-    assert.equal(await spooled(), 0);
+    assert.equal(await spooledLoads(), 0);
   });
 }
 
 test('a source that is permanently missing is requested once', async () => {
-  const task = await load({ url }, [refused(410)]);
+  const task = await load({ url }, [refuseWith(410)]);
   assert.equal(task.at('error', 'code'), 'REMOTE_REFUSED', task.text);
   assert.equal(requests, 1);
 });
 
 test('an object store that fails for a while, and one that stays unavailable', async () => {
-  const outside = await externalSystems();
-  const source = { s3: { ...outside.objectStore, key: sourceKey } };
+  const external = await externalSystems();
+  const source = { s3: { ...external.objectStore, key: sourceKey } };
   let failures = 4;
-  outside.hit = () => {
+  external.hit = () => {
     if (failures-- > 0) throw new Error('injected');
   };
   const columns = [{ name: 'id' }, { name: 'v', source: 'note' }];
-  const late = await load(source, [], { columns });
-  assert.equal(late.at('state'), 'succeeded', late.text);
+  const timedOut = await load(source, [], { columns });
+  assert.equal(timedOut.at('state'), 'succeeded', timedOut.text);
   assert.equal((await rows()).length, 2);
   failures = Number.POSITIVE_INFINITY;
-  const never = await load(source, [], { columns });
-  assert.equal(never.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', never.text);
-  outside.hit = () => {};
-  assert.equal(await spooled(), 0);
+  const unreachable = await load(source, [], { columns });
+  assert.equal(unreachable.at('error', 'code'), 'TASK_ATTEMPTS_EXHAUSTED', unreachable.text);
+  external.hit = () => {};
+  assert.equal(await spooledLoads(), 0);
 });
 
 test('a caller that disconnects during an upload resumes it, and can disconnect during a download', async () => {
@@ -154,6 +154,6 @@ test('a caller that disconnects during an upload resumes it, and can disconnect 
   fetching.on('error', () => undefined);
   fetching.end();
   await new Promise((resolve) => fetching.once('close', resolve));
-  const again = await server.send('GET', ready.at('link'), { headers: { range: 'bytes=0-9' } });
-  assert.equal(again.text, 'xxxxxxxxxx');
+  const retried = await server.send('GET', ready.at('link'), { headers: { range: 'bytes=0-9' } });
+  assert.equal(retried.text, 'xxxxxxxxxx');
 });

@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
+import { Random, seedFrom } from '../random.ts';
 import { checkDataDirectory } from '../soak/instants.ts';
-import { applyScenario, checkAtomicity, endOfTask } from './atomicity.ts';
-import { closeExternalSystems } from './external_systems.ts';
-import { Random, seedFrom } from './random.ts';
-import type { Scenario } from './scenario_parts.ts';
-import { scenarios } from './scenarios.ts';
-import { ServerProcess } from './server_process.ts';
-import { scheduleScenarios, taskScenarios } from './task_scenarios.ts';
+import { closeExternalSystems } from './injection/external_systems.ts';
+import { ServerProcess } from './injection/server_process.ts';
+import { applyScenario, checkAtomicity, endOfTask } from './scenarios/atomicity.ts';
+import type { Scenario } from './scenarios/scenario_parts.ts';
+import { scenarios } from './scenarios/scenarios.ts';
+import { scheduleScenarios, taskScenarios } from './scenarios/task_scenarios.ts';
 
 /** Less than the lifetime of a link: running work may continue. Much more than leases, delays and heartbeats. */
 const jumpMs = 50 * 60_000;
@@ -27,7 +27,7 @@ test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
   const random = new Random(seed);
   const server = await ServerProcess.onEmptyDirectory();
   let aheadMs = 0;
-  const jumped = async (scenario: Scenario, id: string) => {
+  const runWithClockJump = async (scenario: Scenario, id: string) => {
     await scenario.prepare(server.api, id);
     const making = applyScenario(server, scenario, id);
     await pause(random.below(random.pick(jumpsWithinMs)));
@@ -37,18 +37,18 @@ test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
     const ended = await server.api.endOfTasks(tasksEndMs);
     await server.maintain();
     const task = answer.status === 202 ? ended.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
-    const fault = { point: 'store', n: 0, lasting: false } as const;
+    const fault = { point: 'store', n: 0, isLasting: false } as const;
     await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck: undefined, fault });
   };
   try {
     for (const [i, scenario] of tasks.entries()) {
-      const was = aheadMs;
-      const began = performance.now();
-      await jumped(scenario, `c${i}`).catch((error: Error) => {
-        error.message = `${scenario.name}, clock set by ${aheadMs - was} ms: ${error.message}`;
+      const aheadBefore = aheadMs;
+      const startMs = performance.now();
+      await runWithClockJump(scenario, `c${i}`).catch((error: Error) => {
+        error.message = `${scenario.name}, clock set by ${aheadMs - aheadBefore} ms: ${error.message}`;
         throw error;
       });
-      t.diagnostic(`${scenario.name}: ${aheadMs - was} ms, ${Math.round(performance.now() - began)} ms`);
+      t.diagnostic(`${scenario.name}: ${aheadMs - aheadBefore} ms, ${Math.round(performance.now() - startMs)} ms`);
     }
     await server.jump(0);
     assert.deepEqual(await checkDataDirectory(server), []);

@@ -5,36 +5,36 @@ import { after, before, describe, test } from 'node:test';
 import type { TaskRecord } from '../../src/tasks/task.ts';
 import { Budget, runsAll } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
-import { storeEngineDifferences } from './agreement.ts';
-import type { Answer } from './api.ts';
-import { applyScenario, checkAtomicity, endOfTask } from './atomicity.ts';
-import { closeExternalSystems, externalSystems } from './external_systems.ts';
-import { type Fault, noFault, type Sweep } from './fault_plan.ts';
-import { FaultyServer } from './faulty_server.ts';
-import { leftovers } from './leftovers.ts';
-import { Random, seedFrom } from './random.ts';
-import { type Scenario, scenarios } from './scenarios.ts';
-import { taskScenarios } from './task_scenarios.ts';
+import { Random, seedFrom } from '../random.ts';
+import type { Answer } from './injection/api.ts';
+import { closeExternalSystems, externalSystems } from './injection/external_systems.ts';
+import { type Fault, noFault, type Sweep } from './injection/fault_plan.ts';
+import { FaultyServer } from './injection/faulty_server.ts';
+import { storeEngineDifferences } from './scenarios/agreement.ts';
+import { applyScenario, checkAtomicity, endOfTask } from './scenarios/atomicity.ts';
+import { leftovers } from './scenarios/leftovers.ts';
+import { type Scenario, scenarios } from './scenarios/scenarios.ts';
+import { taskScenarios } from './scenarios/task_scenarios.ts';
 
-const only = process.env.FAULTS_ONLY;
+const selectedScenarios = process.env.FAULTS_ONLY;
 const taskWaitMs = deadlineMs(20_000);
 
 const sweeps: readonly Sweep[] = [
-  { point: 'store', lasting: false },
-  { point: 'store', lasting: true },
-  { point: 'before', lasting: false },
-  { point: 'after', lasting: false },
-  { point: 'after', lasting: true },
-  { point: 'asked', lasting: false },
-  { point: 'answered', lasting: false },
-  { point: 'asked', lasting: true },
+  { point: 'store', isLasting: false },
+  { point: 'store', isLasting: true },
+  { point: 'before', isLasting: false },
+  { point: 'after', isLasting: false },
+  { point: 'after', isLasting: true },
+  { point: 'asked', isLasting: false },
+  { point: 'answered', isLasting: false },
+  { point: 'asked', isLasting: true },
 ];
 /** With all steps, a server has thousands of tasks in the end, which are read after each step. */
 const timeout = deadlineMs(runsAll ? 1_800_000 : 120_000);
 const seed = seedFrom('FAULTS_SEED');
 const all = [...scenarios, ...taskScenarios].map((scenario, i) => ({ scenario, random: new Random(seed).fork(i) }));
-const chosen = all.filter(({ scenario }) => !only || scenario.name.includes(only));
-const budget = new Budget(36, chosen.length);
+const chosen = all.filter(({ scenario }) => !selectedScenarios || scenario.name.includes(selectedScenarios));
+const budget = new Budget(18, chosen.length);
 
 let ids = 0;
 
@@ -54,11 +54,11 @@ describe('an interrupted change', () => {
       t.diagnostic(`FAULTS_SEED=${seed}`);
       await runWithFault(server, scenario, noFault);
       const faults = server.plan.faults(sweeps);
-      let struck = 0;
-      for (const fault of budget.sample(faults, random, () => struck > 0))
-        if ((await runWithFault(server, scenario, fault)) === 'struck') struck++;
-      t.diagnostic(`${struck} of ${faults.length} faults`);
-      assert(struck > 0, 'no step of the change was struck');
+      let reachedSteps = 0;
+      for (const fault of budget.sample(faults, random, () => reachedSteps > 0))
+        if ((await runWithFault(server, scenario, fault)) === 'struck') reachedSteps++;
+      t.diagnostic(`${reachedSteps} of ${faults.length} faults`);
+      assert(reachedSteps > 0, 'no step of the change was struck');
     });
   }
 
@@ -81,18 +81,18 @@ async function runWithFault(server: FaultyServer, scenario: Scenario, fault: Fau
   await scenario.prepare(server.api, id);
   server.plan.arm(fault);
   const answer = await applyScenario(server, scenario, id);
-  if (answer.status === 202 && fault.lasting) await new Promise((resolve) => setTimeout(resolve, 100));
-  if (fault.lasting) server.plan.disarm();
+  if (answer.status === 202 && fault.isLasting) await new Promise((resolve) => setTimeout(resolve, 100));
+  if (fault.isLasting) server.plan.disarm();
   const task = answer.status === 202 ? await endOf(server, answer) : undefined;
-  const struck = server.plan.disarm();
+  const interruption = server.plan.disarm();
   await server.api.endOfTasks(taskWaitMs);
   await server.services.catalog.recover();
-  await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
-  return struck === undefined ? 'unharmed' : 'struck';
+  await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck: interruption, fault });
+  return interruption === undefined ? 'unharmed' : 'struck';
 }
 
 async function endOf({ plan, services }: FaultyServer, { result }: Answer): Promise<TaskRecord> {
-  const task = await plan.spare(() => services.tasks.wait(String(result.taskId), taskWaitMs));
+  const task = await plan.withoutCounting(() => services.tasks.wait(String(result.taskId), taskWaitMs));
   assert(task, 'an accepted task is lost');
   assert(['succeeded', 'failed', 'cancelled'].includes(task.state), `a task does not end: ${JSON.stringify(task)}`);
   return task;

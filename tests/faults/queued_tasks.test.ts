@@ -6,7 +6,7 @@ import { newPerson } from '../access/people.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
 
-const many = Number(process.env.QUEUED_TASKS ?? 600);
+const queuedCount = Number(process.env.QUEUED_TASKS ?? 600);
 const atOnce = 16;
 const perTaskBytesMax = 10_000;
 const query = '/api/v2/catalogs/default/query';
@@ -15,7 +15,7 @@ const serverFlags = [
   ['read', '/catalogs/default'],
   ['use', '/warehouses/default'],
 ] as const;
-const drainMsMax = deadlineMs(30_000 + many * 20);
+const drainMsMax = deadlineMs(30_000 + queuedCount * 20);
 
 let server: TestServer;
 let commits = 0;
@@ -39,7 +39,7 @@ const stateOf = async (task: Reply) => (await server.get(task.at('uri'))).at<str
 const cancel = async (task: Reply) => (await server.post(`${task.at('uri')}/cancel`)).is(200);
 
 /** The only runner is busy until the returned function is called. */
-async function busy(): Promise<Reply> {
+async function submitUntilBusy(): Promise<Reply> {
   const blocker = await submit(server, endless, { priority: 'high' });
   await eventually('it runs', async () => (await stateOf(blocker)) === 'running');
   return blocker;
@@ -55,55 +55,59 @@ async function inParallel(count: number, work: (i: number) => Promise<unknown>):
 
 /** When each has ended: waits for the last one, so that polling does not delay them. */
 async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
-  const ended = new Map<string, number>();
+  const endsByOwner = new Map<string, number>();
   for (const taskId of all.toReversed()) {
     const deadline = Date.now() + drainMsMax;
-    for (let token = ''; !ended.has(taskId); ) {
+    for (let token = ''; !endsByOwner.has(taskId); ) {
       const last = await endOfTask(server, `/api/v2/tasks/${taskId}`);
       assert.ok(last.at('endedAt') !== null || Date.now() < deadline, last.text);
       if (last.at('endedAt') === null) continue;
       for (let more = true; more; ) {
         const page = await server.get(`/api/v2/tasks?pageSize=1000${token}`);
         for (const task of page.at<{ taskId: string; state: string; endedAt: string }[]>('tasks'))
-          if (task.state === 'succeeded') ended.set(task.taskId, Date.parse(task.endedAt));
+          if (task.state === 'succeeded') endsByOwner.set(task.taskId, Date.parse(task.endedAt));
         const next = page.at<string | undefined>('nextPageToken');
         more = next !== undefined;
         token = more ? `&pageToken=${next}` : '';
       }
-      assert.ok(ended.has(taskId), last.text);
+      assert.ok(endsByOwner.has(taskId), last.text);
     }
   }
-  return ended;
+  return endsByOwner;
 }
 
 test('many queued tasks: submitted together, none starves, none is held in memory', {
   timeout: deadlineMs(600_000),
 }, async () => {
   const [much, little] = [await newPerson(server, 'much', serverFlags), await newPerson(server, 'little', serverFlags)];
-  const blocker = await busy();
+  const blocker = await submitUntilBusy();
   const ids = { much: [] as string[], little: [] as string[], low: [] as string[] };
-  const own = async (name: keyof typeof ids, task: Promise<Reply>) => void ids[name].push((await task).at('taskId'));
-  await own('low', submit(server, 'SELECT 1', { priority: 'low' }));
-  await inParallel(many / 2, () => own('much', submit(much, 'SELECT 1')));
+  const submitNamed = async (name: keyof typeof ids, task: Promise<Reply>) =>
+    void ids[name].push((await task).at('taskId'));
+  await submitNamed('low', submit(server, 'SELECT 1', { priority: 'low' }));
+  await inParallel(queuedCount / 2, () => submitNamed('much', submit(much, 'SELECT 1')));
   const residentBefore = process.memoryUsage().rss;
   const commitsBefore = commits;
-  await inParallel(many / 2, () => own('much', submit(much, 'SELECT 1')));
-  assert.ok(commits - commitsBefore <= many / 4, `${commits - commitsBefore} commits for ${many / 2} tasks`);
-  const grown = process.memoryUsage().rss - residentBefore;
-  assert.ok(grown < 64_000_000 + (many / 2) * perTaskBytesMax, `${grown} bytes`);
-  await inParallel(10, () => own('little', submit(little, 'SELECT 1')));
+  await inParallel(queuedCount / 2, () => submitNamed('much', submit(much, 'SELECT 1')));
+  assert.ok(
+    commits - commitsBefore <= queuedCount / 4,
+    `${commits - commitsBefore} commits for ${queuedCount / 2} tasks`,
+  );
+  const growthBytes = process.memoryUsage().rss - residentBefore;
+  assert.ok(growthBytes < 64_000_000 + (queuedCount / 2) * perTaskBytesMax, `${growthBytes} bytes`);
+  await inParallel(10, () => submitNamed('little', submit(little, 'SELECT 1')));
   await cancel(blocker);
   const all = [...ids.much, ...ids.little, ...ids.low];
-  const ended = await endsOf(all);
-  const order = all.toSorted((a, b) => (ended.get(a) as number) - (ended.get(b) as number));
-  const last = (some: readonly string[]) => Math.max(...some.map((taskId) => order.indexOf(taskId)));
+  const endTimes = await endsOf(all);
+  const order = all.toSorted((a, b) => (endTimes.get(a) as number) - (endTimes.get(b) as number));
+  const last = (taskIds: readonly string[]) => Math.max(...taskIds.map((taskId) => order.indexOf(taskId)));
   // In turns with the other, and one of eight is the oldest.
   assert.ok(last(ids.little) < 50, `the few of one who came last were all done after ${last(ids.little)}`);
   assert.ok(last(ids.low) < 50, `what is least urgent, and oldest, was done after ${last(ids.low)}`);
 });
 
 test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
-  const running = await busy();
+  const running = await submitUntilBusy();
   const pending = await submit(server, 'SELECT 1');
   const waiting = await submit(server, 'SELECT 2', { after: [pending.at('taskId')] });
   const follower = await submit(server, 'SELECT 3', { after: [waiting.at('taskId')] });
@@ -124,8 +128,8 @@ test('cancelled in each state', { timeout: deadlineMs(60_000) }, async () => {
   assert.equal(await stateOf(backingOff), 'pending');
   await cancel(backingOff);
   assert.equal(await stateOf(backingOff), 'cancelled');
-  const done = await submit(server, 'SELECT 4');
-  assert.equal((await endOfTask(server, done.at('uri'))).at('state'), 'succeeded');
-  await cancel(done);
-  assert.equal(await stateOf(done), 'succeeded');
+  const lastTask = await submit(server, 'SELECT 4');
+  assert.equal((await endOfTask(server, lastTask.at('uri'))).at('state'), 'succeeded');
+  await cancel(lastTask);
+  assert.equal(await stateOf(lastTask), 'succeeded');
 });

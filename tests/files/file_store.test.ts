@@ -13,7 +13,7 @@ let root: string;
 let store: Store;
 let files: FileStore;
 let now: number;
-const active = new Set(['ann', 'ben']);
+const activeOwners = new Set(['ann', 'ben']);
 
 beforeEach(async () => {
   now = 1_800_000_000_000;
@@ -25,7 +25,7 @@ beforeEach(async () => {
     linkKey: Buffer.alloc(32, 7),
     limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
     trail: noTrail,
-    isLinkAllowed: ({ owner }) => active.has(owner),
+    isLinkAllowed: ({ owner }) => activeOwners.has(owner),
     clock: () => now,
   });
   await files.start();
@@ -35,9 +35,9 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-const make = (more: object = {}) =>
+const newStore = (more: object = {}) =>
   files.create({ kind: 'upload', owner: 'ann', name: 'a.csv', expiresInMs: dayMs, ...more });
-const create = async (more: object = {}) => (await make(more)).file;
+const create = async (more: object = {}) => (await newStore(more)).file;
 const content = async function* (...texts: string[]) {
   for (const text of texts) yield Buffer.from(text);
 };
@@ -46,12 +46,15 @@ const queryOf = (link: string) => new URL(link, 'http://here').searchParams;
 
 test('with a given id, an existing file is returned, and an expired one is replaced with its bytes', async () => {
   const fileId = '0f4b2d9e-7c1e-4d3a-9c55-0f6c1a2b3c4d';
-  const [first, second] = await Promise.all([make({ fileId, name: 'first' }), make({ fileId, name: 'second' })]);
+  const [first, second] = await Promise.all([
+    newStore({ fileId, name: 'first' }),
+    newStore({ fileId, name: 'second' }),
+  ]);
   assert.deepEqual([first.created, second.created].sort(), [false, true]);
   assert.deepEqual(second.file, first.file);
   await files.append(fileId, content('abc'), { offset: 0 });
   now += dayMs;
-  const { created, file } = await make({ fileId, name: 'third' });
+  const { created, file } = await newStore({ fileId, name: 'third' });
   assert.deepEqual([created, file.name, file.state, file.receivedBytes], [true, 'third', 'receiving', 0]);
   assert.deepEqual(await onDisk(), []);
   assert.equal(await files.sweep(), 0);
@@ -60,7 +63,7 @@ test('with a given id, an existing file is returned, and an expired one is repla
 test('an id is not reused while bytes of its former file are still being written', async () => {
   const { fileId } = await create();
   const { promise: rest, resolve: send } = Promise.withResolvers<void>();
-  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const { promise: started, resolve: begin } = Promise.withResolvers<void>();
   const appending = files.append(
     fileId,
     (async function* () {
@@ -72,26 +75,26 @@ test('an id is not reused while bytes of its former file are still being written
     { offset: 0 },
   );
   // It has found the upload.
-  await begun;
+  await started;
   assert.equal(await files.remove(fileId), true);
-  await assert.rejects(make({ fileId }), { code: 'CHANGE_IN_PROGRESS' });
+  await assert.rejects(newStore({ fileId }), { code: 'CHANGE_IN_PROGRESS' });
   send();
   await assert.rejects(appending, { code: 'OBJECT_NOT_FOUND' });
-  assert.equal((await make({ fileId })).created, true);
+  assert.equal((await newStore({ fileId })).created, true);
   assert.deepEqual(await onDisk(), []);
 });
 
 test('expired files are not found, and are removed with their bytes', async () => {
-  const short = await create({ expiresInMs: 1000 });
+  const expiring = await create({ expiresInMs: 1000 });
   const long = await create();
-  for (const { fileId } of [short, long]) await files.append(fileId, content('ab', 'c'), { offset: 0 });
+  for (const { fileId } of [expiring, long]) await files.append(fileId, content('ab', 'c'), { offset: 0 });
   now += 1000;
-  assert.equal(await files.find(short.fileId), undefined);
+  assert.equal(await files.find(expiring.fileId), undefined);
   assert.deepEqual(
     (await files.list({ kind: 'upload', limit: 10 })).map(({ fileId }) => fileId),
     [long.fileId],
   );
-  await assert.rejects(files.append(short.fileId, content('x'), { offset: 0 }), { code: 'OBJECT_NOT_FOUND' });
+  await assert.rejects(files.append(expiring.fileId, content('x'), { offset: 0 }), { code: 'OBJECT_NOT_FOUND' });
   await writeFile(join(root, 'files', 'nobody knows'), 'x');
   assert.equal(await files.sweep(), 2);
   assert.deepEqual(await onDisk(), [long.fileId]);
@@ -107,12 +110,15 @@ test('a link lasts an hour, and no longer than its file', async () => {
   await assert.rejects(files.resolveLink(fileId, 'read', query), { code: 'FORBIDDEN' });
   now += 1000;
   await assert.rejects(files.resolveLink(fileId, 'write', query), { code: 'FORBIDDEN' });
-  const short = await create({ expiresInMs: 10_000 });
-  assert.equal(queryOf(files.link(short, 'read')).get('expires'), String((now + 10_000) / 1000));
-  const gone = await create({ owner: 'carl' });
-  await assert.rejects(files.resolveLink(gone.fileId, 'read', queryOf(files.link(gone, 'read'))), {
-    code: 'FORBIDDEN',
-  });
+  const expiring = await create({ expiresInMs: 10_000 });
+  assert.equal(queryOf(files.link(expiring, 'read')).get('expires'), String((now + 10_000) / 1000));
+  const abandonedUpload = await create({ owner: 'carl' });
+  await assert.rejects(
+    files.resolveLink(abandonedUpload.fileId, 'read', queryOf(files.link(abandonedUpload, 'read'))),
+    {
+      code: 'FORBIDDEN',
+    },
+  );
 });
 
 test('a finished file is moved in, and repeating that returns the same file', async () => {
@@ -132,15 +138,15 @@ test('a finished file is moved in, and repeating that returns the same file', as
 
 test('an interrupted part is retained, and the digest covers the whole file even if another process continues', async () => {
   const { fileId } = await create();
-  const broken = async function* () {
+  const failingContent = async function* () {
     yield Buffer.from('abc');
     throw new Error('gone');
   };
-  await assert.rejects(files.append(fileId, broken(), { offset: 0 }), { message: 'gone' });
+  await assert.rejects(files.append(fileId, failingContent(), { offset: 0 }), { message: 'gone' });
   assert.equal((await files.find(fileId))?.receivedBytes, 3);
   // Bytes beyond those recorded in the store are not part of it.
   await writeFile(files.pathOf(fileId), 'abcXYZ');
-  const again = new FileStore({
+  const reopened = new FileStore({
     store,
     directory: join(root, 'files'),
     linkKey: Buffer.alloc(32, 7),
@@ -149,24 +155,24 @@ test('an interrupted part is retained, and the digest covers the whole file even
     isLinkAllowed: () => true,
     clock: () => now,
   });
-  const done = await again.append(fileId, content('de'), { offset: 3, end: 5, total: 5 });
+  const appended = await reopened.append(fileId, content('de'), { offset: 3, end: 5, total: 5 });
   assert.equal(await readFile(files.pathOf(fileId), 'utf8'), 'abcde');
-  assert.equal(done.sha256, '36bbe50ed96841d10443bcb670d6554f0a34b761be67ec9c4a8ad2c0c44ca42c');
+  assert.equal(appended.sha256, '36bbe50ed96841d10443bcb670d6554f0a34b761be67ec9c4a8ad2c0c44ca42c');
 });
 
 test('an upload that is deleted during its transfer leaves nothing', async () => {
   const { fileId } = await create();
   const { promise, resolve } = Promise.withResolvers<void>();
-  const slow = async function* () {
+  const slowContent = async function* () {
     yield Buffer.from('abc');
     await promise;
     yield Buffer.from('def');
   };
-  const sent = files.append(fileId, slow(), { offset: 0 });
+  const upload = files.append(fileId, slowContent(), { offset: 0 });
   await new Promise((r) => setTimeout(r, 20));
   assert.equal(await files.remove(fileId), true);
   resolve();
-  await assert.rejects(sent, { code: 'OBJECT_NOT_FOUND' });
+  await assert.rejects(upload, { code: 'OBJECT_NOT_FOUND' });
   assert.deepEqual(await onDisk(), []);
   assert.equal(await files.remove(fileId), false);
 });

@@ -31,12 +31,12 @@ interface Upload {
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 const digestOf = (bytes: Uint8Array) => `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`;
-const begin = async (body: object = {}, on = server) =>
-  (await on.post('/api/v2/uploads', body)).is(201).result as unknown as Upload;
-const shown = async ({ uploadId }: Pick<Upload, 'uploadId'>, on = server) =>
-  (await on.get(uri`/uploads/${uploadId}`)).is(200).result as unknown as Upload;
+const begin = async (body: object = {}, instance = server) =>
+  (await instance.post('/api/v2/uploads', body)).is(201).result as unknown as Upload;
+const getUpload = async ({ uploadId }: Pick<Upload, 'uploadId'>, instance = server) =>
+  (await instance.get(uri`/uploads/${uploadId}`)).is(200).result as unknown as Upload;
 
-interface Sent {
+interface UploadReply {
   readonly status: number;
   readonly code: string;
   readonly result: Partial<Upload>;
@@ -45,8 +45,13 @@ interface Sent {
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
 /** With the link only: without credentials. */
-async function put(link: string, bytes: Uint8Array, headers: Record<string, string> = {}, on = server): Promise<Sent> {
-  const reply = await on.send('PUT', link, { body: bytes, headers: { authorization: undefined, ...headers } });
+async function put(
+  link: string,
+  bytes: Uint8Array,
+  headers: Record<string, string> = {},
+  instance = server,
+): Promise<UploadReply> {
+  const reply = await instance.send('PUT', link, { body: bytes, headers: { authorization: undefined, ...headers } });
   return { status: reply.status, ...(JSON.parse(reply.text) as { code: string; result: Partial<Upload> }) };
 }
 
@@ -60,18 +65,21 @@ const partOf = (bytes: Uint8Array, from: number, to: number, total: number | '*'
 });
 
 /** Sends the head and a part of the body, and waits until the server has written it to its file; the connection stays open. */
-async function half({ uploadId, link }: Upload, bytes: Uint8Array, total: number, on = server) {
-  const socket = connect(on.port, '127.0.0.1');
+async function sendHalf({ uploadId, link }: Upload, bytes: Uint8Array, total: number, instance = server) {
+  const socket = connect(instance.port, '127.0.0.1');
   socket.on('error', () => undefined);
   socket.write(`PUT ${link} HTTP/1.1\r\nHost: here\r\nContent-Length: ${total}\r\n\r\n`);
   await new Promise((resolve) => socket.write(bytes, resolve));
-  await eventually('the server receives it', () => existsSync(join(on.dataDirectory, 'files', uploadId)));
+  await eventually('the server receives it', () => existsSync(join(instance.dataDirectory, 'files', uploadId)));
   return socket;
 }
 
 /** Waits until this many bytes of an upload are stored. */
-async function requireReceived(upload: Upload, bytes: number, on = server): Promise<void> {
-  await eventually(`${bytes} bytes are kept`, async () => (await shown(upload, on)).receivedBytes === bytes);
+async function requireReceived(upload: Upload, bytes: number, instance = server): Promise<void> {
+  await eventually(
+    `${bytes} bytes are stored`,
+    async () => (await getUpload(upload, instance)).receivedBytes === bytes,
+  );
 }
 
 /** All responses on one connection, until the server closes it. */
@@ -97,7 +105,7 @@ test('the same bytes arrive however they are split into chunks, also in consecut
   const answers = await responseTo([...pieces, '0\r\n\r\n', head, bytes]);
   assert.equal(answers.match(/HTTP\/1\.1 200/g)?.length, 2, answers);
   for (const upload of [chunked, unchunked]) {
-    const { state, sha256: found } = await shown(upload);
+    const { state, sha256: found } = await getUpload(upload);
     assert.deepEqual([state, found], ['ready', sha256(bytes)]);
     assert.ok(bytes.equals(await readFile(join(server.dataDirectory, 'files', upload.uploadId))));
   }
@@ -109,7 +117,7 @@ test('an upload is sent in one request and read back', async () => {
   assert.equal(upload.state, 'receiving');
   const sent = await put(upload.link, bytes, { 'content-digest': digestOf(bytes) });
   assert.deepEqual([sent.status, sent.result.state, sent.result.sha256], [200, 'ready', sha256(bytes)]);
-  const { link, state, receivedBytes } = await shown(upload);
+  const { link, state, receivedBytes } = await getUpload(upload);
   assert.deepEqual([state, receivedBytes], ['ready', bytes.length]);
   const read = await download(link);
   assert.equal(read.status, 200);
@@ -128,7 +136,7 @@ test('an upload is sent in one request and read back', async () => {
 test('an empty file, and one of unannounced length', async () => {
   const empty = await begin();
   assert.equal((await put(empty.link, Buffer.alloc(0))).result.state, 'ready');
-  assert.equal((await download((await shown(empty)).link)).bytes.length, 0);
+  assert.equal((await download((await getUpload(empty)).link)).bytes.length, 0);
   const chunked = await begin();
   const sent = await put(chunked.link, Buffer.from('abc'), {
     'content-length': undefined as never,
@@ -155,14 +163,14 @@ test('parts are sent in sequence, and the current offset can be requested', asyn
     'content-digest': digestOf(bytes.subarray(200_000)),
   });
   assert.deepEqual([last.result.state, last.result.sha256], ['ready', sha256(bytes)]);
-  const again = await put(upload.link, Buffer.alloc(0), { 'content-range': `bytes */${bytes.length}` });
-  assert.equal(again.result.state, 'ready');
+  const repeated = await put(upload.link, Buffer.alloc(0), { 'content-range': `bytes */${bytes.length}` });
+  assert.equal(repeated.result.state, 'ready');
 });
 
 test('bytes received before a disconnect are retained, and the upload is resumed there', async () => {
   const bytes = randomBytes(4_000_000);
   const upload = await begin();
-  const socket = await half(upload, bytes.subarray(0, 2_500_000), bytes.length);
+  const socket = await sendHalf(upload, bytes.subarray(0, 2_500_000), bytes.length);
   socket.destroy();
   await requireReceived(upload, 2_500_000);
   // For a moment after its bytes are stored, the interrupted request still holds the upload.
@@ -175,25 +183,25 @@ test('bytes received before a disconnect are retained, and the upload is resumed
 
 test('a PUT may take longer than other requests', async () => {
   const upload = await begin();
-  const socket = await half(upload, Buffer.from('abc'), 6);
+  const socket = await sendHalf(upload, Buffer.from('abc'), 6);
   const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
   await pause(2_600);
   socket.write('def');
   assert.match(await answered, /^HTTP\/1\.1 200 /);
   socket.destroy();
-  assert.equal((await shown(upload)).sha256, sha256(Buffer.from('abcdef')));
+  assert.equal((await getUpload(upload)).sha256, sha256(Buffer.from('abcdef')));
 });
 
 test('of two concurrent senders of one upload, one is refused', async () => {
   const bytes = randomBytes(100_000);
   const upload = await begin();
-  const socket = await half(upload, bytes.subarray(0, 50_000), bytes.length);
+  const socket = await sendHalf(upload, bytes.subarray(0, 50_000), bytes.length);
   const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
   assert.equal((await put(upload.link, randomBytes(100_000))).code, 'CHANGE_IN_PROGRESS');
   socket.write(bytes.subarray(50_000));
   assert.match(await answered, /^HTTP\/1\.1 200 /);
   socket.destroy();
-  assert.equal((await shown(upload)).sha256, sha256(bytes));
+  assert.equal((await getUpload(upload)).sha256, sha256(bytes));
   const race = await begin();
   const all = await Promise.all([1, 2, 3, 4].map(() => put(race.link, bytes)));
   assert.equal(all.filter(({ status }) => status === 200).length, 1, JSON.stringify(all));
@@ -210,7 +218,7 @@ test('bytes that do not match their digest are discarded', async () => {
     'content-digest': digestOf(bytes.subarray(4_000)),
   });
   assert.deepEqual([part.code, part.result.receivedBytes], ['FILE_DIGEST_MISMATCH', 4_000]);
-  assert.equal((await shown(upload)).receivedBytes, 4_000);
+  assert.equal((await getUpload(upload)).receivedBytes, 4_000);
   const announced = await put(upload.link, randomBytes(6_000), partOf(bytes, 4_000, 10_000));
   assert.deepEqual([announced.code, announced.result.receivedBytes], ['FILE_DIGEST_MISMATCH', 0]);
   assert.equal((await put(upload.link, bytes)).result.state, 'ready');
@@ -238,7 +246,7 @@ test('ranges of a download', async () => {
   const bytes = randomBytes(3_000_000);
   const upload = await begin({ name: 'x.parquet' });
   await put(upload.link, bytes);
-  const { link } = await shown(upload);
+  const { link } = await getUpload(upload);
   const etag = (await download(link, {}, 'HEAD')).headers.get('etag') as string;
   assert.equal(etag, `"${sha256(bytes)}"`);
   const cases: [string, number, number][] = [
@@ -255,8 +263,8 @@ test('ranges of a download', async () => {
     assert.ok(part.bytes.equals(bytes.subarray(from, to)), range);
   }
   for (const range of ['bytes=3000000-', 'bytes=-0']) {
-    const none = await download(link, { range });
-    assert.deepEqual([none.status, none.headers.get('content-range')], [416, 'bytes */3000000'], range);
+    const outOfRange = await download(link, { range });
+    assert.deepEqual([outOfRange.status, outOfRange.headers.get('content-range')], [416, 'bytes */3000000'], range);
   }
   for (const headers of [
     { range: 'bytes=0-1,5-6' },
@@ -264,22 +272,22 @@ test('ranges of a download', async () => {
     { range: 'bytes=0-1', 'if-range': '"other"' },
   ])
     assert.equal((await download(link, headers)).status, 200, JSON.stringify(headers));
-  const same = await download(link, { 'if-none-match': etag });
-  assert.deepEqual([same.status, same.bytes.length], [304, 0]);
+  const unmodified = await download(link, { 'if-none-match': etag });
+  assert.deepEqual([unmodified.status, unmodified.bytes.length], [304, 0]);
 });
 
 test('links that were not issued for the file are refused', async () => {
   const upload = await begin();
   await put(upload.link, Buffer.from('secret'));
-  const { link } = await shown(upload);
+  const { link } = await getUpload(upload);
   const other = await begin();
   const [, query = ''] = link.split('?');
-  const later = link.replace(/expires=(\d+)/, (_, seconds: string) => `expires=${Number(seconds) + 1}`);
+  const changedLink = link.replace(/expires=(\d+)/, (_, seconds: string) => `expires=${Number(seconds) + 1}`);
   const forged = [
     upload.link,
     `/files/${upload.uploadId}`,
     `/files/${other.uploadId}?${query}`,
-    later,
+    changedLink,
     `${link}A`,
     `${link}&expires=9999999999`,
     link.replace(/signature=.*/, 'signature='),
@@ -312,7 +320,7 @@ test('a link of a deleted upload is not valid for another upload with the same i
 test('a deleted upload no longer exists, nor does its link', async () => {
   const upload = await begin();
   await put(upload.link, Buffer.from('x'));
-  const { link } = await shown(upload);
+  const { link } = await getUpload(upload);
   (await server.delete(uri`/uploads/${upload.uploadId}`)).is(200, '0', { deleted: true });
   assert.equal((await download(link)).status, 404);
   assert.ok(!(await readdir(join(server.dataDirectory, 'files'))).includes(upload.uploadId));
@@ -345,7 +353,7 @@ test('an upload of another user is neither returned nor replaced', async () => {
     await eve.post('/api/v2/uploads', { uploadId }),
   ];
   for (const reply of replies) assert.equal(reply.is(403, 'FORBIDDEN').text.includes('/files/'), false);
-  assert.equal((await shown({ uploadId })).state, 'receiving');
+  assert.equal((await getUpload({ uploadId })).state, 'receiving');
 });
 
 test('a user does not see the uploads of others, except those of users that it owns', async () => {
@@ -368,7 +376,7 @@ test('a full disk is reported, and the upload continues once there is space', as
   await symlink('/dev/full', join(server.dataDirectory, 'files', upload.uploadId));
   const sent = await put(upload.link, randomBytes(3_000_000));
   assert.deepEqual([sent.status, sent.code], [503, 'STORAGE_FULL']);
-  assert.equal((await shown(upload)).state, 'receiving');
+  assert.equal((await getUpload(upload)).state, 'receiving');
 });
 
 test('the size of an upload is limited', async () => {
@@ -399,24 +407,24 @@ test('the files of one principal have a quota', async () => {
 
 test('after a kill an upload continues where it was, and no files are left over', async () => {
   const bytes = randomBytes(3_000_000);
-  let own = await startProcess();
-  const { dataDirectory } = own;
-  const upload = await begin({}, own);
-  const deleted = await begin({}, own);
-  await put(upload.link, bytes.subarray(0, 1_000_000), partOf(bytes, 0, 1_000_000), own);
-  await put(deleted.link, bytes.subarray(0, 10), {}, own);
-  const socket = await half(upload, bytes.subarray(0, 500_000), 3_000_000, own);
-  own.child.kill('SIGKILL');
-  await own.exited;
+  let slowServer = await startProcess();
+  const { dataDirectory } = slowServer;
+  const upload = await begin({}, slowServer);
+  const deleted = await begin({}, slowServer);
+  await put(upload.link, bytes.subarray(0, 1_000_000), partOf(bytes, 0, 1_000_000), slowServer);
+  await put(deleted.link, bytes.subarray(0, 10), {}, slowServer);
+  const socket = await sendHalf(upload, bytes.subarray(0, 500_000), 3_000_000, slowServer);
+  slowServer.child.kill('SIGKILL');
+  await slowServer.exited;
   socket.destroy();
   await symlink('/dev/null', join(dataDirectory, 'files', 'left over'));
-  own = await startProcess([], dataDirectory);
+  slowServer = await startProcess([], dataDirectory);
   try {
     assert.deepEqual((await readdir(join(dataDirectory, 'files'))).sort(), [upload.uploadId, deleted.uploadId].sort());
-    const { receivedBytes, link } = await shown(upload, own);
-    const rest = await put(link, bytes.subarray(receivedBytes), partOf(bytes, receivedBytes, bytes.length), own);
+    const { receivedBytes, link } = await getUpload(upload, slowServer);
+    const rest = await put(link, bytes.subarray(receivedBytes), partOf(bytes, receivedBytes, bytes.length), slowServer);
     assert.deepEqual([rest.status, rest.result.sha256], [200, sha256(bytes)]);
   } finally {
-    await own.close();
+    await slowServer.close();
   }
 });

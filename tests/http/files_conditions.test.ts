@@ -13,22 +13,22 @@ let link: string;
 let etag: string;
 let modified: string;
 
-async function uploaded(on: TestServer, content: string): Promise<string> {
-  const { link: to, uri: upload } = (await on.post('/api/v2/uploads', { name: 'x.csv' })).is(201).result;
+async function uploadContent(instance: TestServer, content: string): Promise<string> {
+  const { link: to, uri: upload } = (await instance.post('/api/v2/uploads', { name: 'x.csv' })).is(201).result;
   const body = Buffer.from(content);
-  assert.equal((await on.send('PUT', to as string, { body, headers: { authorization: undefined } })).status, 200);
-  return (await on.get(upload as string)).is(200).at('link');
+  assert.equal((await instance.send('PUT', to as string, { body, headers: { authorization: undefined } })).status, 200);
+  return (await instance.get(upload as string)).is(200).at('link');
 }
 
-const ask = async (headers: Record<string, string> = {}, method = 'GET', target = link) => {
+const requestFile = async (headers: Record<string, string> = {}, method = 'GET', target = link) => {
   const reply = await fetch(`${server.url}${target}`, { method, headers });
   return { status: reply.status, headers: reply.headers, text: await reply.text() };
 };
 
 before(async () => {
   server = await start();
-  link = await uploaded(server, text);
-  const { headers } = await ask();
+  link = await uploadContent(server, text);
+  const { headers } = await requestFile();
   etag = headers.get('etag') as string;
   modified = headers.get('last-modified') as string;
   assert.match(etag, /^"[0-9a-f]{64}"$/);
@@ -57,7 +57,7 @@ test('a single range is sent as 206 with its position; others are 416 or the who
     ['0-1', 200, text, null],
   ];
   for (const [range, status, body, contentRange] of table) {
-    const reply = await ask({ range });
+    const reply = await requestFile({ range });
     assert.deepEqual(
       [reply.status, reply.text, reply.headers.get('content-range')],
       [status, body, contentRange],
@@ -71,32 +71,32 @@ test('a single range is sent as 206 with its position; others are 416 or the who
 });
 
 test('an empty file has no ranges', async () => {
-  const empty = await uploaded(server, '');
+  const empty = await uploadContent(server, '');
   for (const [range, status] of [
     ['bytes=0-', 416],
     ['bytes=-1', 200],
     ['bytes=-0', 416],
   ] as const) {
-    const reply = await ask({ range }, 'GET', empty);
+    const reply = await requestFile({ range }, 'GET', empty);
     assert.deepEqual([reply.status, reply.text], [status, ''], range);
   }
   assert.deepEqual(rangeOf('bytes=-5', 0), undefined);
 });
 
 test('HEAD has the headers of GET, and ignores ranges', async () => {
-  const complete = await ask();
+  const complete = await requestFile();
   for (const range of [undefined, 'bytes=2-4', 'bytes=99-']) {
-    const head = await ask(range === undefined ? {} : { range }, 'HEAD');
+    const head = await requestFile(range === undefined ? {} : { range }, 'HEAD');
     assert.deepEqual([head.status, head.text], [200, '']);
     for (const name of ['etag', 'last-modified', 'content-length', 'content-type', 'accept-ranges', 'cache-control'])
       assert.equal(head.headers.get(name), complete.headers.get(name), name);
     assert.equal(head.headers.get('content-range'), null);
   }
-  assert.equal((await ask({ 'if-none-match': etag }, 'HEAD')).status, 304);
+  assert.equal((await requestFile({ 'if-none-match': etag }, 'HEAD')).status, 304);
 });
 
 /** With a time later or earlier than that of the file. */
-const shifted = (ms: number) => new Date(Date.parse(modified) + ms).toUTCString();
+const timeShifted = (ms: number) => new Date(Date.parse(modified) + ms).toUTCString();
 const hour = 3_600_000;
 
 test('conditions are evaluated in their order', async () => {
@@ -113,15 +113,15 @@ test('conditions are evaluated in their order', async () => {
     [{ 'if-match': other }, 412],
     [{ 'if-match': `W/${etag}` }, 412],
     [{ 'if-modified-since': modified }, 304],
-    [{ 'if-modified-since': shifted(hour) }, 304],
-    [{ 'if-modified-since': shifted(-hour) }, 200],
+    [{ 'if-modified-since': timeShifted(hour) }, 304],
+    [{ 'if-modified-since': timeShifted(-hour) }, 200],
     [{ 'if-modified-since': 'yesterday' }, 200],
     [{ 'if-unmodified-since': modified }, 200],
-    [{ 'if-unmodified-since': shifted(-hour) }, 412],
+    [{ 'if-unmodified-since': timeShifted(-hour) }, 412],
     [{ 'if-unmodified-since': 'yesterday' }, 200],
     // A tag takes precedence over a time.
     [{ 'if-none-match': other, 'if-modified-since': modified }, 200],
-    [{ 'if-match': etag, 'if-unmodified-since': shifted(-hour) }, 200],
+    [{ 'if-match': etag, 'if-unmodified-since': timeShifted(-hour) }, 200],
     [{ 'if-match': other, 'if-none-match': etag }, 412],
     [{ 'if-match': etag, 'if-none-match': etag }, 304],
     // A range is evaluated last.
@@ -130,7 +130,7 @@ test('conditions are evaluated in their order', async () => {
     [{ range: 'bytes=1-2', 'if-match': etag }, 206],
   ];
   for (const [headers, status] of table) {
-    const reply = await ask(headers);
+    const reply = await requestFile(headers);
     assert.equal(reply.status, status, JSON.stringify(headers));
     assert.equal(reply.text, status === 200 ? text : status === 206 ? '12' : '', JSON.stringify(headers));
     assert.equal(reply.headers.get('etag'), etag);
@@ -145,16 +145,16 @@ test('If-Range: a part only if the client has another part of the same content',
     [`W/${etag}`, 200],
     ['"other"', 200],
     [modified, 206],
-    [shifted(-hour), 200],
-    [shifted(hour), 200],
+    [timeShifted(-hour), 200],
+    [timeShifted(hour), 200],
     ['yesterday', 200],
   ];
   for (const [ifRange, status] of table) {
-    const reply = await ask({ range: 'bytes=1-2', 'if-range': ifRange });
+    const reply = await requestFile({ range: 'bytes=1-2', 'if-range': ifRange });
     assert.deepEqual([reply.status, reply.text], [status, status === 206 ? '12' : text], ifRange);
   }
-  assert.equal((await ask({ range: 'bytes=99-', 'if-range': '"other"' })).status, 200);
-  assert.equal((await ask({ 'if-range': '"other"' })).status, 200);
+  assert.equal((await requestFile({ range: 'bytes=99-', 'if-range': '"other"' })).status, 200);
+  assert.equal((await requestFile({ 'if-range': '"other"' })).status, 200);
 });
 
 test('a date can be in each of the three formats, all of them in UTC', () => {
@@ -171,7 +171,7 @@ test('requests are charged to their address and to the owner of the link; an inv
   const limits = { principalCostPerSecondMax: 0.001, principalCostBurstMax: 50, addressCostBurstMax: 1000 };
   const limited = await start({ ...limits, addressCostPerSecondMax: 0.001 });
   try {
-    const read = await uploaded(limited, text);
+    const read = await uploadContent(limited, text);
     const get = (target: string) => limited.send('GET', target, { headers: { authorization: undefined } });
     const codes: number[] = [];
     while (codes.at(-1) !== 503 && codes.length < 50) codes.push((await get(read)).status);
@@ -197,7 +197,7 @@ test('requests are logged and counted, without the signatures of links', async (
     logged.child.stderr?.on('data', (chunk: Buffer) => {
       lines += chunk;
     });
-    const read = await uploaded(logged, text);
+    const read = await uploadContent(logged, text);
     const headers = { authorization: undefined, 'x-service-request-id': 'mine' };
     const reply = await logged.send('GET', read, { headers });
     assert.deepEqual([reply.status, reply.headers['x-service-request-id']], [200, 'mine']);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { start, type TestServer } from '../server.ts';
-import { isFailure, requestHead, Wire } from './wire.ts';
+import { isFailure, requestHead, Wire } from './connection/wire.ts';
 
 let server: TestServer;
 before(async () => {
@@ -22,7 +22,7 @@ const misspelt = [
   'x-servce-request-id',
   'x-service-request-ids1',
 ];
-const own = [
+const headerCases = [
   'x-service-team',
   'x-service-request',
   'x-service-idempotent',
@@ -42,17 +42,17 @@ test('a header that resembles one of the service is refused on requests that cha
 });
 
 test('any other x-service header belongs to the caller', async () => {
-  for (const name of own)
+  for (const name of headerCases)
     (await server.request('PUT', '/api/v2/databases/own', { body: {}, headers: { [name]: 'a' } })).is(201);
 });
 
 test('two Authorization headers are 401, even if one is valid', async () => {
   const wrong = 'Authorization: Bearer nothing';
-  const right = `authorization: Bearer ${server.token}`;
+  const validHeader = `authorization: Bearer ${server.token}`;
   for (const [first, second] of [
-    [wrong, right],
-    [right, wrong],
-    [right, right],
+    [wrong, validHeader],
+    [validHeader, wrong],
+    [validHeader, validHeader],
   ]) {
     const wire = new Wire(server.port);
     wire.write(`GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\n${first}\r\n${second}\r\n\r\n`);
@@ -73,6 +73,6 @@ test('every response has a request id', async () => {
 test('the Accept header of old Java clients accepts JSON', async () => {
   const accept = 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2';
   (await server.request('GET', '/api/v2/catalogs', { headers: { accept } })).is(200);
-  for (const none of ['*; q=0, text/html', '*/*; q=.0', 'text/html; q=.2', '*; q=.'])
-    (await server.request('GET', '/api/v2/catalogs', { headers: { accept: none } })).is(406, 'NOT_ACCEPTABLE');
+  for (const unacceptable of ['*; q=0, text/html', '*/*; q=.0', 'text/html; q=.2', '*; q=.'])
+    (await server.request('GET', '/api/v2/catalogs', { headers: { accept: unacceptable } })).is(406, 'NOT_ACCEPTABLE');
 });

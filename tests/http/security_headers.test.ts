@@ -8,8 +8,8 @@ import { after, before, test } from 'node:test';
 import { connect as connectSecurely } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { start, type TestServer } from '../server.ts';
-import { directoryOf, makePair } from './certificates.ts';
-import { requestHead } from './wire.ts';
+import { directoryOf, makePair } from './connection/certificates.ts';
+import { requestHead } from './connection/wire.ts';
 
 let plain: TestServer;
 before(async () => {
@@ -55,11 +55,11 @@ const strictTransport = /\r\nStrict-Transport-Security: (.*)\r\n/;
 
 test('every response forbids content sniffing; without TLS it has no HSTS header', async () => {
   await Promise.all(
-    everyKind(plain.token).map(async ([what, bytes, status]) => {
+    everyKind(plain.token).map(async ([description, bytes, status]) => {
       const received = await exchange(connectPlain(plain.port, '127.0.0.1'), bytes);
-      assert.ok(received.startsWith(`HTTP/1.1 ${status} `), `${what}: ${received}`);
-      assert.match(received, nosniff, what);
-      assert.doesNotMatch(received, strictTransport, what);
+      assert.ok(received.startsWith(`HTTP/1.1 ${status} `), `${description}: ${received}`);
+      assert.match(received, nosniff, description);
+      assert.doesNotMatch(received, strictTransport, description);
     }),
   );
 });
@@ -75,11 +75,11 @@ test('with TLS, every response has an HSTS header with the configured age', asyn
   t.after(() => server.close());
   const socket = () => connectSecurely({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
   await Promise.all(
-    everyKind(server.token).map(async ([what, bytes, status]) => {
+    everyKind(server.token).map(async ([description, bytes, status]) => {
       const received = await exchange(socket(), bytes);
-      assert.ok(received.startsWith(`HTTP/1.1 ${status} `), `${what}: ${received}`);
-      assert.match(received, nosniff, what);
-      assert.equal(strictTransport.exec(received)?.[1], 'max-age=86400', what);
+      assert.ok(received.startsWith(`HTTP/1.1 ${status} `), `${description}: ${received}`);
+      assert.match(received, nosniff, description);
+      assert.equal(strictTransport.exec(received)?.[1], 'max-age=86400', description);
     }),
   );
 });
@@ -119,8 +119,8 @@ test('the log has the path of a request without its query', async (t) => {
   const port = await new Promise<number>((resolve, reject) => {
     child.stdout.on('data', (chunk: Buffer) => {
       received += chunk;
-      const found = /URL +http:\S+:(\d+)\n/.exec(received)?.[1];
-      if (found !== undefined) resolve(Number(found));
+      const port = /URL +http:\S+:(\d+)\n/.exec(received)?.[1];
+      if (port !== undefined) resolve(Number(port));
     });
     child.once('exit', () => reject(new Error(`the server ended: ${received}${log}`)));
   });

@@ -35,10 +35,10 @@ test('metrics need credentials', () => requireClosed(server, '/metrics'));
 
 test('the document is open to everyone, unless a setting says otherwise', async (t) => {
   assert.equal((await server.send('GET', '/openapi.json', stranger)).status, 200);
-  const closed = await start({ openApiNeedsCredentials: true });
-  t.after(() => closed.close());
-  await requireClosed(closed, '/openapi.json');
-  assert.equal((await closed.send('GET', '/openapi.json')).status, 200);
+  const restricted = await start({ openApiNeedsCredentials: true });
+  t.after(() => restricted.close());
+  await requireClosed(restricted, '/openapi.json');
+  assert.equal((await restricted.send('GET', '/openapi.json')).status, 200);
 });
 
 test('metrics count requests and statements', async () => {
@@ -73,9 +73,9 @@ test('the document has an ETag for each content coding, for conditional requests
     const tag = headers.etag as string;
     assert.match(tag, /^"[\w-]+"$/);
     assert.equal((await get({})).headers.etag, tag);
-    for (const known of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
-      const again = await get({ 'if-none-match': known });
-      assert.deepEqual([again.status, again.text, again.headers.etag], [304, '', tag], known);
+    for (const ifNoneMatch of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
+      const revalidated = await get({ 'if-none-match': ifNoneMatch });
+      assert.deepEqual([revalidated.status, revalidated.text, revalidated.headers.etag], [304, '', tag], ifNoneMatch);
     }
     assert.equal((await get({ 'if-none-match': '"other"' })).status, 200);
     tags.add(tag);

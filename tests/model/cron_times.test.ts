@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CronFault, CronTimes } from '../../src/model/cron_times.ts';
 
-const texts = (times: readonly number[]) => times.map((ms) => new Date(ms).toISOString().slice(0, 16));
+const isoTimes = (times: readonly number[]) => times.map((ms) => new Date(ms).toISOString().slice(0, 16));
 
 function next(cron: string, timeZone: string, from: string, count: number): string[] {
   const times = new CronTimes(cron, timeZone);
@@ -12,7 +12,7 @@ function next(cron: string, timeZone: string, from: string, count: number): stri
     ms = times.after(ms) as number;
     all.push(ms);
   }
-  return texts(all);
+  return isoTimes(all);
 }
 
 test('a fixed time that summer time skips runs at the end of the skipped hour, one that it repeats runs once', () => {
@@ -56,11 +56,11 @@ test('intervals follow elapsed time', () => {
 
 test('between two times: both included, the last ones of many, the repeated hour', () => {
   const daily = new CronTimes('30 2 * * *', 'Europe/Berlin');
-  const between = (from: string, until: string, max: number) =>
-    texts(daily.between(Date.parse(from), Date.parse(until), max));
-  assert.deepEqual(between('2026-10-20T00:00Z', '2026-10-26T01:30Z', 2), ['2026-10-25T00:30', '2026-10-26T01:30']);
-  assert.deepEqual(between('2026-10-25T00:30Z', '2026-10-25T02:00Z', 9), ['2026-10-25T00:30']);
-  assert.deepEqual(between('2026-10-25T00:31Z', '2026-10-26T01:29Z', 9), []);
+  const timesBetween = (from: string, until: string, max: number) =>
+    isoTimes(daily.between(Date.parse(from), Date.parse(until), max));
+  assert.deepEqual(timesBetween('2026-10-20T00:00Z', '2026-10-26T01:30Z', 2), ['2026-10-25T00:30', '2026-10-26T01:30']);
+  assert.deepEqual(timesBetween('2026-10-25T00:30Z', '2026-10-25T02:00Z', 9), ['2026-10-25T00:30']);
+  assert.deepEqual(timesBetween('2026-10-25T00:31Z', '2026-10-26T01:29Z', 9), []);
 });
 
 test('the last day of a month, leap days, names of zones in any case', () => {

@@ -57,14 +57,14 @@ test('aliases, cases and spaces are converted to the canonical text', () => {
 });
 
 test('an invalid type is refused with a message', () => {
-  const bad = [
+  const invalidTypes = [
     '', ' ', 'nosuch', 'INT INT', 'INT(5)', 'INT[', 'INT]', 'INT[3]', 'DECIMAL(0)', 'DECIMAL(39,2)', 'DECIMAL(5,6)', 'DECIMAL()', 'DECIMAL(5,2,1)', 'DECIMAL(-1)', 'DECIMAL(1e3)',
     'VARCHAR(0)', 'VARCHAR(1048577)', 'VARCHAR(99999999999999)', 'CHAR(x)', 'ARRAY', 'ARRAY<>', 'ARRAY<INT', 'ARRAY<INT)', 'ARRAY<INT, INT>', 'MAP<INT>', 'MAP<INT, INT, INT>', 'STRUCT<>',
     'STRUCT<a>', 'STRUCT<a: INT, A: INT>', 'STRUCT<1: INT>', 'STRUCT<"": INT>', 'STRUCT<a: INT,>', 'STRUCT<"a\u0001": INT>', 'STRUCT<"\ud800": INT>', `STRUCT<"${'x'.repeat(129)}": INT>`,
     'TIMESTAMP WITH', 'DOUBLE FLOAT', "INT'", 'constructor', '__proto__', 'toString', 'INT; DROP TABLE t', 'INT -- x', 'x'.repeat(70_000), '<'.repeat(60_000),
     `${'ARRAY<'.repeat(typeDepthMax + 1)}INT${'>'.repeat(typeDepthMax + 1)}`, `INT${'[]'.repeat(typeDepthMax + 1)}`, 'ARRAY<'.repeat(10_000),
   ]; // biome-ignore format: a list
-  for (const text of bad) assert.throws(() => parseType(text), TypeSyntaxError, text.slice(0, 80));
+  for (const text of invalidTypes) assert.throws(() => parseType(text), TypeSyntaxError, text.slice(0, 80));
 });
 
 const scalars = Object.keys(jsonForms).filter(
@@ -78,7 +78,7 @@ const fieldName = fc.oneof(
     .filter((s) => !/\p{Cc}/u.test(s) && s !== '.' && s !== '..'),
 );
 
-const anyType: fc.Arbitrary<LogicalType> = fc.letrec<{ type: LogicalType }>((tie) => ({
+const anyType: fc.Arbitrary<LogicalType> = fc.letrec<{ type: LogicalType }>((recurse) => ({
   type: fc.oneof(
     { maxDepth: 4, withCrossShrink: true },
     fc.constantFrom(...scalars).map((kind): LogicalType => ({ kind })),
@@ -88,11 +88,11 @@ const anyType: fc.Arbitrary<LogicalType> = fc.letrec<{ type: LogicalType }>((tie
     fc
       .tuple(fc.constantFrom('CHAR' as const, 'VARCHAR' as const), fc.integer({ min: 1, max: 1_048_576 }))
       .map(([kind, length]): LogicalType => ({ kind, length })),
-    tie('type').map((element): LogicalType => ({ kind: 'ARRAY', element })),
-    fc.tuple(tie('type'), tie('type')).map(([key, value]): LogicalType => ({ kind: 'MAP', key, value })),
+    recurse('type').map((element): LogicalType => ({ kind: 'ARRAY', element })),
+    fc.tuple(recurse('type'), recurse('type')).map(([key, value]): LogicalType => ({ kind: 'MAP', key, value })),
     fc
       .uniqueArray(
-        fc.tuple(fieldName, tie('type')).map(([name, type]) => ({ name, type })),
+        fc.tuple(fieldName, recurse('type')).map(([name, type]) => ({ name, type })),
         {
           minLength: 1,
           maxLength: 4,
@@ -142,12 +142,13 @@ test('a type widens to types that hold all its values, and to no others', () => 
     ['DECIMAL(5,2)', 'DECIMAL(6,2)'], ['DECIMAL(5,2)', 'DECIMAL(6,3)'], ['VARCHAR(5)', 'VARCHAR(6)'], ['CHAR(5)', 'VARCHAR(5)'], ['CHAR(5)', 'STRING'], ['DATE', 'DATETIME'], ['UUID', 'STRING'],
     ['BOOLEAN', 'STRING'], ['LARGEINT', 'STRING'], ['ARRAY<INT>', 'ARRAY<BIGINT>'], ['MAP<INT, DATE>', 'MAP<BIGINT, DATETIME>'], ['STRUCT<a: INT>', 'STRUCT<a: INT>'],
   ]; // biome-ignore format: pairs
-  const no: [string, string][] = [
+  const rejectedPairs: [string, string][] = [
     ['SMALLINT', 'TINYINT'], ['BIGINT', 'DECIMAL(18,0)'], ['BIGINT', 'DOUBLE'], ['INT', 'FLOAT'], ['LARGEINT', 'DECIMAL(38,0)'], ['DECIMAL(5,2)', 'DECIMAL(5,3)'], ['DECIMAL(5,2)', 'DECIMAL(5,1)'],
     ['DOUBLE', 'FLOAT'], ['VARCHAR(6)', 'VARCHAR(5)'], ['STRING', 'VARCHAR(5)'], ['DATETIME', 'DATE'], ['DATETIME', 'TIMESTAMPTZ'], ['STRING', 'JSON'], ['STRING', 'INT'], ['INT', 'BOOLEAN'],
     ['ARRAY<BIGINT>', 'ARRAY<INT>'], ['STRUCT<a: INT>', 'STRUCT<a: BIGINT>'], ['ARRAY<INT>', 'STRING'], ['DOUBLE', 'DECIMAL(38,10)'],
   ]; // biome-ignore format: pairs
   for (const [from, to] of yes) assert.equal(widens(parseType(from), parseType(to)), true, `${from} to ${to}`);
-  for (const [from, to] of no) assert.equal(widens(parseType(from), parseType(to)), false, `${from} to ${to}`);
+  for (const [from, to] of rejectedPairs)
+    assert.equal(widens(parseType(from), parseType(to)), false, `${from} to ${to}`);
   fc.assert(fc.property(anyType, (type) => widens(type, type)));
 });

@@ -5,7 +5,7 @@ import { logReader } from '../../src/observe/log.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { startProcess } from '../server.ts';
 
-const ended = (code: string, principal?: string, network?: string): Observation => ({
+const endedRequest = (code: string, principal?: string, network?: string): Observation => ({
   kind: 'requestEnded',
   requestId: 'r',
   method: 'POST',
@@ -18,7 +18,7 @@ const ended = (code: string, principal?: string, network?: string): Observation 
   ms: 1,
 });
 
-function logged(level: 'info' | 'debug') {
+function createLog(level: 'info' | 'debug') {
   const lines: Record<string, unknown>[] = [];
   const observe = logReader({ level, destination: { write: (line) => void lines.push(JSON.parse(line)) } });
   return { lines, observe };
@@ -26,16 +26,16 @@ function logged(level: 'info' | 'debug') {
 
 test('refusals for overload are one line per code and principal, or network, in 5 seconds', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { lines, observe } = logged('info');
+  const { lines, observe } = createLog('info');
   for (let i = 0; i < 1000; i++) {
-    observe(ended('WAREHOUSE_BUSY', i % 4 === 0 ? 'ada' : 'grace'));
-    observe(ended('RATE_LIMITED', 'ada'));
-    observe(ended('RATE_LIMITED', undefined, i % 10 === 0 ? '192.0.2.1' : '2001:db8::/64'));
-    observe(ended('SERVER_BUSY', '192.0.2.1'));
+    observe(endedRequest('WAREHOUSE_BUSY', i % 4 === 0 ? 'ada' : 'grace'));
+    observe(endedRequest('RATE_LIMITED', 'ada'));
+    observe(endedRequest('RATE_LIMITED', undefined, i % 10 === 0 ? '192.0.2.1' : '2001:db8::/64'));
+    observe(endedRequest('SERVER_BUSY', '192.0.2.1'));
   }
   assert.deepEqual(lines, []);
   t.mock.timers.tick(5000);
-  observe(ended('RATE_LIMITED', 'linus'));
+  observe(endedRequest('RATE_LIMITED', 'linus'));
   t.mock.timers.tick(5000);
   t.mock.timers.tick(50_000);
   assert.deepEqual(
@@ -54,8 +54,8 @@ test('refusals for overload are one line per code and principal, or network, in 
 
 test('requests without valid credentials are one line for each address in 5 seconds', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { lines, observe } = logged('info');
-  for (let i = 0; i < 1000; i++) observe(ended('UNAUTHENTICATED', undefined, '192.0.2.1'));
+  const { lines, observe } = createLog('info');
+  for (let i = 0; i < 1000; i++) observe(endedRequest('UNAUTHENTICATED', undefined, '192.0.2.1'));
   assert.deepEqual(lines, []);
   t.mock.timers.tick(5000);
   assert.deepEqual(
@@ -66,8 +66,8 @@ test('requests without valid credentials are one line for each address in 5 seco
 
 test('callers beyond the first hundred share a line for each code', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { lines, observe } = logged('info');
-  for (let i = 0; i < 1000; i++) observe(ended('RATE_LIMITED', undefined, `192.0.${i >> 8}.${i & 255}`));
+  const { lines, observe } = createLog('info');
+  for (let i = 0; i < 1000; i++) observe(endedRequest('RATE_LIMITED', undefined, `192.0.${i >> 8}.${i & 255}`));
   t.mock.timers.tick(5000);
   assert.equal(lines.length, 101);
   assert.partialDeepStrictEqual(lines.at(-1), { code: 'RATE_LIMITED', requests: 900 });
@@ -75,8 +75,8 @@ test('callers beyond the first hundred share a line for each code', (t) => {
 });
 
 test('refusals just before a stop are logged before it', () => {
-  const { lines, observe } = logged('info');
-  observe(ended('WAREHOUSE_BUSY', 'ada'));
+  const { lines, observe } = createLog('info');
+  observe(endedRequest('WAREHOUSE_BUSY', 'ada'));
   observe({ kind: 'serverStopped', ms: 1 });
   assert.deepEqual(
     lines.map(({ msg }) => msg),
@@ -85,8 +85,8 @@ test('refusals just before a stop are logged before it', () => {
 });
 
 test('other failures have a line each, and refusals too at level debug', () => {
-  const { lines, observe } = logged('debug');
-  for (const code of ['WAREHOUSE_SUSPENDED', 'WAREHOUSE_BUSY', 'RATE_LIMITED']) observe(ended(code, 'ada'));
+  const { lines, observe } = createLog('debug');
+  for (const code of ['WAREHOUSE_SUSPENDED', 'WAREHOUSE_BUSY', 'RATE_LIMITED']) observe(endedRequest(code, 'ada'));
   assert.deepEqual(
     lines.map(({ msg, level, code }) => [msg, level, code]),
     [

@@ -20,22 +20,22 @@ after(() => {
   server.close();
 });
 
-const here = new HostAllowlist(['127.0.0.1']);
+const loopback = new HostAllowlist(['127.0.0.1']);
 const limits: FetchLimits = { idleMs: 2000, totalMs: 5000, bytesMax: 1000 };
-const text = async (address: string, rules = here, more: Partial<FetchLimits> = {}) => {
+const text = async (address: string, rules = loopback, more: Partial<FetchLimits> = {}) => {
   const { body } = await get(address, rules, { ...limits, ...more });
   return Buffer.concat(await Array.fromAsync(body as AsyncIterable<Buffer>)).toString();
 };
-const fails = (work: Promise<unknown>, code: string, what = code) =>
+const fails = (work: Promise<unknown>, code: string, label = code) =>
   assert.rejects(
     work,
     (error) => {
-      assert.ok(error instanceof Failure, `${what}: ${error}`);
-      assert.equal(error.code, code, what);
+      assert.ok(error instanceof Failure, `${label}: ${error}`);
+      assert.equal(error.code, code, label);
       assert.doesNotMatch(error.message, /ECONN|127\.0\.0\.1:/);
       return true;
     },
-    what,
+    label,
   );
 
 test('addresses that are not public', () => {
@@ -50,7 +50,7 @@ test('addresses that are not public', () => {
 });
 
 test('hosts that match patterns', () => {
-  const allows = (patterns: string[], url: string) => {
+  const isAllowed = (patterns: string[], url: string) => {
     try {
       new HostAllowlist(patterns).check(new URL(url));
       return true;
@@ -80,8 +80,10 @@ test('hosts that match patterns', () => {
     [['*'], 'file:///etc/passwd', false],
     [['*'], 'https://user:pass@example.com/', false],
   ];
-  for (const [patterns, url, wanted] of cases) assert.equal(allows(patterns, url), wanted, `${patterns}: ${url}`);
-  for (const bad of ['', 'a*b', '**', '*.*', 'http://x']) assert.throws(() => new HostAllowlist([bad]), bad);
+  for (const [patterns, url, expected] of cases)
+    assert.equal(isAllowed(patterns, url), expected, `${patterns}: ${url}`);
+  for (const invalidPattern of ['', 'a*b', '**', '*.*', 'http://x'])
+    assert.throws(() => new HostAllowlist([invalidPattern]), invalidPattern);
 });
 
 test('a name that resolves to a private address is refused when connecting', async () => {
@@ -128,27 +130,27 @@ test('responses that are too large, refused, truncated, silent or slow', async (
     response.write('half');
     setTimeout(() => response.destroy(), 20);
   };
-  await fails(text(base), 'REMOTE_UNAVAILABLE', 'broken off');
+  await fails(text(base), 'REMOTE_UNAVAILABLE', 'interrupted');
   answer = () => {};
-  await fails(text(base, here, { idleMs: 100 }), 'REMOTE_UNAVAILABLE', 'silent');
+  await fails(text(base, loopback, { idleMs: 100 }), 'REMOTE_UNAVAILABLE', 'silent');
   answer = (_request, response) => {
     const drip = setInterval(() => response.write('x'), 20);
     response.on('close', () => clearInterval(drip));
   };
-  await fails(text(base, here, { totalMs: 200 }), 'REMOTE_UNAVAILABLE', 'slow');
+  await fails(text(base, loopback, { totalMs: 200 }), 'REMOTE_UNAVAILABLE', 'slow');
   await fails(text('http://127.0.0.1:1/'), 'REMOTE_UNAVAILABLE', 'nobody there');
 });
 
 test('a message is posted, whatever the response is', async () => {
-  let got = '';
+  let received = '';
   answer = (request, response) => {
     request.on('data', (piece) => {
-      got += piece;
+      received += piece;
     });
     request.on('end', () => response.writeHead(302, { location: '/' }).end('x'.repeat(1_000_000)));
   };
   const message = { headers: { 'content-type': 'application/json' }, body: '{"é":1}' };
-  assert.equal(await post(base, here, message, { totalMs: 2000 }), 302);
-  assert.equal(got, message.body);
+  assert.equal(await post(base, loopback, message, { totalMs: 2000 }), 302);
+  assert.equal(received, message.body);
   await fails(post(base, new HostAllowlist([]), message, { totalMs: 2000 }), 'HOST_NOT_ALLOWED');
 });

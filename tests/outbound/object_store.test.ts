@@ -35,9 +35,9 @@ async function digestOf(body: Readable): Promise<string> {
   return hash.digest('hex');
 }
 
-const code = (wanted: string) => (error: unknown) => {
+const code = (expectedCode: string) => (error: unknown) => {
   assert.ok(error instanceof Failure, String(error));
-  assert.equal(error.code, wanted, error.message);
+  assert.equal(error.code, expectedCode, error.message);
   assert.doesNotMatch(error.message, /127\.0\.0\.1|S3RVER/);
   return true;
 };
@@ -74,14 +74,14 @@ test('small objects, lists, and deletion', async () => {
 });
 
 test('wrong keys, a missing bucket, a missing server, a host that is not allowed', async () => {
-  const of = (changes: Partial<ObjectStoreLocation>, accessKeyId = server.accessKeyId) =>
+  const openStore = (changes: Partial<ObjectStoreLocation>, accessKeyId = server.accessKeyId) =>
     openObjectStore({ ...location, ...changes }, { ...server, accessKeyId }, rules);
-  const wrong = await of({}, 'nobody');
+  const wrong = await openStore({}, 'nobody');
   await assert.rejects(wrong.writeSmall('k', 'v'), code('REMOTE_REFUSED'));
-  const nowhere = await of({ bucket: 'other' });
-  await assert.rejects(nowhere.read('k'), code('REMOTE_REFUSED'));
-  const closed = await of({ endpoint: 'http://127.0.0.1:1' });
-  await assert.rejects(closed.read('k'), code('REMOTE_UNAVAILABLE'));
+  const missingBucket = await openStore({ bucket: 'other' });
+  await assert.rejects(missingBucket.read('k'), code('REMOTE_REFUSED'));
+  const unreachableStore = await openStore({ endpoint: 'http://127.0.0.1:1' });
+  await assert.rejects(unreachableStore.read('k'), code('REMOTE_UNAVAILABLE'));
   await assert.rejects(openObjectStore(location, server, new HostAllowlist(['*'])), (error: unknown) => {
     assert.equal((error as Failure).code, 'HOST_NOT_ALLOWED');
     return true;
@@ -91,9 +91,9 @@ test('wrong keys, a missing bucket, a missing server, a host that is not allowed
 test('an interrupted upload leaves no object', async () => {
   const path = join(directory, 'file');
   await writeFile(path, randomBytes(40 * 1024 * 1024));
-  const broken = new AbortController();
-  const writing = store.writeFile('broken', path, broken.signal);
-  setTimeout(() => broken.abort(), 50);
+  const aborted = new AbortController();
+  const writing = store.writeFile('broken', path, aborted.signal);
+  setTimeout(() => aborted.abort(), 50);
   await assert.rejects(writing);
   await assert.rejects(store.read('broken'), code('REMOTE_REFUSED'));
 });

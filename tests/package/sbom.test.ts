@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-interface Locked {
+interface LockedPackage {
   readonly version: string;
   readonly license?: string;
   readonly integrity?: string;
@@ -29,7 +29,7 @@ interface Sbom {
 }
 
 const textOf = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
-const { packages } = JSON.parse(textOf('package-lock.json')) as { packages: Readonly<Record<string, Locked>> };
+const { packages } = JSON.parse(textOf('package-lock.json')) as { packages: Readonly<Record<string, LockedPackage>> };
 const sbom = JSON.parse(textOf('sbom.cdx.json')) as Sbom;
 const installed = Object.entries(packages).filter(([path, { dev }]) => path !== '' && !dev);
 const nameOf = (path: string) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);

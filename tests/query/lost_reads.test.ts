@@ -14,14 +14,14 @@ const codeOf = (work: Promise<unknown>) =>
 /** A read whose first run is lost. `again`: its second run. */
 function lostRead(
   reads: RetriedReads,
-  again: () => Promise<unknown>,
-  revived: () => Promise<unknown> = async () => {},
+  readAgain: () => Promise<unknown>,
+  revive: () => Promise<unknown> = async () => {},
 ) {
   const controller = new AbortController();
   let runs = 0;
-  const work = () => (++runs === 1 ? Promise.reject(engineLost(false)) : again());
+  const work = () => (++runs === 1 ? Promise.reject(engineLost(false)) : readAgain());
   const { signal } = controller;
-  const ended = codeOf(reads.run({ warehouse: 'w', isRead: () => true, awaitRevival: revived, work, signal }));
+  const ended = codeOf(reads.run({ warehouse: 'w', isRead: () => true, awaitRevival: revive, work, signal }));
   return { ended, leave: () => controller.abort(), runs: () => runs };
 }
 

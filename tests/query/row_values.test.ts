@@ -26,12 +26,12 @@ function violationsOf(work: () => unknown): { violations: Violation[]; violation
 }
 
 /** One value, as JSON text, in one column; the value passed on, as JSON text. */
-function handedOn(type: string, value: string): string {
+function rowText(type: string, value: string): string {
   const batch = rowReader([column('c', type)]).read(parseJson(`[[${value}]]`) as unknown[]);
   return batch.json.slice(2, -2);
 }
 
-const taken: Record<string, readonly (readonly [string, string])[]> = {
+const literalCases: Record<string, readonly (readonly [string, string])[]> = {
   BOOLEAN: [['true', 'true'], ['false', 'false'], ['null', 'null']],
   TINYINT: [['-128', '-128'], ['127', '127'], ['1.0', '1'], ['"5"', '"5"'], ['1e2', '100']],
   INT: [['-2147483648', '-2147483648'], ['2147483647', '2147483647']],
@@ -39,8 +39,8 @@ const taken: Record<string, readonly (readonly [string, string])[]> = {
   LARGEINT: [['170141183460469231731687303715884105727', '"170141183460469231731687303715884105727"'], ['-170141183460469231731687303715884105728', '"-170141183460469231731687303715884105728"'], ['1e30', '"1000000000000000000000000000000"']],
   FLOAT: [['0.1', '0.1'], ['"NaN"', '"NaN"'], ['3.4028234663852886e38', '3.4028234663852886e+38'], ['-0', '"-0.0"']],
   DOUBLE: [['1e308', '1e+308'], ['"-Infinity"', '"-Infinity"'], ['0.12345678901234567890', '0.12345678901234568']],
-  'DECIMAL(5,2)': [['999.99', '"999.99"'], ['-1.5', '"-1.5"'], ['1.500', '"1.5"'], ['12', '12'], ['"1.25"', '"1.25"'], ['1e-2', '"0.01"'], ['-0.00', '0']],
-  'DECIMAL(38,10)': [['1234567890123456789012345678.0123456789', '"1234567890123456789012345678.0123456789"'], ['1e-10', '"0.0000000001"'], ['1e27', '"1000000000000000000000000000"']],
+  'DECIMAL(5,2)': [['999.99', '"999.99"'], ['-1.5', '"-1.5"'], ['1.500', '"1.5"'], ['12', '12'], ['"1.25"', '"1.25"'], ['1e-2', '"0.01"'], ['-0.00', '0'], ['0.5', '"0.5"'], ['-0.05', '"-0.05"']],
+  'DECIMAL(38,10)': [['1234567890123456789012345678.0123456789', '"1234567890123456789012345678.0123456789"'], ['1e-10', '"0.0000000001"'], ['1e27', '"1000000000000000000000000000"'], ['0.00000015', '"0.00000015"'], ['1E-7', '"0.0000001"']],
   DATE: [['"2024-02-29"', '"2024-02-29"'], ['"0001-01-01"', '"0001-01-01"'], ['"9999-12-31"', '"9999-12-31"']],
   DATETIME: [['"2026-01-31T10:00:00.123456"', '"2026-01-31T10:00:00.123456"'], ['"2026-01-31T23:59:59"', '"2026-01-31T23:59:59"'], ['"2026-01-31T10:00:00.123456000"', '"2026-01-31T10:00:00.123456000"']],
   TIMESTAMPTZ: [['"2026-01-31T10:00:00Z"', '"2026-01-31T10:00:00Z"'], ['"2026-01-31T10:00:00.5+02:00"', '"2026-01-31T10:00:00.5+02:00"']],
@@ -56,8 +56,8 @@ const taken: Record<string, readonly (readonly [string, string])[]> = {
 }; // biome-ignore format: one line for each type
 
 test('values of every type are accepted, and passed on exactly', () => {
-  for (const [type, cases] of Object.entries(taken)) {
-    for (const [value, expected] of cases) assert.equal(handedOn(type, value), expected, `${type} ${value}`);
+  for (const [type, cases] of Object.entries(literalCases)) {
+    for (const [value, expected] of cases) assert.equal(rowText(type, value), expected, `${type} ${value}`);
   }
 });
 
@@ -68,9 +68,9 @@ const refused: Record<string, readonly (readonly [string, string])[]> = {
   LARGEINT: [['170141183460469231731687303715884105728', 'range'], ['1e999999999', 'range']],
   FLOAT: [['1e39', 'range'], ['"nan"', 'type'], ['"1"', 'type'], ['null0', '']],
   DOUBLE: [['1e400', 'range'], ['-1e309', 'range'], ['{}', 'type']],
-  'DECIMAL(5,2)': [['1000', 'range'], ['1.234', 'scale'], ['"1.234"', 'scale'], ['"abc"', 'type'], ['"NaN"', 'type'], ['1e5', 'range'], ['1e-3', 'scale'], ['1e-999999', 'range']],
+  'DECIMAL(5,2)': [['1000', 'range'], ['1.234', 'scale'], ['"1.234"', 'scale'], ['"abc"', 'type'], ['"NaN"', 'type'], ['1e5', 'range'], ['-1000.5', 'range'], ['999.999', 'scale'], ['1e-3', 'scale'], ['1e-999999', 'range']],
   DATE: [['"2026-02-29"', 'format'], ['"2026-13-01"', 'format'], ['"2026-1-1"', 'format'], ['"0000-01-01"', 'format'], ['"2026-01-31T00:00:00"', 'format'], ['20260131', 'type'], ['"infinity"', 'format'], ['"1900-02-29"', 'format']],
-  DATETIME: [['"2026-01-31T10:00:00Z"', 'format'], ['"2026-01-31T24:00:00"', 'format'], ['"2026-01-31T10:60:00"', 'format'], ['"2026-01-31"', 'format'], ['"2026-01-31T10:00:00.1234567"', 'format'], ['1', 'type']],
+  DATETIME: [['"2026-01-31T10:00:00Z"', 'format'], ['"2026-01-31T24:00:00"', 'format'], ['"2026-01-31T10:60:00"', 'format'], ['"2026-01-31"', 'format'], ['"2026-01-31T10:00:00.1234567"', 'format'], ['"2026-01-31x10:00:00"', 'format'], ['"2026-01-31T10:00:00.1x"', 'format'], ['"2026-01-31T10:00:00\\n"', 'format'], ['1', 'type']],
   TIMESTAMPTZ: [['"2026-01-31T10:00:00"', 'format'], ['"2026-01-31T10:00:00+2"', 'format'], ['"2026-02-30T10:00:00Z"', 'format']],
   'VARCHAR(3)': [['"abcd"', 'length'], ['"😀😀😀😀"', 'length'], ['1', 'type'], ['"\\ud800"', 'unicode']],
   STRING: [['1', 'type'], ['"\\udc00x"', 'unicode']],
@@ -86,7 +86,7 @@ test('invalid values of every type are refused with the name of the rule', () =>
   for (const [type, cases] of Object.entries(refused)) {
     for (const [value, rule] of cases) {
       if (rule === '') continue;
-      const { violations } = violationsOf(() => handedOn(type, value));
+      const { violations } = violationsOf(() => rowText(type, value));
       assert.equal(violations.length, 1, `${type} ${value}`);
       assert.equal(violations[0]!.rule, rule, `${type} ${value}: ${violations[0]!.message}`);
     }
@@ -141,13 +141,13 @@ test('a column that no row has is omitted; for one that some rows have the other
   const all = rowReader(columns).read([{ id: 1, 'a/b~': null, d: 'x' }]);
   assert.equal(all.columns, columns);
   assert.equal(all.omitted, undefined);
-  const none = rowReader(columns).read([{ id: 1 }, { id: 2 }]);
-  assert.deepEqual(names(none), ['id']);
-  assert.equal(none.json, '[[1],[2]]');
-  assert.equal(none.omitted, undefined);
-  const some = rowReader(columns).read([{ id: 1, d: 'x' }, { id: 2 }, [3, null, 'y']]);
-  assert.deepEqual(names(some), ['id', 'a/b~', 'd']);
-  assert.deepEqual(some.omitted, [{ column: 2, rows: [1] }]);
+  const emptyResult = rowReader(columns).read([{ id: 1 }, { id: 2 }]);
+  assert.deepEqual(names(emptyResult), ['id']);
+  assert.equal(emptyResult.json, '[[1],[2]]');
+  assert.equal(emptyResult.omitted, undefined);
+  const partialRows = rowReader(columns).read([{ id: 1, d: 'x' }, { id: 2 }, [3, null, 'y']]);
+  assert.deepEqual(names(partialRows), ['id', 'a/b~', 'd']);
+  assert.deepEqual(partialRows.omitted, [{ column: 2, rows: [1] }]);
   const empty = rowReader([column('n', 'INT', { defaultValue: '1' }), column('m', 'INT')]).read([{}, {}]);
   assert.deepEqual(names(empty), ['n']);
   assert.equal(empty.json, '[[null],[null]]');
@@ -175,13 +175,13 @@ test('exact numbers: exponents are evaluated without a double', () => {
 test('every safe integer and every double in range is preserved', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -(2n ** 127n), max: 2n ** 127n - 1n }), (n) => {
-      assert.equal(handedOn('LARGEINT', String(n)).replaceAll('"', ''), String(n));
+      assert.equal(rowText('LARGEINT', String(n)).replaceAll('"', ''), String(n));
     }),
   );
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (n) => {
       const text = JSON.stringify(n);
-      assert.equal(Number(JSON.parse(handedOn('DOUBLE', text))), Number(text));
+      assert.equal(Number(JSON.parse(rowText('DOUBLE', text))), Number(text));
     }),
   );
 });

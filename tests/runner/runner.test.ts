@@ -10,27 +10,27 @@ import { after, test } from 'node:test';
 import { ProcessorLoad } from '../../scripts/processor_load.ts';
 import { Budget } from '../budget.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
-import { Random } from '../faults/random.ts';
+import { Random } from '../random.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-runner-'));
 after(() => rmSync(directory, { recursive: true, force: true }));
 
 async function run(files: Readonly<Record<string, string>>, env: Readonly<Record<string, string>>) {
-  const of = mkdtempSync(join(directory, 'files-'));
+  const fileDirectory = mkdtempSync(join(directory, 'files-'));
   const temporary = mkdtempSync(join(directory, 'tmp-'));
   for (const [name, text] of Object.entries(files))
-    writeFileSync(join(of, name), `import { test } from 'node:test';\n${text}`);
+    writeFileSync(join(fileDirectory, name), `import { test } from 'node:test';\n${text}`);
   // A runner that knows that it runs inside a test runs no files.
   const { NODE_TEST_CONTEXT: _, TEST_BUDGET: __, ...inherited } = process.env;
-  const child = spawn(process.execPath, ['scripts/test.ts', of], {
+  const child = spawn(process.execPath, ['scripts/test.ts', fileDirectory], {
     cwd: root,
     env: { ...inherited, TMPDIR: temporary, ...env },
   });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk));
   const [code] = (await once(child, 'close')) as [number | null];
-  return { code, output, left: readdirSync(temporary) };
+  return { code, output, remaining: readdirSync(temporary) };
 }
 
 test('a run over its limit names the running files and tests, and those that did not begin', async () => {
@@ -48,14 +48,40 @@ test('a run over its limit names the running files and tests, and those that did
 test('a run measures the machine, passes the scale on, lists the slowest files and leaves nothing behind', async () => {
   const show =
     "const { TEST_TIME_SCALE, NODE_COMPILE_CACHE, TMPDIR } = process.env;\ntest('scale', (t) => t.diagnostic(['scale', TEST_TIME_SCALE, NODE_COMPILE_CACHE, TMPDIR].join(' ')));";
-  const { code, output, left } = await run({ 'a.test.ts': show }, { TEST_TIME_SCALE: '7' });
+  const { code, output, remaining } = await run({ 'a.test.ts': show }, { TEST_TIME_SCALE: '7' });
   assert.equal(code, 0, output);
   assert.match(output, /a process starts in \d+ ms, the sample computation takes \d+ ms: deadlines x\d/);
   const [, scale, directory] = /scale ([\d.]+) (\S*)\/compiled \2\/tmp$/m.exec(output) ?? [];
   assert.ok(Number(scale) >= 7, output);
   assert.match(output, new RegExp(`temporary files are in ${directory}\n`));
   assert.match(output, /slowest files, .*:\n +[\d.]+ s +[\d.]+ s {2}\S*a\.test\.ts/);
-  assert.deepEqual(left, []);
+  assert.deepEqual(remaining, []);
+});
+
+test('files of a room run in one process, each with its own hooks and after the one before', async () => {
+  const show = (name: string) => `import { before, beforeEach } from 'node:test';
+before(() => console.log('begin ${name}', process.pid));
+beforeEach(() => console.log('each ${name}'));
+test('first of ${name}', () => console.log('first ${name}'));
+test('second of ${name}', () => console.log('second ${name}'));`;
+  const { code, output } = await run({ 'a.test.ts': show('a'), 'b.test.ts': show('b') }, {});
+  assert.equal(code, 0, output);
+  const printed = [...output.matchAll(/^(begin|each|first|second) (a|b)/gm)].map(([text]) => text);
+  const all = ['begin', 'each', 'first', 'each', 'second'];
+  assert.deepEqual(printed, [...all.map((text) => `${text} a`), ...all.map((text) => `${text} b`)]);
+  const [a, b] = [...output.matchAll(/^begin . (\d+)$/gm)].map(([, pid]) => pid);
+  assert.equal(a, b, output);
+});
+
+test('a file that cannot be loaded fails, and the others of its group run', async () => {
+  const { code, output } = await run(
+    { 'a.test.ts': "import './missing.ts';", 'b.test.ts': "test('runs', () => {});" },
+    {},
+  );
+  assert.equal(code, 1, output);
+  assert.match(output, /missing\.ts/);
+  assert.match(output, /✔ runs/);
+  assert.match(output, /^# pass 1$/m);
 });
 
 test('the processor time of a file includes its child processes', async () => {
@@ -80,15 +106,15 @@ test('the load of the processors is the fraction of their time since the last me
 
 test('a seed gives the same cases in the same order; the time determines how many', () => {
   const cases = Array.from({ length: 50 }, (_, i) => i);
-  const taken = (seconds: number, seed: number) => [...new Budget(seconds).sample(cases, new Random(seed))];
-  const all = taken(60, 7);
+  const sampleFor = (seconds: number, seed: number) => [...new Budget(seconds).sample(cases, new Random(seed))];
+  const all = sampleFor(60, 7);
   assert.deepEqual(
     all.toSorted((a, b) => a - b),
     cases,
   );
-  assert.deepEqual(taken(60, 7), all);
-  assert.notDeepEqual(taken(60, 8), all);
-  assert.deepEqual(taken(0, 7), all.slice(0, 1), 'one case in no time');
+  assert.deepEqual(sampleFor(60, 7), all);
+  assert.notDeepEqual(sampleFor(60, 8), all);
+  assert.deepEqual(sampleFor(0, 7), all.slice(0, 1), 'one case in no time');
   const five = [...new Budget(0).sample(cases, new Random(7), (count) => count >= 5)];
   assert.deepEqual(five, all.slice(0, 5));
 });
@@ -96,9 +122,9 @@ test('a seed gives the same cases in the same order; the time determines how man
 test('parts share the remaining time', () => {
   const budget = new Budget(3600, 2);
   assert.ok(budget.part()(), 'the first has half of it');
-  const none = new Budget(0, 2);
-  assert.ok(!none.part()());
-  assert.ok(!none.part()());
+  const emptyBudget = new Budget(0, 2);
+  assert.ok(!emptyBudget.part()());
+  assert.ok(!emptyBudget.part()());
 });
 
 test('a wait that times out says what it waited for', async () => {

@@ -11,15 +11,15 @@ import { deadlineMs, eventually } from '../deadline.ts';
 
 const { PATH: path = '' } = process.env;
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-busy-'));
-const busy = join(directory, 'busy');
+const busyDirectory = join(directory, 'busy');
 const places = { data: join(directory, 'data'), writable: [join(directory, 'data/catalogs')] };
 
 before(() => {
   // `unshare` hangs while the file exists.
-  const real = execFileSync('/bin/sh', ['-c', 'command -v unshare || echo false'], { encoding: 'utf8' }).trim();
-  const script = `#!/bin/sh\nif [ -e '${busy}' ]; then exec sleep 60; fi\nexec ${real} "$@"\n`;
+  const realUnshare = execFileSync('/bin/sh', ['-c', 'command -v unshare || echo false'], { encoding: 'utf8' }).trim();
+  const script = `#!/bin/sh\nif [ -e '${busyDirectory}' ]; then exec sleep 60; fi\nexec ${realUnshare} "$@"\n`;
   writeFileSync(join(directory, 'unshare'), script, { mode: 0o700 });
-  writeFileSync(busy, '');
+  writeFileSync(busyDirectory, '');
   process.env.PATH = `${directory}:${path}`;
 });
 after(() => {
@@ -32,12 +32,12 @@ test('a trial that timed out is repeated at the next start of an engine', async 
   const confinement = new Confinement('auto', deadlineMs(500));
   const reasonsNow = async () => (await confinement.launch(places)).confinement.map(({ reason }) => reason);
   assert.match(String((await reasonsNow())[0]), /timed out/);
-  rmSync(busy);
+  rmSync(busyDirectory);
   const reasons = await eventually('trials that end', async () => {
     const now = await reasonsNow();
     return /timed out/.test(now.join()) ? undefined : now;
   });
   // The results are cached then: a later start does not repeat the trials.
-  writeFileSync(busy, '');
+  writeFileSync(busyDirectory, '');
   assert.deepEqual(await reasonsNow(), reasons);
 });

@@ -74,7 +74,7 @@ test('an engine uses it, and does not change it', async (t) => {
 
   const script =
     'for file in "$1" "$1"/*; do : 2>/dev/null >>"$file/x" && echo wrote; rm -r "$file" && echo removed; done';
-  const tried = confinedCommand({ ...places, readable: [cache] }, ['sh', '-c', script, 'test', cache]);
-  assert.equal(spawnSync(tried.command, tried.args, { encoding: 'utf8' }).stdout, '');
+  const sandboxedCommand = confinedCommand({ ...places, readable: [cache] }, ['sh', '-c', script, 'test', cache]);
+  assert.equal(spawnSync(sandboxedCommand.command, sandboxedCommand.args, { encoding: 'utf8' }).stdout, '');
   assert.deepEqual(content(), before);
 });

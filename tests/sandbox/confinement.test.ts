@@ -28,7 +28,7 @@ import { type SandboxMeasure, sandboxMeasures } from '../../src/engines/duckdb/s
 import { systemCalls } from '../../src/engines/duckdb/sandbox/system_calls.ts';
 import type { ConfinementMeasure, EngineEvent, EngineWarehouse } from '../../src/engines/engine.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { spec } from '../conformance/engine_world.ts';
+import { spec } from '../conformance/engine/engine_world.ts';
 import { analysisTimeoutMs, eventually } from '../deadline.ts';
 import { startProcess } from '../server.ts';
 
@@ -43,20 +43,20 @@ let engine: EngineWarehouse;
 let events: EngineEvent[];
 
 function open(mode: ConfinementMode): { engine: EngineWarehouse; events: EngineEvent[] } {
-  const seen: EngineEvent[] = [];
-  const opened = duckdbWith({ confinement: new Confinement(mode), analysisTimeoutMs }).open({
+  const events: EngineEvent[] = [];
+  const warehouse = duckdbWith({ confinement: new Confinement(mode), analysisTimeoutMs }).open({
     name: 'w',
     spec,
     dataDirectory: data,
     spoolDirectory: join(data, 'spool'),
-    observe: (event) => seen.push(event),
+    observe: (event) => events.push(event),
     catalogs: async () => [],
   });
-  return { engine: opened, events: seen };
+  return { engine: warehouse, events: events };
 }
 
-const pidIn = (seen: readonly EngineEvent[]) =>
-  seen.flatMap((event) => (event.kind === 'engineStarted' ? [event.pid] : [])).at(-1) as number;
+const pidIn = (events: readonly EngineEvent[]) =>
+  events.flatMap((event) => (event.kind === 'engineStarted' ? [event.pid] : [])).at(-1) as number;
 
 before(async () => {
   ({ confinement } = await new Confinement('auto').launch(places));
@@ -75,10 +75,10 @@ test('no variable of the server reaches the engine', { skip: process.platform !=
     .split('\0')
     .filter(Boolean);
   const names = variables.map((variable) => variable.split('=', 1)[0]).sort();
-  const known =
+  const workingModes =
     /^(?:PATH|LANG|LANGUAGE|LC_\w+|TZ|LD_LIBRARY_PATH|UV_THREADPOOL_SIZE|OPENSSL_CONF|NODE_CHANNEL_\w+|NODE_COMPILE_CACHE|PWD|OLDPWD|SHLVL|_)$/;
   assert.deepEqual(
-    names.filter((name) => !known.test(name as string)),
+    names.filter((name) => !workingModes.test(name as string)),
     [],
   );
   assert.doesNotMatch(variables.join(), /c4n4ry/);
@@ -113,7 +113,7 @@ test('if it is required, the engine is confined or does not start', async () => 
 });
 
 /** Runs in namespaces like those of an engine. */
-function inside(script: string): { output: string; complaint: string } {
+function runConfined(script: string): { output: string; complaint: string } {
   const { command, args } = confinedCommand(places, ['sh', '-c', script, 'test', ...places.writable]);
   const { stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   return { output: stdout, complaint: stderr };
@@ -138,8 +138,9 @@ whereItWorks('the running engine has its own directories writable, and no more',
   const writable = points.flatMap((candidate) => (candidate.writable ? [candidate.path] : []));
   assert.deepEqual(writable.sort(), places.writable.toSorted());
   // Only parts of the machine are visible, and of the data directory only what belongs to the engine.
-  const seen = points.map(({ path }) => path);
-  for (const path of ['/home', '/root', '/var', '/sys', '/etc', '/tmp', data]) assert.ok(!seen.includes(path), path);
+  const mountPoints = points.map(({ path }) => path);
+  for (const path of ['/home', '/root', '/var', '/sys', '/etc', '/tmp', data])
+    assert.ok(!mountPoints.includes(path), path);
 });
 
 whereItWorks('readable mounts keep the options that a namespace may not remove', () => {
@@ -164,7 +165,7 @@ whereItWorks('readable mounts keep the options that a namespace may not remove',
 });
 
 whereItWorks('nothing is written outside the directories of the engine', () => {
-  const { output, complaint } = inside(`
+  const { output, complaint } = runConfined(`
     for path in / /tmp /usr /etc /dev /proc /lib /var/tmp '${process.cwd()}' '${data.replaceAll("'", "'\\''")}' "$HOME"; do
       if [ -n "$path" ] && touch "$path/escaped" 2>/dev/null; then echo "wrote in $path"; fi
     done
@@ -181,7 +182,7 @@ whereItWorks('nothing is written outside the directories of the engine', () => {
 });
 
 whereItWorks('nothing of the machine is read but the program and the data', () => {
-  const { output } = inside(`
+  const { output } = runConfined(`
     cat /etc/passwd /etc/shadow "${process.env.HOME}"/.* '${data.replaceAll("'", "'\\''")}/root.token' /proc/${process.pid}/environ 2>/dev/null
     ls /proc/${process.pid}/root /proc/${process.pid}/cwd/ 2>/dev/null
     for file in /proc/${process.pid}/fd/*; do (: <"$file") 2>/dev/null && echo "opened $file"; done
@@ -192,7 +193,7 @@ whereItWorks('nothing of the machine is read but the program and the data', () =
 
 whereItWorks('it has no network, no rights, and leaves no core', () => {
   const pid = pidIn(events);
-  const { output } = inside('cut -d: -f1 /proc/net/dev | tail -n +3; ulimit -c');
+  const { output } = runConfined('cut -d: -f1 /proc/net/dev | tail -n +3; ulimit -c');
   assert.deepEqual(
     output
       .split('\n')
@@ -240,9 +241,9 @@ const childrenOf = (pid: number) =>
 
 whereItWorks('data of another user is not written, and said to be the reason', () => {
   if (process.getuid?.() !== 0) return;
-  const theirs = join(directory, 'theirs');
-  const other = { data: theirs, writable: [join(theirs, 'catalogs')] };
-  for (const path of [theirs, ...other.writable]) mkdirSync(path, { mode: 0o755 });
+  const otherDirectory = join(directory, 'theirs');
+  const other = { data: otherDirectory, writable: [join(otherDirectory, 'catalogs')] };
+  for (const path of [otherDirectory, ...other.writable]) mkdirSync(path, { mode: 0o755 });
   chownSync(other.writable[0] as string, 65534, 65534);
   const { command, args } = confinedCommand(other, ['true']);
   const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });
@@ -251,7 +252,7 @@ whereItWorks('data of another user is not written, and said to be the reason', (
 });
 
 whereItWorks('of the processes of the machine the engine sees its own alone', () => {
-  const { output } = inside(
+  const { output } = runConfined(
     'ls /proc | grep -c "^[0-9]"; ls -d /proc/1; [ "$(readlink /proc/self)" = "$$" ] && echo own',
   );
   assert.equal(output, '1\nown\n');
@@ -311,7 +312,7 @@ const numbered = (calls: Calls) =>
     Object.entries(calls).map(([name, [x64, arm64, ...values]]) => [name, [processor ? arm64 : x64, ...values]]),
   );
 
-interface Attempted {
+interface AttemptResult {
   readonly status: readonly string[];
   readonly calls: Readonly<Record<string, number>>;
   readonly own: string;
@@ -322,10 +323,10 @@ interface Attempted {
 
 const reasonOf = (measure: string) => confinement.find((candidate) => candidate.measure === measure)?.reason ?? null;
 
-function attempted(used: readonly SandboxMeasure[], calls: Calls, isConfined: boolean): Attempted {
+function runAttempt(used: readonly SandboxMeasure[], calls: Calls, isConfined: boolean): AttemptResult {
   // The test's own files: if a measure is missing, the attempts to write succeed.
-  const outside = mkdtempSync(join(directory, 'outside-'));
-  const others = ['secret.txt', 'other.txt'].map((name) => join(outside, name));
+  const outsideDirectory = mkdtempSync(join(directory, 'outside-'));
+  const others = ['secret.txt', 'other.txt'].map((name) => join(outsideDirectory, name));
   for (const path of others) writeFileSync(path, 'not to be read');
   const [own] = places.writable;
   const script = JSON.stringify({ calls: numbered(calls), own, others });
@@ -345,7 +346,7 @@ function attempted(used: readonly SandboxMeasure[], calls: Calls, isConfined: bo
     env: { PATH: process.env.PATH, OPENSSL_CONF: '/dev/null' },
   });
   assert.match(stdout, /^\{/, stderr);
-  return JSON.parse(stdout) as Attempted;
+  return JSON.parse(stdout) as AttemptResult;
 }
 
 test('the reported measures apply to the running engine and all its threads', (t) => {
@@ -366,7 +367,7 @@ test('a process confined like the engine cannot make the system calls that the f
   t.after(() => child.kill('SIGKILL'));
   const pid = child.pid as number;
   for (const isConfined of obstacle === null ? [true, false] : [false]) {
-    const { status, calls, own } = attempted(['seccomp'], forbiddenCalls(pid), isConfined);
+    const { status, calls, own } = runAttempt(['seccomp'], forbiddenCalls(pid), isConfined);
     assert.deepEqual(
       status.map((line) => line.replace(/\s/g, '')),
       ['NoNewPrivs:1', 'Seccomp:2'],
@@ -374,24 +375,24 @@ test('a process confined like the engine cannot make the system calls that the f
     for (const [name, errno] of Object.entries(calls)) assert.equal(errno, 1, name);
     assert.equal(own, 'done');
     assert.equal(child.exitCode ?? child.signalCode, null);
-    assert.deepEqual(attempted(['seccomp'], allowedCalls(pid), isConfined).calls, { getpid: 0, kill: 0 });
+    assert.deepEqual(runAttempt(['seccomp'], allowedCalls(pid), isConfined).calls, { getpid: 0, kill: 0 });
   }
 });
 
 test('a process confined like the engine can open its own files only, and starts no other program', (t) => {
   const reason = reasonOf('landlock');
   if (reason !== null) return t.diagnostic(`no Landlock here: ${reason}`);
-  const { own, others, written, program } = attempted(['landlock'], {}, false);
+  const { own, others, written, program } = runAttempt(['landlock'], {}, false);
   assert.equal(own, 'done');
   assert.deepEqual([...new Set([...others, ...written, program])], ['EACCES']);
-  const without = attempted([], {}, false);
+  const without = runAttempt([], {}, false);
   assert.deepEqual([...new Set([...without.others, ...without.written])], ['done']);
   assert.equal(without.program, 'done');
 });
 
 test('a command does not run if a required measure cannot be applied', () => {
-  const broken = { ...places, writable: ['/nonexistent'] };
-  const [command = '', ...args] = sandboxedCommand(broken, { measures: ['landlock'] }, ['/bin/true']);
+  const brokenPlaces = { ...places, writable: ['/nonexistent'] };
+  const [command = '', ...args] = sandboxedCommand(brokenPlaces, { measures: ['landlock'] }, ['/bin/true']);
   const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   assert.equal(status, 1);
   assert.match(stderr, /landlock cannot be applied/);
@@ -420,6 +421,6 @@ test('each measure is active, or has the reason why it is not', () => {
   );
   for (const { active, reason } of confinement) assert.equal(active, reason === null);
   const started = events.find(({ kind }) => kind === 'engineStarted');
-  const active = confinement.flatMap((status) => (status.active ? [status.measure] : []));
-  assert.partialDeepStrictEqual(started, { confinement: active.join(', ') || 'none' });
+  const activeMeasures = confinement.flatMap((status) => (status.active ? [status.measure] : []));
+  assert.partialDeepStrictEqual(started, { confinement: activeMeasures.join(', ') || 'none' });
 });

@@ -90,7 +90,7 @@ test('no path is read, in any notation', async (t) => {
     .map((name) => join(server.dataDirectory, 'catalogs', name));
   const paths = [...sandbox.secrets, ...open, join(server.dataDirectory, 'root.token'), '/etc/passwd'];
   const cases = paths.flatMap((path) => disguises.map((disguise, index) => ({ path, disguise, index })));
-  for (const { path, disguise, index } of sampled(t, 6, cases, (taken) => taken >= disguises.length)) {
+  for (const { path, disguise, index } of sampled(t, 6, cases, (sampledCount) => sampledCount >= disguises.length)) {
     // Also where the columns are inferred, whose errors reveal most, and in one more position.
     for (const use of [uses[1], uses[(sent + index) % uses.length]]) {
       await sandbox.refuses((use as (table: string) => string)(disguise(path)));

@@ -35,7 +35,7 @@ interface EngineFunction {
 }
 
 /** An argument that would do harm if the function ran: the secret for a text, otherwise a value of the type. */
-function argument(name: string, type: string, secret: string): string {
+function argumentOfType(name: string, type: string, secret: string): string {
   if (name === 'query') return `'SELECT * FROM hidden_table'`;
   if (/^(?:query_table|seq_scan|.*storage_info|.*table_info|nextval|currval)$/.test(name)) return `'hidden_table'`;
   if (name.includes('setting') || name === 'getenv') return `'TABULARIUM_CANARY'`;
@@ -59,7 +59,7 @@ async function unoffered(): Promise<EngineFunction[]> {
       name,
       kind,
       calls: (types as (string | null)[][]).map((signature) =>
-        signature.map((type) => argument(name, type ?? 'ANY', secret)),
+        signature.map((type) => argumentOfType(name, type ?? 'ANY', secret)),
       ),
     }));
 }
@@ -138,14 +138,14 @@ test('every function of the engine that is not allowed is refused, in every disg
   assert.ok(functions.length > 150, `${functions.length} functions`);
   let sent = 0;
   const cases = functions.map((tested, index) => ({ ...tested, index }));
-  for (const { name, kind, calls, index } of sampled(t, 8, cases, (taken) => taken >= 50)) {
+  for (const { name, kind, calls, index } of sampled(t, 8, cases, (sampledCount) => sampledCount >= 50)) {
     const isTable = kind.startsWith('table');
-    // An operator with the same name, which can stand between any two texts.
+    // An operator with the same name, which can be placed between any two texts.
     const forms = name === 'glob' ? inFrom : [...asValue, ...inFrom, ...otherwise];
     const always = isTable ? inFrom.slice(0, 1) : asValue.slice(0, 1);
     const collates = name.startsWith('icu_collate');
-    const some = forms.filter((_, form) => form % 9 === index % 9);
-    const chosen = dangerous.test(name) ? forms : collates ? some.slice(0, 1) : [...always, ...some];
+    const sampledForms = forms.filter((_, form) => form % 9 === index % 9);
+    const chosen = dangerous.test(name) ? forms : collates ? sampledForms.slice(0, 1) : [...always, ...sampledForms];
     for (const form of chosen) {
       const args = calls[sent % calls.length] as readonly string[];
       const code = await sandbox.refuses(form(name, args));

@@ -34,9 +34,9 @@ test('an engine whose server is killed before the engine is confined does not st
     if (existsSync(`/proc/${pid}`)) process.kill(pid, 'SIGKILL');
   });
   await eventually('the stop', () => stateOf(pid) === 'T');
-  const ended = new Promise((resolve) => parent.once('exit', resolve));
+  const exited = new Promise((resolve) => parent.once('exit', resolve));
   parent.kill('SIGKILL');
-  await ended;
+  await exited;
   process.kill(pid, 'SIGCONT');
   await eventually('the end of the engine', () => !existsSync(`/proc/${pid}`) || stateOf(pid) === 'Z');
 });

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { grant, newPerson, type Person } from '../access/people.ts';
 import { Budget, sampled } from '../budget.ts';
-import { Random, seedFrom } from '../faults/random.ts';
+import { Random, seedFrom } from '../random.ts';
 import { endOfTask, type Reply, start, type TestServer } from '../server.ts';
 import { type Call, calls, nameSpellings, otherObjectCalls, statements } from './other_users_attempts.ts';
 
@@ -59,12 +59,12 @@ before(async () => {
     ['read', '/catalogs/default/databases/shared/tables/open'],
     ['use', '/warehouses/default'],
   ]);
-  const mine = [
+  const ownRequests = [
     { name: 'id', type: 'BIGINT' },
     { name: 'k', type: 'INT' },
     { name: 'note', type: 'STRING' },
   ];
-  (await eve.request('PUT', '/api/v2/databases/mine/tables/t', { columns: mine, primaryKey: ['id'] })).is(201);
+  (await eve.request('PUT', '/api/v2/databases/mine/tables/t', { columns: ownRequests, primaryKey: ['id'] })).is(201);
   (await eve.query('mine', "INSERT INTO t VALUES (1, 1, 'x')")).is(200);
   others = await makeOthers();
 });
@@ -84,13 +84,13 @@ async function makeOthers() {
   const task = accepted.is(202).at<string>('taskId');
   (await endOfTask(alice, `/api/v2/tasks/${task}`)).is(200, '0', { state: 'succeeded' });
   const query = (await alice.query('hidden', 'SELECT 2718281')).is(200).at<string>('queryId');
-  const no = '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d';
+  const unknownId = '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d';
   return {
     user: ['alice', 'alicx'],
     role: ['bosses', 'bossex'],
     warehouse: ['private', 'privatx'],
-    task: [task, no],
-    query: [query, no],
+    task: [task, unknownId],
+    query: [query, unknownId],
     catalog: ['vault', 'vaulx'],
   } as const;
 }
@@ -99,7 +99,7 @@ async function makeOthers() {
 const withoutQueryId = (text: string) => text.replace(/"queryId":"[\w-]{36}"/, '"queryId":"its own"');
 
 /** The response as the client sees it, with the names that the client itself sent replaced. */
-function seen(reply: Reply, named: readonly string[]): string {
+function responseText(reply: Reply, named: readonly string[]): string {
   const { 'x-service-request-id': _, date: __, 'content-length': ___, ...headers } = reply.headers;
   let text = JSON.stringify([reply.status, headers, reply.text]).replaceAll('\\"', '"');
   text = withoutQueryId(text);
@@ -109,21 +109,25 @@ function seen(reply: Reply, named: readonly string[]): string {
   return text;
 }
 
-function requireRefused(reply: Reply, what: string): void {
-  assert.ok(reply.status >= 400, `${what} succeeds: ${reply.text.slice(0, 500)}`);
+function requireRefused(reply: Reply, summary: string): void {
+  assert.ok(reply.status >= 400, `${summary} succeeds: ${reply.text.slice(0, 500)}`);
   for (const mark of [...marks, 'salary INTEGER'])
-    assert.ok(!withoutQueryId(reply.text).includes(mark), `${what} reveals ${mark}: ${reply.text.slice(0, 500)}`);
+    assert.ok(!withoutQueryId(reply.text).includes(mark), `${summary} reveals ${mark}: ${reply.text.slice(0, 500)}`);
 }
 
 async function requireAlike(
-  what: string,
+  description: string,
   make: (name: string) => Promise<Reply>,
-  [there, missing]: readonly [string, string],
+  [existing, missing]: readonly [string, string],
   named = (name: string): string[] => [name],
 ): Promise<void> {
-  const [first, second] = [await make(there), await make(missing)];
-  requireRefused(first, what);
-  assert.equal(seen(first, named(there)), seen(second, named(missing)), `${what}: ${there} and ${missing} differ`);
+  const [first, second] = [await make(existing), await make(missing)];
+  requireRefused(first, description);
+  assert.equal(
+    responseText(first, named(existing)),
+    responseText(second, named(missing)),
+    `${description}: ${existing} and ${missing} differ`,
+  );
 }
 
 const parts = (name: string) => name.split('.');
@@ -166,7 +170,7 @@ describe('a statement on a table of another user', () => {
 describe('a name in another notation', () => {
   const forms = ['SELECT * FROM ', 'SELECT nosuch FROM ', 'INSERT INTO t (id) SELECT id FROM ', 'DELETE FROM '];
   const budget = new Budget(5, nameSpellings.length);
-  const written = (name: string, pattern: string) =>
+  const callExpecting = (name: string, pattern: string) =>
     pattern.replaceAll('#', parts(name)[0] as string).replaceAll('@', parts(name)[1] as string);
   for (const [i, spelling] of nameSpellings.entries())
     test(JSON.stringify(spelling), async (t) => {
@@ -177,9 +181,9 @@ describe('a name in another notation', () => {
       for (const { text, form, pair } of budget.sample(attempts, new Random(seed).fork(i)))
         await requireAlike(
           form + text,
-          (name) => eve.query('mine', form + written(name, text)),
+          (name) => eve.query('mine', form + callExpecting(name, text)),
           pair,
-          (name) => [written(name, text), ...parts(name)],
+          (name) => [callExpecting(name, text), ...parts(name)],
         );
     });
 });
@@ -200,10 +204,10 @@ function requested({ method, path, body }: Call, changes: Readonly<Record<string
 
 /** `grants/check` answers callers who ask about themselves: `allowed: false` is the refusal. */
 const refusal = async (reply: Promise<Reply>) => {
-  const got = await reply;
-  return got.code === '0' && got.text.includes('"allowed":false')
-    ? ({ ...got, status: 403, headers: {} } as Reply)
-    : got;
+  const answer = await reply;
+  return answer.code === '0' && answer.text.includes('"allowed":false')
+    ? ({ ...answer, status: 403, headers: {} } as Reply)
+    : answer;
 };
 
 describe('a request for a table of another user', () => {
@@ -252,7 +256,7 @@ test('a task that runs a refused statement reveals nothing more, nor does the hi
 });
 
 describe("lists show only the caller's own objects", () => {
-  const shown: readonly (readonly [path: string, key: string, names: readonly string[]])[] = [
+  const namesShown: readonly (readonly [path: string, key: string, names: readonly string[]])[] = [
     ['/catalogs', 'catalogs', []],
     ['/databases', 'databases', ['mine']],
     ['/databases/shared/tables', 'tables', ['open']],
@@ -261,18 +265,18 @@ describe("lists show only the caller's own objects", () => {
     ['/warehouses', 'warehouses', []],
     ['/identity_providers', 'identityProviders', []],
   ];
-  for (const [path, key, names] of shown)
+  for (const [path, key, names] of namesShown)
     test(path, async () => {
       const reply = (await eve.get(`/api/v2${path}`)).is(200);
       const listed = reply.at<{ name: string }[]>(key).map(({ name }) => name);
       assert.deepEqual(listed, names);
       if (path === '/warehouses' || path === '/catalogs' || path === '/identity_providers') return;
-      const found = (await eve.post(`/api/v2${path}/search`, { namePattern: '%', pageSize: 1 })).is(200);
+      const objects = (await eve.post(`/api/v2${path}/search`, { namePattern: '%', pageSize: 1 })).is(200);
       assert.deepEqual(
-        found.at<{ name: string }[]>(key).map(({ name }) => name),
+        objects.at<{ name: string }[]>(key).map(({ name }) => name),
         names,
       );
-      assert.equal(found.at('nextPageToken'), undefined);
+      assert.equal(objects.at('nextPageToken'), undefined);
     });
 
   test('also with a page token of another user', async () => {
@@ -289,8 +293,8 @@ describe("lists show only the caller's own objects", () => {
       const all = (await eve.get(`/api/v2/${key}?pageSize=1000`)).is(200).at<{ createdBy: string }[]>(key);
       assert.deepEqual([...new Set(all.map(({ createdBy }) => createdBy))], ['eve']);
     }
-    const found = (await eve.post('/api/v2/queries/search', { text: '2718281' })).is(200);
-    assert.deepEqual(found.at('queries'), []);
+    const queries = (await eve.post('/api/v2/queries/search', { text: '2718281' })).is(200);
+    assert.deepEqual(queries.at('queries'), []);
     assert.deepEqual((await eve.post('/api/v2/queries/search', { submittedBy: 'alice' })).at('queries'), []);
   });
 
@@ -389,8 +393,8 @@ test('write does not include read', async () => {
     requireRefused(await writer.query('mine', sql), sql);
   requireRefused(await writer.get('/api/v2/databases/hidden/tables/pay/rows'), 'rows');
   requireRefused(await writer.get('/api/v2/databases/hidden/tables/pay'), 'record');
-  const broken = await writer.query('mine', "INSERT INTO hidden.pay VALUES (1, 1, '', 'm7')");
-  requireRefused(broken.is(400, 'CONSTRAINT_VIOLATED'), 'a key that is there');
+  const refusedInsert = await writer.query('mine', "INSERT INTO hidden.pay VALUES (1, 1, '', 'm7')");
+  requireRefused(refusedInsert.is(400, 'CONSTRAINT_VIOLATED'), 'an existing key');
 });
 
 test('nothing was changed by any of it', async () => {

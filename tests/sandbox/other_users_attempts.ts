@@ -182,7 +182,7 @@ export const statements: readonly string[] = [
   'SELECT * FROM x : #',
 ];
 
-/** Notations of a table's name; `#` and `@` stand for its database and itself. */
+/** Notations of a table's name; `#` is replaced by its database, `@` by the table itself. */
 export const nameSpellings: readonly string[] = [
   '#.@',
   '"#"."@"',
@@ -228,7 +228,7 @@ export interface Call {
 const call = (method: string, path: string, body?: unknown): Call => ({ method, path, body });
 const database = '/databases/#';
 const table = '/databases/#/tables/@';
-const on = '/api/v2/catalogs/default/databases/#/tables/@';
+const columnsPath = '/api/v2/catalogs/default/databases/#/tables/@';
 const columns = [{ name: 'id', type: 'INT' }];
 
 /** `#` is a database, `@` a table in it; `mine` belongs to the caller. */
@@ -277,9 +277,9 @@ export const calls: readonly Call[] = [
   call('GET', `${table}/tablets/0`),
   call('GET', `${table}/tablets/0/replicas`),
   call('GET', `${table}/tablets/0/replicas/embedded`),
-  call('POST', '/users/eve/grants', { privilege: 'read', on }),
-  call('POST', '/users/eve/grants/check', { checks: [{ privilege: 'read', on }] }),
-  call('POST', '/users/eve/tokens', { name: 'more', scopes: [{ privilege: 'read', on }] }),
+  call('POST', '/users/eve/grants', { privilege: 'read', on: columnsPath }),
+  call('POST', '/users/eve/grants/check', { checks: [{ privilege: 'read', on: columnsPath }] }),
+  call('POST', '/users/eve/tokens', { name: 'more', scopes: [{ privilege: 'read', on: columnsPath }] }),
   call('PATCH', '/databases/mine', { owner: '#' }),
   call('POST', '/databases/mine/tables', { name: 'u', sql: 'CREATE TABLE u AS SELECT * FROM "#"."@"' }),
   call('POST', '/databases/mine/tables', { name: 'u', sql: 'CREATE TABLE u (a INT REFERENCES "#"."@" (id))' }),

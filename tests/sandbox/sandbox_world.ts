@@ -56,16 +56,16 @@ export class Sandbox {
 
   /** Every secret file. */
   get secrets(): string[] {
-    const inside = Object.entries(holders).flatMap(([where, names]) =>
-      names.map((name) => join(this.server.dataDirectory, where, name)),
+    const pathsInside = Object.entries(holders).flatMap(([holder, names]) =>
+      names.map((name) => join(this.server.dataDirectory, holder, name)),
     );
-    return [...secretFiles.map((name) => join(this.outside, name)), ...inside];
+    return [...secretFiles.map((name) => join(this.outside, name)), ...pathsInside];
   }
 
   /** Accepts any response that reveals nothing that its reader may not know. */
   async send(sql: string, more: object = {}): Promise<Reply> {
     const reply = await this.server.query('d', sql, more);
-    this.#tellsNothing(reply, `${sql} ${JSON.stringify(more)}`);
+    this.#requireNoLeak(reply, `${sql} ${JSON.stringify(more)}`);
     return reply;
   }
 
@@ -77,24 +77,24 @@ export class Sandbox {
     return reply.code;
   }
 
-  #tellsNothing({ text }: Reply, sent: string): void {
-    const shown = `${sent.slice(0, 500)}: ${text.slice(0, 500)}`;
+  #requireNoLeak({ text }: Reply, sent: string): void {
+    const summary = `${sent.slice(0, 500)}: ${text.slice(0, 500)}`;
     for (const secret of [this.canary, 'hidden_', '__tabularium', 'node_modules', '.ts:', '\\n    at '])
-      assert.ok(!text.includes(secret) || sent.includes(secret), `${secret} is in the answer to ${shown}`);
+      assert.ok(!text.includes(secret) || sent.includes(secret), `${secret} is in the answer to ${summary}`);
     for (const path of [this.server.dataDirectory, this.outside, process.cwd()])
-      assert.ok(!text.includes(path) || sent.includes(path), `a path is in the answer to ${shown}`);
+      assert.ok(!text.includes(path) || sent.includes(path), `a path is in the answer to ${summary}`);
   }
 
   /** The server works, nothing connected to the listener, and no file was created, deleted or changed. */
   async isUnharmed(): Promise<void> {
-    const began = performance.now();
+    const startMs = performance.now();
     assert.deepEqual(await this.server.rows('d', 'SELECT count(*), min(v) FROM t'), [[3, 'a']]);
-    assert.ok(performance.now() - began < answersWithinMs, 'the server is slow to answer');
+    assert.ok(performance.now() - startMs < answersWithinMs, 'the server is slow to answer');
     assert.equal(this.#callers, 0, 'somebody called the listener');
     const files = this.#files();
     const isChanged = (path: string) => files.get(path) !== this.#before.get(path);
-    const changed = new Set([...files.keys(), ...this.#before.keys()].filter(isChanged));
-    assert.deepEqual([...changed], []);
+    const changedPaths = new Set([...files.keys(), ...this.#before.keys()].filter(isChanged));
+    assert.deepEqual([...changedPaths], []);
     // The targets of relative paths, and directories that everybody may write.
     const escaped = [process.cwd(), tmpdir(), homedir(), '/'].flatMap((directory) => readdirSync(directory));
     assert.deepEqual(
@@ -105,7 +105,7 @@ export class Sandbox {
 
   /** Path → content; for files that the server writes itself, only which of them exist. */
   #files(): ReadonlyMap<string, string> {
-    const found = new Map<string, string>();
+    const secretsFound = new Map<string, string>();
     for (const directory of [this.outside, this.server.dataDirectory]) {
       for (const path of globSync('**', { cwd: directory }).sort()) {
         if (/^spool\/spill|\.wal$|-wal$|-shm$/.test(path)) continue;
@@ -114,10 +114,10 @@ export class Sandbox {
           /^(?:catalogs\/.*|metadata\.sqlite|metadata\.sqlite-sums(?:\.draft)?|audit\.journal)$/.test(path) &&
           !path.includes('secret');
         const isFile = statSync(fullPath).isFile() && !isWritten;
-        found.set(fullPath, isFile ? readFileSync(fullPath, 'latin1') : '');
+        secretsFound.set(fullPath, isFile ? readFileSync(fullPath, 'latin1') : '');
       }
     }
-    return found;
+    return secretsFound;
   }
 
   async close(): Promise<void> {
@@ -130,8 +130,8 @@ export class Sandbox {
 export async function openSandbox(settings: Partial<Settings> = {}): Promise<Sandbox> {
   const canary = `c4n4ry${randomBytes(8).toString('hex')}`;
   process.env.TABULARIUM_CANARY = canary;
-  const outside = mkdtempSync(join(tmpdir(), 'sandbox-outside-'));
-  await writeSecrets(outside, canary);
+  const outsideDirectory = mkdtempSync(join(tmpdir(), 'sandbox-outside-'));
+  await writeSecrets(outsideDirectory, canary);
   const server = await start(settings);
   await server.client.databases.create({ name: 'd' });
   for (const [name, column] of [
@@ -151,11 +151,11 @@ export async function openSandbox(settings: Partial<Settings> = {}): Promise<San
   (await server.query('d', `INSERT INTO hidden_table VALUES (1, '${canary}')`)).is(200);
   await server.client.catalogs.create({ name: 'hidden_catalog' });
   await server.client.catalogs('hidden_catalog').databases.create({ name: 'hidden_database' });
-  for (const [where, names] of Object.entries(holders))
-    for (const name of names) copyFileSync(join(outside, name), join(server.dataDirectory, where, name));
+  for (const [holder, names] of Object.entries(holders))
+    for (const name of names) copyFileSync(join(outsideDirectory, name), join(server.dataDirectory, holder, name));
   const listener = createServer();
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
-  return new Sandbox(server, canary, outside, listener);
+  return new Sandbox(server, canary, outsideDirectory, listener);
 }
 
 async function writeSecrets(directory: string, canary: string): Promise<void> {

@@ -16,7 +16,7 @@ test('without the programs, an engine starts unless confinement is required', as
   assert.deepEqual(await server.rows('d', 'SELECT 1'), [[1]]);
   await server.close();
 
-  const strict = await start({ engineConfinement: 'required', logLevel: 'silent' });
-  (await strict.put('/api/v2/databases/d')).is(503, 'WAREHOUSE_FAILED');
-  await strict.close();
+  const strictServer = await start({ engineConfinement: 'required', logLevel: 'silent' });
+  (await strictServer.put('/api/v2/databases/d')).is(503, 'WAREHOUSE_FAILED');
+  await strictServer.close();
 });

@@ -12,7 +12,7 @@ const { PATH: path } = process.env;
 const programs = mkdtempSync(join(tmpdir(), 'tabularium-programs-'));
 const database = '/api/v2/databases/d';
 let server: TestServer;
-let active: readonly string[];
+let activeMeasures: readonly string[];
 before(async () => {
   // All programs except `unshare`.
   symlinkSync(execFileSync('/bin/sh', ['-c', 'command -v sh'], { encoding: 'utf8' }).trim(), join(programs, 'sh'));
@@ -24,10 +24,10 @@ before(async () => {
     { name: 'text', type: 'STRING' },
   ];
   (await server.post(`${database}/tables`, { name: 't', columns })).is(201);
-  const shown = (await server.get('/api/v2/warehouses/default')).is(200);
-  const confinement = shown.at<{ measure: string; active: boolean; reason: string | null }[]>('confinement');
+  const record = (await server.get('/api/v2/warehouses/default')).is(200);
+  const confinement = record.at<{ measure: string; active: boolean; reason: string | null }[]>('confinement');
   assert.match(confinement.find(({ measure }) => measure === 'namespaces')?.reason ?? '', /unshare/);
-  active = confinement.flatMap((status) => (status.active ? [status.measure] : []));
+  activeMeasures = confinement.flatMap((status) => (status.active ? [status.measure] : []));
 });
 after(async () => {
   await server.close();
@@ -45,9 +45,9 @@ test('the measures that the warehouse shows apply to the engine', (t) => {
   assert.ok(engines.length > 0);
   for (const pid of engines) {
     const [, mode] = /\nSeccomp:\s(\d)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-    assert.equal(mode, active.includes('seccomp') ? '2' : '0');
+    assert.equal(mode, activeMeasures.includes('seccomp') ? '2' : '0');
   }
-  t.diagnostic(`active: ${active.join(', ')}`);
+  t.diagnostic(`active: ${activeMeasures.join(', ')}`);
 });
 
 test('rows are written, sorted, returned through a file, and read again', async () => {

@@ -24,7 +24,7 @@ function configFile(content: unknown, name = 'settings.json'): string {
   return path;
 }
 
-function refused(argv: string[], env: Record<string, string>, ...parts: string[]): void {
+function requireInvalidSettings(argv: string[], env: Record<string, string>, ...parts: string[]): void {
   assert.throws(
     () => read(argv, env),
     (error) => {
@@ -54,7 +54,7 @@ function sample(setting: Setting): { text: string; value: unknown } {
 }
 const sampled = names.filter((name) => settingOf(name).only === undefined && name !== 'dataDir');
 /** The two that bind each other are moved together. */
-const companion = (name: SettingName): Record<string, string> =>
+const companionArguments = (name: SettingName): Record<string, string> =>
   name === 'headersTimeoutMs' ? { TABULARIUM_REQUEST_TIMEOUT_MS: '86400000' } : {};
 
 describe('the table', () => {
@@ -90,11 +90,14 @@ describe('sources', () => {
   for (const name of sampled)
     it(`include flag, variable and file for ${name}`, () => {
       const { text, value } = sample(settingOf(name));
-      assert.deepEqual(read([flagOf(name), text].slice(0, text === 'true' ? 1 : 2), companion(name))[name], value);
-      assert.deepEqual(read([`${flagOf(name)}=${text}`], companion(name))[name], value);
-      assert.deepEqual(read([], { ...companion(name), [variableOf(name)]: text })[name], value);
+      assert.deepEqual(
+        read([flagOf(name), text].slice(0, text === 'true' ? 1 : 2), companionArguments(name))[name],
+        value,
+      );
+      assert.deepEqual(read([`${flagOf(name)}=${text}`], companionArguments(name))[name], value);
+      assert.deepEqual(read([], { ...companionArguments(name), [variableOf(name)]: text })[name], value);
       const path = configFile({ [name]: typeof value === 'string' ? text : value });
-      const fromFile = read(['--config', path], companion(name))[name];
+      const fromFile = read(['--config', path], companionArguments(name))[name];
       assert.deepEqual(fromFile, settingOf(name).type === 'path' ? join(directory, text) : value);
     });
 
@@ -116,7 +119,7 @@ describe('sources', () => {
       assert.equal(read([]).port, 7);
       assert.equal(read([], { TABULARIUM_PORT: '' }).port, 7, 'an empty variable counts as none');
       configFile({ dataDir: '/elsewhere' }, 'config.json');
-      refused([], {}, '"dataDir"', path);
+      requireInvalidSettings([], {}, '"dataDir"', path);
     } finally {
       rmSync(path);
     }
@@ -149,7 +152,7 @@ describe('bytes', () => {
     it(`are parsed: ${text}`, () => assert.equal(read(['--page-bytes-max', text]).pageBytesMax, bytes));
   for (const text of ['', 'MiB', '8 mib', '-1MiB', '8MiBs', '0.3B', '1e6', '0x10', '8M', ' 8MiB', '1KiB', '1TiB'])
     it(`are refused: ${JSON.stringify(text)}`, () =>
-      refused([`--page-bytes-max=${text}`], {}, '--page-bytes-max', '8MiB or', '64KiB'));
+      requireInvalidSettings([`--page-bytes-max=${text}`], {}, '--page-bytes-max', '8MiB or', '64KiB'));
 });
 
 describe('refusals', () => {
@@ -190,7 +193,7 @@ describe('refusals', () => {
       ['the configuration file cannot be read from', 'nowhere.json (it does not exist)', '--config'],
     ],
   ];
-  for (const [title, argv, env, parts] of cases) it(title, () => refused(argv, env, ...parts));
+  for (const [title, argv, env, parts] of cases) it(title, () => requireInvalidSettings(argv, env, ...parts));
 
   const files: [string, unknown, string[]][] = [
     ['an unknown key', { prot: 1 }, ['"prot"', 'not one of its settings']],
@@ -208,6 +211,6 @@ describe('refusals', () => {
   for (const [title, content, parts] of files)
     it(`a configuration file with ${title}`, () => {
       const path = configFile(content);
-      refused(['--config', path], {}, path, ...parts);
+      requireInvalidSettings(['--config', path], {}, path, ...parts);
     });
 });

@@ -2,9 +2,9 @@
 // that all of its responses are correct and none of its rows is lost or duplicated.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { Api, isAcknowledged, pathOf } from '../faults/api.ts';
+import { Api, isAcknowledged, pathOf } from '../faults/injection/api.ts';
 import { type ServerProcess, startProcess } from '../server.ts';
-import type { HostileOptions, Hostility } from './hostile_principal.ts';
+import type { HostileKind, HostileOptions } from './hostile_principal.ts';
 
 export interface HostileReport {
   readonly quiet: Latency;
@@ -33,7 +33,7 @@ const quantile = (sorted: readonly number[], share: number) => round(sorted[Math
 const ascending = (a: number, b: number) => a - b;
 
 const password = 'correct horse battery';
-const kinds: readonly Hostility[] = ['statements', 'bodies', 'connections'];
+const kinds: readonly HostileKind[] = ['statements', 'bodies', 'connections'];
 const quietShare = 0.15;
 /** The honest client's rate: it measures the server, not its own queue. */
 const everyMs = 20;
@@ -44,20 +44,22 @@ export async function measureBesideHostile(forMs: number): Promise<HostileReport
   const server = await startProcess(['--connections-per-address-max=100000', '--log-level=fatal']);
   try {
     await prepare(server);
-    const honest = new Honest(new Api(server.url, server.token));
-    const quiet = await honest.measure(forMs * quietShare);
+    const honestClient = new HonestClient(new Api(server.url, server.token));
+    const quiet = await honestClient.measure(forMs * quietShare);
     const hostiles = kinds.map((kind) => {
       const authorization = `Basic ${Buffer.from(`${kind}:${password}`).toString('base64')}`;
       const workerData: HostileOptions = { kind, port: server.port, authorization };
       return { kind, worker: new Worker(new URL('./hostile_principal.ts', import.meta.url), { workerData }) };
     });
-    const hostile = await honest.measure(forMs * (1 - quietShare));
-    const answers = await Promise.all(hostiles.map(async ({ kind, worker }) => [kind, await ended(worker)] as const));
-    await honest.checkRows();
-    const { problems, refused, refusedTwice } = honest;
+    const hostile = await honestClient.measure(forMs * (1 - quietShare));
+    const answers = await Promise.all(
+      hostiles.map(async ({ kind, worker }) => [kind, await untilExit(worker)] as const),
+    );
+    await honestClient.checkRows();
+    const { problems, refused, refusedTwice } = honestClient;
     if (hostile.p99Ms > p99RatioMax * quiet.p99Ms)
       problems.push(
-        `p99 ${hostile.p99Ms} ms beside the hostile ones is more than ${p99RatioMax} times ${quiet.p99Ms} ms`,
+        `p99 ${hostile.p99Ms} ms with the hostile principals is more than ${p99RatioMax} times ${quiet.p99Ms} ms`,
       );
     const refusals = Object.values(refused).reduce((sum, count) => sum + count, 0);
     if (refusals > Math.max(1, hostile.requests * refusedShareMax) || refusedTwice > 0)
@@ -84,7 +86,7 @@ async function prepare(server: ServerProcess): Promise<void> {
   }
 }
 
-class Honest {
+class HonestClient {
   readonly problems: string[] = [];
   readonly refused: Record<string, number> = {};
   refusedTwice = 0;
@@ -99,13 +101,13 @@ class Honest {
   async measure(forMs: number): Promise<Latency> {
     const times: number[] = [];
     for (const endMs = performance.now() + forMs; performance.now() < endMs; await pause(everyMs)) {
-      const began = performance.now();
+      const startMs = performance.now();
       await this.#request(times.length);
-      times.push(performance.now() - began);
+      times.push(performance.now() - startMs);
     }
-    const p99MsOf = requestKinds.map((what, kind) => {
-      const own = times.filter((_ms, n) => n % requestKinds.length === kind).sort(ascending);
-      return [what, quantile(own, 0.99)] as const;
+    const p99MsOf = requestKinds.map((requestKind, kind) => {
+      const kindTimes = times.filter((_ms, n) => n % requestKinds.length === kind).sort(ascending);
+      return [requestKind, quantile(kindTimes, 0.99)] as const;
     });
     times.sort(ascending);
     const quantileAt = (share: number) => quantile(times, share);
@@ -123,7 +125,7 @@ class Honest {
     const { result } = await this.#sent({ method: 'POST', path: pathOf('databases', 'shop', 'query'), body: { sql } });
     const [[count, distinct]] = result.rows as [[number, number]];
     if (count !== this.#inserted || distinct !== this.#inserted)
-      this.problems.push(`${this.#inserted} rows were acknowledged, ${count} are there, ${distinct} of them distinct`);
+      this.problems.push(`${this.#inserted} rows were acknowledged, ${count} exist, ${distinct} of them distinct`);
   }
 
   async #request(n: number): Promise<void> {
@@ -158,7 +160,7 @@ class Honest {
   }
 }
 
-function ended(worker: Worker): Promise<unknown> {
+function untilExit(worker: Worker): Promise<unknown> {
   const answers = new Promise((resolve, reject) => {
     worker.once('message', resolve);
     worker.once('error', reject);

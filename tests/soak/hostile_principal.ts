@@ -4,10 +4,10 @@ import { Agent, request } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 
-export type Hostility = 'statements' | 'bodies' | 'connections';
+export type HostileKind = 'statements' | 'bodies' | 'connections';
 
 export interface HostileOptions {
-  readonly kind: Hostility;
+  readonly kind: HostileKind;
   readonly port: number;
   readonly authorization: string;
 }
@@ -52,8 +52,8 @@ parentPort?.once('message', () => {
 function send(agent: Agent, path: string, body: string | Buffer): Promise<void> {
   const headers = { authorization, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
   return new Promise((resolve) => {
-    const note = (what: string) => {
-      answers[what] = (answers[what] ?? 0) + 1;
+    const note = (problem: string) => {
+      answers[problem] = (answers[problem] ?? 0) + 1;
       resolve();
     };
     const outgoing = request(
@@ -81,7 +81,7 @@ async function main(): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax });
   const query = '/api/v2/databases/shop/query';
   const queryRequest = (sql: string) => [query, JSON.stringify({ sql })] as const;
-  const clients: Record<Hostility, () => Promise<void>[]> = {
+  const clients: Record<HostileKind, () => Promise<void>[]> = {
     statements: () =>
       Array.from({ length: 8 }, (_, c) =>
         client(agent, (n) => queryRequest(statements[(n + c) % statements.length] as string)),

@@ -2,14 +2,14 @@
 // runs, and each scenario must be applied completely or not at all. Repeated on one server.
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
-import { storeEngineDifferences } from '../faults/agreement.ts';
-import { type Answer, noAnswer } from '../faults/api.ts';
-import { applyScenario, checkAtomicity, endOfTask } from '../faults/atomicity.ts';
-import { externalSystems } from '../faults/external_systems.ts';
-import { leftovers } from '../faults/leftovers.ts';
-import { Random } from '../faults/random.ts';
-import type { Scenario } from '../faults/scenario_parts.ts';
-import { ServerProcess } from '../faults/server_process.ts';
+import { type Answer, noAnswer } from '../faults/injection/api.ts';
+import { externalSystems } from '../faults/injection/external_systems.ts';
+import { ServerProcess } from '../faults/injection/server_process.ts';
+import { storeEngineDifferences } from '../faults/scenarios/agreement.ts';
+import { applyScenario, checkAtomicity, endOfTask } from '../faults/scenarios/atomicity.ts';
+import { leftovers } from '../faults/scenarios/leftovers.ts';
+import type { Scenario } from '../faults/scenarios/scenario_parts.ts';
+import { Random } from '../random.ts';
 import { waitUntilRestarted } from './steps.ts';
 
 export interface InstantsOptions {
@@ -39,22 +39,24 @@ const instantsEach = 25;
 
 export async function killAtInstants(options: InstantsOptions): Promise<InstantsReport> {
   const { seed, instants, atLeast = 0, hasTime = () => true } = options;
-  const isMore = (done: number) => done < instants && (done < atLeast || hasTime());
+  const isMore = (instantsRun: number) => instantsRun < instants && (instantsRun < atLeast || hasTime());
   const report = {
     seed,
     kills: { server: 0, engine: 0 },
     answers: {} as Record<string, number>,
     problems: [] as string[],
   };
-  for (let done = 0; isMore(done) && report.problems.length === 0; ) {
+  for (let instantsRun = 0; isMore(instantsRun) && report.problems.length === 0; ) {
     const server = await ServerProcess.onEmptyDirectory();
     try {
-      for (let n = 0; n < instantsEach && isMore(done); n++, done++)
-        await killAtInstant(server, new Random(seed).fork(done), `i${done}x`, options.scenarios, report);
+      for (let n = 0; n < instantsEach && isMore(instantsRun); n++, instantsRun++)
+        await killAtInstant(server, new Random(seed).fork(instantsRun), `i${instantsRun}x`, options.scenarios, report);
       report.problems.push(...(await checkDataDirectory(server)));
       if (report.problems.length === 0) await server.remove();
     } catch (error) {
-      report.problems.push(`instant ${done}: ${(error as Error).stack}; kept for a look: ${server.dataDirectory}`);
+      report.problems.push(
+        `instant ${instantsRun}: ${(error as Error).stack}; retained for inspection: ${server.dataDirectory}`,
+      );
     } finally {
       await server.kill();
     }
@@ -80,9 +82,9 @@ async function killAtInstant(
   report: { kills: { server: number; engine: number }; answers: Record<string, number> },
 ): Promise<void> {
   // No scenario twice: schedules share one clock.
-  const left = [...scenarios];
+  const remaining = [...scenarios];
   const chosen = Array.from({ length: atOnce }, (_, i) => {
-    const [scenario] = left.splice(random.below(left.length), 1) as [Scenario];
+    const [scenario] = remaining.splice(random.below(remaining.length), 1) as [Scenario];
     return { scenario, id: `${name}${i}` };
   });
   for (const { scenario, id } of chosen) await scenario.prepare(server.api, id);
@@ -99,7 +101,8 @@ async function killAtInstant(
   await waitUntilRestarted(server, 0);
   await server.noOrphans();
   await server.recover();
-  for (const [i, { scenario, id }] of chosen.entries()) if (scenario.act) first[i] = await scenario.act(server, id);
+  for (const [i, { scenario, id }] of chosen.entries())
+    if (scenario.requestAgain) first[i] = await scenario.requestAgain(server, id);
   const tasks = await server.api.endOfTasks(tasksEndMs);
   await server.maintain();
   for (const [i, { scenario, id }] of chosen.entries()) {
@@ -108,8 +111,8 @@ async function killAtInstant(
     report.answers[outcome] = (report.answers[outcome] ?? 0) + 1;
     const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
     if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
-    const fault = { point: 'store', n: 0, lasting: false } as const;
-    const struck = `the ${victim} was killed at an instant`;
-    await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
+    const fault = { point: 'store', n: 0, isLasting: false } as const;
+    const interruption = `the ${victim} was killed at an instant`;
+    await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck: interruption, fault });
   }
 }

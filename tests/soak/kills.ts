@@ -2,11 +2,11 @@
 // directory; checks everything after each.
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs } from '../deadline.ts';
-import { storeEngineDifferences } from '../faults/agreement.ts';
-import { pathOf } from '../faults/api.ts';
-import { endOfTask, type InterruptedChange } from '../faults/atomicity.ts';
-import { Random } from '../faults/random.ts';
-import { ServerProcess } from '../faults/server_process.ts';
+import { pathOf } from '../faults/injection/api.ts';
+import { ServerProcess } from '../faults/injection/server_process.ts';
+import { storeEngineDifferences } from '../faults/scenarios/agreement.ts';
+import { endOfTask, type InterruptedChange } from '../faults/scenarios/atomicity.ts';
+import { Random } from '../random.ts';
 import { type Counts, noCounts, Worker } from './worker.ts';
 
 export interface KillOptions {
@@ -72,7 +72,7 @@ class KillRun {
     }
     const problems = [...this.#problems, ...this.#workers.flatMap((worker) => worker.problems)];
     if (problems.length === 0) await this.#server.remove();
-    else problems.push(`kept for a look: ${this.#server.dataDirectory}`);
+    else problems.push(`retained for inspection: ${this.#server.dataDirectory}`);
     const counts = noCounts();
     for (const worker of this.#workers) {
       for (const key of Object.keys(counts) as (keyof Counts)[]) counts[key] += worker.counts[key];
@@ -86,17 +86,17 @@ class KillRun {
   }
 
   async #round(): Promise<void> {
-    const dice = this.#random.next();
-    const victim: Victim = dice < 0.5 ? 'server' : dice < 0.75 ? 'engine' : dice < 0.9 ? 'serverTwice' : 'none';
+    const draw = this.#random.next();
+    const victim: Victim = draw < 0.5 ? 'server' : draw < 0.75 ? 'engine' : draw < 0.9 ? 'serverTwice' : 'none';
     let halted = false;
     const { api } = this.#server;
-    const works = async (worker: Worker): Promise<void> => {
+    const runWorker = async (worker: Worker): Promise<void> => {
       while (!halted && (await worker.step(api))) {
         // continues with the next change
       }
     };
     const working = this.#workers.map((worker) =>
-      works(worker).catch((error: Error) => void this.#problems.push(String(error.stack))),
+      runWorker(worker).catch((error: Error) => void this.#problems.push(String(error.stack))),
     );
     await pause(20 + this.#random.below(1200));
     this.#rounds[victim]++;
@@ -145,7 +145,7 @@ class KillRun {
     const ends = new Map(
       tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<InterruptedChange['task']>]),
     );
-    for (const worker of this.#workers) await worker.look(api, ends);
+    for (const worker of this.#workers) await worker.checkTables(api, ends);
     if (tasks.length > tasksKeptMax) {
       for (const task of tasks) await api.delete(pathOf('tasks', String(task.taskId)));
     }

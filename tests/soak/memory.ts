@@ -43,14 +43,14 @@ export async function measureMemory(forMs: number): Promise<MemoryReport> {
     await sampling;
     const warm = samples.slice(Math.ceil(samples.length * warmShare));
     const quarter = Math.max(1, Math.floor(warm.length / 4));
-    const growth = (of: keyof Sample) =>
-      [median(warm.slice(0, quarter), of), median(warm.slice(-quarter), of)] as const;
-    const grown = { server: growth('server'), engine: growth('engine') };
-    const problems = Object.entries(grown).flatMap(([of, [first, last]]) =>
+    const growth = (metric: keyof Sample) =>
+      [median(warm.slice(0, quarter), metric), median(warm.slice(-quarter), metric)] as const;
+    const growthBySubject = { server: growth('server'), engine: growth('engine') };
+    const problems = Object.entries(growthBySubject).flatMap(([of, [first, last]]) =>
       last > first * (1 + growthMax) ? [`the memory of the ${of} grew from ${first} to ${last} MiB`] : [],
     );
     const mappedFiles = growth('mappedFiles');
-    return { rounds: rounds.reduce((sum, count) => sum + count, 0), ...grown, mappedFiles, problems };
+    return { rounds: rounds.reduce((sum, count) => sum + count, 0), ...growthBySubject, mappedFiles, problems };
   } finally {
     await server.close();
   }
@@ -87,7 +87,7 @@ async function sampleOf(server: ServerProcess): Promise<Sample> {
   };
 }
 
-function median(samples: readonly Sample[], of: keyof Sample): number {
-  const values = samples.map((sample) => sample[of]).sort((a, b) => a - b);
+function median(samples: readonly Sample[], metric: keyof Sample): number {
+  const values = samples.map((sample) => sample[metric]).sort((a, b) => a - b);
   return Math.round(values[values.length >> 1] ?? 0);
 }

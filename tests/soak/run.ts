@@ -6,18 +6,18 @@ import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { runHistory } from '../consistency/run_history.ts';
-import { closeExternalSystems } from '../faults/external_systems.ts';
-import { allCells, runCells } from '../faults/keyed_deaths.ts';
-import { Random } from '../faults/random.ts';
-import { scenarios } from '../faults/scenarios.ts';
-import { ServerProcess } from '../faults/server_process.ts';
-import { scheduleScenarios, taskScenarios } from '../faults/task_scenarios.ts';
-import { runCatalogModel } from '../fuzz/catalog_run.ts';
-import { levels, runConcurrently } from '../fuzz/concurrency.ts';
-import { runGrantsModel } from '../fuzz/grants_run.ts';
-import { moveRows } from '../fuzz/moving_rows.ts';
-import { readRows } from '../fuzz/reading_rows.ts';
-import { fuzzSql } from '../fuzz/sql_fuzz.ts';
+import { closeExternalSystems } from '../faults/injection/external_systems.ts';
+import { ServerProcess } from '../faults/injection/server_process.ts';
+import { allCells, runCells } from '../faults/kills/keyed_deaths.ts';
+import { scenarios } from '../faults/scenarios/scenarios.ts';
+import { scheduleScenarios, taskScenarios } from '../faults/scenarios/task_scenarios.ts';
+import { runCatalogModel } from '../fuzz/catalog/catalog_run.ts';
+import { levels, runConcurrently } from '../fuzz/concurrency/concurrency.ts';
+import { moveRows } from '../fuzz/concurrency/moving_rows.ts';
+import { readRows } from '../fuzz/concurrency/reading_rows.ts';
+import { runGrantsModel } from '../fuzz/grants/grants_run.ts';
+import { fuzzSql } from '../fuzz/sql/sql_fuzz.ts';
+import { Random } from '../random.ts';
 import { start } from '../server.ts';
 import { measureBesideHostile } from './hostile.ts';
 import { checkDataDirectory, killAtInstants } from './instants.ts';
@@ -60,7 +60,7 @@ const parts: readonly Part[] = [
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
   { name: 'histories under kills', share: 0.1, run: histories },
-  { name: 'beside hostile principals', share: 0.1, run: hostile },
+  { name: 'with hostile principals', share: 0.1, run: measureHostile },
   { name: 'memory', share: 0.1, run: memory },
   { name: 'random SQL', share: 0.1, run: randomSql },
   { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
@@ -81,20 +81,20 @@ async function killedAtSteps(seed: number, deadline: number, problems: string[])
       for (let n = 0; n < stepsEach && tried < steps.length && Date.now() < deadline; n++) {
         const step = steps[tried++] as (typeof steps)[0];
         if (reach.isBeyond(step)) continue;
-        const came = await killAtStep(server, step, String(tried)).catch((error: Error) => {
+        const wasReached = await killAtStep(server, step, String(tried)).catch((error: Error) => {
           throw new Error(`${describeStep(step)}: ${error.message}`);
         });
-        reach.note(step, came);
-        if (came) {
+        reach.note(step, wasReached);
+        if (wasReached) {
           struck[step.victim]++;
           names.add(`${step.scenario.name}: ${server.struck}`);
         }
       }
-      const found = await checkDataDirectory(server);
-      problems.push(...found);
-      if (found.length === 0) await server.remove();
+      const dataProblems = await checkDataDirectory(server);
+      problems.push(...dataProblems);
+      if (dataProblems.length === 0) await server.remove();
     } catch (error) {
-      problems.push(`${(error as Error).message}; kept for a look: ${server.dataDirectory}`);
+      problems.push(`${(error as Error).message}; retained for inspection: ${server.dataDirectory}`);
     } finally {
       await server.kill();
     }
@@ -104,9 +104,9 @@ async function killedAtSteps(seed: number, deadline: number, problems: string[])
 }
 
 /** Printed early, so that a long run that is stopped has shown its results so far. */
-function reportProgress(done: string, problems: readonly string[]): void {
+function reportProgress(summary: string, problems: readonly string[]): void {
   const last = problems.length > 0 ? `, the last: ${problems.at(-1)}` : '';
-  process.stdout.write(`${new Date().toISOString()} ${done}, ${problems.length} wrong${last}\n`);
+  process.stdout.write(`${new Date().toISOString()} ${summary}, ${problems.length} wrong${last}\n`);
 }
 
 async function keyedDeaths(seed: number, deadline: number, problems: string[]): Promise<string> {
@@ -128,9 +128,9 @@ async function killedAtRandom(seed: number, deadline: number, problems: string[]
   const hasTime = () => Date.now() < deadline;
   let [acknowledged, uncertain, tasks, rows, readyMs, queryMs] = [0, 0, 0, 0, 0, 0];
   for (let n = 0; Date.now() < deadline && problems.length === 0; n++) {
-    const own = new Random(seed).fork(n).seed;
-    const report = await killRandomly({ seed: own, rounds: roundsEach, workers: 4, tablesEach: 4, hasTime });
-    problems.push(...report.problems.map((problem) => `seed ${own}: ${problem}`));
+    const roundSeed = new Random(seed).fork(n).seed;
+    const report = await killRandomly({ seed: roundSeed, rounds: roundsEach, workers: 4, tablesEach: 4, hasTime });
+    problems.push(...report.problems.map((problem) => `seed ${roundSeed}: ${problem}`));
     for (const key of Object.keys(kills) as (keyof typeof kills)[]) kills[key] += report.rounds[key];
     acknowledged += report.counts.acknowledged;
     uncertain += report.counts.unanswered + report.counts.failed;
@@ -183,25 +183,25 @@ async function clientsAtOnce(seed: number, deadline: number): Promise<string> {
 
 async function histories(seed: number, deadline: number, problems: string[]): Promise<string> {
   const kills = { engine: 0, server: 0 };
-  let [operations, resent] = [0, 0];
+  let [operations, repeats] = [0, 0];
   for (let n = 0; Date.now() < deadline && problems.length === 0; n++) {
-    const own = new Random(seed).fork(n);
+    const roundRandom = new Random(seed).fork(n);
     const server = await ServerProcess.onEmptyDirectory();
     const endMs = Math.min(deadline, Date.now() + historyMs);
     const hasTime = () => Date.now() < endMs;
-    const report = await runHistory(server, { random: own, clients: 6, hasTime, killEveryMs: 1500 });
+    const report = await runHistory(server, { random: roundRandom, clients: 6, hasTime, killEveryMs: 1500 });
     await server.kill();
-    problems.push(...report.problems.map((problem) => `seed ${own.seed}: ${problem}`));
+    problems.push(...report.problems.map((problem) => `seed ${roundRandom.seed}: ${problem}`));
     if (report.problems.length === 0) await server.remove();
     operations += report.operations;
-    resent += report.resent;
+    repeats += report.resent;
     kills.engine += report.kills.engine;
     kills.server += report.kills.server;
   }
-  return `${operations} operations in an order, ${resent} sent again, ${kills.engine} engine kills, ${kills.server} server kills`;
+  return `${operations} operations in an order, ${repeats} sent again, ${kills.engine} engine kills, ${kills.server} server kills`;
 }
 
-async function hostile(_seed: number, deadline: number, problems: string[]): Promise<string> {
+async function measureHostile(_seed: number, deadline: number, problems: string[]): Promise<string> {
   const { problems: found, ...report } = await measureBesideHostile(deadline - Date.now());
   problems.push(...found);
   return JSON.stringify(report);
@@ -248,17 +248,17 @@ async function testsInFull(seed: number, deadline: number, problems: string[]): 
 }
 
 async function run(part: Part, seed: number, minutes: number): Promise<Outcome> {
-  const begun = Date.now();
+  const startMs = Date.now();
   const problems: string[] = [];
   let done = '';
   try {
-    done = await part.run(seed, begun + minutes * 60_000, problems);
+    done = await part.run(seed, startMs + minutes * 60_000, problems);
   } catch (error) {
     // The relevant finding of a random run is in the cause, after a long log.
     const { stack, cause } = error as Error;
     problems.push(`${String(stack).slice(0, 4000)}\n${cause instanceof Error ? cause.message : ''}`);
   }
-  const outcome = { part: part.name, seconds: Math.round((Date.now() - begun) / 1000), done, problems };
+  const outcome = { part: part.name, seconds: Math.round((Date.now() - startMs) / 1000), done, problems };
   process.stdout.write(`${outcome.part}, ${outcome.seconds} s: ${outcome.done}\n`);
   for (const problem of problems) process.stdout.write(`  WRONG: ${problem}\n`);
   return outcome;

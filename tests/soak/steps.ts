@@ -1,11 +1,11 @@
 // Kills the server or its engine at the n-th statement of the store or the n-th call of the engine during a change.
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs, statementWaitSeconds } from '../deadline.ts';
-import { applyScenario, checkAtomicity, endOfTask } from '../faults/atomicity.ts';
-import type { Fault, FaultPoint } from '../faults/fault_plan.ts';
-import type { Random } from '../faults/random.ts';
-import type { Scenario } from '../faults/scenarios.ts';
-import type { ServerProcess } from '../faults/server_process.ts';
+import type { Fault, FaultPoint } from '../faults/injection/fault_plan.ts';
+import type { ServerProcess } from '../faults/injection/server_process.ts';
+import { applyScenario, checkAtomicity, endOfTask } from '../faults/scenarios/atomicity.ts';
+import type { Scenario } from '../faults/scenarios/scenarios.ts';
+import type { Random } from '../random.ts';
 
 export interface Step {
   readonly scenario: Scenario;
@@ -30,24 +30,24 @@ const statementsOf = ({ isTask }: Scenario) => (isTask ? statementsOfTask : usua
 export async function killAtStep(server: ServerProcess, step: Step, id: string): Promise<boolean> {
   const { scenario, victim, point, n, delayMs } = step;
   await scenario.prepare(server.api, id);
-  const fault: Fault = { point, n, lasting: false };
+  const fault: Fault = { point, n, isLasting: false };
   await server.arm(victim, fault, delayMs);
   let answer = await applyScenario(server, scenario, id);
   if (answer.status === 202) await untilEndOrDeath(server);
-  else if (answer.status === 0) await server.exited(2000);
-  let struck: string | undefined = `the ${victim} was killed`;
-  if (server.runs) struck = await server.disarm().catch(() => `the ${victim} was killed`);
+  else if (answer.status === 0) await server.waitForExit(2000);
+  let interruption: string | undefined = `the ${victim} was killed`;
+  if (server.runs) interruption = await server.disarm().catch(() => `the ${victim} was killed`);
   if (!server.runs) await server.start();
   if (victim === 'engine') await waitUntilRestarted(server, delayMs);
   await server.noOrphans();
   // A change without a response continues where it was interrupted.
-  if (scenario.act) answer = await scenario.act(server, id);
+  if (scenario.requestAgain) answer = await scenario.requestAgain(server, id);
   const tasks = await server.api.endOfTasks(tasksEndMs);
   await server.recover();
   const task = answer.status === 202 ? tasks.find(({ taskId }) => taskId === answer.result.taskId) : undefined;
   if (answer.status === 202 && !task) throw new Error(`the accepted task ${answer.result.taskId} is lost`);
-  await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck, fault });
-  return struck !== undefined;
+  await checkAtomicity(server, scenario, id, { answer, task: endOfTask(task), struck: interruption, fault });
+  return interruption !== undefined;
 }
 
 /** Waits until the server has noticed the kill: statements that fail because of it are retried. */
@@ -89,7 +89,7 @@ export function allSteps(scenarios: readonly Scenario[]): Step[] {
     add('server', 'after', calls, [0]);
     add('engine', 'before', calls, [0, 1, 3, 10]);
     add('engine', 'after', calls, [0]);
-    if (!scenario.reaches) continue;
+    if (!scenario.usesServices) continue;
     for (const point of ['asked', 'answered'] as const) {
       add('server', point, requestsOutside, [0]);
       add('engine', point, requestsOutside, [0]);
@@ -108,18 +108,18 @@ export class StepCounts {
 
   note(step: Step, wasReached: boolean): void {
     // The engine may have finished its work before the kill.
-    if (!wasReached && step.delayMs === 0) this.#ends.set(keyOf(step), step.n + beyond);
+    if (!wasReached && step.delayMs === 0) this.#ends.set(keyOf(step), step.n + extraSteps);
   }
 }
 
 const keyOf = ({ scenario, victim, point }: Step) => `${scenario.name} ${victim} ${point}`;
 /** The number of steps can differ by one because of concurrent background work. */
-const beyond = 2;
+const extraSteps = 2;
 
 /** One random step of a random change. */
 export function randomStep(random: Random, scenarios: readonly Scenario[]): Step {
   const scenario = random.pick(scenarios);
-  if (scenario.reaches && random.chance(0.25)) {
+  if (scenario.usesServices && random.chance(0.25)) {
     const point = random.pick(['asked', 'answered'] as const);
     return { scenario, victim: 'server', point, n: 1 + random.below(requestsOutside), delayMs: random.pick([0, 0, 5]) };
   }

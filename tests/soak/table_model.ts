@@ -1,8 +1,9 @@
 // The possible states of a table after a request without a response: each of them complete. Reads the actual table and determines
 // which of these states it is in, or reports that it is in none.
-import { quoted } from '../faults/agreement.ts';
-import type { Api } from '../faults/api.ts';
-import { uriOfPath } from '../faults/expectation.ts';
+
+import type { Api } from '../faults/injection/api.ts';
+import { quoted } from '../faults/scenarios/agreement.ts';
+import { uriOfPath } from '../faults/scenarios/expectation.ts';
 
 /** Rows that were inserted together: `n` counts how often they have been changed. */
 export interface Batch {
@@ -20,7 +21,7 @@ export interface TableState {
 
 export const ownColumns = ['id BIGINT', 'batch BIGINT', 'n BIGINT', 'v STRING'];
 
-export const absent: TableState = { name: undefined, columns: [], batches: {} };
+export const absentTable: TableState = { name: undefined, columns: [], batches: {} };
 
 export class TableModel {
   readonly database: readonly string[];
@@ -31,7 +32,7 @@ export class TableModel {
 
   constructor(database: readonly string[]) {
     this.database = database;
-    this.#states = [absent];
+    this.#states = [absentTable];
   }
 
   get isKnown(): boolean {
@@ -51,7 +52,7 @@ export class TableModel {
     return quoted([...this.database, this.state.name ?? '']);
   }
 
-  become(state: TableState): void {
+  setState(state: TableState): void {
     this.#states = [state];
     this.taskId = undefined;
   }
@@ -62,26 +63,26 @@ export class TableModel {
   }
 
   /** The task has ended: its state decides. */
-  decided(succeeded: boolean): void {
-    const [was, became] = this.#states;
-    this.become((succeeded ? became : was) as TableState);
+  decidePending(succeeded: boolean): void {
+    const [previous, became] = this.#states;
+    this.setState((succeeded ? became : previous) as TableState);
   }
 
   /** Reads the table and keeps the matching state; returns any other differences. */
-  async look(api: Api): Promise<string[]> {
+  async checkTable(api: Api): Promise<string[]> {
     const names = [...new Set(this.#states.flatMap(({ name }) => name ?? []))];
-    const seen: TableState[] = [];
+    const states: TableState[] = [];
     for (const name of names) {
       const state = await read(api, [...this.database, name]);
       if (typeof state === 'string') return [state];
-      if (state) seen.push(state);
+      if (state) states.push(state);
     }
-    if (seen.length > 1) return [`a renamed table has both names: ${names.join(', ')}`];
-    const is = seen[0] ?? absent;
-    const found = this.#states.find((state) => JSON.stringify(sorted(state)) === JSON.stringify(sorted(is)));
-    if (!found)
-      return [`${this.database.join('/')}: is ${text(is)} and should be ${this.#states.map(text).join(' or ')}`];
-    this.become(found);
+    if (states.length > 1) return [`a renamed table has both names: ${names.join(', ')}`];
+    const current = states[0] ?? absentTable;
+    const matching = this.#states.find((state) => JSON.stringify(sorted(state)) === JSON.stringify(sorted(current)));
+    if (!matching)
+      return [`${this.database.join('/')}: is ${text(current)} and should be ${this.#states.map(text).join(' or ')}`];
+    this.setState(matching);
     return [];
   }
 }
@@ -100,9 +101,9 @@ async function read(api: Api, path: readonly string[]): Promise<TableState | str
   const answer = await api.post(`${uriOfPath(path.slice(0, 2))}/query`, { sql });
   if (answer.status !== 200) return `SELECT from ${path.join('/')}: ${answer.status} ${answer.code} ${answer.message}`;
   const batches: Record<number, Batch> = {};
-  for (const [batch, rows, ids, least, most, right] of answer.result.rows as number[][]) {
-    if (rows !== ids || least !== most || rows !== right) {
-      return `batch ${batch} of ${path.join('/')} is not whole: ${JSON.stringify({ rows, ids, least, most, right })}`;
+  for (const [batch, rows, ids, least, most, matching] of answer.result.rows as number[][]) {
+    if (rows !== ids || least !== most || rows !== matching) {
+      return `batch ${batch} of ${path.join('/')} is not whole: ${JSON.stringify({ rows, ids, least, most, right: matching })}`;
     }
     batches[batch as number] = { rows: rows as number, n: least as number };
   }

@@ -1,10 +1,10 @@
 // One client of the soak: random changes of its own tables and containers, one after another, each with a known outcome or a few
 // possible ones. It stops when the server stops, checks everything when the server is back, and continues.
-import { type Answer, type Api, isAcknowledged, pathOf, type Request } from '../faults/api.ts';
-import { endOfTask } from '../faults/atomicity.ts';
-import { uriOfPath } from '../faults/expectation.ts';
-import type { Random } from '../faults/random.ts';
-import { absent, type Batch, ownColumns, TableModel, type TableState } from './table_model.ts';
+import { type Answer, type Api, isAcknowledged, pathOf, type Request } from '../faults/injection/api.ts';
+import { endOfTask } from '../faults/scenarios/atomicity.ts';
+import { uriOfPath } from '../faults/scenarios/expectation.ts';
+import type { Random } from '../random.ts';
+import { absentTable, type Batch, ownColumns, TableModel, type TableState } from './table_model.ts';
 
 export interface Counts {
   acknowledged: number;
@@ -72,20 +72,20 @@ export class Worker {
     if (table.taskId !== undefined) return this.#askForTask(api, table);
     if (!table.isKnown) return true;
     if (table.state.name === undefined) return this.#create(api, table);
-    const known = Object.keys(table.state.batches).length;
-    return this.#pickChange(known)(api, table);
+    const batchCount = Object.keys(table.state.batches).length;
+    return this.#pickChange(batchCount)(api, table);
   }
 
   /** After a restart, when all tasks have ended: checks that every object is in one of its possible states. */
-  async look(api: Api, tasks: ReadonlyMap<string, TaskEnd>): Promise<void> {
+  async checkTables(api: Api, tasks: ReadonlyMap<string, TaskEnd>): Promise<void> {
     for (const table of this.#tables) {
       const { taskId } = table;
       if (taskId !== undefined) {
         const task = tasks.get(taskId);
         if (task === undefined) this.problems.push(`the accepted task ${taskId} is lost`);
-        else if (isDecided(task)) table.decided(task.state === 'succeeded');
+        else if (isDecided(task)) table.decidePending(task.state === 'succeeded');
       }
-      this.problems.push(...(await table.look(api)));
+      this.problems.push(...(await table.checkTable(api)));
     }
     for (const container of this.#containers) {
       const { status } = await api.get(uriOfPath(container.path));
@@ -98,18 +98,18 @@ export class Worker {
   }
 
   #pickChange(knownBatches: number): (api: Api, table: TableModel) => Promise<boolean> {
-    const dice = this.#random.next();
-    if (dice < 0.3) return this.#insertRows;
-    if (dice < 0.4) return this.#insertBySql;
-    if (dice < 0.5) return this.#insertByTask;
-    if (dice < 0.6 && knownBatches > 0) return this.#updateByTask;
-    if (dice < 0.66 && knownBatches > 0) return this.#deleteBatch;
-    if (dice < 0.72) return this.#addColumn;
-    if (dice < 0.76) return this.#dropColumn;
-    if (dice < 0.82) return this.#rename;
-    if (dice < 0.84) return this.#truncate;
-    if (dice < 0.88) return this.#drop;
-    if (dice < 0.9) return this.#widenLarge;
+    const draw = this.#random.next();
+    if (draw < 0.3) return this.#insertRows;
+    if (draw < 0.4) return this.#insertBySql;
+    if (draw < 0.5) return this.#insertByTask;
+    if (draw < 0.6 && knownBatches > 0) return this.#updateByTask;
+    if (draw < 0.66 && knownBatches > 0) return this.#deleteBatch;
+    if (draw < 0.72) return this.#addColumn;
+    if (draw < 0.76) return this.#dropColumn;
+    if (draw < 0.82) return this.#rename;
+    if (draw < 0.84) return this.#truncate;
+    if (draw < 0.88) return this.#drop;
+    if (draw < 0.9) return this.#widenLarge;
     return this.#count;
   }
 
@@ -121,7 +121,7 @@ export class Worker {
       table.mayBecome(next, String(answer.result.taskId));
     } else if (isAcknowledged(answer)) {
       this.counts.acknowledged++;
-      table.become(next);
+      table.setState(next);
     } else if (answer.status === 0 || answer.status >= 500) {
       table.mayBecome(next);
     }
@@ -147,15 +147,15 @@ export class Worker {
   async #changeContainer(api: Api, container: Container): Promise<boolean> {
     if (container.exists === undefined) return true;
     const [root = '', name] = container.path;
-    const wanted = !container.exists;
+    const isMissing = !container.exists;
     const body = { name: name ?? root };
     const collection = name === undefined ? pathOf('catalogs') : `${uriOfPath([root])}/databases`;
-    const request: Request = wanted
+    const request: Request = isMissing
       ? { method: 'POST', path: collection, body }
       : { method: 'DELETE', path: `${uriOfPath(container.path)}?cascade=true` };
     const answer = await api.send(request);
     if (isAcknowledged(answer)) this.counts.acknowledged++;
-    if (isAcknowledged(answer)) container.exists = wanted;
+    if (isAcknowledged(answer)) container.exists = isMissing;
     else if (answer.status === 0 || answer.status >= 500) container.exists = undefined;
     return this.#note(request, answer);
   }
@@ -164,7 +164,7 @@ export class Worker {
     const request: Request = { method: 'GET', path: `${pathOf('tasks', String(table.taskId))}?waitSeconds=1` };
     const answer = await api.send(request);
     const task = endOfTask(answer.result);
-    if (task && isDecided(task)) table.decided(task.state === 'succeeded');
+    if (task && isDecided(task)) table.decidePending(task.state === 'succeeded');
     return this.#note(request, answer);
   }
 
@@ -274,7 +274,7 @@ export class Worker {
   };
 
   #drop = (api: Api, table: TableModel): Promise<boolean> =>
-    this.#change(api, table, { method: 'DELETE', path: table.uri }, absent);
+    this.#change(api, table, { method: 'DELETE', path: table.uri }, absentTable);
 
   /** Adding a column with a default rewrites a table of this size: a task. */
   #widenLarge = async (api: Api, table: TableModel): Promise<boolean> => {
@@ -291,9 +291,9 @@ export class Worker {
   #count = async (api: Api, table: TableModel): Promise<boolean> => {
     const request = this.#query(table, `SELECT count(*) FROM ${table.sqlName}`);
     const answer = await api.send(request);
-    const wanted = Object.values(table.state.batches).reduce((sum, { rows }) => sum + rows, 0);
-    if (answer.status === 200 && JSON.stringify(answer.result.rows) !== `[[${wanted}]]`) {
-      this.problems.push(`${table.sqlName} has ${JSON.stringify(answer.result.rows)} rows, not ${wanted}`);
+    const expected = Object.values(table.state.batches).reduce((sum, { rows }) => sum + rows, 0);
+    if (answer.status === 200 && JSON.stringify(answer.result.rows) !== `[[${expected}]]`) {
+      this.problems.push(`${table.sqlName} has ${JSON.stringify(answer.result.rows)} rows, not ${expected}`);
     }
     return this.#note(request, answer);
   };

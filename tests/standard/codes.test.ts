@@ -32,16 +32,16 @@ test('every 503 has a Retry-After, and no other status does', () => {
 test('every 5xx has an outcome, its own or that of its code, and no other status has one', () => {
   for (const name of names) {
     const { status } = codes[name];
-    const shown = (failure: Failure) => {
+    const response = (failure: Failure) => {
       const { result } = JSON.parse(failureResponse(failure).body.join('')) as { result: { outcome?: string } };
       return result.outcome;
     };
     const result = name === 'METHOD_NOT_ALLOWED' ? { allow: [] } : {};
     const plain = new Failure(name, 'text', result);
-    assert.equal(shown(plain), outcomeOf(plain));
+    assert.equal(response(plain), outcomeOf(plain));
     assert.equal(outcomeOf(plain) !== undefined, status >= 500, name);
     for (const outcome of ['notApplied', 'unknown'] as const)
-      assert.equal(shown(withOutcome(plain, outcome) as Failure), status >= 500 ? outcome : undefined, name);
+      assert.equal(response(withOutcome(plain, outcome) as Failure), status >= 500 ? outcome : undefined, name);
   }
 });
 

@@ -71,25 +71,25 @@ test('any integer and any decimal of 38 digits is preserved', () => {
     fc.property(digits, fc.boolean(), (text, negative) => {
       const number = negative ? `-${text}` : text;
       const value = parseJson(`[${number}]`) as [unknown];
-      assert.equal(BigInt(JSON.stringify(value[0]).replace(/^(-?\d+)e\+?(\d+)$/, expand)), BigInt(number));
+      assert.equal(BigInt(JSON.stringify(value[0]).replace(/^(-?\d+)e\+?(\d+)$/, padZeros)), BigInt(number));
     }),
   );
   fc.assert(
     fc.property(digits, fc.integer({ min: 0, max: 38 }), (text, scale) => {
       const padded = text.padStart(scale + 1, '0');
       const number = scale === 0 ? text : `${padded.slice(0, -scale)}.${padded.slice(-scale)}`;
-      assert.equal(scaled(roundTrip(number)), scaled(number), number);
+      assert.equal(toPlainDecimal(roundTrip(number)), toPlainDecimal(number), number);
     }),
   );
 });
 
-const expand = (_: string, integer: string, zeros: string) => integer + '0'.repeat(Number(zeros));
+const padZeros = (_: string, integer: string, zeros: string) => integer + '0'.repeat(Number(zeros));
 
 /** A decimal text as digits and a power of ten, so that `1.50` and `15e-1` are one. */
-function scaled(text: string): string {
-  const [, sign, whole = '', fraction = '', exponent = '0'] =
+function toPlainDecimal(text: string): string {
+  const [, sign, integer = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/.exec(text) ?? [];
-  const digits = (whole + fraction).replace(/^0+(?=\d)/, '');
+  const digits = (integer + fraction).replace(/^0+(?=\d)/, '');
   const significant = digits.replace(/0+$/, '');
   return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
 }
@@ -104,7 +104,7 @@ test('text written by JSON.stringify is parsed to the same value', () => {
 });
 
 test('unusual but valid JSON', () => {
-  assert.equal(roundTrip('{"a":1,"a":2}'), '{"a":2}', 'of a field that stands twice, the last counts');
+  assert.equal(roundTrip('{"a":1,"a":2}'), '{"a":2}', 'of a repeated field, the last one counts');
   assert.equal(roundTrip('{"__proto__":{"x":1e400}}'), '{"__proto__":{"x":1e400}}');
   assert.equal(({} as { x?: unknown }).x, undefined, 'no prototype was changed');
   assert.equal(roundTrip('"\\ud800"'), '"\\ud800"', 'a lone surrogate is not replaced in secret');
@@ -208,15 +208,19 @@ test('equal names in different objects are not duplicates', () => {
 });
 
 test('the number of values in a request is limited, wherever they are', () => {
-  const many = (n: number, memberOf: (i: number) => string) => Array.from({ length: n }, (_, i) => memberOf(i)).join();
+  const members = (n: number, memberOf: (i: number) => string) =>
+    Array.from({ length: n }, (_, i) => memberOf(i)).join();
   for (const text of [
-    `{${many(1001, (i) => `"k${i}":1`)}}`,
-    `[${many(1001, () => '1')}]`,
-    `[${many(1001, () => '[]')}]`,
-    `[${many(501, () => '{"a":1}')}]`,
+    `{${members(1001, (i) => `"k${i}":1`)}}`,
+    `[${members(1001, () => '1')}]`,
+    `[${members(1001, () => '[]')}]`,
+    `[${members(501, () => '{"a":1}')}]`,
   ])
     assert.equal(requestFault(text).code, 'BODY_TOO_LARGE', text.slice(0, 20));
-  assert.equal(Object.keys(parseRequestJson(`{${many(900, (i) => `"k${i}":1`)}}`, 1000).value as object).length, 900);
+  assert.equal(
+    Object.keys(parseRequestJson(`{${members(900, (i) => `"k${i}":1`)}}`, 1000).value as object).length,
+    900,
+  );
 });
 
 test('numbers of very many digits are parsed quickly', () => {

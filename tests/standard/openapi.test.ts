@@ -51,8 +51,8 @@ function eachObject(value: unknown, visit: (object: Readonly<Record<string, unkn
   for (const inner of Object.values(value)) eachObject(inner, visit);
 }
 
-interface Composed {
-  readonly allOf?: readonly Composed[];
+interface ComposedSchema {
+  readonly allOf?: readonly ComposedSchema[];
   readonly oneOf?: unknown;
   readonly $ref?: string;
   readonly required?: readonly string[];
@@ -61,13 +61,16 @@ interface Composed {
 }
 
 /** The schema without `allOf` and `oneOf`, of which generators of clients make wrong types. */
-function withoutComposition({ oneOf: _, ...schema }: Composed, schemas: Readonly<Record<string, Composed>>): Composed {
+function withoutComposition(
+  { oneOf: _, ...schema }: ComposedSchema,
+  schemas: Readonly<Record<string, ComposedSchema>>,
+): ComposedSchema {
   const { allOf } = schema;
   if (!allOf) return schema;
   const parts = allOf.map(({ $ref, ...part }) =>
-    $ref ? (schemas[$ref.split('/').at(-1) as string] as Composed) : part,
+    $ref ? (schemas[$ref.split('/').at(-1) as string] as ComposedSchema) : part,
   );
-  const { examples: _examples, ...base } = parts[0] as Composed;
+  const { examples: _examples, ...base } = parts[0] as ComposedSchema;
   const required = parts.flatMap((part) => part.required ?? []);
   return {
     ...base,
@@ -82,11 +85,11 @@ test('the document for clients has the same operations without aliases, with JSO
   const expected = Object.entries(document.paths).flatMap(([path, item]) =>
     methods.filter((method) => item[method] && !item[method]['x-alias-of']).map((method) => `${method} ${path}`),
   );
-  const found = Object.entries(paths).flatMap(([path, item]) =>
+  const operations = Object.entries(paths).flatMap(([path, item]) =>
     methods.filter((method) => item[method]).map((method) => `${method} ${path}`),
   );
-  assert.deepEqual(found, expected);
-  const schemas = document.components.schemas as Record<string, Composed>;
+  assert.deepEqual(operations, expected);
+  const schemas = document.components.schemas as Record<string, ComposedSchema>;
   const { Creation: _, ...whole } = Object.fromEntries(
     Object.entries(schemas).map(([name, schema]) => [name, withoutComposition(schema, schemas)]),
   );
@@ -172,8 +175,8 @@ test('operations have ids by action and a description', () => {
 test('schemas have no unions but of components, and no patterns of names, which generators of clients do not understand', () => {
   eachObject(document.components, (object) => {
     const { anyOf = [] } = object as { readonly anyOf?: readonly { readonly $ref?: string; readonly type?: string }[] };
-    const others = anyOf.filter(({ $ref, type }) => $ref === undefined && type !== 'null');
-    assert.deepEqual(others, [], JSON.stringify(object));
+    const otherTypes = anyOf.filter(({ $ref, type }) => $ref === undefined && type !== 'null');
+    assert.deepEqual(otherTypes, [], JSON.stringify(object));
     for (const keyword of ['patternProperties', 'default']) assert.ok(!(keyword in object), JSON.stringify(object));
   });
 });
@@ -230,12 +233,13 @@ test('names: categories in snake_case and plural, actions in snake_case, fields 
 
 test('parameters: at most two in a query, never a query and a body, unknown fields refused', () => {
   for (const { category, endpoint } of operations) {
-    const what = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+    const operationName = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
     const { query, body } = parametersOf(endpoint);
-    assert.ok(Object.keys(query?.properties ?? {}).length <= 2, what);
-    assert.ok(query === undefined || body === undefined, what);
+    assert.ok(Object.keys(query?.properties ?? {}).length <= 2, operationName);
+    assert.ok(query === undefined || body === undefined, operationName);
     for (const schema of [query, body])
-      if (schema) assert.equal((schema as { additionalProperties?: unknown }).additionalProperties, false, what);
+      if (schema)
+        assert.equal((schema as { additionalProperties?: unknown }).additionalProperties, false, operationName);
   }
 });
 
@@ -251,24 +255,27 @@ test('every record has its creator, editor, version and URI; results without a r
 
 test('codes: declared ones exist, none is repeated, and each status of the closed set is in the document', () => {
   for (const { category, endpoint, path, method } of operations) {
-    const what = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
-    assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${what} declares a code twice`);
+    const operationName = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+    assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${operationName} declares a code twice`);
     const responses = document.paths[path]?.[method]?.responses ?? {};
     const failures = new Set(codesOf(endpoint).map((code) => String(codes[code].status)));
     // A method that is not allowed is a failure of the path, and of no operation.
     failures.delete('405');
     const { default: general, ...others } = responses as Readonly<Record<string, object>>;
-    assert.deepEqual(general, { $ref: '#/components/responses/GeneralFailure' }, what);
+    assert.deepEqual(general, { $ref: '#/components/responses/GeneralFailure' }, operationName);
     const description = JSON.stringify(document.components.responses?.GeneralFailure);
     for (const status of failures)
-      assert.ok(status in others || description.includes(`${status}: `), `${what}: ${status} is not described`);
+      assert.ok(
+        status in others || description.includes(`${status}: `),
+        `${operationName}: ${status} is not described`,
+      );
     const successes = Object.keys(others).filter((status) => Number(status) < 300);
     const alwaysSubmits = endpoint.verb === 'action' && endpoint.result === undefined;
     const first = endpoint.verb === 'create' || endpoint.creates ? '201' : '200';
     assert.deepEqual(
       successes,
       [...(alwaysSubmits ? [] : [first]), ...(endpoint.task === undefined ? [] : ['202'])],
-      what,
+      operationName,
     );
   }
 });
@@ -282,21 +289,22 @@ test('every reference in the document resolves', () => {
   });
 });
 
-function fits(schema: TSchema, value: unknown, what: string): void {
+function fits(schema: TSchema, value: unknown, operationName: string): void {
   const validator = Compile(schema);
-  assert.ok(validator.Check(value), `${what}: ${JSON.stringify(validator.Errors(value))}`);
+  assert.ok(validator.Check(value), `${operationName}: ${JSON.stringify(validator.Errors(value))}`);
 }
 
 test('examples fit their schemas', () => {
   for (const category of categories) {
     fits(category.record, category.example, category.name);
     for (const endpoint of category.endpoints) {
-      const what = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
+      const operationName = `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`;
       const body = bodyOf(endpoint, true);
-      if (endpoint.example?.body !== undefined) fits(body as TSchema, endpoint.example.body, `${what} body`);
-      else if (body !== undefined) assert.ok(endpoint.bodyRequired !== true, `${what} needs an example of its body`);
+      if (endpoint.example?.body !== undefined) fits(body as TSchema, endpoint.example.body, `${operationName} body`);
+      else if (body !== undefined)
+        assert.ok(endpoint.bodyRequired !== true, `${operationName} needs an example of its body`);
       if (endpoint.example?.result !== undefined && endpoint.result)
-        fits(endpoint.result, endpoint.example.result, `${what} result`);
+        fits(endpoint.result, endpoint.example.result, `${operationName} result`);
     }
   }
 });

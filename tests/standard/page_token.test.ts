@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { readPageToken, signPageToken } from '../../src/standard/page_token.ts';
 
 const key = randomBytes(32);
-const refused = (read: () => unknown) => assert.throws(read, { code: 'INVALID_PAGE_TOKEN' });
+const assertInvalidToken = (read: () => unknown) => assert.throws(read, { code: 'INVALID_PAGE_TOKEN' });
 
 test('a token returns the key that it was created for, whatever the name', () => {
   fc.assert(
@@ -21,17 +21,17 @@ test('a token returns the key that it was created for, whatever the name', () =>
 
 test('a token of another collection or another key, or with any changed byte, is refused', () => {
   const token = signPageToken(key, 'tables /api/v2/a', 'orders');
-  refused(() => readPageToken(key, 'tables /api/v2/b', token));
-  refused(() => readPageToken(randomBytes(32), 'tables /api/v2/a', token));
+  assertInvalidToken(() => readPageToken(key, 'tables /api/v2/b', token));
+  assertInvalidToken(() => readPageToken(randomBytes(32), 'tables /api/v2/a', token));
   const bytes = Buffer.from(token, 'base64url');
   for (let i = 0; i < bytes.length; i++) {
-    const changed = Buffer.from(bytes);
-    changed[i] = (changed[i] as number) ^ 1;
-    refused(() => readPageToken(key, 'tables /api/v2/a', changed.toString('base64url')));
+    const changedBytes = Buffer.from(bytes);
+    changedBytes[i] = (changedBytes[i] as number) ^ 1;
+    assertInvalidToken(() => readPageToken(key, 'tables /api/v2/a', changedBytes.toString('base64url')));
   }
 });
 
 test('a malformed token is refused', () => {
   for (const text of ['', 'x', 'AAAA', '%', 'ä', 'a b', 'A'.repeat(22), 'A'.repeat(5000), '=', '../..'])
-    refused(() => readPageToken(key, 'scope', text));
+    assertInvalidToken(() => readPageToken(key, 'scope', text));
 });

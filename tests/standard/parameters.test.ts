@@ -99,8 +99,8 @@ test('a create has its name in the body or in the path', () => {
   const byId = parametersOf(endpoint({ verb: 'create', on: 'collection', body: Body, nameField: 'id' }));
   assert.deepEqual(fault(byId.checkBody as never, {}), ['INVALID_PARAMETER', '/id']);
   byId.checkBodyWithoutName?.({});
-  const unnamed = parametersOf(endpoint({ verb: 'create', on: 'collection', body: Body, named: false }));
-  assert.deepEqual(fault(unnamed.checkBody as never, { name: 'a' }), ['UNKNOWN_FIELD', '/name']);
+  const unnamedParameters = parametersOf(endpoint({ verb: 'create', on: 'collection', body: Body, named: false }));
+  assert.deepEqual(fault(unnamedParameters.checkBody as never, { name: 'a' }), ['UNKNOWN_FIELD', '/name']);
 });
 
 const Query = Type.Object(

@@ -9,7 +9,7 @@ import { Routes, uriOf } from '../../src/standard/paths.ts';
 
 const routes = new Routes(categoriesWith({ rowsBodyBytesMax: 1024 }));
 
-function named(method: string, path: string) {
+function resolvePath(method: string, path: string) {
   const { category, endpoint, path: parameters, nameInPath, ifExists } = routes.resolve(method, path);
   return {
     endpoint: `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb}`,
@@ -21,8 +21,8 @@ function named(method: string, path: string) {
 
 function failure(method: string, path: string): Failure {
   try {
-    const found = named(method, path);
-    return assert.fail(`${method} ${path} is ${found.endpoint}`);
+    const resolved = resolvePath(method, path);
+    return assert.fail(`${method} ${path} is ${resolved.endpoint}`);
   } catch (error) {
     if (error instanceof Failure) return error;
     throw error;
@@ -31,7 +31,7 @@ function failure(method: string, path: string): Failure {
 
 const inDefault = { catalog: 'default' };
 
-const known: readonly [method: string, path: string, endpoint: string, parameters: object][] = [
+const resolvedPaths: readonly [method: string, path: string, endpoint: string, parameters: object][] = [
   ['GET', '/api/v2/catalogs', 'catalogs.list', {}],
   ['HEAD', '/api/v2/catalogs', 'catalogs.list', {}],
   ['GET', '/api/v2/catalogs/a', 'catalogs.get', { catalog: 'a' }],
@@ -99,9 +99,9 @@ const known: readonly [method: string, path: string, endpoint: string, parameter
 ];
 
 test('the endpoint of each method and path', () => {
-  for (const [method, path, endpoint, parameters] of known) {
-    const found = named(method, path);
-    assert.deepEqual([found.endpoint, found.parameters], [endpoint, parameters], `${method} ${path}`);
+  for (const [method, path, endpoint, parameters] of resolvedPaths) {
+    const resolved = resolvePath(method, path);
+    assert.deepEqual([resolved.endpoint, resolved.parameters], [endpoint, parameters], `${method} ${path}`);
   }
 });
 
@@ -116,9 +116,9 @@ test('the forms of create: POST fails for an existing object, PUT returns it, th
     ['PUT', `${base}/a%2Fb`, 'return', 'a/b'],
   ];
   for (const [method, path, ifExists, nameInPath] of forms) {
-    const found = named(method, path);
+    const resolved = resolvePath(method, path);
     const expected = { endpoint: 'tables.create', parameters: { ...inDefault, database: 'b' }, nameInPath, ifExists };
-    assert.deepEqual(found, expected, `${method} ${path}`);
+    assert.deepEqual(resolved, expected, `${method} ${path}`);
   }
 });
 

@@ -23,9 +23,12 @@ const violationsOf = (schema: TSchema, value: unknown) =>
   violations(schema, value).map(({ pointer, rule, message }) => `${pointer} ${rule}: ${message}`);
 
 const Mode = Type.Union([Type.Literal('append'), Type.Literal('replace'), Type.Literal('upsert')]);
-const closed = { additionalProperties: false };
-const Directory = Type.Object({ kind: Type.Literal('directory'), path: Type.String() }, closed);
-const Store = Type.Object({ kind: Type.Literal('s3'), bucket: Type.String(), mode: Type.Optional(Mode) }, closed);
+const noOtherFields = { additionalProperties: false };
+const Directory = Type.Object({ kind: Type.Literal('directory'), path: Type.String() }, noOtherFields);
+const Store = Type.Object(
+  { kind: Type.Literal('s3'), bucket: Type.String(), mode: Type.Optional(Mode) },
+  noOtherFields,
+);
 
 test('the values of a union of literals are listed once', () => {
   const body = Type.Object({ mode: Mode, maybe: Type.Optional(Type.Union([Mode, Type.Null()])) });
@@ -68,25 +71,25 @@ test('of very many errors, some are reported', () => {
       list: Type.Optional(Type.Array(Type.Integer(), { maxItems: 1000 })),
       map: Type.Optional(Type.Record(Type.String(), Type.Integer(), { maxProperties: 1000 })),
     },
-    closed,
+    noOtherFields,
   );
-  const many = (count: number) => Array.from({ length: count }, (_, i) => `n${i}`);
+  const manyNames = (count: number) => Array.from({ length: count }, (_, i) => `n${i}`);
   const mapOf = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 'x']));
   const integer = 'type: must be integer';
   assert.deepEqual(violationsOf(body, { list: [...Array(900).keys(), 'x'] }), [`/list/900 ${integer}`]);
   assert.deepEqual(
-    violationsOf(body, { list: [0, ...many(900)], map: mapOf(many(900)) }),
+    violationsOf(body, { list: [0, ...manyNames(900)], map: mapOf(manyNames(900)) }),
     [...Array(8).keys()]
       .map((i) => `/list/${i + 1} ${integer}`)
-      .concat(many(8).map((name) => `/map/${name} ${integer}`)),
+      .concat(manyNames(8).map((name) => `/map/${name} ${integer}`)),
   );
-  assert.deepEqual(violationsOf(body, { list: many(1001), map: mapOf(many(1001)) }), [
+  assert.deepEqual(violationsOf(body, { list: manyNames(1001), map: mapOf(manyNames(1001)) }), [
     '/list maxItems: must not have more than 1000 items',
     '/map maxProperties: must not have more than 1000 properties',
   ]);
   assert.deepEqual(
-    violationsOf(body, mapOf(many(1000))),
-    many(8).map((name) => `/${name} unknownField: is not a field of this API`),
+    violationsOf(body, mapOf(manyNames(1000))),
+    manyNames(8).map((name) => `/${name} unknownField: is not a field of this API`),
   );
 });
 
@@ -103,7 +106,7 @@ test('of other unions, the member with the type of the value is chosen', () => {
 
 test('one of several fields is named', () => {
   const fields = { url: Type.Optional(Type.String()), path: Type.Optional(Type.String()) };
-  const exactlyOne = Type.Object(fields, { ...closed, minProperties: 1, maxProperties: 1 });
+  const exactlyOne = Type.Object(fields, { ...noOtherFields, minProperties: 1, maxProperties: 1 });
   const message = 'must have exactly one of url, path';
   assert.deepEqual(violationsOf(exactlyOne, {}), [` minProperties: ${message}`]);
   assert.deepEqual(violationsOf(exactlyOne, { url: '', path: '' }), [` maxProperties: ${message}`]);
@@ -112,8 +115,8 @@ test('one of several fields is named', () => {
 test('every mismatch is reported', () => {
   const pieces = fc.constantFrom('append', 'directory', 's3', 'x', 1, null, true, JSON.rawJSON('1'));
   const keys = fc.constantFrom('to', 'mode', 'kind', 'path', 'bucket', 'list', '__proto__', 'a/b');
-  const { value } = fc.letrec((tie) => ({
-    value: fc.oneof({ maxDepth: 4 }, pieces, fc.array(tie('value')), fc.dictionary(keys, tie('value'))),
+  const { value } = fc.letrec((recurse) => ({
+    value: fc.oneof({ maxDepth: 4 }, pieces, fc.array(recurse('value')), fc.dictionary(keys, recurse('value'))),
   }));
   const Value = Type.Union([Directory, Store, Mode, Type.Array(Type.Union([Mode, Type.Integer(), Store]))]);
   const body = Type.Object({ to: Value, map: Type.Record(Type.String(), Type.Union([Value, Type.Null()])) });
@@ -139,11 +142,11 @@ test('every union of literals that an endpoint accepts is reported once', () => 
         const literals = schema.anyOf?.map((member) => member.const) ?? [];
         if (literals.length < 2 || literals.includes(undefined)) continue;
         fields++;
-        const found = violations(body as TSchema, { [field]: 'no such value' }).filter(
+        const problems = violations(body as TSchema, { [field]: 'no such value' }).filter(
           ({ pointer }) => pointer === `/${field}`,
         );
-        assert.equal(found.length, 1, `${name} ${field}`);
-        for (const literal of literals) assert.ok(found[0]?.message.includes(String(literal)), name);
+        assert.equal(problems.length, 1, `${name} ${field}`);
+        for (const literal of literals) assert.ok(problems[0]?.message.includes(String(literal)), name);
       }
     }
   }

@@ -1,4 +1,4 @@
-// A throw-away category, served for real: adding v3 of one endpoint is one more declaration beside the first, and nothing
+// A throw-away category, served for real: adding v3 of one endpoint is one more declaration next to the first, and nothing
 // else changes. What a handler returns decides the status; it sees neither status nor header (rest-standard A2, A3).
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -73,15 +73,15 @@ const sideNotes = implementWith<typeof sideNotesApi, Shelf>(sideNotesApi, {
   },
   get: async ({ path }, shelf) => ({ outcome: 'found', record: record(path.sideNote, shelf) }),
   get_with_length: async ({ path }, shelf) => {
-    const found = record(path.sideNote, shelf);
-    return { outcome: 'found', record: { ...found, length: found.text.length } };
+    const rendered = record(path.sideNote, shelf);
+    return { outcome: 'found', record: { ...rendered, length: rendered.text.length } };
   },
   create: async ({ body: { name, text: written = '' }, ifExists }, shelf) => {
     const isNew = !shelf.notes.has(name);
     if (!isNew && ifExists === 'fail') throw new Failure('OBJECT_ALREADY_EXISTS', 'it exists');
     if (isNew) shelf.notes.set(name, { text: written });
-    const shown = record(name, shelf);
-    return { outcome: 'created', record: shown, created: isNew, uri: shown.uri };
+    const rendered = record(name, shelf);
+    return { outcome: 'created', record: rendered, created: isNew, uri: rendered.uri };
   },
   update: async ({ path, body }, shelf) => {
     const { name } = record(path.sideNote, shelf);
@@ -95,7 +95,7 @@ const sideNotes = implementWith<typeof sideNotesApi, Shelf>(sideNotesApi, {
 });
 
 const notes = new Map<string, { text: string }>();
-const seen: { kind: string; errorId?: string; error?: unknown }[] = [];
+const observations: { kind: string; errorId?: string; error?: unknown }[] = [];
 const api = new RequestPipeline<Shelf>({
   requireRoom: () => {},
   requireQueueCapacity: async () => {},
@@ -131,7 +131,7 @@ const api = new RequestPipeline<Shelf>({
     threads: new BodyThreads({ spoolDirectory: tmpdir(), threadsMax: 1, memoryBytesMax: 2 ** 28, timeoutMs: 5000 }),
     budget: new BodyBudget(2 ** 20),
   }),
-  observe: (event) => void seen.push(event),
+  observe: (event) => void observations.push(event),
 });
 const server = new HttpServer<Shelf>({
   api,
@@ -157,10 +157,10 @@ before(async () => {
 });
 after(() => server.close(1000));
 
-async function call(method: string, path: string, body?: object, who = 'friend') {
+async function call(method: string, path: string, body?: object, caller = 'friend') {
   const response = await fetch(base + path, {
     method,
-    headers: { authorization: who, ...(body ? { 'content-type': 'application/json' } : {}) },
+    headers: { authorization: caller, ...(body ? { 'content-type': 'application/json' } : {}) },
     ...(body ? { body: JSON.stringify(body) } : {}),
   });
   const json = (await response.json()) as { code: string; message: string; result: Record<string, unknown> };
@@ -189,8 +189,8 @@ test('the outcome determines status and envelope', async () => {
   const reply = await call('PUT', '/api/v2/side_notes/n', { text: 'x' });
   assert.deepEqual([reply.status, reply.code, reply.message, reply.result.created], [201, '0', 'OK', true]);
   assert.equal(reply.headers.get('location'), '/api/v2/side_notes/n');
-  const again = await call('PUT', '/api/v2/side_notes/n', { text: 'y' });
-  assert.deepEqual([again.status, again.result.created, again.result.text], [201, false, 'x']);
+  const repeated = await call('PUT', '/api/v2/side_notes/n', { text: 'y' });
+  assert.deepEqual([repeated.status, repeated.result.created, repeated.result.text], [201, false, 'x']);
   assert.equal((await call('POST', '/api/v2/side_notes/create', { name: 'n' })).code, 'OBJECT_ALREADY_EXISTS');
   assert.deepEqual((await call('DELETE', '/api/v2/side_notes/n')).result, { deleted: true });
   assert.deepEqual((await call('DELETE', '/api/v2/side_notes/n')).result, { deleted: false });
@@ -220,7 +220,7 @@ test('an unexpected error is a 500 with an id, and its text is only logged', asy
   assert.deepEqual([status, code], [500, 'INTERNAL_ERROR']);
   assert.deepEqual(Object.keys(result), ['errorId', 'outcome']);
   assert.ok(!message.includes('secret'));
-  const logged = seen.find((event) => event.errorId === result.errorId);
+  const logged = observations.find((event) => event.errorId === result.errorId);
   assert.match(String(logged?.error), /secret/);
 });
 

@@ -19,20 +19,20 @@ import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { checkStoreFile } from '../../src/store/integrity/store_check.ts';
 import { openStore, type Store, StoreDamaged } from '../../src/store/store.ts';
-import { flip } from '../faults/damaged_file.ts';
-import { Random } from '../faults/random.ts';
+import { flipBytes } from '../faults/damage/damaged_file.ts';
+import { Random } from '../random.ts';
 
 const flips = 200;
 const ends = ['', '-wal', '-sums'] as const;
 let root: string;
 const file = (name: string) => join(root, `${name}.sqlite`);
-const copied = (from: string, to: string) => {
+const copyStoreFiles = (from: string, to: string) => {
   for (const end of ends) {
     rmSync(file(to) + end, { force: true });
     if (existsSync(file(from) + end)) copyFileSync(file(from) + end, file(to) + end);
   }
 };
-async function put(store: Store, from: number, count: number): Promise<void> {
+async function insertNumbers(store: Store, from: number, count: number): Promise<void> {
   for (let n = from; n < from + count; n++) {
     const row = { key: `key ${n}`, value: `${n} `.repeat(50 + (n % 400)) };
     await store.db.insertInto('settings').values(row).execute();
@@ -43,14 +43,14 @@ async function put(store: Store, from: number, count: number): Promise<void> {
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-store-'));
   const store = await openStore({ file: file('live') });
-  await put(store, 0, 1500);
+  await insertNumbers(store, 0, 1500);
   await store.db.deleteFrom('settings').where('key', 'like', 'key 1%').execute();
   await store.close();
-  copied('live', 'closed');
-  const again = await openStore({ file: file('live') });
-  await put(again, 5000, 20);
-  copied('live', 'killed');
-  await again.close();
+  copyStoreFiles('live', 'closed');
+  const reopened = await openStore({ file: file('live') });
+  await insertNumbers(reopened, 5000, 20);
+  copyStoreFiles('live', 'killed');
+  await reopened.close();
 });
 after(() => rm(root, { recursive: true, force: true }));
 
@@ -59,11 +59,11 @@ test('a store that was closed or killed is intact, and has all its rows', async 
     ['closed', 889],
     ['killed', 909],
   ] as const) {
-    copied(name, 'case');
+    copyStoreFiles(name, 'case');
     assert.deepEqual(checkStoreFile(file('case')), { faults: [], isComplete: true });
     const store = await openStore({ file: file('case') });
-    const found = await store.db.selectFrom('settings').select('key').where('key', 'like', 'key %').execute();
-    assert.equal(found.length, rows);
+    const keys = await store.db.selectFrom('settings').select('key').where('key', 'like', 'key %').execute();
+    assert.equal(keys.length, rows);
     assert.deepEqual(await store.check(), []);
     await store.close();
     assert.deepEqual(checkStoreFile(file('case')).faults, []);
@@ -77,9 +77,9 @@ test('a changed byte anywhere in a page is detected; quick_check accepts most of
   let accepted = 0;
   const missed: number[] = [];
   for (let n = 0; n < flips; n++) {
-    copied('closed', 'case');
+    copyStoreFiles('closed', 'case');
     const offset = random.below(size);
-    flip(file('case'), offset);
+    flipBytes(file('case'), offset);
     const { faults } = checkStoreFile(file('case'));
     if (!new RegExp(`page ${Math.floor(offset / 4096) + 1} differs`).test(faults.join())) missed.push(offset);
     if (quickCheckAccepts(file('case'))) accepted++;
@@ -97,16 +97,16 @@ test('a changed byte in the log is detected, with the number of lost transaction
   const random = new Random(seed);
   const size = statSync(`${file('killed')}-wal`).size;
   for (let n = 0; n < flips; n++) {
-    copied('killed', 'case');
-    flip(`${file('case')}-wal`, random.below(size));
+    copyStoreFiles('killed', 'case');
+    flipBytes(`${file('case')}-wal`, random.below(size));
     assert.match(
       checkStoreFile(file('case')).faults.join(),
       /log is (damaged or cut|.*missing)|log of acknowledged/,
       `${n}`,
     );
   }
-  copied('killed', 'case');
-  flip(`${file('case')}-wal`, size - 100);
+  copyStoreFiles('killed', 'case');
+  flipBytes(`${file('case')}-wal`, size - 100);
   await assert.rejects(openStore({ file: file('case') }), (error: StoreDamaged) => {
     assert.ok(error instanceof StoreDamaged);
     assert.match(error.message, /after frame \d+ of \d+: the last acknowledged transaction is lost/);
@@ -117,16 +117,16 @@ test('a changed byte in the log is detected, with the number of lost transaction
 });
 
 test('a missing or truncated log is detected', () => {
-  copied('killed', 'case');
+  copyStoreFiles('killed', 'case');
   rmSync(`${file('case')}-wal`);
   assert.match(checkStoreFile(file('case')).faults.join(), /log of acknowledged changes is missing/);
-  copied('killed', 'case');
+  copyStoreFiles('killed', 'case');
   truncateSync(`${file('case')}-wal`, Math.floor(statSync(`${file('case')}-wal`).size / 2));
   assert.match(checkStoreFile(file('case')).faults.join(), /the last \d+ acknowledged transactions are lost/);
 });
 
 test('another program that reads the store, or an end between a commit and its checksums, is no damage', () => {
-  copied('killed', 'case');
+  copyStoreFiles('killed', 'case');
   const other = new DatabaseSync(file('case'));
   other.prepare('select count(*) from settings').get();
   other.close();
@@ -134,19 +134,19 @@ test('another program that reads the store, or an end between a commit and its c
   assert.deepEqual(checkStoreFile(file('case')).faults, []);
   const length = readFileSync(`${file('killed')}-sums`).length;
   for (const bytes of [1, 20, 60, 200]) {
-    copied('killed', 'case');
+    copyStoreFiles('killed', 'case');
     truncateSync(`${file('case')}-sums`, length - bytes);
     assert.deepEqual(checkStoreFile(file('case')).faults, [], `${bytes} bytes less`);
   }
 });
 
 test('a page that changes while the store is open is detected by its check, and reported by page', async () => {
-  copied('closed', 'case');
+  copyStoreFiles('closed', 'case');
   const store = await openStore({ file: file('case') });
-  await put(store, 9000, 5);
+  await insertNumbers(store, 9000, 5);
   assert.deepEqual(await store.check(), []);
-  flip(file('case'), 4096 * 30 + 1000);
-  const writes = put(store, 9100, 300);
+  flipBytes(file('case'), 4096 * 30 + 1000);
+  const writes = insertNumbers(store, 9100, 300);
   const [fault = ''] = await store.check();
   assert.match(fault, /^page 31 differs from what was written$/);
   await writes;
@@ -154,14 +154,14 @@ test('a page that changes while the store is open is detected by its check, and 
 });
 
 test('damaged checksums are reported; missing ones are created again', async () => {
-  copied('killed', 'case');
-  flip(`${file('case')}-sums`, 100);
+  copyStoreFiles('killed', 'case');
+  flipBytes(`${file('case')}-sums`, 100);
   assert.match(checkStoreFile(file('case')).faults.join(), /checksums is damaged/);
   rmSync(`${file('case')}-sums`);
   const store = await openStore({ file: file('case') });
   assert.deepEqual(await store.check(), []);
   await store.close();
-  flip(file('case'), 4096 * 3 + 10);
+  flipBytes(file('case'), 4096 * 3 + 10);
   assert.match(checkStoreFile(file('case')).faults.join(), /page 4 differs/);
 });
 
@@ -180,17 +180,17 @@ function quickCheckAccepts(path: string): boolean {
 }
 
 test('a store that shrank is intact, however it ended', async () => {
-  copied('closed', 'shrunk');
+  copyStoreFiles('closed', 'shrunk');
   const store = await openStore({ file: file('shrunk') });
   await store.db.deleteFrom('settings').where('key', 'like', 'key %').execute();
   await sql`vacuum`.execute(store.db);
-  await put(store, 9000, 1_200);
-  copied('shrunk', 'case');
+  await insertNumbers(store, 9000, 1_200);
+  copyStoreFiles('shrunk', 'case');
   assert.deepEqual(checkStoreFile(file('case')).faults, [], 'killed');
   await store.close();
   assert.deepEqual(checkStoreFile(file('shrunk')).faults, [], 'closed');
-  const again = await openStore({ file: file('shrunk') });
-  await again.close();
+  const reopened = await openStore({ file: file('shrunk') });
+  await reopened.close();
 });
 
 test('a power failure that leaves zeros or half a record at the end of the checksums is no damage', async () => {
@@ -200,7 +200,7 @@ test('a power failure that leaves zeros or half a record at the end of the check
     () => truncateSync(sums, statSync(sums).size - 3),
     () => writeFileSync(sums, readFileSync(sums).fill(0, statSync(sums).size - 100)),
   ]) {
-    copied('killed', 'case');
+    copyStoreFiles('killed', 'case');
     change();
     assert.deepEqual(checkStoreFile(file('case')).faults, []);
     await (await openStore({ file: file('case') })).close();
@@ -209,11 +209,11 @@ test('a power failure that leaves zeros or half a record at the end of the check
 });
 
 test('a start that cannot write the checksums leaves a store that can be started again', async () => {
-  copied('killed', 'case');
+  copyStoreFiles('killed', 'case');
   const draft = `${file('case')}-sums.draft`;
   mkdirSync(draft);
   const store = await openStore({ file: file('case') });
-  await put(store, 9500, 3);
+  await insertNumbers(store, 9500, 3);
   await store.close();
   rmSync(draft, { recursive: true });
   assert.deepEqual(checkStoreFile(file('case')).faults, []);

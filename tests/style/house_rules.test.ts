@@ -28,7 +28,7 @@ const texts = filesUnder(
   '.npmrc',
 ).filter((path) => !/package-lock\.json$|^openapi\.(client\.)?json$/.test(path));
 
-function none(places: readonly string[], advice: string): void {
+function assertNone(places: readonly string[], advice: string): void {
   if (places.length > 0) assert.fail(`${advice}\n${places.join('\n')}`);
 }
 
@@ -46,7 +46,7 @@ describe('files', () => {
       const lines = textOf(path).trimEnd().split('\n').length;
       return lines > (longFiles[path] ?? fileLinesMax) ? [`${path}: ${lines} lines`] : [];
     });
-    none(places, 'a file that long owns two things: give the second a file of its own:');
+    assertNone(places, 'a file that long owns two things: give the second a file of its own:');
   });
 
   it('are named after the noun that they own, in snake_case', () => {
@@ -58,7 +58,7 @@ describe('files', () => {
     const places = names
       .filter(({ path, form }) => bannedNames.test(basename(path)) || !form.test(basename(path)))
       .map(({ path }) => path);
-    none(places, 'name what it owns:');
+    assertNone(places, 'name what it owns:');
   });
 
   it('begin with what they own and what they leave to others', () => {
@@ -70,7 +70,7 @@ describe('files', () => {
       const opening = lines.findIndex((line) => !line.startsWith('//'));
       return opening < 1 || opening > openingLinesMax ? [`${path}: ${opening} lines`] : [];
     });
-    none(places, `open each file with 1 to ${openingLinesMax} lines of comment:`);
+    assertNone(places, `open each file with 1 to ${openingLinesMax} lines of comment:`);
   });
 });
 
@@ -83,7 +83,7 @@ describe('functions', () => {
         .filter(({ name, lines }) => lines > (longFunctions[`${path} ${name}`] ?? functionLinesMax))
         .map(({ name, line, lines }) => `${path}:${line} ${name}: ${lines} lines`),
     );
-    none(places, 'give a step of it a name:');
+    assertNone(places, 'give a step of it a name:');
   });
 });
 
@@ -95,7 +95,7 @@ describe('types', () => {
         ...typeEscapes.map(({ text: code, line }) => `${path}:${line}: ${code.replace(/\s+/g, ' ').slice(-100)}`),
         ...[...text.matchAll(/@ts-\w+/g)].map(([directive]) => `${path}: ${directive}`),
       ]);
-    if (places.length > typeEscapesMax) none(places, 'let the compiler see the type: type what gives the value:');
+    if (places.length > typeEscapesMax) assertNone(places, 'let the compiler see the type: type what gives the value:');
   });
 });
 
@@ -107,8 +107,8 @@ describe('words', () => {
     ['a path of somebody’s machine', /(?<![\w.}])\/(?:work|home|root|Users)\/\w/, texts],
     ['the host of a package registry', /\bregistry\.[a-z]+js\.\w+|[_:]authToken/, texts],
   ];
-  for (const [what, pattern, paths] of rules)
-    it(`the repository has no line with ${what}`, () => none(linesWith(pattern, paths), 'remove:'));
+  for (const [description, pattern, paths] of rules)
+    it(`the repository has no line with ${description}`, () => assertNone(linesWith(pattern, paths), 'remove:'));
 });
 
 for (const directory of ['', 'tests/clients/'])
@@ -139,11 +139,11 @@ for (const directory of ['', 'tests/clients/'])
 
     it('use the configured registry, and run nothing when they are installed', () => {
       const packages = Object.entries(lock.packages);
-      none(
+      assertNone(
         packages.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),
         'package-lock.json names addresses; .npmrc (omit-lockfile-registry-resolved) keeps them out:',
       );
-      none(
+      assertNone(
         // Our own is `bin/trim.js`.
         packages
           .filter(([path, { hasInstallScript }]) => path !== '' && hasInstallScript && !ignoresScripts)
@@ -154,7 +154,7 @@ for (const directory of ['', 'tests/clients/'])
 
     it('have the digest of their package in the lock file', () => {
       const packages = Object.entries(lock.packages).filter(([path]) => path !== '');
-      none(
+      assertNone(
         packages.filter(([, { integrity }]) => !integrity).map(([path]) => path),
         'the registry does not have these packages: choose a version that is published for every platform:',
       );

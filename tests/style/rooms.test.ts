@@ -1,7 +1,8 @@
 // The directories of ARCHITECTURE.md: imports run downwards only, without circles; HTTP and each engine stay in their directory.
 import assert from 'node:assert/strict';
+import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
-import { readSources, type Source } from './source_tree.ts';
+import { filesUnder, readSources, type Source } from './source_tree.ts';
 
 /** From the top down; a room may import its own level and those below. */
 const levels = [
@@ -14,8 +15,8 @@ const levels = [
   ['standard', 'model', 'observe', 'operator'],
 ];
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));
-/** What stands beside the levels. `main` may import everything. */
-const beside: Readonly<Record<string, readonly string[]>> = {
+/** Directories outside the levels. `main` may import everything. */
+const siblingRooms: Readonly<Record<string, readonly string[]>> = {
   cli: [
     'demo',
     'backups',
@@ -46,9 +47,11 @@ const httpPackages = [
   'undici',
 ];
 const engineNames = ['duckdb', 'clickhouse'];
+/** Files that a folder has of its own, without those in its subfolders: code, style sheets and images alike. */
+const folderFilesMax = 20;
 
 const sources = readSources();
-const ours = sources.filter(({ path }) => path.startsWith('src/'));
+const serverSources = sources.filter(({ path }) => path.startsWith('src/'));
 
 function roomOf(path: string): string {
   if (path === 'src/main.ts') return 'main';
@@ -57,61 +60,69 @@ function roomOf(path: string): string {
 
 function isAllowed(from: string, to: string): boolean {
   if (from === to || from === 'main') return true;
-  if (beside[from]) return beside[from].includes(to);
-  const [above, below] = [levelOf.get(from), levelOf.get(to)];
-  return above !== undefined && below !== undefined && below >= above;
+  if (siblingRooms[from]) return siblingRooms[from].includes(to);
+  const [lower, higher] = [levelOf.get(from), levelOf.get(to)];
+  return lower !== undefined && higher !== undefined && higher >= lower;
 }
 
 const locationOf = (source: Source, line: number): string => `${source.path}:${line}`;
 /** Fails with the places, one a line, after what to do about them. */
-function none(places: readonly string[], advice: string): void {
+function assertNone(places: readonly string[], advice: string): void {
   if (places.length > 0) assert.fail(`${advice}\n${places.join('\n')}`);
 }
 
 /** The first circle found from each file, as a list of paths; each circle once. */
 function circles(files: readonly Source[]): string[] {
   const targets = new Map(files.map(({ path, imports }) => [path, imports.map(({ target }) => target)]));
-  const done = new Set<string>();
-  const found: string[] = [];
+  const visited = new Set<string>();
+  const circles: string[] = [];
   const walk = (path: string, trail: string[]): void => {
-    const back = trail.indexOf(path);
-    if (back >= 0) found.push([...trail.slice(back), path].join(' → '));
-    if (back >= 0 || done.has(path)) return;
+    const firstIndex = trail.indexOf(path);
+    if (firstIndex >= 0) circles.push([...trail.slice(firstIndex), path].join(' → '));
+    if (firstIndex >= 0 || visited.has(path)) return;
     for (const target of targets.get(path) ?? []) walk(target, [...trail, path]);
-    done.add(path);
+    visited.add(path);
   };
   for (const { path } of files) walk(path, []);
-  return found;
+  return circles;
 }
 
 describe('rooms', () => {
   it('are all known', () => {
-    const known = ['main', ...Object.keys(beside), ...levelOf.keys()];
-    none(
-      ours.filter(({ path }) => !known.includes(roomOf(path))).map(({ path }) => path),
+    const knownRooms = ['main', ...Object.keys(siblingRooms), ...levelOf.keys()];
+    assertNone(
+      serverSources.filter(({ path }) => !knownRooms.includes(roomOf(path))).map(({ path }) => path),
       'a new room needs a level in this test and a line in ARCHITECTURE.md:',
     );
   });
 
   it('import only downwards', () => {
-    const upward = ours.flatMap((source) =>
+    const upward = serverSources.flatMap((source) =>
       source.imports
         .filter(({ target }) => target.startsWith('src/') && !isAllowed(roomOf(source.path), roomOf(target)))
         .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
-    none(upward, 'turn the dependency round (main hands it over), or move what both need down:');
+    assertNone(upward, 'turn the dependency round (main hands it over), or move what both need down:');
   });
 
   it('import nothing outside src', () => {
-    const outward = ours.flatMap((source) =>
+    const outward = serverSources.flatMap((source) =>
       source.imports
         .filter(({ target }) => /^(\.\.|tests|bench|scripts|demo|bin)\//.test(target))
         .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
-    none(outward, 'the package has src only:');
+    assertNone(outward, 'the package has src only:');
   });
 
-  it('have no import cycles', () => none(circles(ours), 'move what both need to a file of its own:'));
+  it('have no import cycles', () => assertNone(circles(serverSources), 'move what both need to a file of its own:'));
+
+  it(`have at most ${folderFilesMax} files of their own`, () => {
+    const folders = Map.groupBy(filesUnder('{src,console/src}/**/*.*'), dirname);
+    const places = [...folders]
+      .filter(([, files]) => files.length > folderFilesMax)
+      .map(([folder, files]) => `${folder}: ${files.length} files`);
+    assertNone(places, 'split the folder by noun:');
+  });
 });
 
 describe('the console', () => {
@@ -126,7 +137,7 @@ describe('the console', () => {
         .filter(({ target }) => target.startsWith('node:') || (target.startsWith('src/') && !fromServer.test(target)))
         .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
-    none(places, 'speak to the server through src/client:');
+    assertNone(places, 'speak to the server through src/client:');
   });
 
   it('has primitives that know no room', () => {
@@ -137,7 +148,7 @@ describe('the console', () => {
           .filter(({ target }) => target.startsWith('console/src/') && consoleRoomOf(target) !== 'ui')
           .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
       );
-    none(places, 'hand it over as a property:');
+    assertNone(places, 'hand it over as a property:');
   });
 
   it('makes no HTML of text', () => {
@@ -146,13 +157,13 @@ describe('the console', () => {
         .filter(({ text }) => /^(dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML)$/.test(text))
         .map(({ text, line }) => `${locationOf(source, line)} has ${text}`),
     );
-    none(places, 'names and values of the server are text:');
+    assertNone(places, 'names and values of the server are text:');
   });
 });
 
 describe('HTTP', () => {
   it('is used in src/http only', () => {
-    const places = ours.flatMap((source) =>
+    const places = serverSources.flatMap((source) =>
       source.imports
         .filter(({ target }) =>
           httpPackages.some(
@@ -162,28 +173,28 @@ describe('HTTP', () => {
         .filter(() => !source.path.startsWith('src/http/') && !source.path.startsWith('src/outbound/'))
         .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
-    none(places, 'answer with an outcome or a failure; clients use fetch; src/outbound connects to others:');
+    assertNone(places, 'answer with an outcome or a failure; clients use fetch; src/outbound connects to others:');
   });
 
   it('is called by the client through functions that browsers have', () => {
-    const places = ours
+    const places = serverSources
       .filter(({ path }) => path.startsWith('src/client/'))
       .flatMap((source) =>
         source.imports.filter(({ target }) => target.startsWith('node:')).map(({ line }) => locationOf(source, line)),
       );
-    none(places, 'src/client runs in browsers:');
+    assertNone(places, 'src/client runs in browsers:');
   });
 });
 
 describe('engines', () => {
   for (const name of engineNames)
     it(`only src/engines/${name} and main.ts speak of ${name}`, () => {
-      const places = ours
+      const places = serverSources
         .filter(({ path }) => path !== 'src/main.ts' && !path.startsWith(`src/engines/${name}/`))
         .flatMap((source) => {
           const words = source.words.filter(({ text }) => text.toLowerCase().includes(name));
           return words.map(({ text, line }) => `${locationOf(source, line)} has ${text.slice(0, 60)}`);
         });
-      none(places, 'say what is wanted in the port (engines/engine.ts) and let the adapter do it:');
+      assertNone(places, 'say what is wanted in the port (engines/engine.ts) and let the adapter do it:');
     });
 });

@@ -13,10 +13,10 @@ import { Tasks } from '../../src/tasks/tasks.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-leases-'));
-const opened: { close: () => Promise<void> }[] = [];
+const openStores: { close: () => Promise<void> }[] = [];
 const stores: Store[] = [];
 after(async () => {
-  for (const store of opened) await store.close();
+  for (const store of openStores) await store.close();
   for (const store of stores) await store.close();
   rmSync(root, { recursive: true, force: true });
 });
@@ -39,14 +39,14 @@ interface Clock {
 
 /** A runner whose tasks end when `ends` is called, or when they are aborted. */
 async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, attemptsMax = 3) {
-  const begun: string[] = [];
+  const startOrder: string[] = [];
   const observed: unknown[] = [];
   const { promise: end, resolve: ends } = Promise.withResolvers<string>();
   const kind: TaskKind = {
     type: 'work',
     attemptsMax,
     run: async (task, { signal, progress }: TaskContext) => {
-      begun.push(task.taskId);
+      startOrder.push(task.taskId);
       progress(0.5, 'half');
       const { promise: stopped, reject } = Promise.withResolvers<never>();
       signal.addEventListener('abort', () => {
@@ -58,12 +58,13 @@ async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, atte
   };
   const options = { runnersMax: 1, retentionDays: 7, retryPauseMs: 1, isShared: true, heartbeatEveryMs };
   const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...options });
-  opened.push({ close: () => tasks.stop(600) });
+  openStores.push({ close: () => tasks.stop(600) });
   await tasks.start();
-  return { tasks, begun, told: observed, ends };
+  return { tasks, startOrder, observed, ends };
 }
 
-const until = (is: () => boolean | Promise<boolean>, what: string) => eventually(what, is);
+const untilTrue = (condition: () => boolean | Promise<boolean>, description: string) =>
+  eventually(description, condition);
 
 const work = (n = 1) => ({ type: 'work', principal: { id: 'root', name: 'root' }, target: '/x', request: { n } });
 const row = (store: Store, taskId: string) =>
@@ -74,14 +75,17 @@ test('a runner with a heartbeat keeps its task, however long that takes', async 
   const clock = { now: Date.now() };
   const firstRunner = await runner(store, clock, beatMs);
   const { taskId } = await firstRunner.tasks.submit(work());
-  await until(() => firstRunner.begun.length === 1, 'it begins');
+  await untilTrue(() => firstRunner.startOrder.length === 1, 'it begins');
   const other = await runner(store, clock, beatMs);
   for (let i = 0; i < 10; i++) {
     const { lease_until } = await row(store, taskId);
     clock.now += leaseMs / 2;
-    await until(async () => ((await row(store, taskId)).lease_until ?? 0) > (lease_until ?? 0), 'the lease is renewed');
+    await untilTrue(
+      async () => ((await row(store, taskId)).lease_until ?? 0) > (lease_until ?? 0),
+      'the lease is renewed',
+    );
   }
-  assert.deepEqual(other.begun, []);
+  assert.deepEqual(other.startOrder, []);
   firstRunner.ends('one');
   assert.deepEqual((await firstRunner.tasks.wait(taskId, soonMs))?.result, { by: 'one' });
   const { leased_by, lease_until, attempt } = await row(store, taskId);
@@ -91,19 +95,19 @@ test('a runner with a heartbeat keeps its task, however long that takes', async 
 test('one without a heartbeat loses it; its late end, its progress and its stop change nothing', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
-  const dead = await runner(store, clock, silent);
-  const { taskId } = await dead.tasks.submit(work());
-  await until(() => dead.begun.length === 1, 'it begins');
+  const deadRunner = await runner(store, clock, silent);
+  const { taskId } = await deadRunner.tasks.submit(work());
+  await untilTrue(() => deadRunner.startOrder.length === 1, 'it begins');
   const other = await runner(store, clock, beatMs);
   await pause(beatMs * 4);
-  assert.deepEqual(other.begun, [], 'not while the lease lasts');
+  assert.deepEqual(other.startOrder, [], 'not while the lease lasts');
   clock.now += leaseMs + 1;
-  await until(() => other.begun.length === 1, 'it is taken over');
+  await untilTrue(() => other.startOrder.length === 1, 'it is taken over');
   const before = await row(store, taskId);
   assert.deepEqual([before.state, before.attempt], ['running', 2]);
-  dead.ends('dead');
+  deadRunner.ends('dead');
   await pause(beatMs * 4);
-  await dead.tasks.stop(600);
+  await deadRunner.tasks.stop(600);
   assert.deepEqual((await row(store, taskId)).leased_by, before.leased_by);
   assert.equal((await row(store, taskId)).state, 'running');
   other.ends('other');
@@ -114,10 +118,10 @@ test('one whose task another runner has taken over is notified', async () => {
   const store = await newStore();
   const firstRunner = await runner(store, { now: Date.now() }, beatMs);
   const { taskId } = await firstRunner.tasks.submit(work());
-  await until(() => firstRunner.begun.length === 1, 'it begins');
+  await untilTrue(() => firstRunner.startOrder.length === 1, 'it begins');
   await store.db.updateTable('tasks').set({ leased_by: 'another' }).where('task_id', '=', taskId).execute();
-  await until(() => firstRunner.told.length === 1, 'it is told');
-  assert.ok(firstRunner.told[0] instanceof LeaseLost);
+  await untilTrue(() => firstRunner.observed.length === 1, 'its work is aborted');
+  assert.ok(firstRunner.observed[0] instanceof LeaseLost);
   const { state, leased_by } = await row(store, taskId);
   assert.deepEqual([state, leased_by], ['running', 'another']);
 });
@@ -127,22 +131,24 @@ test('a task that is cancelled through one runner stops at the other', async () 
   const clock = { now: Date.now() };
   const firstRunner = await runner(store, clock, beatMs);
   const { taskId } = await firstRunner.tasks.submit(work());
-  await until(() => firstRunner.begun.length === 1, 'it begins');
+  await untilTrue(() => firstRunner.startOrder.length === 1, 'it begins');
   const other = await runner(store, clock, silent);
   await other.tasks.cancel(taskId, { id: 'root', name: 'root', action: 'tasks.cancel' });
-  await until(() => firstRunner.told.length === 1, 'it is told');
-  assert.ok(firstRunner.told[0] instanceof Cancelled);
+  await untilTrue(() => firstRunner.observed.length === 1, 'its work is aborted');
+  assert.ok(firstRunner.observed[0] instanceof Cancelled);
   assert.equal((await firstRunner.tasks.wait(taskId, soonMs))?.state, 'cancelled');
 });
 
 test('a cancelled task whose runner is lost ends; out of attempts it fails', async () => {
   const store = await newStore();
   const clock = { now: Date.now() };
-  const dead = [await runner(store, clock, silent, 1), await runner(store, clock, silent, 1)];
-  const all = [await dead[0]?.tasks.submit(work(1)), await dead[0]?.tasks.submit(work(2))].map((t) => t?.taskId ?? '');
-  await until(() => (dead[0]?.begun.length ?? 0) === 1, 'the first begins');
-  dead[1]?.tasks.notify();
-  await until(() => (dead[1]?.begun.length ?? 0) === 1, 'the second begins');
+  const deadRunners = [await runner(store, clock, silent, 1), await runner(store, clock, silent, 1)];
+  const all = [await deadRunners[0]?.tasks.submit(work(1)), await deadRunners[0]?.tasks.submit(work(2))].map(
+    (t) => t?.taskId ?? '',
+  );
+  await untilTrue(() => (deadRunners[0]?.startOrder.length ?? 0) === 1, 'the first begins');
+  deadRunners[1]?.tasks.notify();
+  await untilTrue(() => (deadRunners[1]?.startOrder.length ?? 0) === 1, 'the second begins');
   // Like a third server: the runners are not notified.
   await store.db
     .updateTable('tasks')
@@ -150,11 +156,11 @@ test('a cancelled task whose runner is lost ends; out of attempts it fails', asy
     .where('task_id', '=', all[0] ?? '')
     .execute();
   clock.now += leaseMs + 1;
-  const { tasks, begun } = await runner(store, clock, beatMs, 1);
+  const { tasks, startOrder } = await runner(store, clock, beatMs, 1);
   assert.equal((await tasks.wait(all[0] ?? '', soonMs))?.state, 'cancelled');
   const second = await tasks.wait(all[1] ?? '', soonMs);
   assert.deepEqual([second?.state, second?.error?.code], ['failed', 'TASK_ATTEMPTS_EXHAUSTED']);
-  assert.deepEqual(begun, []);
+  assert.deepEqual(startOrder, []);
 });
 
 test('a clock change takes nothing from a live runner', async () => {
@@ -162,13 +168,13 @@ test('a clock change takes nothing from a live runner', async () => {
   const clock = { now: Date.now() };
   const firstRunner = await runner(store, clock, beatMs);
   const { taskId } = await firstRunner.tasks.submit(work());
-  await until(() => firstRunner.begun.length === 1, 'it begins');
+  await untilTrue(() => firstRunner.startOrder.length === 1, 'it begins');
   for (const jumpMs of [86_400_000, -2 * 86_400_000]) {
     clock.now += jumpMs;
-    const wanted = clock.now + leaseMs;
-    await until(async () => (await row(store, taskId)).lease_until === wanted, 'the lease follows');
+    const expectedEnd = clock.now + leaseMs;
+    await untilTrue(async () => (await row(store, taskId)).lease_until === expectedEnd, 'the lease follows');
   }
   firstRunner.ends('one');
-  const done = await firstRunner.tasks.wait(taskId, soonMs);
-  assert.deepEqual([done?.state, done?.attempt], ['succeeded', 1]);
+  const endedTask = await firstRunner.tasks.wait(taskId, soonMs);
+  assert.deepEqual([endedTask?.state, endedTask?.attempt], ['succeeded', 1]);
 });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { Failure } from '../../src/standard/failure.ts';
-import { isPaused, isQueued, isRunning } from '../../src/store/migrations/task_line.ts';
+import { isPaused, isQueued, isRunning } from '../../src/store/index_conditions.ts';
 import { openStore } from '../../src/store/store.ts';
 import { outcomeOf } from '../../src/tasks/outcome.ts';
 import { longestWaitingEvery } from '../../src/tasks/queue.ts';
@@ -27,7 +27,7 @@ after(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 let files = 0;
-const by = { id: 'root', name: 'root' };
+const submitter = { id: 'root', name: 'root' };
 
 const work = (owner = 'root', more: Partial<TaskRequest> = {}): TaskRequest => ({
   type: 'work',
@@ -54,7 +54,7 @@ async function prepared(run: NonNullable<TaskKind['run']>, options: Partial<Task
 }
 
 /** Submitted before anything runs; returns the requests in the order in which they started. */
-async function begun(requests: readonly TaskRequest[], runnersMax = 1): Promise<string[]> {
+async function startOrder(requests: readonly TaskRequest[], runnersMax = 1): Promise<string[]> {
   const order: string[] = [];
   const { tasks, close } = await prepared(async (task) => void order.push(String(task.request)), { runnersMax });
   const all: TaskRecord[] = [];
@@ -66,25 +66,25 @@ async function begun(requests: readonly TaskRequest[], runnersMax = 1): Promise<
 }
 
 test('high before normal before low, each in the order of submission', async () => {
-  const named = (priority: Priority | undefined, name: string) => work('root', { priority, request: name });
-  const order = await begun([
-    named('low', 'low 1'),
-    named(undefined, 'normal 1'),
-    named('high', 'high 1'),
-    named('normal', 'normal 2'),
-    named('high', 'high 2'),
+  const submitNamed = (priority: Priority | undefined, name: string) => work('root', { priority, request: name });
+  const order = await startOrder([
+    submitNamed('low', 'low 1'),
+    submitNamed(undefined, 'normal 1'),
+    submitNamed('high', 'high 1'),
+    submitNamed('normal', 'normal 2'),
+    submitNamed('high', 'high 2'),
   ]);
   assert.deepEqual(order, ['high 1', 'high 2', 'normal 1', 'normal 2', 'low 1']);
 });
 
 test('owners take turns: an owner of many tasks does not delay others', async () => {
-  const many = Array.from({ length: 100 }, (_, i) => work('many', { request: `many ${i}` }));
-  const order = await begun([
-    ...many.slice(0, 60),
+  const manyTasks = Array.from({ length: 100 }, (_, i) => work('many', { request: `many ${i}` }));
+  const order = await startOrder([
+    ...manyTasks.slice(0, 60),
     work('few', { request: 'few 0' }),
     work('few', { request: 'few 1' }),
     work('one', { request: 'one 0' }),
-    ...many.slice(60),
+    ...manyTasks.slice(60),
   ]);
   const firsts = ['few 0', 'one 0', 'few 1'].map((name) => order.indexOf(name));
   assert(
@@ -93,7 +93,7 @@ test('owners take turns: an owner of many tasks does not delay others', async ()
   );
   assert.deepEqual(
     order.filter((name) => name.startsWith('many')),
-    many.map(({ request }) => request),
+    manyTasks.map(({ request }) => request),
   );
 });
 
@@ -111,15 +111,15 @@ test('a new owner is queued beside the next tasks of the others, not before wait
   for (let i = 0; i < 5; i++) all.push(await tasks.submit(work('late', { request: 'late' })));
   gate.resolve();
   for (const { taskId } of all) await tasks.wait(taskId, 5000);
-  const late = order.flatMap((name, position) => (name === 'late' ? [position - 10] : []));
-  assert.equal(late.length, 5);
-  for (const [i, position] of late.entries()) assert(Math.abs(position - (2 * i + 1)) <= 2, `turns ${late}`);
+  const waitedFor = order.flatMap((name, position) => (name === 'late' ? [position - 10] : []));
+  assert.equal(waitedFor.length, 5);
+  for (const [i, position] of waitedFor.entries()) assert(Math.abs(position - (2 * i + 1)) <= 2, `turns ${waitedFor}`);
 });
 
 test('nothing starves: one of eight started tasks is the longest-waiting one', async () => {
   const high = Array.from({ length: 40 }, () => work('root', { priority: 'high', request: 'high' }));
   const low = Array.from({ length: 3 }, (_, i) => work('root', { priority: 'low', request: `low ${i}` }));
-  const order = await begun([...low, ...high]);
+  const order = await startOrder([...low, ...high]);
   const positions = low.map(({ request }) => order.indexOf(String(request)));
   assert.deepEqual(
     positions,
@@ -139,15 +139,15 @@ test('a task with dependencies begins when all have succeeded, and not before', 
   await tasks.start();
   assert.equal((await tasks.wait(d.taskId, 5000))?.state, 'succeeded');
   assert.deepEqual([order.slice(0, 2).toSorted(), ...order.slice(2)], [['a', 'b'], 'c', 'd']);
-  const late = await tasks.submit(work('root', { request: 'e', after: [a.taskId] }));
-  assert.equal((await tasks.wait(late.taskId, 5000))?.state, 'succeeded', 'after what has succeeded already');
+  const lateTask = await tasks.submit(work('root', { request: 'e', after: [a.taskId] }));
+  assert.equal((await tasks.wait(lateTask.taskId, 5000))?.state, 'succeeded', 'after what has succeeded already');
   await assert.rejects(tasks.submit(work('root', { after: ['none'] })), { code: 'INVALID_PARAMETER' });
 });
 
 for (const [how, end] of [
   ['failed', async () => {}],
-  ['cancelled', async (tasks: Tasks, taskId: string) => void (await tasks.cancel(taskId, by))],
-  ['removed', async (tasks: Tasks, taskId: string) => void (await tasks.remove(taskId, by))],
+  ['cancelled', async (tasks: Tasks, taskId: string) => void (await tasks.cancel(taskId, submitter))],
+  ['removed', async (tasks: Tasks, taskId: string) => void (await tasks.remove(taskId, submitter))],
 ] as const)
   test(`a task that depends on one that was ${how} fails, and so do those that depend on it`, async () => {
     const { tasks } = await prepared(async () => {
@@ -168,8 +168,12 @@ for (const [how, end] of [
       state: how === 'failed' ? 'failed' : 'cancelled',
     });
     if (how === 'removed') return;
-    const late = await tasks.submit(work('root', { after: [first.taskId] }));
-    assert.equal((await tasks.wait(late.taskId, 5000))?.error?.code, 'TASK_DEPENDENCY_FAILED', 'it had failed already');
+    const lateTask = await tasks.submit(work('root', { after: [first.taskId] }));
+    assert.equal(
+      (await tasks.wait(lateTask.taskId, 5000))?.error?.code,
+      'TASK_DEPENDENCY_FAILED',
+      'it had failed already',
+    );
   });
 
 test('more tasks depend on one than are updated in one transaction', async () => {
@@ -188,7 +192,7 @@ test('a task that waits for others can be cancelled, and stays cancelled when th
   const { tasks } = await prepared(async () => 'done');
   const first = await tasks.submit(work());
   const second = await tasks.submit(work('root', { after: [first.taskId] }));
-  assert.equal((await tasks.cancel(second.taskId, by))?.state, 'cancelled');
+  assert.equal((await tasks.cancel(second.taskId, submitter))?.state, 'cancelled');
   await tasks.start();
   assert.equal((await tasks.wait(first.taskId, 5000))?.state, 'succeeded');
   assert.deepEqual(
@@ -209,7 +213,7 @@ test('a task that pauses between attempts can be cancelled', async () => {
   const state = async () => (await tasks.get(task.taskId))?.progressText;
   while ((await state()) === null) await new Promise((resolve) => setTimeout(resolve, 1));
   assert.equal(await state(), 'attempt 1: later');
-  assert.equal((await tasks.cancel(task.taskId, by))?.state, 'cancelled');
+  assert.equal((await tasks.cancel(task.taskId, submitter))?.state, 'cancelled');
 });
 
 test('the queue is the same after a restart', async () => {
@@ -273,14 +277,14 @@ test('progress as amounts, with the estimated end', async () => {
   );
   await tasks.start();
   const task = await tasks.submit(work());
-  const shown = async () => (await tasks.get(task.taskId)) as TaskRecord;
-  while ((await shown()).progress === null) await new Promise((resolve) => setTimeout(resolve, 1));
-  const { progress, progressText, expectedEndAt } = await shown();
+  const taskRecord = async () => (await tasks.get(task.taskId)) as TaskRecord;
+  while ((await taskRecord()).progress === null) await new Promise((resolve) => setTimeout(resolve, 1));
+  const { progress, progressText, expectedEndAt } = await taskRecord();
   assert.deepEqual([progress, progressText], [0.25, '100 of 400 rows']);
   assert.equal(Date.parse(expectedEndAt as string), now + 30_000);
   gate.resolve();
-  const done = await tasks.wait(task.taskId, 5000);
-  assert.deepEqual([done?.progress, done?.progressText, done?.expectedEndAt], [1, '7 files', null]);
+  const endedTask = await tasks.wait(task.taskId, 5000);
+  assert.deepEqual([endedTask?.progress, endedTask?.progressText, endedTask?.expectedEndAt], [1, '7 files', null]);
 });
 
 test('ten thousand queued tasks: each query uses an index, and memory holds none of them', async () => {
@@ -291,15 +295,15 @@ test('ten thousand queued tasks: each query uses an index, and memory holds none
         Array.from({ length: 100 }, (_, n) => tasks.submit(work(`owner ${n % 7}`, { request: 'x'.repeat(500) }))),
       );
   };
-  const heap = () => {
+  const heapBytes = () => {
     globalThis.gc?.();
     return process.memoryUsage().heapUsed;
   };
   await insert(0);
-  const before = heap();
+  const before = heapBytes();
   await insert(5000);
   // The requests alone would be 2.5 MB if they were held in memory.
-  if (globalThis.gc) assert(heap() - before < 1_500_000, `${heap() - before} bytes`);
+  if (globalThis.gc) assert(heapBytes() - before < 1_500_000, `${heapBytes() - before} bytes`);
   const plans = [
     sql`select * from tasks where ${isQueued} order by priority, place, task_id limit 1`,
     sql`select * from tasks where ${isQueued} order by task_id limit 1`,
@@ -324,10 +328,10 @@ test('clock changes: a delay ends in time, or after the clock was set back', asy
     [-1000, 1],
   ] as const) {
     let now = Date.parse('2026-03-01T12:00:00Z');
-    let begun = 0;
+    let startedCount = 0;
     const { tasks, close } = await prepared(
       async () => {
-        if (++begun === 1) throw new RetryableError('later', { retryAfterMs: 60_000 });
+        if (++startedCount === 1) throw new RetryableError('later', { retryAfterMs: 60_000 });
       },
       { clock: () => now },
     );
@@ -339,7 +343,11 @@ test('clock changes: a delay ends in time, or after the clock was set back', asy
     const other = await tasks.submit(work());
     await tasks.wait(other.taskId, 5000);
     const record = await tasks.wait(task.taskId, attempts > 1 ? 5000 : 50);
-    assert.deepEqual([record?.state, begun - 1], [attempts > 1 ? 'succeeded' : 'pending', attempts], `${jump} ms`);
+    assert.deepEqual(
+      [record?.state, startedCount - 1],
+      [attempts > 1 ? 'succeeded' : 'pending', attempts],
+      `${jump} ms`,
+    );
     await close();
   }
 });

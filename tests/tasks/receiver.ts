@@ -38,7 +38,7 @@ export class Receiver {
     return `http://127.0.0.1:${this.port}/hook?key=in+the+address`;
   }
 
-  of(taskId: unknown): Notice[] {
+  noticesOf(taskId: unknown): Notice[] {
     return this.notices.filter(({ task }) => task.taskId === taskId);
   }
 

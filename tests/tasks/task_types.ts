@@ -11,18 +11,18 @@ import type { Tasks } from '../../src/tasks/tasks.ts';
 type Undeclared = { [T in TaskType]: unknown extends StoredRequests[T] ? T : never }[TaskType];
 export const none: Record<Undeclared, never> = {};
 
-const usual = { type: 'optimize_table', attemptsMax: 1 } as const;
+const commonFields = { type: 'optimize_table', attemptsMax: 1 } as const;
 export const good: TaskKind<'optimize_table'> = {
-  ...usual,
+  ...commonFields,
   run: async ({ request }) => ({ rowCount: request.objectId.length, dataBytes: 0, dataBytesBefore: 0 }),
 };
 export const wrongResult: TaskKind<'optimize_table'> = {
-  ...usual,
+  ...commonFields,
   // @ts-expect-error a field of the result is missing
   run: async () => ({ rowCount: 1, dataBytes: 0 }),
 };
 export const wrongField: TaskKind<'optimize_table'> = {
-  ...usual,
+  ...commonFields,
   // @ts-expect-error the request has no such field
   run: async ({ request }) => ({ rowCount: 1, dataBytes: request.bytes, dataBytesBefore: 0 }),
 };

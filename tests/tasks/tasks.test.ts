@@ -16,9 +16,9 @@ import { sampled } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-tasks-'));
-const opened: { store: Store; tasks: Tasks }[] = [];
+const openStores: { store: Store; tasks: Tasks }[] = [];
 after(async () => {
-  for (const { store, tasks } of opened) {
+  for (const { store, tasks } of openStores) {
     await tasks.stop(600);
     await store.close();
   }
@@ -50,12 +50,12 @@ async function prepared(
   const kinds: TaskKind[] = [{ type: 'work', attemptsMax: 3, ...(run ? { run } : {}), ...kind }];
   const observe = (o: Observation) => void observed.push(o);
   const tasks = new Tasks({ store, kinds, runnersMax: 2, retentionDays: 7, retryPauseMs: 5, observe, ...rest });
-  opened.push({ store, tasks });
+  openStores.push({ store, tasks });
   if (started) await tasks.start();
   return { store, tasks, observed, file };
 }
 
-const by = { id: 'root', name: 'root' };
+const submitter = { id: 'root', name: 'root' };
 const request = (more: unknown = {}) => ({
   type: 'work',
   principal: { id: 'root', name: 'root' },
@@ -74,12 +74,18 @@ test('a task is submitted, runs, and shows its result', async () => {
   const submitted = await tasks.submit(request({ n: 21 }));
   assert.equal(submitted.state, 'pending');
   assert.match(submitted.taskId, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-  const done = await ended(tasks, submitted);
+  const endedTask = await ended(tasks, submitted);
   assert.deepEqual(
-    { state: done?.state, result: done?.result, error: done?.error, progress: done?.progress, attempt: done?.attempt },
+    {
+      state: endedTask?.state,
+      result: endedTask?.result,
+      error: endedTask?.error,
+      progress: endedTask?.progress,
+      attempt: endedTask?.attempt,
+    },
     { state: 'succeeded', result: { twice: 42 }, error: null, progress: 1, attempt: 1 },
   );
-  assert(done?.startedAt && done.endedAt && done.startedAt <= done.endedAt);
+  assert(endedTask?.startedAt && endedTask.endedAt && endedTask.startedAt <= endedTask.endedAt);
   assert.deepEqual(
     observed.map((o) => o.kind),
     ['taskEnded'],
@@ -87,10 +93,10 @@ test('a task is submitted, runs, and shows its result', async () => {
 });
 
 test('tasks begin in the order of submission, at most as many at once as there are runners', async () => {
-  const begun: number[] = [];
+  const startTimes: number[] = [];
   let running = 0;
   const { tasks } = await prepared(async (task) => {
-    begun.push((task.request as { n: number }).n);
+    startTimes.push((task.request as { n: number }).n);
     assert(++running <= 2);
     await pause(2);
     running--;
@@ -98,7 +104,7 @@ test('tasks begin in the order of submission, at most as many at once as there a
   const all = await Promise.all(Array.from({ length: 20 }, (_, n) => tasks.submit(request({ n }))));
   await Promise.all(all.map((task) => ended(tasks, task)));
   assert.deepEqual(
-    begun,
+    startTimes,
     Array.from({ length: 20 }, (_, n) => n),
   );
   const ids = all.map(({ taskId }) => taskId);
@@ -128,17 +134,17 @@ test('waiting ends at the end of the task, at the deadline, or with the signal',
   const { promise, resolve } = Promise.withResolvers<void>();
   const { tasks } = await prepared(() => promise);
   const task = await tasks.submit(request());
-  const begun = performance.now();
+  const startMs = performance.now();
   assert.equal((await tasks.wait(task.taskId, 30))?.state, 'running');
-  assert(performance.now() - begun >= 28);
+  assert(performance.now() - startMs >= 28);
   const abort = new AbortController();
   const waiting = tasks.wait(task.taskId, 60_000, abort.signal);
   abort.abort();
   assert.equal((await waiting)?.state, 'running');
-  const both = [tasks.wait(task.taskId, 60_000), tasks.wait(task.taskId, 60_000)];
+  const waits = [tasks.wait(task.taskId, 60_000), tasks.wait(task.taskId, 60_000)];
   resolve();
   assert.deepEqual(
-    (await Promise.all(both)).map((record) => record?.state),
+    (await Promise.all(waits)).map((record) => record?.state),
     ['succeeded', 'succeeded'],
   );
   assert.equal(await tasks.wait('none', 60_000), undefined);
@@ -146,7 +152,7 @@ test('waiting ends at the end of the task, at the deadline, or with the signal',
 
 test('a failure keeps its code; the message of an unexpected error is not shown', async () => {
   const { tasks, observed } = await prepared(async (task) => {
-    if ((task.request as { ours?: boolean }).ours) throw new Error('/secret/path');
+    if ((task.request as { throwsInternal?: boolean }).throwsInternal) throw new Error('/secret/path');
     throw new Failure('CONSTRAINT_VIOLATED', 'twice the same key', { keys: [1] });
   });
   const task = await ended(tasks, await tasks.submit(request()));
@@ -155,10 +161,10 @@ test('a failure keeps its code; the message of an unexpected error is not shown'
     message: 'twice the same key',
     result: { keys: [1] },
   });
-  const ours = await ended(tasks, await tasks.submit(request({ ours: true })));
-  assert.equal(ours?.error?.code, 'INTERNAL_ERROR');
-  assert(!JSON.stringify(ours?.error).includes('secret'));
-  const { errorId } = (ours?.error?.result ?? {}) as { errorId: string };
+  const internalTask = await ended(tasks, await tasks.submit(request({ throwsInternal: true })));
+  assert.equal(internalTask?.error?.code, 'INTERNAL_ERROR');
+  assert(!JSON.stringify(internalTask?.error).includes('secret'));
+  const { errorId } = (internalTask?.error?.result ?? {}) as { errorId: string };
   assert(observed.some((o) => o.kind === 'backgroundError' && o.what.includes(errorId)));
 });
 
@@ -187,8 +193,8 @@ test('a task that ended its engine twice is not retried; one that ran beside oth
   });
   const killer = await ended(tasks, await tasks.submit(request({ isToBlame: true })));
   assert.deepEqual([killer?.state, killer?.error?.code, attempts.splice(0)], ['failed', 'TASK_ENDED_ENGINE', [1, 2]]);
-  const beside = await ended(tasks, await tasks.submit(request({ isToBlame: false })));
-  assert.deepEqual([beside?.state, beside?.result, attempts.splice(0)], ['succeeded', 'done', [1, 2, 3]]);
+  const otherTask = await ended(tasks, await tasks.submit(request({ isToBlame: false })));
+  assert.deepEqual([otherTask?.state, otherTask?.result, attempts.splice(0)], ['succeeded', 'done', [1, 2, 3]]);
 });
 
 test('cancelling: a pending task at once, a running one when it stops, an ended one not at all', async () => {
@@ -199,16 +205,16 @@ test('cancelling: a pending task at once, a running one when it stops, an ended 
   });
   const running = await tasks.submit(request());
   const pending = await tasks.submit(request());
-  assert.equal((await tasks.cancel(pending.taskId, by))?.state, 'cancelled');
+  assert.equal((await tasks.cancel(pending.taskId, submitter))?.state, 'cancelled');
   assert.deepEqual(abandoned, [pending.taskId]);
   await pause(5);
   assert.equal((await tasks.get(running.taskId))?.state, 'running');
-  const answer = await tasks.cancel(running.taskId, by);
+  const answer = await tasks.cancel(running.taskId, submitter);
   assert(answer?.state === 'cancelling' || answer?.state === 'cancelled');
-  const done = await ended(tasks, running);
-  assert.deepEqual([done?.state, done?.error], ['cancelled', null]);
-  assert.deepEqual(await tasks.cancel(running.taskId, by), done);
-  assert.equal(await tasks.cancel('none', by), undefined);
+  const endedTask = await ended(tasks, running);
+  assert.deepEqual([endedTask?.state, endedTask?.error], ['cancelled', null]);
+  assert.deepEqual(await tasks.cancel(running.taskId, submitter), endedTask);
+  assert.equal(await tasks.cancel('none', submitter), undefined);
 });
 
 test('a task that succeeds although it was cancelled has succeeded', async () => {
@@ -218,7 +224,7 @@ test('a task that succeeds although it was cancelled has succeeded', async () =>
   });
   const task = await tasks.submit(request());
   await pause(5);
-  await tasks.cancel(task.taskId, by);
+  await tasks.cancel(task.taskId, submitter);
   assert.equal((await ended(tasks, task))?.state, 'succeeded');
 });
 
@@ -229,10 +235,10 @@ test('removing cancels the task, deletes its files, then the record', async () =
   });
   const task = await tasks.submit(request());
   await pause(5);
-  assert.equal(await tasks.remove(task.taskId, by), true);
+  assert.equal(await tasks.remove(task.taskId, submitter), true);
   assert.deepEqual(removed, ['cancelled']);
   assert.equal(await tasks.get(task.taskId), undefined);
-  assert.equal(await tasks.remove(task.taskId, by), false);
+  assert.equal(await tasks.remove(task.taskId, submitter), false);
 });
 
 test('progress is visible at once and saved at most once a second', async () => {
@@ -249,61 +255,70 @@ test('progress is visible at once and saved at most once a second', async () => 
   const { tasks } = await prepared(run, { inject });
   const task = await tasks.submit(request());
   await pause(20);
-  const shown = await tasks.get(task.taskId);
-  assert.deepEqual([shown?.progress, shown?.progressText], [0.5, '500 rows']);
+  const taskRecord = await tasks.get(task.taskId);
+  assert.deepEqual([taskRecord?.progress, taskRecord?.progressText], [0.5, '500 rows']);
   assert.equal(writes, 1);
   resolve();
-  const done = await ended(tasks, task);
-  assert.deepEqual([done?.progress, done?.progressText], [1, '500 rows']);
+  const endedTask = await ended(tasks, task);
+  assert.deepEqual([endedTask?.progress, endedTask?.progressText], [1, '500 rows']);
 });
 
 test('running work becomes a task, and can be cancelled', async () => {
   const { tasks } = await prepared(undefined);
   const { promise, resolve } = Promise.withResolvers<unknown>();
-  const adopted = await tasks.adopt({ ...request(), running: () => promise });
-  assert.deepEqual([adopted.state, adopted.attempt], ['running', 1]);
+  const adoptedTask = await tasks.adopt({ ...request(), running: () => promise });
+  assert.deepEqual([adoptedTask.state, adoptedTask.attempt], ['running', 1]);
   resolve({ rows: 3 });
-  assert.deepEqual((await ended(tasks, adopted))?.result, { rows: 3 });
+  assert.deepEqual((await ended(tasks, adoptedTask))?.result, { rows: 3 });
   const other = await tasks.adopt({ ...request(), taskId: 'chosen', running: ({ signal }) => untilAborted(signal) });
   assert.equal(other.taskId, 'chosen');
-  await tasks.cancel('chosen', by);
+  await tasks.cancel('chosen', submitter);
   assert.equal((await ended(tasks, other))?.state, 'cancelled');
 });
 
 test('ended work can be recorded as a task', async () => {
   const { tasks } = await prepared(undefined);
-  const done = await tasks.record({ ...request(), state: 'succeeded', startedAt: 5, endedAt: 9, result: { pages: 2 } });
-  assert.deepEqual(await tasks.get(done.taskId), done);
-  assert.deepEqual([done.state, done.result, done.endedAt], ['succeeded', { pages: 2 }, '1970-01-01T00:00:00.009Z']);
+  const recorded = await tasks.record({
+    ...request(),
+    state: 'succeeded',
+    startedAt: 5,
+    endedAt: 9,
+    result: { pages: 2 },
+  });
+  assert.deepEqual(await tasks.get(recorded.taskId), recorded);
+  assert.deepEqual(
+    [recorded.state, recorded.result, recorded.endedAt],
+    ['succeeded', { pages: 2 }, '1970-01-01T00:00:00.009Z'],
+  );
 });
 
 test('a stopping server hands back tasks that can run again, and fails the others', async () => {
   const run: Run = (_, { signal }) => untilAborted(signal);
   const first = await prepared(run, { runnersMax: 5 });
-  const again = await first.tasks.submit(request());
-  const adopted = await first.tasks.adopt({
+  const resubmitted = await first.tasks.submit(request());
+  const adoptedTask = await first.tasks.adopt({
     ...request(),
     type: 'query',
     running: ({ signal }) => untilAborted(signal),
   });
-  const deaf = await first.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
+  const neverEnding = await first.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
   await pause(5);
-  const waiting = first.tasks.wait(again.taskId, 60_000);
-  const begun = performance.now();
+  const waiting = first.tasks.wait(resubmitted.taskId, 60_000);
+  const startMs = performance.now();
   const stopMs = deadlineMs(700);
   await first.tasks.stop(stopMs);
-  assert(performance.now() - begun < stopMs);
+  assert(performance.now() - startMs < stopMs);
   assert.equal((await waiting)?.state, 'pending');
   await assert.rejects(first.tasks.adopt({ ...request(), running: ({ signal }) => untilAborted(signal) }), {
     code: 'SHUTTING_DOWN',
   });
   const reasons: unknown[] = [];
   const second = await prepared(async (task) => `attempt ${task.attempt}`, { file: afterKill(first.file) });
-  for (const { taskId } of [adopted, deaf]) {
+  for (const { taskId } of [adoptedTask, neverEnding]) {
     const record = await second.tasks.get(taskId);
     assert.deepEqual([record?.state, record?.error?.code], ['failed', 'TASK_INTERRUPTED']);
   }
-  assert.equal((await ended(second.tasks, again))?.result, 'attempt 1');
+  assert.equal((await ended(second.tasks, resubmitted))?.result, 'attempt 1');
   assert.deepEqual(reasons, []);
 });
 
@@ -329,9 +344,9 @@ test('after a crash running tasks are run again until their attempts are used up
   let current = await prepared(run, { kind, runnersMax: 9 });
   const task = await current.tasks.submit(request());
   const cancelled = await current.tasks.submit(request());
-  const adopted = await current.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
+  const adoptedTask = await current.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
   await pause(5);
-  await current.tasks.cancel(cancelled.taskId, by);
+  await current.tasks.cancel(cancelled.taskId, submitter);
   for (const attempt of [1, 2]) {
     const record = await current.tasks.get(task.taskId);
     assert.deepEqual([record?.state, record?.attempt], ['running', attempt]);
@@ -344,7 +359,7 @@ test('after a crash running tasks are run again until their attempts are used up
     [
       [task.taskId, 'failed', 'TASK_ATTEMPTS_EXHAUSTED'],
       [cancelled.taskId, 'cancelled', undefined],
-      [adopted.taskId, 'failed', 'TASK_INTERRUPTED'],
+      [adoptedTask.taskId, 'failed', 'TASK_INTERRUPTED'],
     ],
   );
   assert.deepEqual(new Set(abandoned.map(({ taskId }) => taskId)), new Set([task.taskId, cancelled.taskId]));
@@ -353,28 +368,29 @@ test('after a crash running tasks are run again until their attempts are used up
 const isAbout = (sql: string, table: string) => sql.includes(`delete from "${table}"`);
 
 test('whichever statement of the store fails while tasks run, they end correctly', async (t) => {
-  const struck = new Set<string>();
+  const hitStatements = new Set<string>();
   const statements = Array.from({ length: 60 }, (_, i) => i + 1);
-  const aboutAll = () => ['task_waits', 'task_ends'].every((table) => [...struck].some((sql) => isAbout(sql, table)));
+  const aboutAll = () =>
+    ['task_waits', 'task_ends'].every((table) => [...hitStatements].some((sql) => isAbout(sql, table)));
   for (const n of sampled(t, 5, statements, aboutAll)) {
     const fault = { at: Number.POSITIVE_INFINITY, count: 0 };
     const inject: FaultInjector = ({ sql }) => {
       if (++fault.count !== fault.at) return;
-      struck.add(sql);
+      hitStatements.add(sql);
       throw new Error('the disk is gone');
     };
     // A task for the second one to wait for.
-    const both = Promise.withResolvers<string>();
-    const { tasks } = await prepared(() => both.promise, { inject });
+    const bothStarted = Promise.withResolvers<string>();
+    const { tasks } = await prepared(() => bothStarted.promise, { inject });
     await pause(2);
     Object.assign(fault, { at: n, count: 0 });
     const first = await tasks.submit(request()).catch(() => undefined);
     const second = first && (await tasks.submit({ ...request(), after: [first.taskId] }).catch(() => undefined));
-    both.resolve('done');
+    bothStarted.resolve('done');
     for (const task of [first, second]) {
       if (!task) continue;
-      const wait = () => tasks.wait(task.taskId, 3000);
-      assert.equal((await wait().catch(wait))?.state, 'succeeded', `after a failure of statement ${n}`);
+      const waitForTask = () => tasks.wait(task.taskId, 3000);
+      assert.equal((await waitForTask().catch(waitForTask))?.state, 'succeeded', `after a failure of statement ${n}`);
     }
     Object.assign(fault, { at: Number.POSITIVE_INFINITY });
     const accepted = [first, second].filter((task) => task !== undefined).length;
@@ -398,11 +414,11 @@ test('ended tasks are deleted after their retention, with their files', async ()
     },
   };
   const { tasks, observed } = await prepared(undefined, { kind, clock: () => now });
-  const done = { ...request(), state: 'succeeded', startedAt: now, endedAt: now } as const;
-  const old = await tasks.record(done);
-  await tasks.record({ ...done, target: 'stuck' });
+  const endedFields = { ...request(), state: 'succeeded', startedAt: now, endedAt: now } as const;
+  const old = await tasks.record(endedFields);
+  await tasks.record({ ...endedFields, target: 'stuck' });
   now += 8 * 86_400_000;
-  const recent = await tasks.record({ ...done, startedAt: now, endedAt: now });
+  const recent = await tasks.record({ ...endedFields, startedAt: now, endedAt: now });
   assert.equal(await tasks.sweep(), 1);
   assert.deepEqual(removed, [old.taskId]);
   assert.equal(await tasks.get(old.taskId), undefined);

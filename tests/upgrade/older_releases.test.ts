@@ -13,14 +13,14 @@ import { content, hasRows } from './content.ts';
 
 const archives = readdirSync(join(import.meta.dirname, 'data')).filter((name) => name.endsWith('.tar.gz'));
 
-function unpacked(t: TestContext, archive: string): string {
+function unpackArchive(t: TestContext, archive: string): string {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-release-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   execFileSync('tar', ['-xzf', join(import.meta.dirname, 'data', archive), '-C', directory]);
   return directory;
 }
 
-async function answersAsWritten(server: TestServer): Promise<void> {
+async function requireRecordedAnswers(server: TestServer): Promise<void> {
   for (const [sql, rows] of content.answers) {
     const reply = (await server.query('kept', sql)).is(200);
     assert.ok(hasRows(reply.text, rows), `${sql}: ${reply.text}`);
@@ -39,9 +39,9 @@ function withUnknownFormat(file: string): void {
   const beforeNext = bytes.readBigUInt64LE(wordAt);
   bytes.writeBigUInt64LE(9999n, versionAt);
   const product = (word: bigint): bigint => BigInt.asUintN(64, word * multiplier);
-  const changed = [before, bytes.readBigUInt64LE(wordAt - 8), beforeNext, bytes.readBigUInt64LE(wordAt)];
+  const changedWords = [before, bytes.readBigUInt64LE(wordAt - 8), beforeNext, bytes.readBigUInt64LE(wordAt)];
   bytes.writeBigUInt64LE(
-    changed.map(product).reduce((sum, word) => sum ^ word, bytes.readBigUInt64LE(0)),
+    changedWords.map(product).reduce((sum, word) => sum ^ word, bytes.readBigUInt64LE(0)),
     0,
   );
   writeFileSync(file, bytes);
@@ -50,10 +50,10 @@ function withUnknownFormat(file: string): void {
 describe('a data directory of an earlier release', () => {
   for (const archive of archives)
     test(`${basename(archive, '.tar.gz')}: is complete, can be changed, and is complete after a restart`, async (t) => {
-      const dataDir = unpacked(t, archive);
+      const dataDir = unpackArchive(t, archive);
       const first = await start({ dataDir });
       try {
-        await answersAsWritten(first);
+        await requireRecordedAnswers(first);
         (await first.get('/api/v2/catalogs/second')).is(200);
         await first.client
           .databases('kept')
@@ -67,7 +67,7 @@ describe('a data directory of an earlier release', () => {
       assert.deepEqual(logs, [], 'a clean stop writes the logs into the files of the catalogs');
       const second = await start({ dataDir });
       try {
-        await answersAsWritten(second);
+        await requireRecordedAnswers(second);
       } finally {
         await second.close();
       }
@@ -75,7 +75,7 @@ describe('a data directory of an earlier release', () => {
 });
 
 test('a catalog file of a newer, unknown release of the engine is refused with a message, and not changed', async (t) => {
-  const dataDir = unpacked(t, archives[0] as string);
+  const dataDir = unpackArchive(t, archives[0] as string);
   const files = readdirSync(join(dataDir, 'catalogs')).filter((name) => name.endsWith('.duckdb'));
   const paths = files.map((name) => join(dataDir, 'catalogs', name));
   for (const path of paths) withUnknownFormat(path);

@@ -1,7 +1,7 @@
 // The room of access: users, roles, identity providers, grants by object, why somebody may do something, and the audit trail. The part
 // and what is opened in it are in the address: /console/access/users/ann.
 import { useOpenRoom, useRoomPath } from '../app/room_path.tsx';
-import { type Tab, Tabs } from '../ui/tabs.tsx';
+import { type Tab, Tabs } from '../ui/layout/tabs.tsx';
 import { AuditPage } from './audit_page.tsx';
 import { GrantsByObject } from './grants_by_object.tsx';
 import { RolesPage, UsersPage } from './principals_page.tsx';

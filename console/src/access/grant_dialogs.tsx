@@ -7,7 +7,7 @@ import { queryClient } from '../app/queries.ts';
 import { client } from '../app/session.ts';
 import { CallDialog } from '../forms/call_dialog.tsx';
 import { Field, TextInput } from '../ui/field.tsx';
-import { Select } from '../ui/select.tsx';
+import { Select } from '../ui/overlays/select.tsx';
 
 export type GranteeCategory = 'users' | 'roles';
 

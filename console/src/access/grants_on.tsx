@@ -5,10 +5,10 @@ import { usePages } from '../app/queries.ts';
 import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
-import { type Column, DataTable } from '../ui/data_table.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, EmptyState } from '../ui/feedback.tsx';
-import { PageBody, Toolbar } from '../ui/page.tsx';
+import { PageBody, Toolbar } from '../ui/layout/page.tsx';
 import { GrantDialog, type GranteeCategory, RevokeDialog } from './grant_dialogs.tsx';
 
 interface GrantOn {

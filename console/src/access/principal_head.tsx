@@ -5,8 +5,8 @@ import { queryClient } from '../app/queries.ts';
 import { RoomLink, useOpenRoom, useRoomPath, useRoomSearch } from '../app/room_path.tsx';
 import { CallDialog } from '../forms/call_dialog.tsx';
 import { Button } from '../ui/button.tsx';
-import { PageHead } from '../ui/page.tsx';
-import { type Tab, Tabs } from '../ui/tabs.tsx';
+import { PageHead } from '../ui/layout/page.tsx';
+import { type Tab, Tabs } from '../ui/layout/tabs.tsx';
 import { type GranteeCategory, granteeIn } from './grant_dialogs.tsx';
 
 interface PrincipalHeadProps {

@@ -1,17 +1,18 @@
 // Users and roles: lists with a search, and forms that create them.
 import { UserPlus, Users } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';
+import { containsPattern } from '../app/like_pattern.ts';
 import { queryClient, usePages } from '../app/queries.ts';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { CallDialog } from '../forms/call_dialog.tsx';
 import { Button } from '../ui/button.tsx';
-import { type Column, DataTable } from '../ui/data_table.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, EmptyState } from '../ui/feedback.tsx';
 import { Field, TextArea, TextInput } from '../ui/field.tsx';
 import { formatAgo, formatCount } from '../ui/format.ts';
-import { PageBody, Toolbar } from '../ui/page.tsx';
+import { PageBody, Toolbar } from '../ui/layout/page.tsx';
 
 interface Principal {
   readonly name: string;
@@ -103,7 +104,7 @@ function Principals<R extends Principal>({ category, columns, fetchList, createF
   const [isCreating, setIsCreating] = useState(false);
   const sought = useDeferredValue(text.trim());
   const openRoom = useOpenRoom();
-  const namePattern = `%${sought.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+  const namePattern = containsPattern(sought);
   const { items, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = usePages<R>(
     [category, 'search', namePattern],
     (signal) => fetchList(namePattern, signal),

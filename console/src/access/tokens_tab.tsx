@@ -5,15 +5,15 @@ import { queryClient, usePages } from '../app/queries.ts';
 import { client } from '../app/session.ts';
 import { CallDialog } from '../forms/call_dialog.tsx';
 import { Button } from '../ui/button.tsx';
-import { CodeBlock } from '../ui/code_block.tsx';
-import { type Column, DataTable } from '../ui/data_table.tsx';
-import { Dialog } from '../ui/dialog.tsx';
+import { CodeBlock } from '../ui/data/code_block.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, EmptyState } from '../ui/feedback.tsx';
 import { Checkbox, Field, TextInput } from '../ui/field.tsx';
 import { formatAgo } from '../ui/format.ts';
-import { PageBody, Toolbar } from '../ui/page.tsx';
-import { Select } from '../ui/select.tsx';
+import { PageBody, Toolbar } from '../ui/layout/page.tsx';
+import { Dialog } from '../ui/overlays/dialog.tsx';
+import { Select } from '../ui/overlays/select.tsx';
 import { ObjectUriField } from './grant_dialogs.tsx';
 
 interface Token {

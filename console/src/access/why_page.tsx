@@ -5,12 +5,12 @@ import { CircleHelp } from 'lucide-react';
 import { type Privilege, privilegeDocs, privileges } from '../../../src/model/privileges.ts';
 import { RoomLink, useOpenRoom, useRoomSearch } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
-import { type Column, DataTable } from '../ui/data_table.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, EmptyState } from '../ui/feedback.tsx';
 import { Field } from '../ui/field.tsx';
-import { PageBody } from '../ui/page.tsx';
-import { Select } from '../ui/select.tsx';
+import { PageBody } from '../ui/layout/page.tsx';
+import { Select } from '../ui/overlays/select.tsx';
 import { type GranteeCategory, GranteeField, granteeIn, ObjectUriField } from './grant_dialogs.tsx';
 import styles from './why_page.module.css';
 

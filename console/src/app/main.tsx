@@ -6,13 +6,13 @@ import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import '../ui/theme.css';
-import { Toasts } from '../ui/toasts.tsx';
-import { TooltipProvider } from '../ui/tooltip.tsx';
+import { Toasts } from '../ui/overlays/toasts.tsx';
+import { TooltipProvider } from '../ui/overlays/tooltip.tsx';
 import { cspNonce } from './csp_nonce.ts';
 import { queryClient } from './queries.ts';
 import { router } from './router.tsx';
 import { onSessionChange } from './session.ts';
-import { startTheme } from './theme.ts';
+import { startTheme } from './theme_choice.ts';
 
 startTheme();
 

@@ -27,12 +27,13 @@ interface RoomLinkProps {
   readonly names?: readonly string[];
   readonly search?: Search;
   readonly className?: string | undefined;
+  readonly title?: string;
   readonly children: ReactNode;
 }
 
-export function RoomLink({ room, names = [], search = {}, className, children }: RoomLinkProps) {
+export function RoomLink({ room, names = [], search = {}, className, title, children }: RoomLinkProps) {
   return (
-    <Link to={roomAddress(room, names)} search={search} className={className}>
+    <Link to={roomAddress(room, names)} search={search} className={className} title={title}>
       {children}
     </Link>
   );

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { useRoomPath, useRoomSearch } from '../app/room_path.tsx';
 import { Explorer } from '../explorer/explorer.tsx';
 import { IconButton } from '../ui/button.tsx';
-import { Split } from '../ui/split.tsx';
+import { Split } from '../ui/layout/split.tsx';
 import styles from './catalog_room.module.css';
 import { CatalogsPage } from './catalogs_page.tsx';
 import { ContainerPage } from './container_page.tsx';

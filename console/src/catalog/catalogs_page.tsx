@@ -2,10 +2,10 @@
 import { Library, Plus, Undo2 } from 'lucide-react';
 import { useState } from 'react';
 import { Button } from '../ui/button.tsx';
-import { PageHead } from '../ui/page.tsx';
+import { PageHead } from '../ui/layout/page.tsx';
 import { Contents } from './contents.tsx';
-import { CreateCatalogDialog } from './create_dialogs.tsx';
-import { UndropDialog } from './undrop_dialog.tsx';
+import { CreateCatalogDialog } from './dialogs/create_dialogs.tsx';
+import { UndropDialog } from './dialogs/undrop_dialog.tsx';
 
 export function CatalogsPage() {
   const [dialog, setDialog] = useState<'create' | 'undrop'>();

@@ -6,16 +6,16 @@ import { GrantsOn } from '../access/grants_on.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
 import { formatCount } from '../ui/format.ts';
-import { Menu } from '../ui/menu.tsx';
-import type { Tab } from '../ui/tabs.tsx';
+import type { Tab } from '../ui/layout/tabs.tsx';
+import { Menu } from '../ui/overlays/menu.tsx';
 import { Contents } from './contents.tsx';
-import { CreateDatabaseDialog, CreateTableDialog, CreateViewDialog } from './create_dialogs.tsx';
-import { HistoryTab } from './history_tab.tsx';
+import { CreateDatabaseDialog, CreateTableDialog, CreateViewDialog } from './dialogs/create_dialogs.tsx';
+import { UndropDialog } from './dialogs/undrop_dialog.tsx';
 import { ObjectFacts } from './object_facts.tsx';
-import { ObjectPage, type ObjectRecord } from './object_page.tsx';
-import { keyOf, type ObjectRef } from './object_ref.ts';
+import { ObjectPage } from './object_page.tsx';
+import { keyOf, type ObjectRecord, type ObjectRef } from './object_ref.ts';
 import { Reading } from './reading.tsx';
-import { UndropDialog } from './undrop_dialog.tsx';
+import { HistoryTab } from './tabs/history_tab.tsx';
 
 export function ContainerPage({ object }: { readonly object: ObjectRef }) {
   return object.kind === 'catalog' ? <CatalogPage object={object} /> : <DatabasePage object={object} />;

@@ -1,13 +1,14 @@
 // What a catalog or a database contains, as a table that is read as one scrolls.
 import { Inbox } from 'lucide-react';
+import { useMemo } from 'react';
 import { usePages } from '../app/queries.ts';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
-import { type Column, DataTable } from '../ui/data_table.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount } from '../ui/format.ts';
-import { PageBody } from '../ui/page.tsx';
+import { PageBody } from '../ui/layout/page.tsx';
 import { categoryOf, type ObjectKind, searchOf } from './object_ref.ts';
 
 interface Item {
@@ -84,6 +85,7 @@ export function Contents({ kind, parent }: ContentsProps) {
           parent={parent}
           columns={plainColumns}
           fetchList={(signal) => client.catalogs.list({ pageSize }, { signal })}
+          fetchPaths={(signal) => client.catalogs.browse({ pageSize }, { signal })}
         />
       );
     case 'database':
@@ -93,6 +95,7 @@ export function Contents({ kind, parent }: ContentsProps) {
           parent={parent}
           columns={databaseColumns}
           fetchList={(signal) => client.catalogs(catalog).databases.list({ pageSize }, { signal })}
+          fetchPaths={(signal) => client.catalogs(catalog).databases.browse({ pageSize }, { signal })}
         />
       );
     case 'table':
@@ -119,30 +122,62 @@ export function Contents({ kind, parent }: ContentsProps) {
 interface ListProps<R> extends ContentsProps {
   readonly columns: readonly Column<R>[];
   readonly fetchList: Parameters<typeof usePages<R>>[1];
+  /** The names of what may not be read itself, but contains something that may; undefined: the kind contains nothing. */
+  readonly fetchPaths?: Parameters<typeof usePages<Browsed>>[1];
 }
 
-function List<R extends Item>({ kind, parent, columns, fetchList }: ListProps<R>) {
+interface Browsed {
+  readonly name: string;
+  readonly readable: boolean;
+}
+
+/** Of what may not be read itself, only the name is shown. */
+function withUnread<R extends Item>({ value, render, ...column }: Column<R>): Column<R | Browsed> {
+  const nameOf = ({ name }: Browsed) => (column.id === 'name' ? name : null);
+  return {
+    ...column,
+    value: (record) => ('readable' in record ? nameOf(record) : value(record)),
+    render: (record) => {
+      if ('readable' in record) return nameOf(record) ?? '–';
+      return render ? render(record) : value(record);
+    },
+  };
+}
+
+const noPaths = { page: async () => ({ items: [], nextPageToken: undefined }) };
+
+function List<R extends Item>({ kind, parent, columns, fetchList, fetchPaths }: ListProps<R>) {
   const openRoom = useOpenRoom();
   const category = categoryOf[kind];
   const { items, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = usePages<R>(
     [category, 'list', ...parent],
     fetchList,
   );
-  if (error)
+  const paths = usePages<Browsed>([category, 'browse', ...parent], fetchPaths ?? (() => noPaths), {
+    isEnabled: fetchPaths !== undefined && items !== undefined && !hasNextPage,
+  });
+  const unread = paths.items?.filter(({ readable }) => !readable) ?? [];
+  const shownColumns = useMemo(() => columns.map(withUnread), [columns]);
+  const failure = error ?? paths.error;
+  if (failure)
     return (
       <PageBody label="Failure">
-        <ErrorPanel error={error} title={`The ${category} cannot be listed`} onRetry={refetch} />
+        <ErrorPanel
+          error={failure}
+          title={`The ${category} cannot be listed`}
+          onRetry={error ? refetch : paths.refetch}
+        />
       </PageBody>
     );
   return (
     <DataTable
       label={category}
-      columns={columns}
-      records={items}
+      columns={shownColumns}
+      records={items && !(items.length === 0 && paths.isLoading) ? [...items, ...unread] : undefined}
       keyOf={({ name }) => name}
       onOpen={({ name }) => openRoom('catalog', [...parent, name], searchOf(kind))}
       onEnd={hasNextPage && !isFetchingNextPage ? fetchNextPage : undefined}
-      isFetchingMore={isFetchingNextPage}
+      isFetchingMore={isFetchingNextPage || paths.isLoading}
       empty={
         <EmptyState icon={<Inbox aria-hidden />} title={`There are no ${category} that you may read`}>
           Create one, or ask for a grant.

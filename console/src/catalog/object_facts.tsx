@@ -1,9 +1,9 @@
 // The fields that the records of all kinds of objects have, and the properties.
 
-import { type Fact, Facts } from '../ui/facts.tsx';
+import { type Fact, Facts } from '../ui/data/facts.tsx';
 import { formatAgo, formatTime } from '../ui/format.ts';
-import { PageBody } from '../ui/page.tsx';
-import type { ObjectRecord } from './object_page.tsx';
+import { PageBody } from '../ui/layout/page.tsx';
+import type { ObjectRecord } from './object_ref.ts';
 
 const timeOf = (iso: string, by: string) => (
   <span title={formatTime(iso)}>

@@ -5,27 +5,11 @@ import { Fragment, type ReactNode, useState } from 'react';
 import { RoomLink, useOpenRoom, useRoomPath, useRoomSearch } from '../app/room_path.tsx';
 import { Button, IconButton } from '../ui/button.tsx';
 import { Badge } from '../ui/feedback.tsx';
-import { Menu } from '../ui/menu.tsx';
-import { PageHead } from '../ui/page.tsx';
-import { type Tab, Tabs } from '../ui/tabs.tsx';
-import { CloneDialog, DropDialog, EditDialog, RenameDialog } from './change_dialogs.tsx';
-import { nameOf, type ObjectKind, type ObjectRef } from './object_ref.ts';
-
-/** What the records of all kinds have. */
-export interface ObjectRecord {
-  readonly name: string;
-  readonly comment: string | null;
-  readonly properties: Readonly<Record<string, string>>;
-  readonly owner: string;
-  readonly state: string;
-  readonly stateReason: string | null;
-  readonly version: number;
-  readonly createdAt: string;
-  readonly createdBy: string;
-  readonly updatedAt: string;
-  readonly updatedBy: string;
-  readonly uri: string;
-}
+import { PageHead } from '../ui/layout/page.tsx';
+import { type Tab, Tabs } from '../ui/layout/tabs.tsx';
+import { Menu } from '../ui/overlays/menu.tsx';
+import { CloneDialog, DropDialog, EditDialog, RenameDialog } from './dialogs/change_dialogs.tsx';
+import { nameOf, type ObjectKind, type ObjectRecord, type ObjectRef } from './object_ref.ts';
 
 interface ObjectPageProps {
   readonly object: ObjectRef;

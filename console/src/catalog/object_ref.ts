@@ -69,3 +69,23 @@ export function catalogChanged(): void {
   void queryClient.invalidateQueries({ predicate: ({ queryKey }) => categories.has(queryKey[0]) });
   objectsStore.refresh();
 }
+
+/** What the records of all kinds have. */
+export interface ObjectRecord {
+  readonly name: string;
+  readonly comment: string | null;
+  readonly properties: Readonly<Record<string, string>>;
+  readonly owner: string;
+  readonly state: string;
+  readonly stateReason: string | null;
+  readonly version: number;
+  readonly createdAt: string;
+  readonly createdBy: string;
+  readonly updatedAt: string;
+  readonly updatedBy: string;
+  readonly uri: string;
+}
+
+export type TableRecord = Awaited<ReturnType<ReturnType<typeof tableIn>['get']>>;
+
+export type TableColumn = TableRecord['columns'][number];

@@ -5,7 +5,7 @@ import { useOpenRoom } from '../app/room_path.tsx';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Loading } from '../ui/feedback.tsx';
-import { PageBody, Toolbar } from '../ui/page.tsx';
+import { PageBody, Toolbar } from '../ui/layout/page.tsx';
 
 interface Read<T> {
   readonly data: T | undefined;

@@ -1,18 +1,23 @@
 // The page of a table or a view: columns, rows, definition, storage, grants, history, and what depends on it.
 import { useQuery } from '@tanstack/react-query';
+import { Columns3, FileUp } from 'lucide-react';
+import type { Column } from '../../../src/client/index.ts';
+import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
-import type { Fact } from '../ui/facts.tsx';
+import { TableColumns } from '../results/columns/table_columns.tsx';
+import { Button } from '../ui/button.tsx';
+import type { Fact } from '../ui/data/facts.tsx';
 import { formatAgo, formatBytes, formatCount } from '../ui/format.ts';
-import { ColumnsTab, ViewColumnsTab } from './columns_tab.tsx';
 import { commonTabs } from './container_page.tsx';
-import { DefinitionTab, ViewDefinitionTab } from './definition_tab.tsx';
-import { DependencyList, DependentsTab } from './dependents_tab.tsx';
 import { ObjectFacts } from './object_facts.tsx';
 import { ObjectPage } from './object_page.tsx';
-import { keyOf, type ObjectRef, tableIn } from './object_ref.ts';
+import { keyOf, type ObjectRef, type TableRecord, tableIn } from './object_ref.ts';
 import { Reading } from './reading.tsx';
-import { SampleTab } from './sample_tab.tsx';
-import { TabletsTab } from './tablets_tab.tsx';
+import { ColumnsTab, ViewColumnsTab } from './tabs/columns_tab.tsx';
+import { DefinitionTab, ViewDefinitionTab } from './tabs/definition_tab.tsx';
+import { DependencyList, DependentsTab } from './tabs/dependents_tab.tsx';
+import { SampleTab } from './tabs/sample_tab.tsx';
+import { TabletsTab } from './tabs/tablets_tab.tsx';
 
 interface PlaceProps {
   readonly path: readonly string[];
@@ -21,9 +26,8 @@ interface PlaceProps {
 export const TableOrViewPage = ({ path, isView }: PlaceProps & { readonly isView: boolean }) =>
   isView ? <ViewPage path={path} /> : <TablePage path={path} />;
 
-export type TableRecord = Awaited<ReturnType<ReturnType<typeof tableIn>['get']>>;
-
 function TablePage({ path }: PlaceProps) {
+  const openRoom = useOpenRoom();
   const object: ObjectRef = { kind: 'table', path };
   const read = useQuery({ queryKey: keyOf(object), queryFn: ({ signal }) => tableIn(client, path).get({ signal }) });
   return (
@@ -32,9 +36,18 @@ function TablePage({ path }: PlaceProps) {
         <ObjectPage
           object={object}
           record={record}
+          actions={
+            <>
+              <ExploreButton path={path} />
+              <Button icon={<FileUp aria-hidden />} onClick={() => openRoom('load', path)}>
+                Load a file
+              </Button>
+            </>
+          }
           tabs={[
             { value: 'columns', label: 'Columns', content: <ColumnsTab path={path} record={record} /> },
             { value: 'rows', label: 'Sample rows', content: <SampleTab path={path} /> },
+            exploreTab(path, record.columns),
             {
               value: 'overview',
               label: 'Overview',
@@ -48,6 +61,24 @@ function TablePage({ path }: PlaceProps) {
         />
       )}
     </Reading>
+  );
+}
+
+const exploreTab = (path: readonly string[], columns: readonly Column[]) => ({
+  value: 'explore',
+  label: 'Column explorer',
+  content: <TableColumns path={path} columns={columns} />,
+});
+
+function ExploreButton({ path, kind }: PlaceProps & { readonly kind?: 'view' }) {
+  const openRoom = useOpenRoom();
+  return (
+    <Button
+      icon={<Columns3 aria-hidden />}
+      onClick={() => openRoom('catalog', path, { kind, tab: 'explore' }, { replace: true })}
+    >
+      Explore columns
+    </Button>
   );
 }
 
@@ -83,9 +114,11 @@ function ViewPage({ path }: PlaceProps) {
         <ObjectPage
           object={object}
           record={record}
+          actions={<ExploreButton path={path} kind="view" />}
           tabs={[
             { value: 'columns', label: 'Columns', content: <ViewColumnsTab columns={record.columns} /> },
             { value: 'rows', label: 'Sample rows', content: <SampleTab path={path} /> },
+            exploreTab(path, record.columns),
             { value: 'overview', label: 'Overview', content: <ObjectFacts record={record} /> },
             { value: 'definition', label: 'DDL', content: <ViewDefinitionTab path={path} record={record} /> },
             {

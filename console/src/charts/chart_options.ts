@@ -2,7 +2,7 @@
 // content security policy refuses styles in HTML.
 import type { EChartsCoreOption } from 'echarts/core';
 import type { Column, Value } from '../../../src/client/index.ts';
-import { isNumberType, isTimeType, textOf } from '../results/value_text.ts';
+import { isNumberType, isTimeType, textOf } from '../results/grid/value_text.ts';
 import { type ChartSettings, groupOf } from './chart_settings.ts';
 
 type Rows = readonly (readonly Value[])[];

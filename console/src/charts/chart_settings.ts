@@ -1,6 +1,6 @@
 // How a result is drawn: the kind of chart and its columns by name. Stored with a saved query; the server does not read it.
 import type { Column } from '../../../src/client/index.ts';
-import { isNestedType, isNumberType, isTimeType } from '../results/value_text.ts';
+import { isNestedType, isNumberType, isTimeType } from '../results/grid/value_text.ts';
 
 export const chartKinds = ['line', 'bar', 'area', 'scatter', 'pie', 'heatmap'] as const;
 export type ChartKind = (typeof chartKinds)[number];

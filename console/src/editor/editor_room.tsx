@@ -1,26 +1,28 @@
 // The SQL room: the explorer and the saved queries at the side, the tabs, the editor, and the result of what was run.
+import { Play, Save, WandSparkles } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState } from 'react';
+import { useCommands } from '../app/palette/commands.ts';
 import { useOpenRoom, useRoomSearch } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Explorer } from '../explorer/explorer.tsx';
 import type { ExplorerObject } from '../explorer/objects_store.ts';
+import { quoteName } from '../results/grid/value_text.ts';
 import { ResultPanel } from '../results/result_panel.tsx';
-import { prepareResults } from '../results/statement_run.ts';
-import { quoteName } from '../results/value_text.ts';
-import { Split } from '../ui/split.tsx';
-import { Tabs } from '../ui/tabs.tsx';
-import { showFailure } from '../ui/toasts.tsx';
-import { namesFrom } from './catalog_names.ts';
+import { prepareResults } from '../results/run/statement_run.ts';
+import { Split } from '../ui/layout/split.tsx';
+import { Tabs } from '../ui/layout/tabs.tsx';
+import { showFailure } from '../ui/overlays/toasts.tsx';
 import styles from './editor_room.module.css';
 import { EditorToolbar } from './editor_toolbar.tsx';
 import { ParametersBar, parametersFor } from './parameters_bar.tsx';
-import { runnableSpan } from './runnable_statement.ts';
-import { contentOfSaved, SaveDialog, SavedQueries } from './saved_queries.tsx';
-import { type EditorHandle, SqlEditor } from './sql_editor.tsx';
-import type { Tab } from './tab.ts';
-import { TabBar } from './tab_bar.tsx';
-import { closeRunsExcept, startRun, useTabRun } from './tab_runs.ts';
-import { tabsStore, useTabs } from './tabs_store.ts';
+import { contentOfSaved, SaveDialog, SavedQueries } from './saved_queries/saved_queries.tsx';
+import type { Tab } from './tabs/tab.ts';
+import { TabBar } from './tabs/tab_bar.tsx';
+import { closeRunsExcept, startRun, useTabRun } from './tabs/tab_runs.ts';
+import { tabsStore, useTabs } from './tabs/tabs_store.ts';
+import { namesFrom } from './text/catalog_names.ts';
+import { runnableSpan } from './text/runnable_statement.ts';
+import { type EditorHandle, SqlEditor } from './text/sql_editor.tsx';
 
 export function Room() {
   const { tabs, activeId } = useTabs();
@@ -128,6 +130,11 @@ function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
     if (found) startRun(id, found, found.start);
   };
   const onFormat = (): void => void format(editor.current);
+  useCommands([
+    { label: 'Run the statement', icon: Play, keys: 'Ctrl+Enter', onSelect: onRun },
+    { label: 'Format the text', icon: WandSparkles, keys: 'Shift+Alt+F', onSelect: onFormat },
+    { label: 'Save the query', icon: Save, keys: 'Ctrl+S', onSelect: () => setIsSaving(true) },
+  ]);
   return (
     <>
       <EditorToolbar
@@ -178,7 +185,7 @@ function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
 async function format(handle: EditorHandle | undefined): Promise<void> {
   if (!handle) return;
   try {
-    const { formatSql } = await import('./format_sql.ts');
+    const { formatSql } = await import('./text/format_sql.ts');
     handle.replaceAll(formatSql(handle.view.state.doc.toString()));
   } catch (error) {
     showFailure('The text could not be formatted', error);

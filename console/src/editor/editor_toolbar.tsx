@@ -1,13 +1,13 @@
 // The bar above the text of a tab: run or cancel, where it runs, format and save.
 import { ListTree, PanelLeft, Play, Save, Square, WandSparkles } from 'lucide-react';
 import { useState } from 'react';
-import type { Statement } from '../results/messages.ts';
+import type { Statement } from '../results/run/messages.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import styles from './editor_room.module.css';
 import { PlaceSelect } from './place_select.tsx';
 import { PlanDialog, PlanPreview } from './plan_preview.tsx';
-import type { Tab } from './tab.ts';
-import { tabsStore } from './tabs_store.ts';
+import type { Tab } from './tabs/tab.ts';
+import { tabsStore } from './tabs/tabs_store.ts';
 
 interface EditorToolbarProps {
   readonly tab: Tab;

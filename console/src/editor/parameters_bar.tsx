@@ -2,8 +2,8 @@
 // true, false or null, and is text otherwise; text in double quotes is always text.
 
 import styles from './parameters_bar.module.css';
-import { parametersOf } from './statements.ts';
-import type { SavedParameters } from './tab.ts';
+import type { SavedParameters } from './tabs/tab.ts';
+import { parametersOf } from './text/statements.ts';
 
 interface ParametersBarProps {
   readonly sql: string;

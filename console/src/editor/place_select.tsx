@@ -1,8 +1,8 @@
 // The database that names without one are looked up in.
 import { useQuery } from '@tanstack/react-query';
 import { client } from '../app/session.ts';
-import type { Place } from '../results/messages.ts';
-import { type Choice, Select } from '../ui/select.tsx';
+import type { Place } from '../results/run/messages.ts';
+import { type Choice, Select } from '../ui/overlays/select.tsx';
 
 interface PlaceSelectProps {
   readonly place: Place;

@@ -3,11 +3,11 @@ import { PreviewCard } from '@base-ui/react/preview-card';
 import { useQuery } from '@tanstack/react-query';
 import { type ReactElement, useState } from 'react';
 import { client } from '../app/session.ts';
-import type { Statement } from '../results/messages.ts';
-import { CodeBlock } from '../ui/code_block.tsx';
-import { Dialog } from '../ui/dialog.tsx';
+import type { Statement } from '../results/run/messages.ts';
+import { CodeBlock } from '../ui/data/code_block.tsx';
 import { adviceOf, messageOf } from '../ui/error_panel.tsx';
 import { Loading } from '../ui/feedback.tsx';
+import { Dialog } from '../ui/overlays/dialog.tsx';
 import styles from './plan_preview.module.css';
 
 const openMs = 700;

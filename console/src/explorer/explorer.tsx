@@ -7,19 +7,18 @@ import {
   KeyRound,
   Library,
   RefreshCw,
-  Search,
   SquareArrowOutUpRight,
   Table2,
   TextCursorInput,
-  X,
 } from 'lucide-react';
 import { type MouseEvent, useDeferredValue, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { IconButton } from '../ui/button.tsx';
+import { Tree, type TreeNode } from '../ui/data/tree.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Loading } from '../ui/feedback.tsx';
 import { formatBytes, formatCount, formatShortCount } from '../ui/format.ts';
-import { Tree, type TreeNode } from '../ui/tree.tsx';
+import { SearchBar } from '../ui/search_bar.tsx';
 import styles from './explorer.module.css';
 import { type ExplorerObject, keyOf, type ObjectKind, objectsStore, searchObjects } from './objects_store.ts';
 
@@ -55,25 +54,11 @@ export function Explorer({ onInsert, onOpened }: ExplorerProps) {
   const sought = useDeferredValue(text.trim());
   return (
     <div className={styles.explorer}>
-      <div className={styles.search}>
-        <Search aria-hidden />
-        <input
-          type="search"
-          aria-label="Search tables and views"
-          placeholder="Search tables and views"
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-          onKeyDown={(event) => event.key === 'Escape' && setText('')}
-        />
-        {text !== '' && (
-          <IconButton size="small" label="Clear the search" onClick={() => setText('')}>
-            <X aria-hidden />
-          </IconButton>
-        )}
+      <SearchBar label="Search tables and views" text={text} onChange={setText}>
         <IconButton size="small" label="Refresh" onClick={() => objectsStore.refresh()}>
           <RefreshCw aria-hidden />
         </IconButton>
-      </div>
+      </SearchBar>
       {sought === '' ? <CatalogTree {...actions} /> : <Found text={sought} {...actions} />}
     </div>
   );

@@ -1,6 +1,7 @@
 // What the explorer has read of the catalog: the children of each node that was opened, page by page, and what a search found.
 // Lists contain only what the user may read, because the API does so.
 import type { Page } from '../../../src/client/index.ts';
+import { containsPattern } from '../app/like_pattern.ts';
 import { client } from '../app/session.ts';
 
 export type ObjectKind = 'catalog' | 'database' | 'table' | 'view' | 'column';
@@ -53,6 +54,7 @@ function listsOf(parent: ExplorerObject | undefined): readonly FetchPage[] {
         name,
         comment,
       })),
+      pathsOf(client.catalogs.browse({ pageSize }), 'catalog', []),
     ];
   const [catalog = '', database = '', table = ''] = parent.path;
   const databases = client.catalogs(catalog).databases;
@@ -66,6 +68,7 @@ function listsOf(parent: ExplorerObject | undefined): readonly FetchPage[] {
           comment,
           objectCount: tableCount + viewCount,
         })),
+        pathsOf(databases.browse({ pageSize }), 'database', parent.path),
       ];
     case 'database':
       return [
@@ -80,6 +83,23 @@ function listsOf(parent: ExplorerObject | undefined): readonly FetchPage[] {
       return [];
   }
 }
+
+interface Browsed {
+  readonly name: string;
+  readonly readable: boolean;
+}
+
+/** What may not be read itself, but contains something that may: only its name is known. */
+const pathsOf =
+  (list: { page(token?: string): Promise<Page<Browsed>> }, kind: ObjectKind, parent: readonly string[]): FetchPage =>
+  async (token) => {
+    const { items, nextPageToken } = await list.page(token);
+    const unread = items.filter(({ readable }) => !readable);
+    return {
+      items: unread.map(({ name }) => ({ kind, path: [...parent, name], name, comment: null })),
+      nextPageToken,
+    };
+  };
 
 interface Named {
   readonly name: string;
@@ -191,25 +211,23 @@ const entryKey = (parent: ExplorerObject | undefined): string => (parent ? keyOf
 
 export const objectsStore = new ObjectsStore();
 
-const likePattern = (text: string): string => `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;
-
 /** Tables and views of all databases whose names contain a text, and how many databases were searched. */
 export async function searchObjects(text: string, signal: AbortSignal): Promise<readonly ExplorerObject[]> {
-  const namePattern = likePattern(text);
-  const catalogs = await client.catalogs.list({}, { signal }).all();
+  const namePattern = containsPattern(text);
+  const catalogs = await client.catalogs.browse({}, { signal }).all();
   const perCatalog = await Promise.all(
     catalogs.map(async ({ name: catalog }) => {
       const { databases } = client.catalogs(catalog);
-      const all = await databases.list({ pageSize }, { signal }).all();
+      const all = await databases.browse({ pageSize }, { signal }).all();
       const options = { signal };
-      const perDatabase = all.map(async ({ name: database, comment }) => {
+      const perDatabase = all.map(async ({ name: database }) => {
         const own = databases(database);
         const [tables, views] = await Promise.all([
           own.tables.search({ namePattern, pageSize }, options).page(),
           own.views.search({ namePattern, pageSize }, options).page(),
         ]);
         const isNamed = database.toLowerCase().includes(text.toLowerCase());
-        const self: ExplorerObject = { kind: 'database', path: [catalog, database], name: database, comment };
+        const self: ExplorerObject = { kind: 'database', path: [catalog, database], name: database, comment: null };
         return [
           ...(isNamed ? [self] : []),
           ...tables.items.map((record) => tableOf([catalog, database], record)),

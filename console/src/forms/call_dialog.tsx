@@ -4,10 +4,10 @@ import { type ReactNode, type SubmitEvent, useId, useRef, useState } from 'react
 import { type CallOptions, type Client, Task, type TaskRecord } from '../../../src/client/index.ts';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
-import { Dialog } from '../ui/dialog.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Progress } from '../ui/feedback.tsx';
-import { showToast } from '../ui/toasts.tsx';
+import { Dialog } from '../ui/overlays/dialog.tsx';
+import { showToast } from '../ui/overlays/toasts.tsx';
 import styles from './call_dialog.module.css';
 import { CallPreview } from './call_preview.tsx';
 

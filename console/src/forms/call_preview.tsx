@@ -1,7 +1,7 @@
 // The call behind a form, as curl and as code, while the form is filled in. Both follow from the call itself.
 import { useState } from 'react';
 import { type Client, describeCall } from '../../../src/client/index.ts';
-import { CodeBlock } from '../ui/code_block.tsx';
+import { CodeBlock } from '../ui/data/code_block.tsx';
 import styles from './call_preview.module.css';
 import { curlText } from './curl_text.ts';
 

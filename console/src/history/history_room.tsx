@@ -8,13 +8,13 @@ import { usePages } from '../app/queries.ts';
 import { useOpenRoom, useRoomPath } from '../app/room_path.tsx';
 import { client, sessionUser } from '../app/session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
-import { CodeBlock } from '../ui/code_block.tsx';
-import { type Column, DataTable } from '../ui/data_table.tsx';
+import { CodeBlock } from '../ui/data/code_block.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, EmptyState, Loading, type Tone } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount, formatDuration, formatTime } from '../ui/format.ts';
-import { Select } from '../ui/select.tsx';
-import { showFailure } from '../ui/toasts.tsx';
+import { Select } from '../ui/overlays/select.tsx';
+import { showFailure } from '../ui/overlays/toasts.tsx';
 import styles from './history_room.module.css';
 
 export type QueryRecord = Awaited<ReturnType<ReturnType<Client['queries']>['get']>>;
@@ -77,7 +77,35 @@ const columns: readonly Column<QueryRecord>[] = [
     render: ({ createdAt }) => <time title={formatTime(createdAt)}>{formatAgo(createdAt)}</time>,
     width: '130px',
   },
+  {
+    id: 'open',
+    header: 'Open in the editor',
+    isAction: true,
+    value: () => null,
+    render: (record) => <OpenInEditor record={record} />,
+    width: '48px',
+  },
 ];
+
+/** The search parameters that open a statement in the editor, where it ran. */
+const inEditor = ({ sql, catalog, database }: QueryRecord) => ({ sql, catalog, database: database ?? undefined });
+
+function OpenInEditor({ record }: { readonly record: QueryRecord }) {
+  const openRoom = useOpenRoom();
+  return (
+    <IconButton
+      size="small"
+      label="Open in the editor"
+      onClick={(event) => {
+        // The row opens the statement beside the list.
+        event.stopPropagation();
+        void openRoom('sql', [], inEditor(record));
+      }}
+    >
+      <SquareTerminal aria-hidden />
+    </IconButton>
+  );
+}
 
 export function Room() {
   const [text, setText] = useState('');
@@ -184,10 +212,7 @@ function Detail({ queryId, others }: DetailProps) {
             <Button
               look="primary"
               icon={<SquareTerminal aria-hidden />}
-              onClick={() => {
-                const { sql, catalog, database } = data;
-                openRoom('sql', [], { sql, catalog, ...(database === null ? {} : { database }) });
-              }}
+              onClick={() => openRoom('sql', [], inEditor(data))}
             >
               Open in the editor
             </Button>

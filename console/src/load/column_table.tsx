@@ -1,4 +1,5 @@
-// The inferred columns with the first values, to be corrected before the load.
+// The inferred columns with the first values, to be corrected before the load; parts of it show the columns of an existing table.
+import type { ReactNode } from 'react';
 import styles from './load_room.module.css';
 import type { FileColumn, InferredFile } from './load_session.ts';
 
@@ -26,11 +27,9 @@ interface ColumnTableProps {
 export function ColumnTable({ file, columns, onChange }: ColumnTableProps) {
   const change = (index: number, part: Partial<FileColumn>) =>
     onChange(columns.map((column, i) => (i === index ? { ...column, ...part } : column)));
-  const rows = file.rows.slice(0, shownRows);
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-    <section className={styles.scroller} aria-label="Columns of the file" tabIndex={0}>
-      <table className={styles.columns}>
+    <>
+      <ColumnScroller label="Columns of the file">
         <thead>
           <tr>
             <th scope="col">Load</th>
@@ -67,22 +66,51 @@ export function ColumnTable({ file, columns, onChange }: ColumnTableProps) {
                   onChange={({ target }) => change(i, { type: target.value })}
                 />
               </td>
-              <td className={styles.values}>
-                {rows.map((row, n) => (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: rows have no key, and do not move
-                  <span key={n}>{shown(row[i])}</span>
-                ))}
-              </td>
+              <FirstValues file={file} position={i} />
             </tr>
           ))}
         </tbody>
-      </table>
+      </ColumnScroller>
       <datalist id="column-types">
         {types.map((type) => (
           <option key={type} value={type} />
         ))}
       </datalist>
+    </>
+  );
+}
+
+interface ColumnScrollerProps {
+  readonly label: string;
+  /** Head and body of a table. */
+  readonly children: ReactNode;
+}
+
+export function ColumnScroller({ label, children }: ColumnScrollerProps) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+    <section className={styles.scroller} aria-label={label} tabIndex={0}>
+      <table className={styles.columns}>{children}</table>
     </section>
+  );
+}
+
+interface FirstValuesProps {
+  readonly file: InferredFile;
+  /** Of the column in the file; undefined: none. */
+  readonly position: number | undefined;
+}
+
+/** The cell with the first values of a column. */
+export function FirstValues({ file, position }: FirstValuesProps) {
+  const rows = position === undefined ? [] : file.rows.slice(0, shownRows);
+  return (
+    <td className={styles.values}>
+      {rows.map((row, n) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: rows have no key, and do not move
+        <span key={n}>{shown(row[position ?? 0])}</span>
+      ))}
+    </td>
   );
 }
 

@@ -4,8 +4,15 @@ import { type DragEvent, useRef, useState } from 'react';
 import { Button } from '../ui/button.tsx';
 import { classNames } from '../ui/class_names.ts';
 import styles from './load_room.module.css';
+import type { Target } from './load_session.ts';
 
-export function DropZone({ onFile }: { readonly onFile: (file: File) => void }) {
+interface DropZoneProps {
+  /** The table that is loaded, if it is known already. */
+  readonly into: Target | undefined;
+  readonly onFile: (file: File) => void;
+}
+
+export function DropZone({ into, onFile }: DropZoneProps) {
   const input = useRef<HTMLInputElement>(null);
   const [isOver, setIsOver] = useState(false);
   const over = (event: DragEvent) => {
@@ -28,6 +35,11 @@ export function DropZone({ onFile }: { readonly onFile: (file: File) => void }) 
     >
       <FileUp aria-hidden />
       <p>Drop a file here: CSV, JSON, NDJSON or Parquet, also compressed with gzip or zstd.</p>
+      {into && (
+        <p>
+          Its rows are loaded into {into.database}.{into.table}.
+        </p>
+      )}
       <Button look="primary" onClick={() => input.current?.click()}>
         Choose a file
       </Button>

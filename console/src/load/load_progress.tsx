@@ -4,8 +4,9 @@ import { RoomLink } from '../app/room_path.tsx';
 import { Button } from '../ui/button.tsx';
 import { Progress } from '../ui/feedback.tsx';
 import { formatCount } from '../ui/format.ts';
+import { ColumnScroller } from './column_table.tsx';
 import styles from './load_room.module.css';
-import type { LoadResult, RejectedRow, Target } from './load_session.ts';
+import type { LoadResult, Target } from './load_session.ts';
 
 export function LoadProgress({ record, onCancel }: { readonly record: TaskRecord; readonly onCancel: () => void }) {
   const { progress, progressText, state } = record;
@@ -32,15 +33,29 @@ interface LoadedProps {
 }
 
 export function Loaded({ result, target, onAgain }: LoadedProps) {
-  const { rowsLoaded, rowsRejected, rejectedRows } = result;
+  const { rowsLoaded, rowsRejected, repeated } = result;
+  const { catalog, database, table } = target;
   return (
     <section className={styles.panel} aria-label="Result of the load">
       <h2>
-        {rowsLoaded === null ? 'Loaded' : `${formatCount(rowsLoaded)} rows loaded`} into {target.database}.
-        {target.table}
+        {repeated
+          ? 'Not loaded again'
+          : rowsLoaded === null
+            ? 'Loaded'
+            : `${formatCount(rowsLoaded)} ${rowsLoaded === 1 ? 'row' : 'rows'} loaded`}{' '}
+        into {database}.{table}
       </h2>
-      {rowsRejected !== null && rowsRejected > 0 && <Rejected count={rowsRejected} rows={rejectedRows} />}
+      {repeated && (
+        <p>
+          A load with this label was done before{rowsLoaded !== null && `, of ${formatCount(rowsLoaded)} rows`}. To load
+          the file again, change the label or leave it empty.
+        </p>
+      )}
+      {rowsRejected !== null && rowsRejected > 0 && <Rejected result={result} count={rowsRejected} />}
       <div className={styles.actions}>
+        <RoomLink room="catalog" names={[catalog, database, table]}>
+          Show the table
+        </RoomLink>
         <RoomLink room="sql">Open the SQL editor</RoomLink>
         <Button onClick={onAgain}>Load another file</Button>
       </div>
@@ -48,35 +63,46 @@ export function Loaded({ result, target, onAgain }: LoadedProps) {
   );
 }
 
-function Rejected({ count, rows }: { readonly count: number; readonly rows: readonly RejectedRow[] }) {
+interface RejectedProps {
+  readonly result: LoadResult;
+  readonly count: number;
+}
+
+function Rejected({ result: { rejectedRows, rejectsLink }, count }: RejectedProps) {
+  const isPart = rejectedRows.length < count;
   return (
     <>
       <h3>{count === 1 ? '1 row was rejected' : `${formatCount(count)} rows were rejected`}</h3>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-      <section className={styles.scroller} aria-label="Rejected rows" tabIndex={0}>
-        <table className={styles.columns}>
-          <thead>
-            <tr>
-              <th scope="col">Row</th>
-              <th scope="col">Column</th>
-              <th scope="col">Reason</th>
-              <th scope="col">Text</th>
+      {rejectsLink !== undefined && (
+        <p>
+          <a href={rejectsLink} download>
+            Download all rejected rows (NDJSON)
+          </a>
+        </p>
+      )}
+      {isPart && <p className={styles.hint}>The first {formatCount(rejectedRows.length)}:</p>}
+      <ColumnScroller label="Rejected rows">
+        <thead>
+          <tr>
+            <th scope="col">Row</th>
+            <th scope="col">Column</th>
+            <th scope="col">Reason</th>
+            <th scope="col">Text</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rejectedRows.map(({ row, column, reason, text }) => (
+            <tr key={`${row} ${column}`}>
+              <td>{row === null ? '' : formatCount(row)}</td>
+              <td>{column}</td>
+              <td>{reason}</td>
+              <td>
+                <code>{text}</code>
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ row, column, reason, text }) => (
-              <tr key={`${row} ${column}`}>
-                <td>{row === null ? '' : formatCount(row)}</td>
-                <td>{column}</td>
-                <td>{reason}</td>
-                <td>
-                  <code>{text}</code>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
+          ))}
+        </tbody>
+      </ColumnScroller>
     </>
   );
 }

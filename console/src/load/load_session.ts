@@ -1,4 +1,4 @@
-// One load, from the file to the table: upload, inference, task. Holds no component.
+// One load of an uploaded file: its inference, its task and its result. Holds no component.
 import { Task, type TaskRecord } from '../../../src/client/index.ts';
 import { client } from '../app/session.ts';
 
@@ -25,9 +25,12 @@ export interface InferredFile {
   readonly csv: CsvOptions;
 }
 
-export interface Target {
+export interface Place {
   readonly catalog: string;
   readonly database: string;
+}
+
+export interface Target extends Place {
   readonly table: string;
 }
 
@@ -42,18 +45,22 @@ export interface LoadResult {
   readonly rowsLoaded: number | null;
   readonly rowsRejected: number | null;
   readonly rejectedRows: readonly RejectedRow[];
+  /** A load with the same label had been done before: nothing was loaded. */
+  readonly repeated: boolean;
+  /** To all rejected rows. */
+  readonly rejectsLink?: string | undefined;
 }
 
-const loadsOf = ({ catalog, database }: Target) => client.catalogs(catalog).databases(database);
+export const databaseAt = ({ catalog, database }: Place) => client.catalogs(catalog).databases(database);
 
 export async function inferColumns(
-  target: Target,
+  place: Place,
   upload: string,
   csv: CsvOptions | undefined,
   signal: AbortSignal,
 ): Promise<InferredFile> {
   const body = { source: { upload }, inferOnly: true, ...(csv ? { csv } : {}) };
-  const found = await loadsOf(target).load(body, { signal }).done({ signal });
+  const found = await databaseAt(place).load(body, { signal }).done({ signal });
   if (!found || !('columns' in found)) throw new Error('the server did not describe the file');
   const { columns, rows, format, bytes } = found;
   const { delimiter, header } = found.csv ?? {};
@@ -66,43 +73,58 @@ export async function inferColumns(
   };
 }
 
+export type LoadMode = 'append' | 'replace' | 'upsert';
+
+/** What is loaded: into a new table with these columns, or into those of an existing table. */
+export type LoadContent =
+  | { readonly kind: 'new'; readonly columns: readonly FileColumn[] }
+  | {
+      readonly kind: 'existing';
+      readonly columns: readonly { readonly name: string; readonly source: string }[];
+      readonly mode: LoadMode;
+    };
+
 export interface LoadOptions {
   readonly csv: CsvOptions | undefined;
   readonly errorsMax: number;
+  /** Empty: none. */
+  readonly label: string;
   readonly signal: AbortSignal;
 }
 
-/** Starts the task that creates and fills the table. */
+/** Starts the task that fills the table. */
 export async function startLoad(
   target: Target,
   upload: string,
-  columns: readonly FileColumn[],
-  { csv, errorsMax, signal }: LoadOptions,
+  content: LoadContent,
+  { csv, errorsMax, label, signal }: LoadOptions,
 ): Promise<Task> {
-  const submitted = await loadsOf(target).load(
-    {
-      table: target.table,
-      source: { upload },
-      columns: columns.filter(({ isLoaded }) => isLoaded).map(({ name, source, type }) => ({ name, source, type })),
-      errorsMax,
-      ...(csv ? { csv } : {}),
-    },
-    { signal },
-  );
+  const file = {
+    source: { upload },
+    errorsMax,
+    ...(csv ? { csv } : {}),
+    ...(label === '' ? {} : { label }),
+  };
+  const database = databaseAt(target);
+  const { table } = target;
+  if (content.kind === 'existing') {
+    const { columns, mode } = content;
+    return (await database.tables(table).load({ ...file, columns, mode }, { signal })) as Task;
+  }
+  const columns = content.columns
+    .filter(({ isLoaded }) => isLoaded)
+    .map(({ name, source, type }) => ({ name, source, type }));
+  const submitted = await database.load({ ...file, table, columns }, { signal });
   if (submitted instanceof Task) return submitted as Task;
   throw new Error('the server did not start a load');
 }
 
-export async function endOfLoad(task: Task, onProgress: (record: TaskRecord) => void, signal: AbortSignal) {
-  return (await task.done({ onProgress, signal })) as LoadResult;
-}
-
-/** The name of a table for a file: `Flights 2026.csv.gz` → `flights_2026`. */
-export function tableNameOf(fileName: string): string {
-  const name = fileName
-    .toLowerCase()
-    .replace(/(\.(csv|tsv|txt|json|ndjson|jsonl|parquet|gz|zst))+$/, '')
-    .replaceAll(/[^\p{L}\p{N}]+/gu, '_')
-    .replaceAll(/^_+|_+$/g, '');
-  return name === '' ? 'table' : name;
+export async function endOfLoad(
+  task: Task,
+  onProgress: (record: TaskRecord) => void,
+  signal: AbortSignal,
+): Promise<LoadResult> {
+  const result = (await task.done({ onProgress, signal })) as LoadResult;
+  // Only a record that was read by itself has the link.
+  return result.rowsRejected === 0 ? result : { ...result, rejectsLink: (await task.refresh(signal)).rejectsLink };
 }

@@ -3,14 +3,15 @@ import { Copy, Download, Filter as FilterIcon } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import type { Column } from '../../../src/client/index.ts';
 import { Button } from '../ui/button.tsx';
+import { Spinner } from '../ui/feedback.tsx';
 import { formatBytes, formatCount, formatDuration } from '../ui/format.ts';
-import { Menu } from '../ui/menu.tsx';
-import { Select } from '../ui/select.tsx';
-import { showFailure, showToast } from '../ui/toasts.tsx';
+import { Menu } from '../ui/overlays/menu.tsx';
+import { Select } from '../ui/overlays/select.tsx';
+import { showFailure, showToast } from '../ui/overlays/toasts.tsx';
 import { downloadFormats, downloadResult } from './download.ts';
-import type { CopyFormat, Filter, Summary, View } from './messages.ts';
 import styles from './result_panel.module.css';
-import type { StatementRun } from './statement_run.ts';
+import type { BegunResult, CopyFormat, Filter, View } from './run/messages.ts';
+import type { RunState, StatementRun } from './run/statement_run.ts';
 
 const copyFormats: readonly { readonly format: CopyFormat; readonly label: string }[] = [
   { format: 'tsv', label: 'For a spreadsheet' },
@@ -24,8 +25,8 @@ const filterPauseMs = 250;
 
 interface ResultBarProps {
   readonly run: StatementRun;
-  readonly summary: Summary;
-  readonly tookMs: number;
+  readonly state: RunState;
+  readonly begun: BegunResult;
   readonly view: View;
   readonly rowCount: number;
   readonly onFilter: (filters: readonly Filter[]) => void;
@@ -33,7 +34,7 @@ interface ResultBarProps {
   readonly views: ReactNode;
 }
 
-export function ResultBar({ run, summary, tookMs, view, rowCount, onFilter, views }: ResultBarProps) {
+export function ResultBar({ run, state, begun, view, rowCount, onFilter, views }: ResultBarProps) {
   const copy = async (format: CopyFormat): Promise<void> => {
     try {
       const text = await run.ask({ kind: 'export', view, format, rowsMax: copiedRowsMax });
@@ -50,15 +51,20 @@ export function ResultBar({ run, summary, tookMs, view, rowCount, onFilter, view
       {views}
       <p role="status" className={styles.facts}>
         <strong>{formatCount(rowCount)}</strong> {rowCount === 1 ? 'row' : 'rows'}
-        {rowCount !== summary.rowCount && ` of ${formatCount(summary.rowCount)}`}
-        <span className={styles.muted}>
-          {` · ${formatDuration(tookMs)}`}
-          {` · ${formatBytes(summary.statistics.resultBytes)}`}
-          {summary.truncated && ' · truncated'}
-        </span>
+        {rowCount !== begun.rowCount && ` of ${formatCount(begun.rowCount)}`}
+        {state.kind !== 'succeeded' && ' so far'}
+        <span className={styles.muted}>{factsOf(state)}</span>
       </p>
+      {state.kind === 'running' && (
+        <>
+          <Spinner label="Later rows are computed" />
+          <Button size="small" look="quiet" disabled={state.isCancelling} onClick={() => run.cancel()}>
+            {state.isCancelling ? 'Cancelling' : 'Cancel'}
+          </Button>
+        </>
+      )}
       <span className={styles.space} />
-      <FilterFields columns={summary.columns} onFilter={onFilter} />
+      <FilterFields columns={begun.columns} onFilter={onFilter} />
       <Menu
         align="end"
         trigger={
@@ -77,11 +83,21 @@ export function ResultBar({ run, summary, tookMs, view, rowCount, onFilter, view
         }
         items={downloadFormats.map(({ format, label }) => ({
           label,
-          onSelect: () => void downloadResult(run.statement, format),
+          onSelect: () => void downloadResult(run, format),
         }))}
       />
     </div>
   );
+}
+
+function factsOf(state: RunState): string {
+  if (state.kind === 'running') return '';
+  const facts = [formatDuration(state.tookMs)];
+  if (state.kind === 'succeeded') {
+    facts.push(formatBytes(state.summary.statistics.resultBytes));
+    if (state.summary.truncated) facts.push('truncated');
+  }
+  return facts.map((fact) => ` · ${fact}`).join('');
 }
 
 const anyColumn = 'any';

@@ -5,9 +5,9 @@ import { lazy, Suspense, useMemo } from 'react';
 import { fittingChart, suggestChart } from '../charts/chart_settings.ts';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Loading } from '../ui/feedback.tsx';
-import type { Summary, View } from './messages.ts';
 import type { StoredChart } from './result_panel.tsx';
-import type { StatementRun } from './statement_run.ts';
+import type { BegunResult, View } from './run/messages.ts';
+import type { StatementRun } from './run/statement_run.ts';
 
 const ChartPanel = lazy(async () => ({ default: (await import('../charts/chart_panel.tsx')).ChartPanel }));
 
@@ -16,16 +16,16 @@ const drawnMax = 5000;
 
 interface ResultChartProps {
   readonly run: StatementRun;
-  readonly summary: Summary;
+  readonly begun: BegunResult;
   readonly view: View;
   readonly rowCount: number;
   readonly chart: StoredChart;
 }
 
-export function ResultChart({ run, summary, view, rowCount, chart }: ResultChartProps) {
-  const { columns, queryId } = summary;
+export function ResultChart({ run, begun, view, rowCount, chart }: ResultChartProps) {
+  const { columns, queryId } = begun;
   const { data, error, refetch } = useQuery({
-    queryKey: ['queries', queryId, 'drawn', view],
+    queryKey: ['queries', queryId, 'drawn', view, Math.min(rowCount, drawnMax)],
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
     queryFn: () => run.ask({ kind: 'rows', view, from: 0, to: drawnMax }),

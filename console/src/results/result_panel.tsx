@@ -6,17 +6,17 @@ import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Progress } from '../ui/feedback.tsx';
 import { formatCount, formatDuration } from '../ui/format.ts';
-import { showFailure } from '../ui/toasts.tsx';
-import { CellDetail } from './cell_detail.tsx';
-import { ColumnExplorer } from './column_explorer.tsx';
-import type { Filter, Sort, Summary, View } from './messages.ts';
+import { showFailure } from '../ui/overlays/toasts.tsx';
+import { ColumnExplorer } from './columns/column_explorer.tsx';
+import { CellDetail } from './grid/cell_detail.tsx';
+import { type CellPosition, ResultGrid } from './grid/result_grid.tsx';
+import { useRowWindow } from './grid/row_window.ts';
 import { ResultBar } from './result_bar.tsx';
 import { ResultChart } from './result_chart.tsx';
-import { type CellPosition, ResultGrid } from './result_grid.tsx';
 import styles from './result_panel.module.css';
-import { useRowWindow } from './row_window.ts';
+import type { BegunResult, Filter, Sort, View } from './run/messages.ts';
+import type { RunState, StatementRun } from './run/statement_run.ts';
 import { StatementProfile } from './statement_profile.tsx';
-import type { RunState, StatementRun } from './statement_run.ts';
 
 interface ResultPanelProps {
   readonly run: StatementRun | undefined;
@@ -41,30 +41,32 @@ export function ResultPanel({ run, chart }: ResultPanelProps) {
 
 function Outcome({ run, chart }: { readonly run: StatementRun; readonly chart: StoredChart }) {
   const state = useSyncExternalStore(run.subscribe, run.state);
-  switch (state.kind) {
-    case 'running':
-      return <Running run={run} state={state} />;
-    case 'failed':
-      return (
-        <div className={styles.failure}>
-          <ErrorPanel
-            error={state.error}
-            advice={
-              typeof state.error.result.line === 'number' ? 'Correct the statement where it is marked.' : undefined
-            }
-            title={state.error.code === 'TASK_CANCELLED' ? 'Cancelled' : `Failed after ${formatDuration(state.tookMs)}`}
-          />
-        </div>
-      );
-    case 'succeeded':
-      return state.summary.columns.length > 0 ? (
-        <Rows key={state.summary.queryId} run={run} summary={state.summary} tookMs={state.tookMs} chart={chart} />
-      ) : (
-        <EmptyState icon={<CheckCheck aria-hidden />} title={`${formatCount(state.summary.rowCount)} rows changed`}>
-          {`The statement took ${formatDuration(state.tookMs)}.`}
-        </EmptyState>
-      );
-  }
+  const begun = state.kind === 'succeeded' ? state.summary : state.begun;
+  if (state.kind === 'running' && !begun) return <Running run={run} state={state} />;
+  if (state.kind === 'succeeded' && state.summary.columns.length === 0)
+    return (
+      <EmptyState icon={<CheckCheck aria-hidden />} title={`${formatCount(state.summary.rowCount)} rows changed`}>
+        {`The statement took ${formatDuration(state.tookMs)}.`}
+      </EmptyState>
+    );
+  return (
+    <>
+      {state.kind === 'failed' && <Failed state={state} />}
+      {begun && <Rows key={begun.queryId} run={run} state={state} begun={begun} chart={chart} />}
+    </>
+  );
+}
+
+function Failed({ state: { error, tookMs } }: { readonly state: Extract<RunState, { kind: 'failed' }> }) {
+  return (
+    <div className={styles.failure}>
+      <ErrorPanel
+        error={error}
+        advice={typeof error.result.line === 'number' ? 'Correct the statement where it is marked.' : undefined}
+        title={error.code === 'TASK_CANCELLED' ? 'Cancelled' : `Failed after ${formatDuration(tookMs)}`}
+      />
+    </div>
+  );
 }
 
 interface RunningProps {
@@ -101,8 +103,8 @@ function Running({ run, state: { task, isCancelling } }: RunningProps) {
 interface RowsProps {
   readonly chart: StoredChart;
   readonly run: StatementRun;
-  readonly summary: Summary;
-  readonly tookMs: number;
+  readonly state: RunState;
+  readonly begun: BegunResult;
 }
 
 const noFilters: View['filters'] = [];
@@ -117,10 +119,12 @@ const resultViews: readonly { readonly value: ResultView; readonly label: string
   { value: 'profile', label: 'Profile', icon: <Gauge aria-hidden /> },
 ];
 
-function Rows({ run, summary, tookMs, chart }: RowsProps) {
+function Rows({ run, state, begun, chart }: RowsProps) {
+  const { columns, queryId } = begun;
   const [shown, setShown] = useState<ResultView>('rows');
   const [view, setView] = useState<View>(wholeView);
-  const [rowCount, setRowCount] = useState(summary.rowCount);
+  const [viewSize, setViewSize] = useState<number>();
+  const rowCount = viewSize ?? begun.rowCount;
   const [selected, setSelected] = useState<CellPosition>();
   const [opened, setOpened] = useState<CellPosition>();
   const { rows, error } = useRowWindow(run, view);
@@ -131,7 +135,7 @@ function Rows({ run, summary, tookMs, chart }: RowsProps) {
       const next = { ...latest.current, ...change };
       try {
         // The rows are shown in the old order until those in the new one are known.
-        setRowCount(await run.ask({ kind: 'viewSize', view: next }));
+        setViewSize(await run.ask({ kind: 'viewSize', view: next }));
         setView(next);
         setSelected(undefined);
       } catch (failure) {
@@ -142,13 +146,13 @@ function Rows({ run, summary, tookMs, chart }: RowsProps) {
   );
   const onSort = (sort: Sort | undefined) => void changeView({ sort });
   const onFilter = useCallback((filters: readonly Filter[]) => void changeView({ filters }), [changeView]);
-  const openedColumn = opened && summary.columns[opened.column];
+  const openedColumn = opened && columns[opened.column];
   return (
     <>
       <ResultBar
         run={run}
-        summary={summary}
-        tookMs={tookMs}
+        state={state}
+        begun={begun}
         view={view}
         rowCount={rowCount}
         onFilter={onFilter}
@@ -174,12 +178,12 @@ function Rows({ run, summary, tookMs, chart }: RowsProps) {
           <ErrorPanel error={error} title="Rows could not be fetched" />
         </div>
       )}
-      {shown === 'chart' && <ResultChart run={run} summary={summary} view={view} rowCount={rowCount} chart={chart} />}
-      {shown === 'profile' && <StatementProfile statement={run.statement} queryId={summary.queryId} />}
-      {shown === 'columns' && <ColumnExplorer run={run} queryId={summary.queryId} view={view} />}
+      {shown === 'chart' && <ResultChart run={run} begun={begun} view={view} rowCount={rowCount} chart={chart} />}
+      {shown === 'profile' && <StatementProfile statement={run.statement} queryId={queryId} />}
+      {shown === 'columns' && <ColumnExplorer run={run} queryId={queryId} view={view} />}
       <div className={styles.content} hidden={shown !== 'rows'}>
         <ResultGrid
-          columns={summary.columns}
+          columns={columns}
           rowCount={rowCount}
           rows={rows}
           sort={view.sort}

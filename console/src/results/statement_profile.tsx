@@ -7,7 +7,7 @@ import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Loading } from '../ui/feedback.tsx';
 import { formatCount, formatDuration } from '../ui/format.ts';
-import type { Statement } from './messages.ts';
+import type { Statement } from './run/messages.ts';
 import styles from './statement_profile.module.css';
 
 /** As the engine reports it; times are in seconds. */

@@ -11,7 +11,7 @@ import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Loading, Spinner } from '../ui/feedback.tsx';
 import { Field, TextInput } from '../ui/field.tsx';
-import { Tabs } from '../ui/tabs.tsx';
+import { Tabs } from '../ui/layout/tabs.tsx';
 import styles from './sign_in.module.css';
 
 const notices: Readonly<Record<SignedOut, string | undefined>> = {

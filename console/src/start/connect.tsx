@@ -2,10 +2,10 @@
 import { useState } from 'react';
 import { client, useSessionState } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
-import { CodeBlock } from '../ui/code_block.tsx';
+import { CodeBlock } from '../ui/data/code_block.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Spinner } from '../ui/feedback.tsx';
-import { Tabs } from '../ui/tabs.tsx';
+import { Tabs } from '../ui/layout/tabs.tsx';
 import styles from './start_room.module.css';
 
 const languages = ['curl', 'TypeScript', 'Python'] as const;

@@ -6,7 +6,7 @@ import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { objectsStore } from '../explorer/objects_store.ts';
 import { Button } from '../ui/button.tsx';
-import { CodeBlock } from '../ui/code_block.tsx';
+import { CodeBlock } from '../ui/data/code_block.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Progress } from '../ui/feedback.tsx';
 import styles from './start_room.module.css';
@@ -73,10 +73,14 @@ export function DemoData() {
       {isThere ? (
         <>
           <p className={styles.hint}>
-            The database <code>demo</code> has 200,000 orders of 1,000 customers. Paste this query into the{' '}
-            <RoomLink room="sql">SQL editor</RoomLink>:
+            The database <code>demo</code> has 200,000 orders of 1,000 customers.
           </p>
           <CodeBlock label="Revenue by city" code={demoQuery} />
+          <p>
+            <RoomLink room="sql" search={{ sql: demoQuery, catalog: 'default', database }}>
+              Open the query in the editor
+            </RoomLink>
+          </p>
         </>
       ) : (
         <>

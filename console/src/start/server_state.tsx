@@ -1,6 +1,7 @@
 // What the server does now, and what was done last.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge, Loading, type Tone } from '../ui/feedback.tsx';
@@ -83,9 +84,16 @@ export function RecentStatements() {
       empty="Nothing was run yet."
     >
       {(queries) =>
-        queries.map(({ queryId, sql, state, createdAt, elapsedMs, error }) => (
+        queries.map(({ queryId, sql, catalog, database, state, createdAt, elapsedMs, error }) => (
           <li key={queryId}>
-            <code className={styles.sql}>{sql.replaceAll(/\s+/g, ' ').slice(0, 200)}</code>
+            <RoomLink
+              room="sql"
+              search={{ sql, catalog, database: database ?? undefined }}
+              className={styles.sql}
+              title="Open in the editor"
+            >
+              <code>{sql.replaceAll(/\s+/g, ' ').slice(0, 200)}</code>
+            </RoomLink>
             <State state={state} />
             <span className={styles.details}>
               {formatAgo(createdAt)}

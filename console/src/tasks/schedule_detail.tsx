@@ -1,20 +1,20 @@
 // One schedule: its next times, its last runs, and what can be done with it.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Pause, Pencil, Play, Trash2 } from 'lucide-react';
+import { Pause, Pencil, Play, Trash2, Zap } from 'lucide-react';
 import { useMemo, useState } from 'react';
-import { errors, type TaskRecord } from '../../../src/client/index.ts';
+import { errors, Task, type TaskRecord } from '../../../src/client/index.ts';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
-import { CodeBlock } from '../ui/code_block.tsx';
-import { type Column, DataTable } from '../ui/data_table.tsx';
-import { Dialog } from '../ui/dialog.tsx';
+import { CodeBlock } from '../ui/data/code_block.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
+import { Facts } from '../ui/data/facts.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
-import { Facts } from '../ui/facts.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { formatAgo, formatTime } from '../ui/format.ts';
-import { SidePanel } from '../ui/side_panel.tsx';
-import { showFailure } from '../ui/toasts.tsx';
+import { SidePanel } from '../ui/layout/side_panel.tsx';
+import { Dialog } from '../ui/overlays/dialog.tsx';
+import { showFailure } from '../ui/overlays/toasts.tsx';
 import { useNow } from '../ui/use_now.ts';
 import { RunTimes } from './run_times.tsx';
 import { ScheduleForm } from './schedule_form.tsx';
@@ -116,6 +116,11 @@ function Shown({ schedule }: { readonly schedule: ScheduleRecord }) {
   );
 }
 
+function asTask(answer: unknown): Task {
+  if (answer instanceof Task) return answer;
+  throw new Error('the server did not start a task');
+}
+
 const missedTexts: Readonly<Record<ScheduleRecord['missedRuns'], string>> = {
   skip: 'skipped',
   once: 'one run for all',
@@ -137,9 +142,24 @@ function Actions({ schedule, onDeleted }: { readonly schedule: ScheduleRecord; r
     onSuccess: onDeleted,
     onSettled,
   });
+  const openRoom = useOpenRoom();
+  const run = useMutation({
+    mutationFn: async () => asTask(await client.schedules(name).run()),
+    onSuccess: ({ taskId }) => void openRoom('tasks', [taskId]),
+    onError: (error) => showFailure('The schedule was not run', error),
+    onSettled,
+  });
   const isStopped = disabled || needsConfirmation;
   return (
     <>
+      <Button
+        size="small"
+        icon={<Zap aria-hidden />}
+        disabled={run.isPending || needsConfirmation}
+        onClick={() => run.mutate()}
+      >
+        Run now
+      </Button>
       <Button
         size="small"
         icon={isStopped ? <Play aria-hidden /> : <Pause aria-hidden />}
@@ -192,7 +212,7 @@ async function runsOf(schedule: ScheduleRecord, signal: AbortSignal): Promise<re
 async function actionTaskIds({ uri, lastTask }: ScheduleRecord, signal: AbortSignal): Promise<readonly string[]> {
   const last = lastTask === null ? [] : namesOf(lastTask);
   try {
-    const search = { action: 'schedules.run', target: uri, pageSize: runsMax };
+    const search = { action: 'schedules.run', object: uri, pageSize: runsMax };
     const { items } = await client.auditEvents.search(search, { signal }).page();
     const ids = items.flatMap(({ details }) => (details as { readonly taskId?: string } | null)?.taskId ?? []);
     return [...new Set([...last, ...ids])];

@@ -5,7 +5,7 @@ import { usePages } from '../app/queries.ts';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
-import { type Column, DataTable } from '../ui/data_table.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState } from '../ui/feedback.tsx';
 import { formatAgo, formatTime } from '../ui/format.ts';

@@ -1,7 +1,7 @@
 // The room of tasks and schedules: /tasks, /tasks/<task id>, /tasks/schedules, /tasks/schedules/<name>.
 import { useOpenRoom, useRoomPath, useRoomSearch } from '../app/room_path.tsx';
-import { WithSidePanel } from '../ui/side_panel.tsx';
-import { Tabs } from '../ui/tabs.tsx';
+import { WithSidePanel } from '../ui/layout/side_panel.tsx';
+import { Tabs } from '../ui/layout/tabs.tsx';
 import { ScheduleDetail } from './schedule_detail.tsx';
 import { ScheduleList } from './schedule_list.tsx';
 import { TaskDetail } from './task_detail.tsx';

@@ -3,7 +3,7 @@ import { Button as BaseButton } from '@base-ui/react/button';
 import type { ComponentProps, ReactNode } from 'react';
 import styles from './button.module.css';
 import { classNames } from './class_names.ts';
-import { Tooltip } from './tooltip.tsx';
+import { Tooltip } from './overlays/tooltip.tsx';
 
 type Look = 'primary' | 'secondary' | 'quiet' | 'danger';
 

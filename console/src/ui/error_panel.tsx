@@ -20,6 +20,16 @@ export function adviceOf(error: unknown): string | undefined {
   return clientAdvice[error.code] ?? known[error.code]?.client;
 }
 
+/** The code leads to its page of the documentation; those of the client have none. In a tab of its own, so that no text of this page is lost. */
+function CodeLink({ code }: { readonly code: string }) {
+  if (!Object.hasOwn(codes, code)) return <code>{code}</code>;
+  return (
+    <a href={`/console/docs/codes/${code}`} target="_blank" rel="noreferrer" title="What this code means">
+      <code>{code}</code>
+    </a>
+  );
+}
+
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** What stands between backticks is code. */
@@ -48,7 +58,7 @@ export function ErrorPanel({ error, title, advice = adviceOf(error), onRetry, ch
         {advice !== undefined && <p className={styles.advice}>{withCode(advice)}</p>}
         {isOurs && (
           <p className={styles.details}>
-            <code>{error.code}</code>
+            <CodeLink code={error.code} />
             {error.requestId !== undefined && (
               <>
                 {' · request '}

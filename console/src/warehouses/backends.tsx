@@ -2,10 +2,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
-import { Facts } from '../ui/facts.tsx';
+import { Facts } from '../ui/data/facts.tsx';
 import { Badge, Progress } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount, formatTime } from '../ui/format.ts';
-import { showFailure } from '../ui/toasts.tsx';
+import { showFailure } from '../ui/overlays/toasts.tsx';
 import type { BackendRecord } from './warehouses.ts';
 import styles from './warehouses_room.module.css';
 

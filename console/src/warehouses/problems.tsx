@@ -8,7 +8,7 @@ import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { formatAgo, formatCount } from '../ui/format.ts';
-import { showFailure, showToast } from '../ui/toasts.tsx';
+import { showFailure, showToast } from '../ui/overlays/toasts.tsx';
 import type { WarehouseRecord } from './warehouses.ts';
 import styles from './warehouses_room.module.css';
 

@@ -5,11 +5,11 @@ import { useMemo, useState } from 'react';
 import type { Client } from '../../../src/client/index.ts';
 import { client } from '../app/session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
-import { type Column, DataTable } from '../ui/data_table.tsx';
+import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Badge } from '../ui/feedback.tsx';
 import { formatCount, formatDuration } from '../ui/format.ts';
-import { showFailure } from '../ui/toasts.tsx';
+import { showFailure } from '../ui/overlays/toasts.tsx';
 import { useIsNarrow } from '../ui/use_media.ts';
 import { useNow } from '../ui/use_now.ts';
 import styles from './warehouses_room.module.css';
@@ -141,8 +141,10 @@ function columnsAt(
       id: 'state',
       header: 'State',
       value: ({ state }) => state,
-      render: ({ state }) => (
-        <Badge tone={state === 'running' ? 'accent' : 'neutral'}>{state === 'running' ? 'Running' : 'Queued'}</Badge>
+      render: ({ state, queuePosition }) => (
+        <Badge tone={state === 'running' ? 'accent' : 'neutral'}>
+          {state === 'running' ? 'Running' : queuePosition === null ? 'Queued' : `Queued, number ${queuePosition}`}
+        </Badge>
       ),
     },
     sql,

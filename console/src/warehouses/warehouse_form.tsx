@@ -3,10 +3,10 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
-import { Dialog } from '../ui/dialog.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Field, TextInput } from '../ui/field.tsx';
-import { Select } from '../ui/select.tsx';
+import { Dialog } from '../ui/overlays/dialog.tsx';
+import { Select } from '../ui/overlays/select.tsx';
 import { changeOf, draftOf, limits, type WarehouseDraft, type WarehouseRecord } from './warehouses.ts';
 import styles from './warehouses_room.module.css';
 

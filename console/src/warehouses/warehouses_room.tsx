@@ -7,7 +7,7 @@ import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Loading } from '../ui/feedback.tsx';
-import { Select } from '../ui/select.tsx';
+import { Select } from '../ui/overlays/select.tsx';
 import { useIsNarrow } from '../ui/use_media.ts';
 import { WarehouseDetail } from './warehouse_detail.tsx';
 import { WarehouseForm } from './warehouse_form.tsx';

@@ -11,7 +11,7 @@ import type { FailedLogins } from './failed_logins.ts';
 import type { OidcUsers } from './oidc_users.ts';
 import type { Passwords } from './passwords.ts';
 
-/** Recognisable to secret scanners; 256 random bits and a checksum follow. */
+/** Recognizable to secret scanners; 256 random bits and a checksum follow. */
 export const tokenPrefix = 'tbl_';
 
 /** Credentials that were verified. */

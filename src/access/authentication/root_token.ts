@@ -6,7 +6,7 @@ import { readOperatorFile } from '../../operator/operator_file.ts';
 import { DataDirectoryError } from '../../store/data_directory.ts';
 
 export const rootTokenFileName = 'root.token';
-/** Recognisable to secret scanners; 256 random bits follow. */
+/** Recognizable to secret scanners; 256 random bits follow. */
 const tokenPrefix = 'tbl_root_';
 
 /** Reads or creates the token. The file is created atomically: written under another name, then linked. */

@@ -7,6 +7,8 @@ import type { Permission } from '../../standard/endpoint.ts';
 import { Failure } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import type { Directory } from './directory.ts';
+import { objectIdsOf } from './grant_scopes.ts';
+import { readablePaths } from './readable_paths.ts';
 import type { Rights } from './rights.ts';
 
 /** The properties of an object in a path that a decision depends on. */
@@ -43,6 +45,8 @@ export interface AuthorizerOptions {
   /** The existing objects of a path, from the root. Always one query, so that timing does not reveal which objects exist. */
   readonly resolvePath: (path: readonly Segment[]) => Promise<readonly PathObject[]>;
   readonly ownsDescendant: (userId: string, objectId: string) => Promise<boolean>;
+  /** The ids of the parents and grandparents of everything that a user owns. */
+  readonly ancestorsOfOwned: (userId: string) => Promise<readonly string[]>;
   /** The current owners of objects; deleted objects are omitted. */
   readonly ownersOf: (ids: readonly string[]) => Promise<readonly PathObject[]>;
 }
@@ -70,7 +74,7 @@ export class Authorizer {
     this.#directory = options.directory;
   }
 
-  /** To be called after objects were renamed, dropped, or had their owner changed. */
+  /** Call it after objects were renamed, dropped, or had their owner changed. */
   pathsChanged(): void {
     this.#version++;
     this.#parents.clear();
@@ -215,6 +219,34 @@ export class Authorizer {
     const mayReadParent = covers(rights, 'read', category, steps) || this.#owns(principal, steps);
     const grantedIds = new Set(granted);
     return { ids, filter: (child) => mayReadParent || child.owner === id || grantedIds.has(child.id) };
+  }
+
+  /**
+   * As `visibleChildren`, with those in which the principal may read something: of these, only the names may be shown. With a token that
+   * has scopes, what is owned counts only where the scopes include the child.
+   */
+  async browsableChildren(
+    principal: Principal,
+    category: string,
+    steps: readonly PathObject[],
+  ): Promise<VisibleChildren> {
+    const { id, scopes } = principal;
+    const visible = this.visibleChildren(principal, category, steps);
+    const rights = this.#directory.rightsOf(principal);
+    const scoped = scopes && this.#directory.rightsOfScopes(scopes);
+    const scopePaths = scoped?.readPaths() ?? [];
+    const scopedObjects = await this.#options.ownersOf(objectIdsOf(scopePaths.flat()));
+    const owned = new Set(scopedObjects.filter(({ owner }) => owner === id).map((object) => object.id));
+    const onPaths = readablePaths(rights, scoped, (objectId) => owned.has(objectId)).flat();
+    const mayOwn = (objectId: string) =>
+      !scoped || covers(scoped, 'read', category, steps) || holds(scoped.privilegesOn(objectId), 'read');
+    const ids = new Set([...onPaths, ...(await this.#options.ancestorsOfOwned(id)).filter(mayOwn)]);
+    const { filter } = visible;
+    return {
+      ...visible,
+      ids: [...new Set([...visible.ids, ...ids])],
+      ...(filter ? { filter: (child) => ids.has(child.id) || filter(child) } : {}),
+    };
   }
 
   async #authorizeFromStore(

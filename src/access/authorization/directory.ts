@@ -133,7 +133,7 @@ export class Directory {
     return rights;
   }
 
-  /** To be called after an object was created, altered or dropped. For categories other than users and roles, only grants are updated. */
+  /** Call it after an object was created, altered or dropped. For categories other than users and roles, only grants are updated. */
   objectChanged({ category, objectId, object, canUndrop }: ObjectChange): void {
     if (category === 'users') this.#userChanged(objectId, object);
     else if (category === 'roles') this.#roleChanged(objectId, object);
@@ -158,7 +158,7 @@ export class Directory {
     this.#rightsChanged();
   }
 
-  /** To be called when something other than users and tokens invalidated credentials. */
+  /** Call it when something other than users and tokens invalidated credentials. */
   credentialsChanged(): void {
     this.credentialsVersion++;
   }

@@ -11,9 +11,12 @@ export class GrantSet {
   readonly privilegesById = new Map<string, number>();
   /** Ids of all ancestors of granted objects. */
   readonly ancestors = new Set<string>();
+  /** Of the grants to read. */
+  readonly readPaths: (readonly string[])[] = [];
 
   constructor(granted: Iterable<Scope>) {
     for (const { privilege, path } of granted) {
+      if (holds(bitOf(privilege), 'read')) this.readPaths.push(path);
       const last = path.length - 1;
       const id = path[last] as string;
       this.privilegesById.set(id, (this.privilegesById.get(id) ?? 0) | bitOf(privilege));
@@ -73,6 +76,11 @@ export class Rights {
     for (const { privilegesById: sets } of this.#grantSets)
       for (const [id, set] of sets) if (holds(set, 'read')) ids.add(id);
     return [...ids];
+  }
+
+  /** The paths of ids of everything with a `read` grant on itself. */
+  readPaths(): (readonly string[])[] {
+    return this.#grantSets.flatMap(({ readPaths }) => readPaths);
   }
 
   #collect(id: string): number {

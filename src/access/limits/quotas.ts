@@ -21,7 +21,7 @@ export interface QuotasOptions {
   readonly spillCheckMs?: number;
 }
 
-/** To be called when the work has ended; further calls have no effect. */
+/** Call it when the work has ended; further calls have no effect. */
 export type ReleaseQuota = () => void;
 
 interface Waiting {

@@ -1,5 +1,5 @@
 // The declaration of `backends`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, remove, update } from '../declare.ts';
 import { Comment, exampleFields, noFields, nullable, recordFields, Timestamp } from '../fields.ts';
 import { enabledState } from '../states.ts';
@@ -14,7 +14,7 @@ const BackendRecord = Type.Object({
   comment: nullable(Comment),
   ...enabledState,
   alive: Type.Boolean({
-    description: 'Whether its process runs and answers; false also while the warehouse is suspended.',
+    description: 'Whether its process responds; also false while the warehouse is suspended.',
   }),
   engineVersion: nullable(Type.String({ description: "The engine's version; `version` is that of this record." })),
   cpuCores: Type.Integer(),
@@ -68,7 +68,6 @@ export const backendsApi = category({
     list: list({
       summary: 'Lists the backends of a warehouse.',
       permission: { privilege: 'read', on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a backend as it is now.',
@@ -77,18 +76,18 @@ export const backendsApi = category({
     create: create({
       summary: 'Adds a backend to a warehouse whose engine is a cluster.',
       permission: { privilege: 'operate', on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED'],
-      body: Type.Object(
-        { location: Type.Optional(Type.String({ maxLength: 2048 })), comment: Type.Optional(nullable(Comment)) },
-        { additionalProperties: false },
-      ),
+      codes: ['CHANGE_NOT_SUPPORTED'],
+      body: strictObject({
+        location: Type.Optional(Type.String({ maxLength: 2048 })),
+        comment: Type.Optional(nullable(Comment)),
+      }),
       example: { body: { name: 'node-4', location: 'https://node-4:8443' } },
     }),
     update: update({
       summary: 'Changes the comment of a backend.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object({ comment: Type.Optional(nullable(Comment)) }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({ comment: Type.Optional(nullable(Comment)) }),
       example: { body: { comment: 'rack 4' } },
     }),
     delete: remove({
@@ -99,14 +98,14 @@ export const backendsApi = category({
     disable: action('object', {
       summary: 'Takes a backend out of service: statements that need its replicas get 503 until it is enabled.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      codes: ['CHANGE_IN_PROGRESS'],
       body: noFields,
       result: BackendRecord,
     }),
     enable: action('object', {
       summary: 'Puts a backend back into service.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      codes: ['CHANGE_IN_PROGRESS'],
       body: noFields,
       result: BackendRecord,
     }),

@@ -1,5 +1,5 @@
 // The declaration of `warehouses`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, remove, update } from '../declare.ts';
 import {
   Comment,
@@ -20,25 +20,35 @@ const mebibyte = 1024 * 1024;
 export const blockedShownMax = 100;
 
 const limitFields = {
-  threads: Type.Optional(Type.Integer({ minimum: 1, maximum: 1024, description: 'Threads that statements share.' })),
+  threads: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1024, description: 'The number of threads that all statements share.' }),
+  ),
   memoryLimitBytes: Type.Optional(
-    Type.Integer({ minimum: 64 * mebibyte, description: 'Memory that statements may use together.' }),
+    Type.Integer({ minimum: 64 * mebibyte, description: 'The memory limit of all statements together.' }),
   ),
   spillLimitBytes: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'Temporary disk that statements may use together.' }),
+    Type.Integer({ minimum: 0, description: 'The limit of temporary disk space of all statements together.' }),
   ),
   autoSuspendSeconds: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: 31_536_000,
-      description: 'Idle time after which it stops its processes; 0: never.',
+      description: 'The idle time after which the warehouse stops its processes; 0: never.',
     }),
   ),
   autoResume: Type.Optional(Type.Boolean({ description: 'Whether a statement resumes it after an auto-suspend.' })),
-  queriesMax: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, description: 'Statements that run at a time.' })),
-  queueMax: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000, description: 'Statements that may wait.' })),
+  queriesMax: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 30,
+      description: 'The maximum number of running statements.',
+    }),
+  ),
+  queueMax: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 100_000, description: 'The maximum number of queued statements.' }),
+  ),
   statementTimeoutSeconds: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 604_800, description: 'How long a statement may run.' }),
+    Type.Integer({ minimum: 1, maximum: 604_800, description: 'The time limit of a statement.' }),
   ),
 };
 
@@ -69,17 +79,17 @@ const WarehouseRecord = Type.Object({
   queuedQueries: Type.Integer(),
   backendCount: Type.Integer(),
   availableBackendCount: Type.Integer(),
-  openChanges: Type.Integer({ description: 'Interrupted changes of its objects that have not been recovered.' }),
+  openChanges: Type.Integer({ description: 'The number of interrupted changes that have not been recovered.' }),
   blockedChanges: Type.Integer({
     description:
-      'Interrupted changes that recovery no longer retries: a change or a deletion of their object, or `release_blocked_changes`, retries them.',
+      'Interrupted changes that recovery no longer retries. Changing or deleting the object, or `release_blocked_changes`, retries them.',
   }),
   blocked: Type.Array(
     Type.Object({
       category: Type.String(),
       path: nullable(
         Type.Array(Type.String(), {
-          description: 'The name of the object after the names of its containers; null if the caller may not read it.',
+          description: 'The full name of the object; null if the caller may not read it.',
         }),
       ),
       change: Type.String({ description: '`create`, `update`, `drop`, `undrop` or `purge`.' }),
@@ -87,22 +97,22 @@ const WarehouseRecord = Type.Object({
       since: Timestamp,
     }),
     {
-      description: `What these changes are of, the first ${blockedShownMax}; also where no record shows the object, as while it is purged.`,
+      description: `The objects of these changes, at most ${blockedShownMax}; includes objects without a record, such as one that is being purged.`,
     },
   ),
   quarantinedStatements: Type.Integer({
     description:
-      'Statements that are refused because they ended the process of the engine; `release_quarantine` lets them run.',
+      'The number of statements that are refused because they crashed the engine process; `release_quarantine` allows them again.',
   }),
   confinement: Type.Array(
     Type.Object({
       measure: Type.String({ description: '`namespaces`, `landlock` or `seccomp`.' }),
       active: Type.Boolean(),
-      reason: nullable(Type.String({ description: 'Why it is not active.' })),
+      reason: nullable(Type.String({ description: 'The reason why it is not active.' })),
     }),
     {
       description:
-        'Restrictions of the operating system under which its engine was last started; empty before the first start.',
+        'The restrictions that the operating system enforced at the last start of the engine; empty before the first start.',
     },
   ),
   owner: Owner,
@@ -154,68 +164,67 @@ export const warehousesApi = category({
       permission: { privilege: 'read', on: 'parent', orWithin: true },
     }),
     get: get({
-      summary: 'Shows a warehouse as it is now.',
+      summary: 'Returns a warehouse with its current status.',
       permission: { privilege: 'read', on: 'object' },
     }),
     create: create({
       summary: 'Creates a warehouse. It starts with the first statement.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(
-        {
-          ...describedBody,
-          ...limitFields,
-          engine: Type.Optional(Type.String({ description: 'By default the embedded one.' })),
-        },
-        { additionalProperties: false },
-      ),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({
+        ...describedBody,
+        ...limitFields,
+        engine: Type.Optional(Type.String({ description: 'The default is the embedded engine.' })),
+      }),
       example: { body: { name: 'reports', memoryLimitBytes: 2147483648, autoSuspendSeconds: 60 } },
     }),
     update: update({
       summary: 'Changes the limits or the description of a warehouse.',
-      description: 'Limits of memory, threads and spill take effect when no statement runs.',
+      description: 'Changed limits of memory, threads and temporary disk space take effect when no statement runs.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object({ ...describedBody, ...limitFields }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({ ...describedBody, ...limitFields }),
       example: { body: { queriesMax: 8, statementTimeoutSeconds: 600 } },
     }),
     delete: remove({
-      summary: 'Deletes a warehouse that no catalog lives in.',
+      summary: 'Deletes a warehouse that no catalog uses.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['IN_USE', 'CHANGE_IN_PROGRESS'],
     }),
     suspend: action('object', {
       freesSpace: true,
-      summary: 'Stops a warehouse: running statements end, new ones get 503 until it is resumed.',
+      summary:
+        'Suspends a warehouse: running statements are stopped, and new ones are answered with 503 until it is resumed.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      codes: ['CHANGE_IN_PROGRESS'],
       body: noFields,
       result: WarehouseRecord,
     }),
     resume: action('object', {
       freesSpace: true,
-      summary: 'Starts a suspended warehouse; responds when it accepts statements.',
+      summary: 'Resumes a suspended warehouse; the response is sent when it accepts statements.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'WAREHOUSE_FAILED'],
+      codes: ['CHANGE_IN_PROGRESS', 'WAREHOUSE_FAILED'],
       body: noFields,
       result: WarehouseRecord,
     }),
     search: searchByName({ category: 'warehouses', record: WarehouseRecord, example: 'etl%' }),
     release_blocked_changes: action('object', {
-      summary: 'Tries interrupted changes again that recovery has set aside because they ended the engine.',
-      description: 'They are retried at once in the background; one that ends the engine twice more is blocked again.',
+      summary: 'Retries blocked changes: those that recovery stopped retrying because they crashed the engine.',
+      description:
+        'They are retried immediately in the background; a change that crashes the engine twice more is blocked again.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND'],
-      body: noFields,
-      result: Type.Object({ released: Type.Integer({ description: 'How many changes were blocked.', minimum: 0 }) }),
-    }),
-    release_quarantine: action('object', {
-      summary: 'Lets statements run again that are refused because they ended the process of the engine.',
-      permission: { privilege: 'operate', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND'],
       body: noFields,
       result: Type.Object({
-        released: Type.Integer({ description: 'How many statements were refused until now.', minimum: 0 }),
+        released: Type.Integer({ description: 'The number of changes that were blocked.', minimum: 0 }),
+      }),
+    }),
+    release_quarantine: action('object', {
+      summary: 'Allows the statements again that are refused because they crashed the engine process.',
+      permission: { privilege: 'operate', on: 'object' },
+      body: noFields,
+      result: Type.Object({
+        released: Type.Integer({ description: 'The number of statements that were released.', minimum: 0 }),
       }),
     }),
   },

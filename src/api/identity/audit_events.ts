@@ -1,5 +1,5 @@
 // The declaration of `audit_events`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, get, list } from '../declare.ts';
 import { nullable, recordFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
@@ -12,17 +12,17 @@ const EventRecord = Type.Object({
   outcome: Type.String({
     description: '`0` for success, the code of a failure, or `begun` for a statement that was then sent to an engine.',
   }),
-  principal: nullable(Type.String({ description: 'Name of the user at that time; null if unauthenticated.' })),
+  principal: nullable(Type.String({ description: 'The name of the user at that time; null if unauthenticated.' })),
   principalId: nullable(Type.String()),
   requestId: nullable(Type.String()),
   address: nullable(Type.String()),
-  target: nullable(Type.String({ description: 'Path of the request.' })),
+  target: nullable(Type.String({ description: 'The path of the request.' })),
   objectId: nullable(Type.String()),
   details: Type.Unknown(),
   serverId: Type.String(),
-  sequence: Type.Integer({ description: 'Position in the chain of its server.' }),
-  digest: Type.String({ description: 'Keyed digest of the event and of the previous one.' }),
-  state: stateField({ recorded: 'it is in the trail' }),
+  sequence: Type.Integer({ description: 'The position in the chain of its server.' }),
+  digest: Type.String({ description: 'The keyed digest of the event and of the previous one.' }),
+  state: stateField({ recorded: 'the event is in the trail' }),
   ...recordFields,
 });
 
@@ -53,15 +53,15 @@ const example = {
 const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
 
 export const soughtFields = {
-  principal: exact('Name of a user, as it was.'),
+  principal: exact('The name of the user at the time of the event.'),
   action: exact('Such as `tables.create`.'),
   outcome: exact('`0`, `begun`, or a code.'),
-  objectId: exact('Id of an object, as events have it.'),
+  objectId: exact('The id of an object, as in `objectId` of an event.'),
   object: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 4096, description: 'URI of an object that exists, instead of its id.' }),
+    Type.String({ minLength: 1, maxLength: 4096, description: 'The URI of an existing object, instead of its id.' }),
   ),
-  requestId: exact('Id of a request.'),
-  target: Type.Optional(Type.String({ maxLength: 1024, description: 'A part of the path of the request.' })),
+  requestId: exact('The id of a request.'),
+  target: Type.Optional(Type.String({ maxLength: 1024, description: 'A substring of the path of the request.' })),
   from: Type.Optional(Timestamp),
   to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
 };
@@ -86,7 +86,7 @@ export const auditEventsApi = category({
     }),
     search: searchBy({
       category: 'audit_events',
-      summary: 'Finds audit events by who, what, where, when and how it ended, the newest first.',
+      summary: 'Finds audit events by user, action, object, request, time and outcome, the newest first.',
       permission: { privilege: 'read', on: 'parent' },
       fields: soughtFields,
       record: EventRecord,
@@ -94,10 +94,10 @@ export const auditEventsApi = category({
     }),
     verify: action('collection', {
       summary: 'Verifies that no event of the trail is missing or changed.',
-      description: 'Store the heads elsewhere: with them a truncated chain is detected later.',
+      description: 'Store the returned `heads` elsewhere: comparing them later detects a truncated chain.',
       permission: { privilege: 'read', on: 'parent' },
       cost: 1000,
-      body: Type.Object({}, { additionalProperties: false }),
+      body: strictObject({}),
       result: Type.Object({
         eventCount: Type.Integer(),
         faults: Type.Array(
@@ -105,10 +105,10 @@ export const auditEventsApi = category({
             serverId: Type.String(),
             sequence: Type.Integer(),
             fault: Type.String({
-              description: '`missing`, `changed`, or `end`: it does not begin and end where it should.',
+              description: '`missing`, `changed`, or `end`: the chain does not begin or end at the recorded position.',
             }),
           }),
-          { description: 'The first hundred.' },
+          { description: 'At most the first 100.' },
         ),
         heads: Type.Array(Type.Object({ serverId: Type.String(), sequence: Type.Integer(), digest: Type.String() })),
       }),

@@ -4,17 +4,21 @@ import { documentedLimits } from '../../standard/documented_limits.ts';
 import { Type } from '../../standard/type.ts';
 import { oneOf } from '../fields.ts';
 
-export const PrivilegeField = oneOf(privileges, { title: 'Privilege', description: 'What it allows.' }, privilegeDocs);
+export const PrivilegeField = oneOf(
+  privileges,
+  { title: 'Privilege', description: 'The privilege that is granted.' },
+  privilegeDocs,
+);
 
 export const GrantFields = {
-  grantId: Type.String({ description: 'The same for the same privilege on the same object.' }),
+  grantId: Type.String({ description: 'Grants of the same privilege on the same object have the same id.' }),
   privilege: PrivilegeField,
-  on: Type.String({ description: 'Current URI of the object of the grant.' }),
+  on: Type.String({ description: 'The current URI of the object of the grant.' }),
 };
 
 export const On = Type.String({
   minLength: 1,
   maxLength: 4096,
   [documentedLimits]: { pattern: '^/api/v[0-9]+(/|$)' },
-  description: 'URI of an object, of a top-level collection (`/api/v2/users`), or `/api/v2` for everything.',
+  description: 'The URI of an object or of a top-level collection (`/api/v2/users`), or `/api/v2` for everything.',
 });

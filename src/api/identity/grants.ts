@@ -1,5 +1,5 @@
 // The declaration of grants: the same category in users and in roles.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, type DeclaredCategory, get, list, remove } from '../declare.ts';
 import { nullable, recordFields } from '../fields.ts';
 import { searchBy } from '../search.ts';
@@ -22,7 +22,7 @@ const GrantRecord = Type.Object({
   ...recordFields,
 });
 
-const Check = Type.Object({ privilege: PrivilegeField, on: On }, { title: 'GrantCheck', additionalProperties: false });
+const Check = strictObject({ privilege: PrivilegeField, on: On }, { title: 'GrantCheck' });
 
 const CheckResult = Type.Object({
   privilege: PrivilegeField,
@@ -32,7 +32,7 @@ const CheckResult = Type.Object({
     Type.Object(
       {
         kind: Type.String({ description: '`grant`, `owner` or `root`.' }),
-        grant: nullable(Type.String({ description: 'URI of the grant.' })),
+        grant: nullable(Type.String({ description: 'The URI of the grant.' })),
       },
       { title: 'GrantReason' },
     ),
@@ -71,7 +71,6 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
       list: list({
         summary: `Lists the grants of a ${singular}.`,
         permission: { privilege: 'read', on: 'parent', ...self },
-        codes: ['OBJECT_NOT_FOUND'],
       }),
       get: get({
         summary: 'Shows a grant.',
@@ -81,7 +80,6 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
         category: 'grants',
         summary: `Finds grants of a ${singular} by privilege and by object.`,
         permission: { privilege: 'read', on: 'parent', ...self },
-        codes: ['OBJECT_NOT_FOUND'],
         fields: { privilege: Type.Optional(PrivilegeField), on: Type.Optional(On) },
         record: GrantRecord,
         example: { on: '/api/v2/catalogs/default/databases/ssb' },
@@ -90,8 +88,7 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
         summary: `Grants a privilege to a ${singular}.`,
         description: `${caller} ${singular}.`,
         permission: { privilege: 'grant', on: 'target' },
-        codes: ['OBJECT_NOT_FOUND', 'OBJECT_ALREADY_EXISTS'],
-        body: Type.Object({ privilege: PrivilegeField, on: On }, { additionalProperties: false }),
+        body: strictObject({ privilege: PrivilegeField, on: On }),
         bodyRequired: true,
         nameOptional: true,
         example: { body: { privilege: 'read', on: '/api/v2/catalogs/default/databases/ssb' } },
@@ -102,13 +99,12 @@ const grantsOf = <const P extends DeclaredCategory>(parent: P, self: { readonly 
         permission: { privilege: 'grant', on: 'target' },
       }),
       check: action('collection', {
-        summary: `Shows what a ${singular} may do, and by which grant.`,
+        summary: `Checks which privileges a ${singular} has on objects, and by which grants.`,
         description: 'Scopes of tokens, and roles from an identity provider, are not considered.',
         permission: { privilege: 'read', on: 'parent', ...self },
-        codes: ['OBJECT_NOT_FOUND'],
-        body: Type.Object(
+        body: strictObject(
           { checks: Type.Array(Check, { minItems: 1, maxItems: checksMax }) },
-          { title: 'CheckGrantsRequest', additionalProperties: false },
+          { title: 'CheckGrantsRequest' },
         ),
         bodyRequired: true,
         result: Type.Object({ results: Type.Array(CheckResult) }, { title: 'CheckGrantsResult' }),

@@ -1,7 +1,7 @@
 // The declaration of `identity_providers`: records, operations, bodies and results.
 import { signingAlgorithms } from '../../model/signing_algorithms.ts';
 import { httpUrl } from '../../standard/documented_limits.ts';
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, remove, update } from '../declare.ts';
 import {
   Comment,
@@ -24,12 +24,12 @@ const Claim = Type.String({ minLength: 1, maxLength: 256 });
 const Text = Type.String({ minLength: 1, maxLength: 512 });
 
 const fields = {
-  issuer: Type.String({ ...Url, description: 'Exactly as `iss` of its tokens has it.' }),
-  audiences: Type.Array(Text, { minItems: 1, maxItems: 100, description: 'A token is for one of them (`aud`).' }),
+  issuer: Type.String({ ...Url, description: 'The exact value of `iss` in its tokens.' }),
+  audiences: Type.Array(Text, { minItems: 1, maxItems: 100, description: 'The `aud` of a token must be one of them.' }),
   algorithms: Type.Array(oneOf(signingAlgorithms), {
     minItems: 1,
     maxItems: signingAlgorithms.length,
-    description: 'Those that are accepted; HS* need `clientSecret`.',
+    description: 'The accepted signature algorithms; HS* require `clientSecret`.',
   }),
   userClaim: Type.String({
     ...Claim,
@@ -38,25 +38,25 @@ const fields = {
   }),
   roleMapping: Type.Record(Type.String(), Type.String(), {
     maxProperties: 1000,
-    description: 'From values of `rolesClaim` to names of roles here. Other values are ignored.',
+    description: 'Maps values of `rolesClaim` to names of roles. Other values are ignored.',
   }),
   createUsers: Type.Boolean({ description: 'Whether users are created at their first login.' }),
   disabled: Type.Boolean({ description: 'Whether its tokens are refused.' }),
 };
 
 const jwksUri = nullable(
-  Type.String({ ...Url, description: 'The URL of its keys; null: as in its discovery document.' }),
+  Type.String({ ...Url, description: 'The URL of its keys; null: the one in its discovery document.' }),
 );
 
 const rolesClaim = nullable(
-  Type.String({ ...Claim, description: 'The claim that has roles, such as `realm_access.roles`; null: none.' }),
+  Type.String({ ...Claim, description: 'The claim that contains roles, such as `realm_access.roles`; null: none.' }),
 );
 
 const consoleClientId = nullable(
   Type.String({
     ...Text,
     description:
-      'The client id by which users sign in to the console (authorization code with PKCE), one of `audiences`; its redirect URI is `/console/sign_in` of this server. Null: not for the console.',
+      'The client id for signing in to the console (authorization code with PKCE), one of `audiences`; the redirect URI is `/console/sign_in` of this server. Null: no sign-in.',
   }),
 );
 
@@ -69,7 +69,9 @@ export const ProviderRecord = Type.Object({
   rolesClaim,
   consoleClientId,
   hasClientSecret: Type.Boolean(),
-  keysFetchedAt: nullable(Type.String({ format: 'date-time', description: 'When its keys were last fetched.' })),
+  keysFetchedAt: nullable(
+    Type.String({ format: 'date-time', description: 'The time at which its keys were last fetched.' }),
+  ),
   error: nullable(Type.String({ description: 'Set while its signing keys are unavailable.' })),
   ...enabledState,
   owner: Owner,
@@ -93,7 +95,7 @@ const changeFields = {
   ),
 };
 
-export const ChangeBody = Type.Object({ ...changeFields }, { additionalProperties: false });
+export const ChangeBody = strictObject({ ...changeFields });
 
 export const identityProvidersApi = category({
   name: 'identity_providers',
@@ -126,17 +128,13 @@ export const identityProvidersApi = category({
   },
   endpoints: {
     list: listAtTop('Lists identity providers by name.'),
-    get: getAtTop('Shows an identity provider, and whether its keys are at hand.'),
+    get: getAtTop('Returns an identity provider, and whether its keys are available.'),
     create: create({
-      summary: 'Creates an identity provider. Its tokens are accepted from then on.',
-      description:
-        'The caller needs `grant` on each role that is mapped to and, with `createUsers`, `create` on `/api/v2/users`.',
+      summary: 'Creates an identity provider, whose tokens are accepted from then on.',
+      description: 'Requires `grant` on each mapped role and, with `createUsers`, `create` on `/api/v2/users`.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(
-        { ...changeFields, issuer: fields.issuer, audiences: fields.audiences },
-        { additionalProperties: false },
-      ),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({ ...changeFields, issuer: fields.issuer, audiences: fields.audiences }),
       bodyRequired: true,
       example: {
         body: { name: 'company', issuer: 'https://login.example.com', audiences: ['tabularium'], createUsers: true },
@@ -144,15 +142,14 @@ export const identityProvidersApi = category({
     }),
     update: update({
       summary: 'Changes an identity provider.',
-      description:
-        'The caller needs `grant` on each role that is mapped to and, with `createUsers`, `create` on `/api/v2/users`.',
+      description: 'Requires `grant` on each mapped role and, with `createUsers`, `create` on `/api/v2/users`.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+      codes: ['CHANGE_IN_PROGRESS'],
       body: ChangeBody,
       example: { body: { disabled: true } },
     }),
     delete: remove({
-      summary: 'Deletes an identity provider. Its users stay, and cannot come by it any more.',
+      summary: 'Deletes an identity provider. Its users remain, but can no longer sign in with it.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS'],
     }),

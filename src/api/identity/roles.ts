@@ -1,5 +1,5 @@
 // The declaration of `roles`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, remove, update } from '../declare.ts';
 import { Comment, describedBody, exampleFields, nullable, Owner, PropertiesField, recordFields } from '../fields.ts';
 import { searchByName } from '../search.ts';
@@ -14,22 +14,21 @@ export const RoleRecord = Type.Object({
   name: Type.String(),
   comment: nullable(Comment),
   properties: PropertiesField,
-  members: Type.Array(Type.String(), { description: 'Names of its users, in order.' }),
+  members: Type.Array(Type.String(), { description: 'The names of its users, sorted.' }),
   ...readyState,
   owner: Owner,
   ...recordFields,
 });
 
-const NamedMembers = Type.Object(
-  { members: Type.Array(Type.String(), { minItems: 1, maxItems: membersMax, description: 'Names of users.' }) },
-  { additionalProperties: false },
-);
+const NamedMembers = strictObject({
+  members: Type.Array(Type.String(), { minItems: 1, maxItems: membersMax, description: 'Names of users.' }),
+});
 
 const changeMembers = (summary: string) =>
   action('object', {
     summary,
     permission: { privilege: 'grant', on: 'object' },
-    codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
+    codes: ['CHANGE_IN_PROGRESS'],
     body: NamedMembers,
     bodyRequired: true,
     result: RoleRecord,
@@ -59,25 +58,25 @@ export const rolesApi = category({
     create: create({
       summary: 'Creates a role.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object({ ...describedBody, members: Type.Optional(Members) }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({ ...describedBody, members: Type.Optional(Members) }),
       example: { body: { name: 'analysts', members: ['ann'] } },
     }),
     update: update({
       summary: 'Changes comment, properties, owner or members of a role.',
       description: '`members` is the complete new list. It requires `grant` on the role.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object({ ...describedBody, members: Type.Optional(Members) }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({ ...describedBody, members: Type.Optional(Members) }),
       example: { body: { members: ['ann', 'bob'] } },
     }),
     delete: remove({
-      summary: 'Deletes a role and what was granted to it.',
+      summary: 'Deletes a role and its grants.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS'],
     }),
-    rename: renameAtTop(RoleRecord, 'Renames a role; its members and grants stay.', 'reporting'),
-    add_members: changeMembers('Adds users to a role. Users who are members stay members.'),
+    rename: renameAtTop(RoleRecord, 'Renames a role; its members and grants are unchanged.', 'reporting'),
+    add_members: changeMembers('Adds users to a role. Users who already are members are ignored.'),
     remove_members: changeMembers('Removes users from a role. Users who are not members are ignored.'),
     search: searchByName({ category: 'roles', record: RoleRecord, example: 'a%' }),
   },

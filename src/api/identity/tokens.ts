@@ -1,6 +1,6 @@
 // The declaration of `tokens`: records, operations, bodies and results.
 import { privileges } from '../../model/privileges.ts';
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, get, list, remove } from '../declare.ts';
 import { nullable, oneOf, recordFields, searchFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
@@ -9,18 +9,18 @@ import { usersApi } from './users.ts';
 
 const scopesMax = 100;
 
-const ScopeField = Type.Object(
+const ScopeField = strictObject(
   {
     privilege: oneOf(privileges),
-    on: Type.String({ minLength: 1, maxLength: 4096, description: 'A URI, as of a grant.' }),
+    on: Type.String({ minLength: 1, maxLength: 4096, description: 'A URI, as in `on` of a grant.' }),
   },
-  { title: 'Scope', additionalProperties: false },
+  { title: 'Scope' },
 );
 
 const Scopes = nullable(
   Type.Array(ScopeField, {
     maxItems: scopesMax,
-    description: 'The privileges to which it is restricted; null: all of its user.',
+    description: 'The privileges to which the token is restricted; null: all privileges of its user.',
   }),
   { title: 'Scopes' },
 );
@@ -30,7 +30,7 @@ const TokenRecord = Type.Object({
   scopes: Scopes,
   expiresAt: nullable(Timestamp),
   lastUsedAt: nullable(Timestamp),
-  state: stateField({ active: 'it is accepted', expired: 'its time is over' }),
+  state: stateField({ active: 'the token is accepted', expired: 'the token has expired' }),
   ...recordFields,
 });
 
@@ -40,7 +40,7 @@ export const tokensApi = category({
   name: 'tokens',
   singular: 'token',
   title: 'Tokens',
-  doc: 'Secrets by which programs authenticate as a user, sent as `Authorization: Bearer`.',
+  doc: 'Secrets with which programs authenticate as a user, sent as `Authorization: Bearer`.',
   parameter: 'token',
   parent: usersApi,
   record: TokenRecord,
@@ -61,26 +61,22 @@ export const tokensApi = category({
     list: list({
       summary: 'Lists the tokens of a user by name; their secrets are not shown.',
       permission: { ...own, on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a token; its secret is not shown.',
       permission: { ...own, on: 'object' },
     }),
     create: create({
-      summary: 'Creates a token. Its `secret` is in this response only.',
+      summary: 'Creates a token. Its `secret` is returned only once, in this response.',
       description:
-        'Without `expiresAt` it expires after 90 days; null: never. A token with scopes cannot create tokens.',
+        'Without `expiresAt`, the token expires after 90 days; null: never. A token with scopes cannot create tokens.',
       permission: { ...own, on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED'],
+      codes: ['CHANGE_NOT_SUPPORTED'],
       secretFields: ['secret'],
-      body: Type.Object(
-        { scopes: Type.Optional(Scopes), expiresAt: Type.Optional(nullable(Timestamp)) },
-        { additionalProperties: false },
-      ),
+      body: strictObject({ scopes: Type.Optional(Scopes), expiresAt: Type.Optional(nullable(Timestamp)) }),
       result: Type.Object({
         ...TokenRecord.properties,
-        secret: Type.Optional(Type.String({ description: 'Shown this once; `tbl_pat_` and 256 random bits.' })),
+        secret: Type.Optional(Type.String({ description: 'Returned only once; `tbl_pat_` and 256 random bits.' })),
         created: Type.Boolean(),
       }),
       example: {
@@ -95,7 +91,6 @@ export const tokensApi = category({
       category: 'tokens',
       summary: 'Finds tokens of a user by name pattern.',
       permission: { ...own, on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND'],
       fields: { namePattern: searchFields.namePattern },
       record: TokenRecord,
       example: { namePattern: 'night%' },

@@ -1,5 +1,5 @@
 // The declaration of the actions of users.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { noFields, nullable, pageFields, Timestamp, Uri } from '../fields.ts';
 import { GrantFields, On, PrivilegeField } from './grant_fields.ts';
@@ -31,20 +31,19 @@ const exampleGrants = {
 
 export const userActionsApi = {
   change_password: action('object', {
-    summary: 'Changes the own password; requires the current one.',
-    description: 'Sessions with the old password end with their next request. Tokens stay valid.',
+    summary: 'Changes the password of a user; requires the current one.',
+    description: 'Sessions with the old password end with their next request. Tokens remain valid.',
     permission: { privilege: 'own', on: 'object', orSelf: true },
-    codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
-    body: Type.Object({ currentPassword: Password, newPassword: Password }, { additionalProperties: false }),
+    codes: ['CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
+    body: strictObject({ currentPassword: Password, newPassword: Password }),
     bodyRequired: true,
     result: UserRecord,
     example: { body: { currentPassword: 'correct horse battery', newPassword: 'another staple of words' } },
   }),
   effective_grants: action('object', {
-    summary: 'Shows the grants of a user, its own and those of its roles, without the objects that it owns.',
+    summary: 'Lists the grants of a user and of its roles. Owned objects are not included.',
     permission: { privilege: 'read', on: 'object', orSelf: true },
-    codes: ['OBJECT_NOT_FOUND'],
-    body: Type.Object(pageFields, { additionalProperties: false }),
+    body: strictObject(pageFields),
     item: EffectiveGrant,
     result: EffectiveGrants,
     example: {
@@ -53,13 +52,13 @@ export const userActionsApi = {
     },
   }),
   search_grants: action('collection', {
-    summary: 'Shows who was granted something on an object, on what contains it, or on everything.',
+    summary: 'Lists the users and roles with grants on an object, on one of its parents, or on everything.',
     description:
-      'Of users and roles that the caller may see. Owners need no grants; an object that does not exist has only those above it.',
+      'Includes only users and roles that the caller may read. Owners need no grants and are not listed. For an object that does not exist, the grants on its parents are listed.',
     permission: { privilege: 'read', on: 'parent', orWithin: true },
-    body: Type.Object(
+    body: strictObject(
       { on: On, privilege: Type.Optional(PrivilegeField), ...pageFields },
-      { title: 'SearchGrantsRequest', additionalProperties: false },
+      { title: 'SearchGrantsRequest' },
     ),
     bodyRequired: true,
     item: EffectiveGrant,
@@ -70,7 +69,7 @@ export const userActionsApi = {
     },
   }),
   identify: action('collection', {
-    summary: 'Shows who the caller is.',
+    summary: 'Returns the identity of the caller.',
     permission: { privilege: 'read', on: 'parent', orWithin: true },
     body: noFields,
     result: Type.Object({
@@ -78,7 +77,9 @@ export const userActionsApi = {
       uri: Uri,
       credential: Type.String({ description: '`root token`, `token`, `password` or `identity provider`.' }),
       expiresAt: nullable(Timestamp),
-      roles: Type.Array(Type.String(), { description: 'Its own, and those of its identity provider.' }),
+      roles: Type.Array(Type.String(), {
+        description: 'The roles of the user, and those assigned by its identity provider.',
+      }),
       scoped: Type.Boolean({ description: 'Whether its token is restricted by scopes.' }),
     }),
     example: {

@@ -1,5 +1,5 @@
 // The declaration of `users`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, remove, update } from '../declare.ts';
 import { describedBody, exampleFields, NewName, nullable } from '../fields.ts';
 import { searchByName } from '../search.ts';
@@ -32,7 +32,7 @@ export const usersApi = category({
   name: 'users',
   singular: 'user',
   title: 'Users',
-  doc: 'Users, who authenticate by a password, by tokens, or by an identity provider.',
+  doc: 'Users, who authenticate with a password, with tokens, or with an identity provider.',
   parameter: 'user',
   securable: true,
   record: UserRecord,
@@ -47,10 +47,10 @@ export const usersApi = category({
       permission: { privilege: 'read', on: 'object', orSelf: true },
     }),
     create: create({
-      summary: 'Creates a user. It may do nothing until something is granted to it.',
+      summary: 'Creates a user, who has no privileges until some are granted.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(changedBody, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject(changedBody),
       example: { body: { name: 'ann', password: 'correct horse battery', comment: 'Finance' } },
     }),
     update: update({
@@ -58,19 +58,19 @@ export const usersApi = category({
       description:
         'Changing password, identity or owner requires `own`, because it allows logging in as the user. Disabling or enabling requires `operate`.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
-      body: Type.Object({ ...changedBody }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
+      body: strictObject({ ...changedBody }),
       example: { body: { disabled: true } },
     }),
     delete: remove({
-      summary: 'Deletes a user with its tokens and grants. What it owns is then owned by `root`.',
+      summary: 'Deletes a user with its tokens and grants. Its objects are then owned by `root`.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS'],
     }),
     rename: action('object', {
       summary: 'Renames a user; its objects and grants are unchanged.',
       permission: { privilege: 'own', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS'],
+      codes: ['OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS'],
       body: NewName,
       bodyRequired: true,
       result: UserRecord,

@@ -1,5 +1,5 @@
 // The declaration of `catalogs`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
 import {
   Comment,
@@ -15,10 +15,11 @@ import {
 import { sqlActionsApi } from '../queries/sql_actions.ts';
 import { searchWithDropped } from '../search.ts';
 import { engineState, engineStateExample, engineStates, stateField } from '../states.ts';
-import { taskCodes, taskFields } from '../task_fields.ts';
+import { taskFields } from '../task_fields.ts';
 import { backupApi, restoreCatalogApi } from '../transfer/backup_actions.ts';
 import { exportQueryApi } from '../transfer/export_actions.ts';
 import { dropCascading, undrop } from '../undrop.ts';
+import { browse } from './browse.ts';
 
 /** The catalog of paths that omit it (rest-standard A1). */
 export const defaultCatalogName = 'default';
@@ -71,47 +72,37 @@ export const catalogsApi = category({
     create: create({
       summary: 'Creates a catalog.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', ...engineCodes],
-      body: Type.Object(
-        {
-          ...describedBody,
-          warehouse: Type.Optional(
-            Type.String({ default: defaultWarehouseName, description: 'The warehouse that stores its data.' }),
-          ),
-        },
-        { additionalProperties: false },
-      ),
+      codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
+      body: strictObject({
+        ...describedBody,
+        warehouse: Type.Optional(
+          Type.String({ default: defaultWarehouseName, description: 'The warehouse that stores its data.' }),
+        ),
+      }),
       example: { body: { name: 'lake', comment: 'Raw data' } },
     }),
     update: update({
       summary: 'Changes comment, properties or owner of a catalog.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object({ ...describedBody }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({ ...describedBody }),
       example: { body: { comment: 'Raw data of 2026', expectedVersion: 1 } },
     }),
     delete: dropCascading({
-      summary: 'Deletes a catalog; with `cascade=true` all that is in it.',
+      summary: 'Deletes a catalog; with `cascade=true` with its contents.',
       codes: ['NOT_EMPTY', 'IN_USE', 'OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', ...engineCodes],
     }),
     rename: action('object', {
       summary: 'Renames a catalog.',
       description: renamedDoc('A catalog'),
       permission: { privilege: 'alter', on: 'object' },
-      codes: [
-        'OBJECT_NOT_FOUND',
-        'INVALID_NAME',
-        'OBJECT_ALREADY_EXISTS',
-        'OBJECT_PROTECTED',
-        'CHANGE_IN_PROGRESS',
-        'IN_USE',
-        ...engineCodes,
-      ],
+      codes: ['OBJECT_PROTECTED', 'CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
       body: NewName,
       bodyRequired: true,
       result: CatalogRecord,
       example: { body: { newName: 'archive' } },
     }),
+    browse: browse('catalogs'),
     search: searchWithDropped({ category: 'catalogs', record: CatalogRecord, example: 'ar%' }),
     undrop: undrop({ title: 'a catalog', record: CatalogRecord }),
     ...sqlActionsApi('catalog'),
@@ -120,10 +111,9 @@ export const catalogsApi = category({
     check: action('object', {
       summary: 'Compares the tables of a catalog with the metadata store, and reads all of them.',
       description:
-        'Always a task (202), which reads one table at a time while other statements run. Damage does not make it fail: its result has `catalog`, `sound`, `released`, `tablesRead`, `faultCount`, the first 100 `faults` (`database` and `table`, null for the file as a whole, `problem`: `damaged` or `different`, and `reason`) and `advice` (what to do, or null). `released`: the catalog was refused as damaged, its file is sound now, and it is served again.',
+        'Always a task (202), which reads one table at a time while other statements run. Damage does not make it fail: its result has `catalog`, `sound`, `released`, `tablesRead`, `faultCount`, the first 100 `faults` (`database` and `table`, null for the file as a whole, `problem`: `damaged` or `different`, and `reason`) and `advice` (what to do, or null). `released`: the catalog was refused as damaged, and is available again because its file is intact.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', ...taskCodes],
-      body: Type.Object(taskFields, { additionalProperties: false }),
+      body: strictObject(taskFields),
       task: 'check_catalog',
       schedulable: true,
       cost: checkCost,

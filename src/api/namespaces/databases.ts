@@ -1,5 +1,5 @@
 // The declaration of `databases`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
 import {
   Comment,
@@ -14,25 +14,26 @@ import {
 import { sqlActionsApi } from '../queries/sql_actions.ts';
 import { searchWithDropped } from '../search.ts';
 import { engineState, engineStateExample } from '../states.ts';
-import { NewNameByTask, sometimesByTask, taskCodes } from '../task_fields.ts';
+import { NewNameByTask, sometimesByTask } from '../task_fields.ts';
 import { backupApi, restoreDatabaseApi } from '../transfer/backup_actions.ts';
 import { exportQueryApi } from '../transfer/export_actions.ts';
 import { loadDatabaseApi } from '../transfer/load_database.ts';
 import { dropCascading, undropByTask } from '../undrop.ts';
+import { browse } from './browse.ts';
 import { catalogsApi, defaultCatalogName, renamedDoc } from './catalogs.ts';
 
 const DatabaseRecord = Type.Object({
   name: Type.String(),
   comment: nullable(Comment),
   properties: PropertiesField,
-  tableCount: Type.Integer({ description: 'Tables in it.' }),
-  viewCount: Type.Integer({ description: 'Views in it.' }),
+  tableCount: Type.Integer({ description: 'The number of its tables.' }),
+  viewCount: Type.Integer({ description: 'The number of its views.' }),
   ...engineState,
   owner: Owner,
   ...recordFields,
 });
 
-const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;
+const changeCodes = ['CHANGE_IN_PROGRESS', ...engineCodes] as const;
 
 export const databasesApi = category({
   name: 'databases',
@@ -58,7 +59,6 @@ export const databasesApi = category({
     list: list({
       summary: 'Lists the databases of a catalog by name.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a database.',
@@ -67,15 +67,15 @@ export const databasesApi = category({
     create: create({
       summary: 'Creates a database.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS'],
-      body: Type.Object(describedBody, { additionalProperties: false }),
+      codes: [...changeCodes],
+      body: strictObject(describedBody),
       example: { body: { name: 'ssb', comment: 'Star Schema Benchmark' } },
     }),
     update: update({
       summary: 'Changes comment, properties or owner of a database.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object({ ...describedBody }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject({ ...describedBody }),
       example: { body: { comment: null, properties: { team: 'finance' } } },
     }),
     delete: dropCascading({
@@ -88,14 +88,15 @@ export const databasesApi = category({
         `An engine that cannot rename a database moves its tables: a large one is renamed by a task (202). ${renamedDoc('A database')}`,
       ),
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'IN_USE', ...taskCodes],
+      codes: [...changeCodes, 'IN_USE'],
       body: NewNameByTask,
       bodyRequired: true,
       result: DatabaseRecord,
       task: 'rename_database',
       example: { body: { newName: 'ssb_2026' } },
     }),
-    search: searchWithDropped({ category: 'databases', record: DatabaseRecord, example: 'ss%', isChild: true }),
+    browse: browse('databases'),
+    search: searchWithDropped({ category: 'databases', record: DatabaseRecord, example: 'ss%' }),
     undrop: undropByTask('undrop_database', { title: 'a database', record: DatabaseRecord }),
     ...sqlActionsApi('database'),
     ...exportQueryApi('database'),

@@ -1,5 +1,5 @@
 // The declaration of `views`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
 import { dependentsApi } from '../dependents.ts';
 import {
@@ -13,7 +13,6 @@ import {
   Owner,
   PropertiesField,
   recordFields,
-  unique,
 } from '../fields.ts';
 import { codes as queryCodes, queryCost, sqlCharactersMax } from '../queries/statement_fields.ts';
 import { searchWithDropped } from '../search.ts';
@@ -25,7 +24,7 @@ const ViewRecord = Type.Object({
   name: Type.String(),
   comment: nullable(Comment),
   properties: PropertiesField,
-  sql: Type.String({ description: 'The query, as it was given.' }),
+  sql: Type.String({ description: 'The query, as sent by the caller.' }),
   columns: Type.Array(
     Type.Object({
       name: Type.String(),
@@ -34,7 +33,7 @@ const ViewRecord = Type.Object({
     }),
   ),
   dependsOn: Type.Array(Type.String(), {
-    description: 'URIs of the tables and views that the query names, as far as the caller may read them.',
+    description: 'URIs of the tables and views that the query names and the caller may read.',
   }),
   ...engineState,
   owner: Owner,
@@ -49,7 +48,7 @@ const QueryField = Type.String({
     'A single query without parameters. Unqualified names are resolved in the database of the view. For a create, it can be a CREATE VIEW statement, which then determines the name.',
 });
 
-const changeCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;
+const changeCodes = ['CHANGE_IN_PROGRESS', ...engineCodes] as const;
 
 /** Further codes of endpoints that analyze a query. */
 const readCodes = queryCodes.filter((code) => code !== 'PARAMETERS_INVALID' && code !== 'CONSTRAINT_VIOLATED');
@@ -81,18 +80,17 @@ export const viewsApi = category({
     list: list({
       summary: 'Lists the views of a database by name.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a view.',
       permission: { privilege: 'read', on: 'object' },
     }),
     create: create({
-      summary: 'Creates a view, of a query or from a CREATE VIEW statement.',
+      summary: 'Creates a view from a query or from a CREATE VIEW statement.',
       description: 'The caller must be able to run the query.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: unique([...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', ...readCodes]),
-      body: Type.Object({ ...describedBody, sql: QueryField }, { additionalProperties: false }),
+      codes: [...changeCodes, ...readCodes],
+      body: strictObject({ ...describedBody, sql: QueryField }),
       textBodies: { 'application/sql': 'sql' },
       bodyRequired: true,
       nameOptional: true,
@@ -100,30 +98,30 @@ export const viewsApi = category({
       example: { body: { name: 'big_orders', sql: 'SELECT id, placed_at FROM orders WHERE total > 1000' } },
     }),
     update: update({
-      summary: 'Changes a view: its query, its description.',
+      summary: 'Changes the query or the description of a view.',
       description:
         'The caller must be able to run the new query. A query that would make dependent views invalid is refused (`IN_USE`).',
       permission: { privilege: 'alter', on: 'object' },
-      codes: unique([...changeCodes, 'IN_USE', ...readCodes]),
-      body: Type.Object({ ...describedBody, sql: Type.Optional(QueryField) }, { additionalProperties: false }),
+      codes: [...changeCodes, 'IN_USE', ...readCodes],
+      body: strictObject({ ...describedBody, sql: Type.Optional(QueryField) }),
       cost: queryCost,
       example: { body: { sql: 'SELECT id, placed_at FROM orders WHERE total > 5000', comment: 'Over 5000' } },
     }),
     delete: drop({
-      summary: 'Deletes a view. What it is made of stays.',
+      summary: 'Deletes a view. Its sources are unchanged.',
       codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
     }),
     rename: action('object', {
-      summary: 'Renames a view that no other view is made of.',
+      summary: 'Renames a view without dependent views.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'IN_USE', 'SQL_INVALID', 'SQL_NOT_SUPPORTED'],
+      codes: [...changeCodes, 'IN_USE', 'SQL_INVALID', 'SQL_NOT_SUPPORTED'],
       body: NewName,
       bodyRequired: true,
       result: ViewRecord,
       example: { body: { newName: 'large_orders' } },
     }),
     ...dependentsApi('view'),
-    search: searchWithDropped({ category: 'views', record: ViewRecord, example: '%orders', isChild: true }),
+    search: searchWithDropped({ category: 'views', record: ViewRecord, example: '%orders' }),
     undrop: undrop({ title: 'a view', record: ViewRecord, codes: readCodes }),
   },
 });

@@ -1,5 +1,5 @@
 // The declaration of `queries`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, get, list, remove } from '../declare.ts';
 import { nullable, recordFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
@@ -16,7 +16,7 @@ const State = Type.Union([
 
 const QueryRecord = Type.Object({
   queryId: Type.String(),
-  sql: Type.String({ description: 'The text; the first 64 Ki characters of a longer one.' }),
+  sql: Type.String({ description: 'The text of the statement, at most its first 64 Ki characters.' }),
   kind: nullable(
     Type.String({ description: '`select`, `insert`, `update`, `delete` or `merge`; null until it is known.' }),
   ),
@@ -34,11 +34,18 @@ const QueryRecord = Type.Object({
   endedAt: nullable(Timestamp),
   elapsedMs: nullable(Type.Number()),
   queuedMs: nullable(Type.Number()),
+  queuePosition: nullable(
+    Type.Integer({
+      minimum: 1,
+      description:
+        'While it is queued: 1 plus the number of statements that wait in the warehouse since before it. Users take turns, so that it can begin sooner or later than those. Null otherwise.',
+    }),
+  ),
   rowCount: nullable(Type.Integer()),
   resultBytes: nullable(Type.Integer()),
   error: nullable(Type.Object({ code: Type.String(), message: Type.String() }, { title: 'QueryError' })),
   task: nullable(
-    Type.String({ description: 'URI of the task that ran it, if one did: pages or files of its rows are there.' }),
+    Type.String({ description: 'The URI of the task that ran it, if any, which has the pages or files of its rows.' }),
   ),
   plan: Type.Optional(
     nullable(
@@ -52,11 +59,11 @@ const QueryRecord = Type.Object({
 });
 
 const part = (of: string) =>
-  Type.Optional(Type.String({ maxLength: 1024, description: `A part of ${of}; case does not count.` }));
+  Type.Optional(Type.String({ maxLength: 1024, description: `A substring of ${of}; case-insensitive.` }));
 
 const name = Type.Optional(Type.String({ maxLength: 128 }));
 
-const least = (of: string) => Type.Optional(Type.Number({ minimum: 0, description: `${of}: at least so many.` }));
+const least = (of: string) => Type.Optional(Type.Number({ minimum: 0, description: `${of}: the minimum.` }));
 
 const soughtFields = {
   state: Type.Optional(State),
@@ -69,7 +76,7 @@ const soughtFields = {
   catalog: name,
   database: name,
   submittedBy: name,
-  from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
+  from: Type.Optional(Type.String({ format: 'date-time', description: 'The earliest time of submission.' })),
   to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
   elapsedMsMin: least('Milliseconds in the engine'),
   queuedMsMin: least('Milliseconds in the queue'),
@@ -89,6 +96,7 @@ const example = {
   endedAt: '2026-01-31T10:00:00.004Z',
   elapsedMs: 3.8,
   queuedMs: 0,
+  queuePosition: null,
   rowCount: 1,
   resultBytes: 8,
   error: null,
@@ -125,17 +133,16 @@ export const queriesApi = category({
     }),
     cancel: action('object', {
       freesSpace: true,
-      summary: 'Stops a running statement. One that has ended stays as it is.',
+      summary: 'Cancels a running statement. A statement that has ended is not changed.',
       permission: { privilege: 'operate', on: 'target', orSelf: true },
-      codes: ['OBJECT_NOT_FOUND'],
-      body: Type.Object({}, { additionalProperties: false }),
+      body: strictObject({}),
       result: QueryRecord,
     }),
     explain: action('object', {
       summary: 'Shows how the statement would be run now, with the rights of the caller. Runs nothing.',
       permission: { privilege: 'read', on: 'target', orSelf: true },
       codes: explainCodes,
-      body: Type.Object({ parameters: Type.Optional(StatementParameters) }, { additionalProperties: false }),
+      body: strictObject({ parameters: Type.Optional(StatementParameters) }),
       result: Plan,
       example: { body: {}, result: { plan: 'UNGROUPED_AGGREGATE ...' } },
     }),

@@ -2,10 +2,10 @@
 // in which such a path can end.
 
 import { exportFormats } from '../../model/export_formats.ts';
-import { type Static, Type } from '../../standard/type.ts';
+import { type Static, strictObject, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { nullable, oneOf } from '../fields.ts';
-import { taskCodes, taskFields } from '../task_fields.ts';
+import { taskFields } from '../task_fields.ts';
 import { CompressionOfFiles } from '../transfer/file_formats.ts';
 import {
   ColumnOfResult,
@@ -20,7 +20,7 @@ import {
   WaitSeconds,
 } from './statement_fields.ts';
 
-const QueryBody = Type.Object(
+const QueryBody = strictObject(
   {
     sql: Sql,
     parameters: Type.Optional(Parameters),
@@ -43,16 +43,16 @@ const QueryBody = Type.Object(
       oneOf(['json', ...exportFormats], {
         default: 'json',
         description:
-          '`json`: rows in the answer. Otherwise, for a SELECT, links to files with the rows, which count towards `principalFileBytesMax` and are deleted with the task of the result. `arrow`: Arrow IPC. Integers of 128 bits are DECIMAL(38,0) in Parquet and Arrow.',
+          '`json`: rows in the response. Otherwise, for a SELECT, links to files with the rows, which count towards `principalFileBytesMax` and are deleted with the task of the result. `arrow`: Arrow IPC. Integers of 128 bits are DECIMAL(38,0) in Parquet and Arrow.',
       }),
     ),
     compression: Type.Optional(CompressionOfFiles),
     warehouse: Type.Optional(
-      Type.String({ description: 'The warehouse to run in; by default the one of the catalog.' }),
+      Type.String({ description: 'The warehouse that runs the statement; by default that of the catalog.' }),
     ),
     ...taskFields,
   },
-  { title: 'QueryRequest', additionalProperties: false },
+  { title: 'QueryRequest' },
 );
 
 export type QueryBody = Static<typeof QueryBody>;
@@ -64,15 +64,16 @@ const QueryResult = Type.Object(
       nullable(
         Type.Array(Type.Array(Type.Unknown()), {
           description:
-            'The rows, or those of the first page; null where a statement that writes is repeated with its idempotency key; absent where `files` has them.',
+            'The rows of the result or of its first page; null if a statement that writes is repeated with its idempotency key; absent if the rows are in `files`.',
         }),
       ),
     ),
     files: Type.Optional(ResultFiles),
-    task: Type.Optional(Type.String({ description: 'URI of the task that the files belong to.' })),
+    task: Type.Optional(Type.String({ description: 'The URI of the task that the files belong to.' })),
     rowCount: nullable(
       Type.Integer({
-        description: 'Rows of the whole result, null while later pages are computed; for DML the rows changed.',
+        description:
+          'The number of rows of the whole result, null while later pages are computed; for DML the number of changed rows.',
       }),
     ),
     truncated: nullable(
@@ -80,9 +81,9 @@ const QueryResult = Type.Object(
         description: 'Whether the result was truncated by `rowsMax`; null while later pages are computed.',
       }),
     ),
-    nextPage: Type.Optional(Type.String({ description: 'URI of the next page, where the result has more than one.' })),
+    nextPage: Type.Optional(Type.String({ description: 'The URI of the next page; absent if there is none.' })),
     pageCount: nullable(
-      Type.Integer({ description: 'Null while later pages are computed; 0 where `files` has the rows.' }),
+      Type.Integer({ description: 'Null while later pages are computed; 0 if the rows are in `files`.' }),
     ),
     statistics: Statistics,
     queryId: Type.String(),
@@ -92,7 +93,7 @@ const QueryResult = Type.Object(
 
 export type QueryResult = Static<typeof QueryResult>;
 
-const ProfileBody = Type.Object(
+const ProfileBody = strictObject(
   {
     sql: Sql,
     parameters: Type.Optional(Parameters),
@@ -100,7 +101,7 @@ const ProfileBody = Type.Object(
     warehouse: QueryBody.properties.warehouse,
     ...taskFields,
   },
-  { title: 'ProfileRequest', additionalProperties: false },
+  { title: 'ProfileRequest' },
 );
 const ProfileResult = Type.Object(
   {
@@ -112,7 +113,7 @@ const ProfileResult = Type.Object(
           'As reported by the engine: `latency` and `cpu_time` in seconds, and in `children` the operators, each with `operator_timing`, `operator_cardinality`, `operator_rows_scanned` and `extra_info`.',
       },
     ),
-    rowCount: Type.Integer({ description: 'Rows of the result, which is dropped.' }),
+    rowCount: Type.Integer({ description: 'The number of rows of the result, which is discarded.' }),
     statistics: Statistics,
     queryId: Type.String(),
   },
@@ -148,7 +149,7 @@ export const sqlActionsApi = (what: string) => ({
     description:
       'Responds with 200 and the rows, or with 202 and a task after `waitSeconds`. A result larger than one page (8 MiB) is fetched page by page from `nextPage`: the first page is sent while later ones are computed. With a `format` other than `json`, the rows are in `files`, which are complete when the answer is sent.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
-    codes: [...codes, ...taskCodes, 'FILE_QUOTA_EXCEEDED'],
+    codes: [...codes, 'FILE_QUOTA_EXCEEDED'],
     body: QueryBody,
     bodyRequired: true,
     result: QueryResult,
@@ -158,11 +159,11 @@ export const sqlActionsApi = (what: string) => ({
     example,
   }),
   profile: action('object', {
-    summary: `Runs a query with the ${what} as its default namespace, drops its rows, and tells what took how long.`,
+    summary: `Runs a query with the ${what} as its default namespace, discards its rows, and returns the time spent in each operator.`,
     description:
       'Accepts the body of `query`, but only SELECT, and waits in the same way: 200 with the profile, or 202 with a task whose result it is.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
-    codes: [...explainCodes, ...taskCodes],
+    codes: explainCodes,
     body: ProfileBody,
     bodyRequired: true,
     result: ProfileResult,
@@ -179,13 +180,10 @@ export const sqlActionsApi = (what: string) => ({
     },
   }),
   explain: action('object', {
-    summary: `Shows the plan of a SQL statement without running it.`,
+    summary: `Returns the plan of a SQL statement without running it.`,
     permission: { privilege: 'read', on: 'object', orWithin: true },
     codes: explainCodes,
-    body: Type.Object(
-      { sql: Sql, parameters: Type.Optional(Parameters) },
-      { title: 'ExplainRequest', additionalProperties: false },
-    ),
+    body: strictObject({ sql: Sql, parameters: Type.Optional(Parameters) }, { title: 'ExplainRequest' }),
     bodyRequired: true,
     queued: true,
     result: Plan,

@@ -40,7 +40,7 @@ export const WaitSeconds = Type.Number({
   minimum: 0,
   maximum: waitSecondsMax,
   default: waitSecondsDefault,
-  description: 'How long to wait for the result before the statement becomes a task; 0: a task at once.',
+  description: 'How long to wait before the statement becomes a task; 0: not at all.',
 });
 
 export const ColumnOfResult = Type.Object({ name: Type.String(), type: Type.String() }, { title: 'ResultColumn' });
@@ -51,7 +51,7 @@ export const ResultFiles = Type.Array(
     {
       uri: Type.Optional(
         Type.String({
-          description: 'A signed link, valid for an hour; lists have none. Each GET of the task has fresh ones.',
+          description: 'A signed link, valid for an hour; not in lists. Each GET of the task returns new links.',
         }),
       ),
       fileId: Type.String(),
@@ -66,9 +66,9 @@ export const ResultFiles = Type.Array(
 
 export const Statistics = Type.Object(
   {
-    elapsedMs: Type.Number({ description: 'Milliseconds in the engine.' }),
-    queuedMs: Type.Number({ description: 'Milliseconds in the queue of the warehouse.' }),
-    resultBytes: Type.Integer({ description: 'Bytes of the rows as JSON.' }),
+    elapsedMs: Type.Number({ description: 'The time in the engine, in milliseconds.' }),
+    queuedMs: Type.Number({ description: 'The time in the queue of the warehouse, in milliseconds.' }),
+    resultBytes: Type.Integer({ description: 'The size of the rows as JSON, in bytes.' }),
   },
   { title: 'StatementStatistics' },
 );

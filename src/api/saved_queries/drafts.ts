@@ -1,5 +1,5 @@
 // The declaration of `drafts`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, get, list, remove, update } from '../declare.ts';
 import { describedBody, exampleFields, PropertiesField, recordFields } from '../fields.ts';
 import { ready, readyState } from '../states.ts';
@@ -33,7 +33,7 @@ export const draftsApi = category({
   name: 'drafts',
   singular: 'draft',
   title: 'Drafts',
-  doc: 'The texts of open editors. They are private: each caller has its own, and no privilege gives access to those of others. Deleting a user deletes its drafts.',
+  doc: 'The texts of open editors. Drafts are private: no privilege gives access to those of other users. Deleting a user deletes its drafts.',
   parameter: 'draftId',
   idField: 'draftId',
   record: DraftRecord,
@@ -46,25 +46,25 @@ export const draftsApi = category({
     ...exampleFields(`/api/v2/drafts/${exampleId}`),
   },
   endpoints: {
-    list: list({ summary: 'Lists the drafts of the caller by their id.', permission }),
+    list: list({ summary: 'Lists the drafts of the caller by id.', permission }),
     get: get({ summary: 'Shows a draft.', permission }),
     create: create({
       summary: 'Creates a draft.',
       permission,
-      codes: ['DRAFT_QUOTA_EXCEEDED', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      codes: ['DRAFT_QUOTA_EXCEEDED', 'CHANGE_IN_PROGRESS'],
       nameField: 'draftId',
       nameOptional: true,
-      body: Type.Object({ draftId: Type.Optional(DraftId), ...change }, { additionalProperties: false }),
+      body: strictObject({ draftId: Type.Optional(DraftId), ...change }),
       example: { body: { name: 'Revenue', sql: queryExample.sql, database: 'ssb' } },
       cost: 5,
     }),
     update: update({
       summary: 'Saves a draft.',
       description:
-        'With `If-Match`, a text that was saved elsewhere in the meantime is not overwritten. Earlier texts stay in its versions.',
+        'With `If-Match`, a text that was saved elsewhere in the meantime is not overwritten. Earlier texts remain available as versions.',
       permission,
-      codes: ['OBJECT_NOT_FOUND', 'DRAFT_QUOTA_EXCEEDED', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(change, { additionalProperties: false }),
+      codes: ['DRAFT_QUOTA_EXCEEDED', 'CHANGE_IN_PROGRESS'],
+      body: strictObject(change),
       example: { body: { sql: 'SELECT count(*) FROM lineorder' } },
       cost: 5,
     }),

@@ -1,5 +1,5 @@
 // The declaration of `saved_queries`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, remove, update } from '../declare.ts';
 import {
   Comment,
@@ -21,7 +21,7 @@ export const chartBytesMax = 65_536;
 export const chartField = nullable(
   Type.Record(Type.String(), Type.Unknown(), {
     maxProperties: 100,
-    description: `How the result is drawn, at most ${chartBytesMax} bytes of JSON; the service does not read it.`,
+    description: `How the result is drawn, at most ${chartBytesMax} bytes of JSON; the service does not interpret it.`,
   }),
   { title: 'ChartSettings' },
 );
@@ -33,7 +33,7 @@ const Folder = Type.String({
   maxLength: 512,
   pattern: folderPattern,
   description:
-    'Names of folders, outermost first, such as `finance/monthly`. Folders exist as far as queries are in them.',
+    'Names of folders, outermost first, such as `finance/monthly`. A folder exists while it contains queries.',
 });
 
 const SavedQueryRecord = Type.Object({
@@ -61,7 +61,7 @@ export const savedQueriesApi = category({
   name: 'saved_queries',
   singular: 'saved_query',
   title: 'Saved queries',
-  doc: 'Queries with a name, which are shared by grants. Running one requires the privileges on the tables that it reads.',
+  doc: 'Named queries, which are shared by grants. Running one requires the privileges on the tables that it reads.',
   parameter: 'savedQuery',
   securable: true,
   record: SavedQueryRecord,
@@ -82,17 +82,17 @@ export const savedQueriesApi = category({
     create: create({
       summary: 'Saves a query.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(change, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject(change),
       bodyRequired: true,
       example: { body: { name: 'revenue', folder: 'finance', sql, database } },
     }),
     update: update({
       summary: 'Changes a saved query.',
-      description: 'Earlier contents stay in its versions.',
+      description: 'Earlier contents remain available as versions.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS'],
-      body: Type.Object(change, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS'],
+      body: strictObject(change),
       example: { body: { sql: 'SELECT count(*) FROM lineorder' } },
     }),
     delete: remove({
@@ -107,7 +107,7 @@ export const savedQueriesApi = category({
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       fields: {
         ...searchFields,
-        folder: Type.Optional({ ...Folder, description: 'In this folder or within it.' }),
+        folder: Type.Optional({ ...Folder, description: 'In this folder or its subfolders.' }),
         sql: Type.Optional(Type.String({ maxLength: 512, description: 'A substring of the text; case-insensitive.' })),
       },
       record: SavedQueryRecord,

@@ -16,7 +16,7 @@ const { sql, parameters, catalog, database } = queryFields;
 const VersionRecord = Type.Object({
   ...recordFields,
   bytes: Type.Integer({ description: 'The size of its contents.' }),
-  sql: Type.Optional({ ...sql, description: 'Not in lists.' }),
+  sql: Type.Optional({ ...sql, description: 'Absent in lists.' }),
   parameters: Type.Optional(parameters),
   catalog: Type.Optional(catalog),
   database: Type.Optional(database),
@@ -33,7 +33,7 @@ const versionsOf = <const P extends DeclaredCategory, const R extends Permission
     name: 'versions',
     singular: 'version',
     title: `Versions of ${parent.title.toLowerCase()}`,
-    doc: `The contents that a ${parent.singular.replaceAll('_', ' ')} had. At most ${versionsMax} are stored: the latest half, and of the earlier ones those that are furthest apart in time.`,
+    doc: `Earlier contents of a ${parent.singular.replaceAll('_', ' ')}. At most ${versionsMax} are stored: the latest half, and of the earlier ones those that are furthest apart in time.`,
     parameter: 'version',
     idField: 'version',
     parent,
@@ -48,7 +48,6 @@ const versionsOf = <const P extends DeclaredCategory, const R extends Permission
       list: list({
         summary: 'Lists the versions of a query, newest first, without their contents.',
         permission,
-        codes: ['OBJECT_NOT_FOUND'],
       }),
       get: get({ summary: 'Shows a version of a query.', permission }),
     },

@@ -1,10 +1,10 @@
 // The declaration of `columns`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, remove, update } from '../declare.ts';
 import { Comment, engineCodes, exampleFields, nullable, recordFields, searchFields } from '../fields.ts';
 import { searchBy } from '../search.ts';
 import { engineState, engineStateExample } from '../states.ts';
-import { NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../task_fields.ts';
+import { NewNameByTask, sometimesByTask, taskFields } from '../task_fields.ts';
 import { columnFieldSchemas, DefaultValue } from './table_fields.ts';
 import { tablesApi } from './tables.ts';
 
@@ -17,15 +17,9 @@ const changeFields = {
   comment: Type.Optional(nullable(Comment)),
 };
 
-const changeCodes = [
-  'OBJECT_NOT_FOUND',
-  'CHANGE_IN_PROGRESS',
-  'CHANGE_NOT_SUPPORTED',
-  ...engineCodes,
-  ...taskCodes,
-] as const;
+const changeCodes = ['CHANGE_IN_PROGRESS', 'CHANGE_NOT_SUPPORTED', ...engineCodes] as const;
 
-const byTask = sometimesByTask('What has to write or read a large table again is done by a task (202).');
+const byTask = sometimesByTask('A change that has to read or rewrite a large table is made by a task (202).');
 
 export const columnsApi = category({
   name: 'columns',
@@ -48,9 +42,8 @@ export const columnsApi = category({
   },
   endpoints: {
     list: list({
-      summary: 'Lists the columns of a table by name; `position` tells their order in the table.',
+      summary: 'Lists the columns of a table by name; `position` is their order in the table.',
       permission: { privilege: 'read', on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a column.',
@@ -60,11 +53,12 @@ export const columnsApi = category({
       summary: 'Adds a column at the end of a table.',
       description: byTask,
       permission: { privilege: 'alter', on: 'parent' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CONSTRAINT_VIOLATED', 'IN_USE'],
-      body: Type.Object(
-        { ...changeFields, type: Type.String({ description: 'A logical type, such as `BIGINT`.' }), ...taskFields },
-        { additionalProperties: false },
-      ),
+      codes: [...changeCodes, 'CONSTRAINT_VIOLATED', 'IN_USE'],
+      body: strictObject({
+        ...changeFields,
+        type: Type.String({ description: 'A logical type, such as `BIGINT`.' }),
+        ...taskFields,
+      }),
       task: 'alter_table',
       example: { body: { name: 'note', type: 'VARCHAR(200)', comment: 'Free text' } },
     }),
@@ -73,21 +67,21 @@ export const columnsApi = category({
       description: byTask,
       permission: { privilege: 'alter', on: 'object' },
       codes: [...changeCodes, 'CONSTRAINT_VIOLATED', 'IN_USE'],
-      body: Type.Object({ ...changeFields, ...taskFields }, { additionalProperties: false }),
+      body: strictObject({ ...changeFields, ...taskFields }),
       task: 'alter_table',
       example: { body: { type: 'DECIMAL(38,2)', nullable: false } },
     }),
     delete: remove({
       summary: 'Deletes a column and its data.',
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'IN_USE'],
+      codes: [...changeCodes, 'OBJECT_NOT_FOUND', 'IN_USE'],
       task: 'alter_table',
     }),
     rename: action('object', {
-      summary: 'Renames a column; keys and orders that name it follow.',
+      summary: 'Renames a column, also in the keys and orders that name it.',
       description: byTask,
       permission: { privilege: 'alter', on: 'object' },
-      codes: [...changeCodes, 'INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'IN_USE'],
+      codes: [...changeCodes, 'IN_USE'],
       body: NewNameByTask,
       bodyRequired: true,
       result: ColumnRecord,
@@ -98,8 +92,7 @@ export const columnsApi = category({
       category: 'columns',
       summary: 'Finds columns of a table by name pattern, comment or type.',
       permission: { privilege: 'read', on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND'],
-      fields: { ...searchFields, type: Type.Optional(Type.String({ description: 'A logical type, exactly.' })) },
+      fields: { ...searchFields, type: Type.Optional(Type.String({ description: 'The exact logical type.' })) },
       record: ColumnRecord,
       example: { namePattern: '%_at', type: 'DATETIME' },
     }),

@@ -35,7 +35,6 @@ export const replicasApi = category({
     list: list({
       summary: 'Lists the replicas of a tablet.',
       permission: { privilege: 'read', on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a replica.',

@@ -1,5 +1,5 @@
 // The declaration of `rows`: operations, bodies and results. The maximum size of the body of an insert is a setting.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, list } from '../declare.ts';
 import { engineCodes, Uri } from '../fields.ts';
 import { tablesApi } from './tables.ts';
@@ -17,13 +17,12 @@ export const rowsApi = category({
   example: { id: 1, placed_at: '2026-01-31T10:00:00' },
   endpoints: {
     list: list({
-      summary: 'Shows rows of a table, a page at a time, in the order of the engine.',
+      summary: 'Lists the rows of a table in the order of the engine.',
       description:
-        'Rows inserted or deleted between pages never cause another row to be skipped or repeated; an updated row may be shown again. If the engine moved rows in the file, which can happen in tables without a key after deletions, the page token is refused. Use `query` for other reads.',
+        'Rows inserted or deleted between pages never cause another row to be skipped or repeated; an updated row may be returned again. If the engine moved rows in the file, which can happen in tables without a key after deletions, the page token is refused. Use `query` for other reads.',
       permission: { privilege: 'read', on: 'parent' },
       queued: true,
       codes: [
-        'OBJECT_NOT_FOUND',
         'CHANGE_IN_PROGRESS',
         'REPLICAS_UNAVAILABLE',
         'WAREHOUSE_BUSY',
@@ -34,12 +33,11 @@ export const rowsApi = category({
       ],
     }),
     create: create({
-      summary: 'Inserts rows, all or none.',
+      summary: 'Inserts rows; inserts all of them or none.',
       description:
         'Each row is an object by column name (an omitted column gets its default) or an array in the order of the columns.',
       permission: { privilege: 'write', on: 'parent' },
       codes: [
-        'OBJECT_NOT_FOUND',
         'CHANGE_IN_PROGRESS',
         'ROWS_INVALID',
         'CONSTRAINT_VIOLATED',
@@ -53,16 +51,13 @@ export const rowsApi = category({
       bodyRequired: true,
       rowsIn: 'rows',
       queued: true,
-      body: Type.Object(
-        {
-          rows: Type.Array(Type.Unknown(), {
-            minItems: 1,
-            maxItems: rowsPerRequestMax,
-            description: 'Objects or arrays.',
-          }),
-        },
-        { additionalProperties: false },
-      ),
+      body: strictObject({
+        rows: Type.Array(Type.Unknown(), {
+          minItems: 1,
+          maxItems: rowsPerRequestMax,
+          description: 'Rows as objects or arrays.',
+        }),
+      }),
       result: Type.Object({
         rowCount: Type.Integer({ description: 'Rows inserted.' }),
         uri: Uri,

@@ -1,5 +1,5 @@
 // Fields of tables and of their columns, in bodies and in records.
-import { type Immutable, type Static, type TProperties, Type } from '../../standard/type.ts';
+import { type Immutable, type Static, strictObject, type TProperties, Type } from '../../standard/type.ts';
 import { Comment, type describedBody, noNul, nullable, Owner, PropertiesField, recordFields } from '../fields.ts';
 import { engineState } from '../states.ts';
 
@@ -11,7 +11,7 @@ export const DefaultValue = Type.Union(
   },
 );
 
-export const ColumnBody = Type.Object(
+export const ColumnBody = strictObject(
   {
     name: Type.String(),
     type: Type.String({ description: 'A logical type, such as `BIGINT`, `DECIMAL(18,2)`, `ARRAY<STRING>`.' }),
@@ -19,7 +19,7 @@ export const ColumnBody = Type.Object(
     defaultValue: Type.Optional(nullable(DefaultValue)),
     comment: Type.Optional(nullable(Comment)),
   },
-  { title: 'ColumnDefinition', additionalProperties: false },
+  { title: 'ColumnDefinition' },
 );
 
 export type ColumnBody = Static<typeof ColumnBody>;
@@ -31,17 +31,17 @@ export const Names = Type.Array(Type.String(), { maxItems: columnsMax });
 
 export const UniqueKey = Type.Array(Type.String(), {
   maxItems: 32,
-  description: 'Columns whose values together are unique, besides the primary key; enforced by the engine.',
+  description: 'Columns whose combined values are unique; enforced by the engine.',
 });
 
-export const Distribution = Type.Object(
+export const Distribution = strictObject(
   {
     by: Type.Optional(Names),
     buckets: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 4096, default: 1, description: 'Tablets of the table.' }),
+      Type.Integer({ minimum: 1, maximum: 4096, default: 1, description: 'The number of tablets of the table.' }),
     ),
   },
-  { title: 'Distribution', additionalProperties: false },
+  { title: 'Distribution' },
 );
 
 /** The fields of a definition other than its columns. */
@@ -83,14 +83,17 @@ export const TableRecord = Type.Object({
   orderBy: Names,
   partitionBy: Names,
   distribution: Type.Object({ by: Names, buckets: Type.Integer() }),
-  replicationNum: Type.Integer({ description: 'Replicas of each tablet.' }),
+  replicationNum: Type.Integer({ description: 'The number of replicas of each tablet.' }),
   ...engineState,
   owner: Owner,
   statistics: Type.Object({
     rowCount: nullable(Type.Integer()),
-    dataBytes: nullable(Type.Integer({ description: 'Bytes on disk, compressed.' })),
+    dataBytes: nullable(Type.Integer({ description: 'The compressed size on disk, in bytes.' })),
     asOf: nullable(
-      Type.String({ format: 'date-time', description: 'The time of this information; at most a second or two old.' }),
+      Type.String({
+        format: 'date-time',
+        description: 'The time of the statistics, which are at most two seconds old.',
+      }),
     ),
   }),
   ...recordFields,

@@ -1,9 +1,9 @@
-// The actions that change rows of a table without SQL: the columns are named, their values are expressions. And `optimize`.
-import { Type } from '../../standard/type.ts';
+// The declaration of `optimize`, and of the actions that change rows of a table by naming columns and giving expressions for their values.
+import { strictObject, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { noNul } from '../fields.ts';
 import { codes, Parameters, Query, queryCost, Statistics, WaitSeconds } from '../queries/statement_fields.ts';
-import { taskCodes, taskFields } from '../task_fields.ts';
+import { taskFields } from '../task_fields.ts';
 import { columnsMax } from './table_fields.ts';
 
 const expressionCharactersMax = 65_536;
@@ -18,12 +18,12 @@ const Where = Type.String({
   minLength: 1,
   maxLength: expressionCharactersMax,
   pattern: noNul,
-  description: 'Which rows: one SQL expression. `true` is all of them.',
+  description: 'A SQL condition that selects the rows; `true` selects all.',
 });
 const common = { parameters: Type.Optional(Parameters), waitSeconds: Type.Optional(WaitSeconds), ...taskFields };
 const Changed = Type.Object(
   {
-    rowCount: Type.Integer({ description: 'Rows changed.' }),
+    rowCount: Type.Integer({ description: 'The number of changed rows.' }),
     statistics: Statistics,
     queryId: Type.String(),
   },
@@ -35,51 +35,46 @@ const exampleResult = {
   queryId: '019aa0b4-7c1e-7d3a-9c55-0f6c1a2b3c4d',
 };
 
-const UpdateBody = Type.Object(
-  {
-    set: Type.Record(Type.String(), Expression, {
-      minProperties: 1,
-      maxProperties: columnsMax,
-      description: 'Column to expression.',
+const UpdateBody = strictObject({
+  set: Type.Record(Type.String(), Expression, {
+    minProperties: 1,
+    maxProperties: columnsMax,
+    description: 'SQL expressions by column name.',
+  }),
+  where: Where,
+  ...common,
+});
+const DeleteBody = strictObject({ where: Where, ...common });
+const InsertBody = strictObject({
+  sql: Query,
+  columns: Type.Optional(
+    Type.Array(Type.String(), {
+      minItems: 1,
+      maxItems: columnsMax,
+      description:
+        'The columns that receive the values of the query, in order; others get their defaults. By default all.',
     }),
-    where: Where,
-    ...common,
-  },
-  { additionalProperties: false },
-);
-const DeleteBody = Type.Object({ where: Where, ...common }, { additionalProperties: false });
-const InsertBody = Type.Object(
-  {
-    sql: Query,
-    columns: Type.Optional(
-      Type.Array(Type.String(), {
-        minItems: 1,
-        maxItems: columnsMax,
-        description: 'The columns that it fills, in its order; others get their defaults. By default all.',
-      }),
-    ),
-    ...common,
-  },
-  { additionalProperties: false },
-);
+  ),
+  ...common,
+});
 const shared = {
   permission: { privilege: 'write', on: 'object' },
-  codes: [...codes, ...taskCodes],
+  codes,
   bodyRequired: true,
   result: Changed,
   task: 'run_query',
   schedulable: true,
   cost: queryCost,
 } as const;
-const past = 'After `waitSeconds` it continues as a task (202).';
+const thenByTask = 'After `waitSeconds` it continues as a task (202).';
 
 export const tableWritesApi = {
   update_rows: action('object', {
     ...shared,
     action: 'update',
     auditName: 'update_rows',
-    summary: 'Changes rows of a table: columns get the values of expressions.',
-    description: `The caller reads the table too, and so needs \`read\` on it, as on every table that an expression names. ${past}`,
+    summary: 'Updates rows of a table: sets columns to the values of expressions.',
+    description: `Requires \`read\` on the table and on every table that an expression names. ${thenByTask}`,
     body: UpdateBody,
     example: { body: { set: { price: 'price * 1.1' }, where: "kind = 'book'" }, result: exampleResult },
   }),
@@ -87,14 +82,14 @@ export const tableWritesApi = {
     ...shared,
     freesSpace: true,
     summary: 'Deletes rows of a table.',
-    description: `The caller reads the table too, and so needs \`read\` on it. ${past}`,
+    description: `Requires \`read\` on the table. ${thenByTask}`,
     body: DeleteBody,
     example: { body: { where: "placed_at < DATE '2020-01-01'" }, result: exampleResult },
   }),
   insert_select: action('object', {
     ...shared,
-    summary: 'Inserts the rows of a query into a table, all or none.',
-    description: `The caller needs \`read\` on every table of the query. ${past}`,
+    summary: 'Inserts the rows of a query into a table; inserts all of them or none.',
+    description: `Requires \`read\` on every table of the query. ${thenByTask}`,
     body: InsertBody,
     example: {
       body: { sql: 'SELECT id, placed_at FROM orders_staging', columns: ['id', 'placed_at'] },
@@ -102,12 +97,11 @@ export const tableWritesApi = {
     },
   }),
   optimize: action('object', {
-    summary: 'Has the engine put a table in order: room of deleted rows, statistics for its plans.',
+    summary: 'Optimizes a table: reclaims the space of deleted rows and updates the statistics for plans.',
     description:
       'Always a task (202). Its result has `rowCount`, `dataBytes` and `dataBytesBefore`. While statements write to the catalog it waits and is retried.',
     permission: { privilege: 'alter', on: 'object' },
-    codes: ['OBJECT_NOT_FOUND', ...taskCodes],
-    body: Type.Object(taskFields, { additionalProperties: false }),
+    body: strictObject(taskFields),
     task: 'optimize_table',
     schedulable: true,
   }),

@@ -3,22 +3,22 @@
 import type { Code } from '../../standard/codes.ts';
 import { exactlyOneOf } from '../../standard/documented_limits.ts';
 import { objectName } from '../../standard/object_name.ts';
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
 import { dependentsApi } from '../dependents.ts';
-import { describedBody, engineCodes, exampleFields, noFields, noNul, unique } from '../fields.ts';
+import { describedBody, engineCodes, exampleFields, noFields, noNul } from '../fields.ts';
 import { databasesApi } from '../namespaces/databases.ts';
 import { codes, Parameters, Query, queryCost, WaitSeconds } from '../queries/statement_fields.ts';
 import { searchWithDropped } from '../search.ts';
 import { engineStateExample } from '../states.ts';
-import { NewNameByTask, sometimesByTask, taskCodes, taskFields } from '../task_fields.ts';
+import { NewNameByTask, sometimesByTask, taskFields } from '../task_fields.ts';
 import { exportTableApi } from '../transfer/export_actions.ts';
 import { loadTableApi } from '../transfer/load_table.ts';
 import { drop, undropByTask } from '../undrop.ts';
 import { ColumnBody, columnsMax, definitionFields, TableRecord } from './table_fields.ts';
 import { tableWritesApi } from './table_writes.ts';
 
-const AsSelect = Type.Object(
+const AsSelect = strictObject(
   {
     sql: Query,
     parameters: Type.Optional(Parameters),
@@ -26,21 +26,14 @@ const AsSelect = Type.Object(
     ...taskFields,
   },
   {
-    additionalProperties: false,
     description:
       'A query instead of `columns`: it determines their names and types, and the rows. The table is invisible before it is complete.',
   },
 );
 /** Further codes of creating such a table. */
-const fillCodes: readonly Code[] = [
-  ...codes,
-  ...taskCodes,
-  'TASK_ATTEMPTS_EXHAUSTED',
-  'TASK_ENDED_ENGINE',
-  'TASK_INTERRUPTED',
-];
+const fillCodes: readonly Code[] = [...codes, 'TASK_ATTEMPTS_EXHAUSTED', 'TASK_ENDED_ENGINE', 'TASK_INTERRUPTED'];
 
-const CreateBody = Type.Object(
+const CreateBody = strictObject(
   {
     ...describedBody,
     ...definitionFields,
@@ -54,20 +47,20 @@ const CreateBody = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, ...exactlyOneOf('columns', 'sql', 'asSelect') },
+  { ...exactlyOneOf('columns', 'sql', 'asSelect') },
 );
 
 const copyFields = {
   newName: objectName('The name of the copy.'),
-  catalog: Type.Optional(Type.String({ description: 'By default the same.' })),
-  database: Type.Optional(Type.String({ description: 'By default the same.' })),
+  catalog: Type.Optional(Type.String({ description: 'By default that of the table.' })),
+  database: Type.Optional(Type.String({ description: 'By default that of the table.' })),
 };
 
 export const tablesApi = category({
   name: 'tables',
   singular: 'table',
   title: 'Tables',
-  doc: 'Tables: typed columns, keys, and how the rows are distributed and ordered.',
+  doc: 'Tables, with typed columns, keys, and the distribution and order of rows.',
   parameter: 'table',
   parent: databasesApi,
   securable: true,
@@ -103,27 +96,23 @@ export const tablesApi = category({
     list: list({
       summary: 'Lists the tables of a database by name.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a table.',
       permission: { privilege: 'read', on: 'object' },
     }),
     create: create({
-      summary: 'Creates a table, from a definition or from a CREATE TABLE statement.',
+      summary: 'Creates a table from a definition or from a CREATE TABLE statement.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: unique([
-        'OBJECT_NOT_FOUND',
-        'INVALID_NAME',
-        'OBJECT_ALREADY_EXISTS',
+      codes: [
         'CHANGE_IN_PROGRESS',
+        'HOST_NOT_ALLOWED',
         'SQL_INVALID',
         'SQL_NOT_SUPPORTED',
         'NOT_ENOUGH_BACKENDS',
         ...engineCodes,
         ...fillCodes,
-        ...taskCodes,
-      ]),
+      ],
       body: CreateBody,
       task: 'create_filled_table',
       textBodies: { 'application/sql': 'sql' },
@@ -141,50 +130,30 @@ export const tablesApi = category({
       },
     }),
     update: update({
-      summary: 'Changes a table: its description, its unique key, its columns.',
+      summary: 'Changes the description, the unique key or the columns of a table.',
       description:
         '`columns` is the complete new list: a column with an existing name is changed, a new one is added, an omitted one is dropped with its data.  ' +
-        sometimesByTask('A change that has to write the data of a large table again is done by a task (202).'),
+        sometimesByTask('A change that has to rewrite a large table is made by a task (202).'),
       permission: { privilege: 'alter', on: 'object' },
-      codes: [
-        'OBJECT_NOT_FOUND',
-        'VERSION_CONFLICT',
-        'CHANGE_IN_PROGRESS',
-        'CHANGE_NOT_SUPPORTED',
-        'CONSTRAINT_VIOLATED',
-        'IN_USE',
-        ...engineCodes,
-        ...taskCodes,
-      ],
-      body: Type.Object(
-        {
-          ...describedBody,
-          unique_key_constraints: definitionFields.unique_key_constraints,
-          columns: Type.Optional(Type.Array(ColumnBody, { minItems: 1, maxItems: columnsMax })),
-          ...taskFields,
-        },
-        { additionalProperties: false },
-      ),
+      codes: ['CHANGE_IN_PROGRESS', 'CHANGE_NOT_SUPPORTED', 'CONSTRAINT_VIOLATED', 'IN_USE', ...engineCodes],
+      body: strictObject({
+        ...describedBody,
+        unique_key_constraints: definitionFields.unique_key_constraints,
+        columns: Type.Optional(Type.Array(ColumnBody, { minItems: 1, maxItems: columnsMax })),
+        ...taskFields,
+      }),
       task: 'alter_table',
       example: { body: { unique_key_constraints: ['order_number'], comment: 'All orders' } },
     }),
     delete: drop({
-      summary: 'Deletes a table, and its data, that no view is made of.',
+      summary: 'Deletes a table without dependent views, and its data.',
       codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
     }),
     rename: action('object', {
-      summary: 'Renames a table that no view is made of.',
+      summary: 'Renames a table without dependent views.',
       description: sometimesByTask('A large table with a unique key is renamed by a task (202).'),
       permission: { privilege: 'alter', on: 'object' },
-      codes: [
-        'OBJECT_NOT_FOUND',
-        'INVALID_NAME',
-        'OBJECT_ALREADY_EXISTS',
-        'CHANGE_IN_PROGRESS',
-        'IN_USE',
-        ...engineCodes,
-        ...taskCodes,
-      ],
+      codes: ['CHANGE_IN_PROGRESS', 'IN_USE', ...engineCodes],
       body: NewNameByTask,
       bodyRequired: true,
       result: TableRecord,
@@ -195,7 +164,7 @@ export const tablesApi = category({
       freesSpace: true,
       summary: 'Deletes all rows of a table.',
       permission: { privilege: 'write', on: 'object' },
-      codes: ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes],
+      codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
       body: noFields,
       result: TableRecord,
     }),
@@ -203,15 +172,8 @@ export const tablesApi = category({
     copy_definition: action('object', {
       summary: 'Creates an empty table with the same definition, in the same or another database.',
       permission: { privilege: 'read', on: 'object' },
-      codes: [
-        'OBJECT_NOT_FOUND',
-        'INVALID_NAME',
-        'OBJECT_ALREADY_EXISTS',
-        'CHANGE_IN_PROGRESS',
-        'NOT_ENOUGH_BACKENDS',
-        ...engineCodes,
-      ],
-      body: Type.Object(copyFields, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS', 'NOT_ENOUGH_BACKENDS', ...engineCodes],
+      body: strictObject(copyFields),
       bodyRequired: true,
       result: TableRecord,
       creates: true,
@@ -221,16 +183,15 @@ export const tablesApi = category({
       summary: 'Creates a table with the same definition and the same rows, in the same or another database.',
       description: 'The copy is invisible before it is complete. After `waitSeconds` it continues as a task (202).',
       permission: { privilege: 'read', on: 'object' },
-      codes: unique(['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_NOT_SUPPORTED', ...fillCodes, ...taskCodes]),
-      body: Type.Object(
-        {
-          ...copyFields,
-          rows: Type.Optional(Type.Boolean({ default: true, description: 'False: the copy is empty.' })),
-          waitSeconds: Type.Optional(WaitSeconds),
-          ...taskFields,
-        },
-        { additionalProperties: false },
-      ),
+      codes: ['CHANGE_NOT_SUPPORTED', ...fillCodes],
+      body: strictObject({
+        ...copyFields,
+        rows: Type.Optional(
+          Type.Boolean({ default: true, description: 'Whether the rows are copied; `false`: the copy is empty.' }),
+        ),
+        waitSeconds: Type.Optional(WaitSeconds),
+        ...taskFields,
+      }),
       bodyRequired: true,
       result: TableRecord,
       creates: true,
@@ -241,7 +202,7 @@ export const tablesApi = category({
     ...exportTableApi,
     ...loadTableApi,
     ...dependentsApi('table'),
-    search: searchWithDropped({ category: 'tables', record: TableRecord, example: 'ord%', isChild: true }),
+    search: searchWithDropped({ category: 'tables', record: TableRecord, example: 'ord%' }),
     undrop: undropByTask('undrop_table', { title: 'a table', record: TableRecord }),
   },
 });

@@ -11,7 +11,7 @@ const TabletRecord = Type.Object({
   dataBytes: nullable(Type.Integer()),
   replicaCount: Type.Integer(),
   availableReplicaCount: Type.Integer(),
-  state: stateField({ available: 'a replica of it is available', unavailable: 'no replica of it is' }),
+  state: stateField({ available: 'at least one replica is available', unavailable: 'no replica is available' }),
   ...recordFields,
 });
 
@@ -37,7 +37,6 @@ export const tabletsApi = category({
     list: list({
       summary: 'Lists the tablets of a table.',
       permission: { privilege: 'read', on: 'parent' },
-      codes: ['OBJECT_NOT_FOUND'],
     }),
     get: get({
       summary: 'Shows a tablet.',

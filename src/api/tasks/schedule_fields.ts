@@ -1,6 +1,6 @@
 // Fields of schedules, in bodies and in records.
 import { documentedLimits } from '../../standard/documented_limits.ts';
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import {
   Comment,
   describedBody,
@@ -24,7 +24,7 @@ export const missedRunsDefault = 10;
 
 const Name = Type.String({ minLength: 1, maxLength: 128 });
 
-export const QueryField = Type.Object(
+export const QueryField = strictObject(
   {
     sql: Type.String({
       minLength: 1,
@@ -33,16 +33,16 @@ export const QueryField = Type.Object(
       description: 'One statement: SELECT or DML.',
     }),
     parameters: Type.Optional(
-      Type.Array(Type.Unknown(), { maxItems: 10_000, description: 'Values of `$1` or `?`, in their order.' }),
+      Type.Array(Type.Unknown(), { maxItems: 10_000, description: 'Values of `$1` or `?`, in order.' }),
     ),
     catalog: Type.Optional(Type.String({ ...Name, default: 'default' })),
     database: Type.Optional(Name),
     warehouse: Type.Optional(Name),
   },
-  { title: 'ScheduledStatement', additionalProperties: false, description: 'What it does: a statement.' },
+  { title: 'ScheduledStatement', description: 'The statement to run.' },
 );
 
-export const ScheduledRequest = Type.Object(
+export const ScheduledRequest = strictObject(
   {
     on: Type.String({
       minLength: 1,
@@ -55,11 +55,11 @@ export const ScheduledRequest = Type.Object(
     body: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description:
-          'The body of the action, without `waitSeconds`, `priority`, `after` and `notify`, which belong to the run. Secrets in it are stored encrypted, and not shown again.',
+          'The body of the action, without `waitSeconds`, `priority`, `after` and `notify`, which belong to the run. Secrets in it are stored encrypted and never returned.',
       }),
     ),
   },
-  { title: 'ScheduledAction', additionalProperties: false, description: 'What it does: an action of the API.' },
+  { title: 'ScheduledAction', description: 'The action of the API to run.' },
 );
 
 export const fields = {
@@ -69,18 +69,22 @@ export const fields = {
     description:
       'Minute, hour, day of the month, month, day of the week; or `@hourly`, `@daily`, `@weekly`, `@monthly`.',
   }),
-  timeZone: Type.String({ minLength: 1, maxLength: 64, description: 'Of the IANA database, such as `Europe/Berlin`.' }),
+  timeZone: Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description: 'A time zone of the IANA database, such as `Europe/Berlin`.',
+  }),
   missedRuns: oneOf(['skip', 'once', 'all'], {
     description:
-      'How missed times are handled: not at all (`skip`), by one run for all of them (`once`), or by a run for each (`all`).',
+      'How missed times are handled: no run (`skip`), one run for all of them (`once`), or one run for each (`all`).',
   }),
   missedRunsMax: Type.Integer({
     minimum: 1,
     maximum: missedRunsMax,
-    description: 'With `all`: the maximum number of runs, for the last missed times.',
+    description: 'With `all`: the maximum number of runs, for the latest missed times.',
   }),
   priority: PriorityField,
-  disabled: Type.Boolean({ description: 'Whether its times pass without a run.' }),
+  disabled: Type.Boolean({ description: 'Whether the schedule is disabled.' }),
 };
 
 const Notified = Type.Object(
@@ -98,16 +102,19 @@ export const ScheduleRecord = Type.Object({
   notify: nullable(Notified),
   needsConfirmation: Type.Boolean({
     description:
-      'Whether it does not run because someone other than its owner last defined its action; the owner confirms it by a PATCH with `query`, `request`, `notify` or `"disabled": false`.',
+      'Whether the schedule does not run because a user other than its owner last changed its action; the owner confirms it by a PATCH with `query`, `request`, `notify` or `"disabled": false`.',
   }),
   nextRunAt: nullable(Timestamp),
-  lastRunAt: nullable(Type.String({ format: 'date-time', description: 'The time that its last run was for.' })),
+  lastRunAt: nullable(Type.String({ format: 'date-time', description: 'The scheduled time of its last run.' })),
   lastTask: nullable(
     Type.String({
-      description: 'URI of the task of its last run, until that task is deleted; for a refused run, a failed task.',
+      description:
+        'The URI of the task of its last run, until that task is deleted; for a refused run, of a failed task.',
     }),
   ),
-  error: nullable(Type.String({ description: 'Why its last time passed without a run, or a run is late.' })),
+  error: nullable(
+    Type.String({ description: 'Why its last scheduled time passed without a run, or why a run is late.' }),
+  ),
   ...enabledState,
   owner: Owner,
   ...recordFields,

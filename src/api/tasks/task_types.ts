@@ -10,32 +10,37 @@ const QueryTaskResult = Type.Object(
   {
     queryId: Type.String(),
     columns: Type.Array(ColumnOfResult),
-    rowCount: Type.Integer({ description: 'Rows of the result; for DML the rows changed.' }),
+    rowCount: Type.Integer({ description: 'The number of rows of the result; for DML the number of changed rows.' }),
     truncated: Type.Boolean({ description: 'Whether the result was truncated by `rowsMax`.' }),
-    pageCount: Type.Integer({ description: '0 where the rows are in files.' }),
+    pageCount: Type.Integer({ description: '0 if the rows are in files.' }),
     files: Type.Optional(ResultFiles),
-    expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the files expire.' })),
+    expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'The time at which the files expire.' })),
     statistics: Statistics,
   },
-  { title: 'QueryTaskResult', description: 'Of a statement; its rows are in the pages of the task, or in files.' },
+  {
+    title: 'QueryTaskResult',
+    description: 'The result of a statement; its rows are in the pages of the task, or in files.',
+  },
 );
 
 const ProfileTaskResult = Type.Object(
   {
-    profile: Type.Object({}, { additionalProperties: true, description: 'As the action `profile` returns it.' }),
+    profile: Type.Object({}, { additionalProperties: true, description: 'As returned by the action `profile`.' }),
     rowCount: Type.Integer(),
     statistics: Statistics,
     queryId: Type.String(),
   },
-  { title: 'ProfileTaskResult', description: 'Of the profile of a statement.' },
+  { title: 'ProfileTaskResult', description: 'The result of the profile of a statement.' },
 );
 
 const loadResult = {
   rowsLoaded: Type.Integer(),
   rowsRejected: nullable(Type.Integer({ description: 'Null if the count was lost in a crash.' })),
-  bytes: nullable(Type.Integer({ description: 'Size of the uncompressed file; null if it was lost in a crash.' })),
-  dryRun: Type.Boolean({ description: 'Whether the load was undone, as requested.' }),
-  repeated: Type.Boolean({ description: 'Whether a load with the same label had been done before.' }),
+  bytes: nullable(Type.Integer({ description: 'The size of the uncompressed file; null if it was lost in a crash.' })),
+  dryRun: Type.Boolean({ description: 'Whether the load was rolled back, as requested by `dryRun`.' }),
+  repeated: Type.Boolean({
+    description: 'Whether nothing was loaded because a load with this label had succeeded.',
+  }),
   rejectedRows: Type.Array(Type.Unknown(), { description: 'The first rejected rows: row, column, reason and text.' }),
   rejectsFileId: nullable(Type.String({ description: 'The file with all rejected rows.' })),
 };
@@ -51,7 +56,7 @@ const ExportTaskResult = Type.Object(
         rows: Type.Integer(),
         sha256: Type.String({ description: 'Hexadecimal.' }),
         fileId: Type.Optional(Type.String()),
-        link: Type.Optional(Type.String({ description: 'For a download, where the task is shown by itself.' })),
+        link: Type.Optional(Type.String({ description: 'For a download; not in lists.' })),
       }),
     ),
     fileCount: Type.Integer(),
@@ -60,9 +65,11 @@ const ExportTaskResult = Type.Object(
     statistics: Statistics,
     manifestFileId: Type.Optional(Type.String()),
     manifestLink: Type.Optional(Type.String()),
-    expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When files to download expire.' })),
+    expiresAt: Type.Optional(
+      Type.String({ format: 'date-time', description: 'The time at which files to download expire.' }),
+    ),
   },
-  { title: 'ExportTaskResult', description: 'Of an export: the manifest of its files.' },
+  { title: 'ExportTaskResult', description: 'The result of an export: the manifest of its files.' },
 );
 
 const BackupTaskResult = Type.Object(
@@ -76,9 +83,9 @@ const BackupTaskResult = Type.Object(
     bytes: Type.Integer(),
     filesSent: Type.Optional(Type.Integer()),
     bytesSent: Type.Optional(Type.Integer()),
-    since: Type.Optional(nullable(Type.String({ description: 'The backup that it builds on.' }))),
+    since: Type.Optional(nullable(Type.String({ description: 'The earlier backup whose unchanged data it reuses.' }))),
   },
-  { title: 'BackupTaskResult', description: 'Of a backup of a catalog or a database.' },
+  { title: 'BackupTaskResult', description: 'The result of a backup of a catalog or a database.' },
 );
 
 const RestoreTaskResult = Type.Object(
@@ -92,7 +99,7 @@ const RestoreTaskResult = Type.Object(
     views: Type.Optional(Type.Integer()),
     viewsLeft: Type.Optional(Type.Array(Type.String(), { description: 'Views of the backup that were not restored.' })),
   },
-  { title: 'RestoreTaskResult', description: 'Of a restore; only `name` if the rest was lost in a crash.' },
+  { title: 'RestoreTaskResult', description: 'The result of a restore; only `name` if the rest was lost in a crash.' },
 );
 
 const ServerBackupTaskResult = Type.Object(
@@ -106,14 +113,14 @@ const ServerBackupTaskResult = Type.Object(
     secretKey: Type.String({ description: '`plain`, `wrapped` or `outside`: how the secret key is stored.' }),
     heldMs: Type.Optional(Type.Integer({ description: 'How long writes were held back, in milliseconds.' })),
   },
-  { title: 'ServerBackupTaskResult', description: 'Of a backup of the server.' },
+  { title: 'ServerBackupTaskResult', description: 'The result of a backup of the server.' },
 );
 
 const CheckTaskResult = Type.Object(
   {
     catalog: Type.String(),
     sound: Type.Boolean(),
-    released: Type.Boolean({ description: 'Whether it was refused as damaged and is served again.' }),
+    released: Type.Boolean({ description: 'Whether the catalog was refused as damaged, and is available again.' }),
     tablesRead: Type.Integer(),
     faultCount: Type.Integer(),
     faults: Type.Array(
@@ -123,37 +130,43 @@ const CheckTaskResult = Type.Object(
         problem: Type.String({ description: '`damaged` or `different`.' }),
         reason: Type.String(),
       }),
-      { description: 'The first 100; without database and table, the file as a whole.' },
+      { description: 'At most the first 100; without database and table, a fault of the whole file.' },
     ),
-    advice: nullable(Type.String({ description: 'What to do; null if nothing.' })),
+    advice: nullable(Type.String({ description: 'The recommended action; null if none.' })),
   },
-  { title: 'CheckTaskResult', description: 'Of the check of a catalog.' },
+  { title: 'CheckTaskResult', description: 'The result of the check of a catalog.' },
 );
 
 const OptimizeTaskResult = Type.Object(
   { rowCount: Type.Integer(), dataBytes: Type.Integer(), dataBytesBefore: Type.Integer() },
-  { title: 'OptimizeTaskResult', description: 'Of the optimization of a table.' },
+  { title: 'OptimizeTaskResult', description: 'The result of the optimization of a table.' },
 );
 
 const FilledTableTaskResult = Type.Object(
   { name: Type.String(), rowCount: nullable(Type.Integer({ description: 'Null if it was lost in a crash.' })) },
-  { title: 'FilledTableTaskResult', description: 'Of a table created with rows.' },
+  { title: 'FilledTableTaskResult', description: 'The result of creating a table with rows.' },
 );
 
 const ChangeTaskResult = Type.Object(
   { name: Type.String(), version: Type.Integer() },
-  { title: 'ChangeTaskResult', description: 'Of a change: the name and the version of the object after it.' },
+  {
+    title: 'ChangeTaskResult',
+    description: 'The result of a change: the name and the version of the object after it.',
+  },
 );
 
 /** The result of a task by its type. Names of types are stored and never change. */
 export const taskResults = {
   run_query: QueryTaskResult,
   profile_query: ProfileTaskResult,
-  load_table: Type.Object({ ...loadResult }, { title: 'LoadTaskResult', description: 'Of a load into a table.' }),
+  load_table: Type.Object(
+    { ...loadResult },
+    { title: 'LoadTaskResult', description: 'The result of a load into a table.' },
+  ),
   load_database: Type.Union([
     Type.Object(
       { ...loadResult, table: Type.String() },
-      { title: 'NewTableTaskResult', description: 'Of a load that creates a table.' },
+      { title: 'NewTableTaskResult', description: 'The result of a load that creates a table.' },
     ),
     InferredTable,
   ]),

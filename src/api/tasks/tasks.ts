@@ -1,5 +1,5 @@
 // The declaration of `tasks`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, get, list, remove } from '../declare.ts';
 import { nullable, recordFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
@@ -11,22 +11,22 @@ export const waitSecondsMax = 60;
 
 const TaskRecordSchema = Type.Object({
   taskId: Type.String(),
-  type: Type.String({ description: 'What it does, such as `run_query` or `alter_table`.' }),
+  type: Type.String({ description: 'The type of the task, such as `run_query` or `alter_table`.' }),
   state: stateField({
     pending: 'it waits in the queue',
     running: 'it runs',
-    cancelling: 'it was asked to stop and has not stopped yet',
+    cancelling: 'its cancellation was requested; it has not stopped yet',
     succeeded: 'it ended with a result',
     failed: 'it ended with an error',
     cancelled: 'it was stopped',
   }),
-  progress: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Null where it is not known.' })),
+  progress: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Null if unknown.' })),
   progressText: nullable(Type.String()),
   expectedEndAt: nullable(
     Type.String({ format: 'date-time', description: 'The estimated end, extrapolated from its progress.' }),
   ),
   priority: PriorityField,
-  after: Type.Array(Type.String(), { description: 'Ids of the tasks that had to succeed before it began.' }),
+  after: Type.Array(Type.String(), { description: 'Ids of the tasks that have to succeed before it begins.' }),
   notify: nullable(
     Type.Object(
       {
@@ -43,15 +43,15 @@ const TaskRecordSchema = Type.Object({
   submittedAt: Timestamp,
   startedAt: nullable(Timestamp),
   endedAt: nullable(Timestamp),
-  attempt: Type.Integer({ description: 'How often it was begun.' }),
-  target: Type.String({ description: 'URI of the object that it is about.' }),
-  request: Type.Unknown({ description: 'What the caller sent, with defaults, without keys and other secrets.' }),
+  attempt: Type.Integer({ description: 'The number of attempts so far.' }),
+  target: Type.String({ description: 'The URI of the object of the task.' }),
+  request: Type.Unknown({ description: 'The request of the caller, with defaults, without keys and other secrets.' }),
   result: TaskResult,
   firstPage: Type.Optional(
-    Type.String({ description: 'Of a query that succeeded: URI of the first page of its rows.' }),
+    Type.String({ description: 'The URI of the first page of rows; only of a query that succeeded.' }),
   ),
   rejectsLink: Type.Optional(
-    Type.String({ description: 'Link to the rejected rows of a load, one JSON object per line; valid for an hour.' }),
+    Type.String({ description: 'A link to the rejected rows of a load, one JSON object per line; valid for an hour.' }),
   ),
   error: nullable(
     Type.Object(
@@ -103,43 +103,41 @@ export const tasksApi = category({
   name: 'tasks',
   singular: 'task',
   title: 'Tasks',
-  doc: 'Work that outlives its request, and survives a crash of the server.',
+  doc: 'Work that continues after its request, and survives a crash of the server.',
   parameter: 'taskId',
   idField: 'taskId',
   record: TaskRecordSchema,
   example,
   endpoints: {
     list: list({
-      summary: 'Lists tasks, those submitted last first.',
-      description: 'Those of the caller, or all if the caller may read all tasks.',
+      summary: 'Lists tasks, the most recently submitted first.',
+      description: 'Lists the tasks of the caller, or all tasks if the caller may read them.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
     }),
     get: get({
-      summary: 'Shows a task; with `waitSeconds` as soon as it has ended, or when the time is over.',
+      summary: 'Returns a task; with `waitSeconds` when it has ended or the time is over.',
       permission: { privilege: 'read', on: 'target', orSelf: true },
-      query: Type.Object(
-        { waitSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: waitSecondsMax, default: 0 })) },
-        { additionalProperties: false },
-      ),
+      query: strictObject({
+        waitSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: waitSecondsMax, default: 0 })),
+      }),
     }),
     delete: remove({
-      summary: 'Deletes a task, its record and its result; one that has not ended is cancelled first.',
+      summary: 'Deletes a task and its result; a task that has not ended is cancelled first.',
       permission: { privilege: 'drop', on: 'target', orSelf: true },
       codes: ['TASK_NOT_CANCELLABLE'],
     }),
     cancel: action('object', {
       freesSpace: true,
-      summary: 'Cancels a task. One that has ended stays as it is.',
+      summary: 'Cancels a task. A task that has ended is not changed.',
       permission: { privilege: 'operate', on: 'target', orSelf: true },
-      codes: ['OBJECT_NOT_FOUND'],
-      body: Type.Object({}, { additionalProperties: false }),
+      body: strictObject({}),
       result: TaskRecordSchema,
       example: { result: { ...example, state: 'cancelling', endedAt: null, result: null } },
     }),
     search: searchBy({
       category: 'tasks',
       summary: 'Finds tasks by state, type, submitter, target, time and label, newest first; all criteria must match.',
-      description: 'Those of the caller, or all if the caller may read all tasks.',
+      description: 'Lists the tasks of the caller, or all tasks if the caller may read them.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
       fields: {
         state: Type.Optional(
@@ -153,10 +151,12 @@ export const tasksApi = category({
           ]),
         ),
         type: Type.Optional(Type.String({ maxLength: 128 })),
-        submittedBy: Type.Optional(Type.String({ maxLength: 128, description: 'Name of a user, as it was.' })),
-        target: Type.Optional(Type.String({ maxLength: 8192, description: 'URI of the object.' })),
-        label: Type.Optional(Type.String({ maxLength: 256, description: 'Of a load.' })),
-        from: Type.Optional(Type.String({ format: 'date-time', description: 'When it was submitted.' })),
+        submittedBy: Type.Optional(
+          Type.String({ maxLength: 128, description: 'The name of the user at the time of the event.' }),
+        ),
+        target: Type.Optional(Type.String({ maxLength: 8192, description: 'The URI of the object.' })),
+        label: Type.Optional(Type.String({ maxLength: 256, description: 'The label of a load.' })),
+        from: Type.Optional(Type.String({ format: 'date-time', description: 'The earliest time of submission.' })),
         to: Type.Optional(Type.String({ format: 'date-time', description: 'Not included.' })),
       },
       record: TaskRecordSchema,

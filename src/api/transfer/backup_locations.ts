@@ -1,5 +1,5 @@
 // The targets of backups: a directory of the server or an object store.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { noNul } from '../fields.ts';
 import { storeFolder } from '../object_store_fields.ts';
 
@@ -7,7 +7,7 @@ const pathCharactersMax = 4096;
 
 /** `hosts`: the name of the setting that lists the allowed object stores. */
 export const location = (hosts: 'exportHosts' | 'loadHosts', title: string, description: string) =>
-  Type.Object(
+  strictObject(
     {
       path: Type.Optional(
         Type.String({
@@ -21,7 +21,6 @@ export const location = (hosts: 'exportHosts' | 'loadHosts', title: string, desc
     },
     {
       title,
-      additionalProperties: false,
       minProperties: 1,
       maxProperties: 1,
       description,
@@ -30,11 +29,11 @@ export const location = (hosts: 'exportHosts' | 'loadHosts', title: string, desc
 
 /** Damaged catalogs, which a backup of the server omits. */
 export const CatalogsLeftOut = Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }), {
-  description: 'Damaged catalogs, whose data is not in the backup.',
+  description: 'Damaged catalogs; the backup does not contain their data.',
 });
 
 const targetDescription =
-  'The target of the backups: one of these. If it contains a backup of the same object, only changed data is sent.';
+  'The target of the backups; exactly one of these. If it contains a backup of the same object, only changed data is sent.';
 
 export const To = location('exportHosts', 'BackupTarget', targetDescription);
 
@@ -43,5 +42,5 @@ export const From = location('loadHosts', 'BackupSource', targetDescription);
 export const ServerBackupTarget = location(
   'exportHosts',
   'ServerBackupTarget',
-  'The target that contains the backup: one of these.',
+  'The target that contains the backup; exactly one of these.',
 );

@@ -1,12 +1,12 @@
 // The action `export`: writes the rows of a query or a table to files, for download or in an object store.
 import { exportFormats } from '../../model/export_formats.ts';
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { oneOf } from '../fields.ts';
 import { storeFolder } from '../object_store_fields.ts';
 import { codes, Parameters, Query, queryCost } from '../queries/statement_fields.ts';
 import { columnsMax } from '../tables/table_fields.ts';
-import { taskCodes, taskFields } from '../task_fields.ts';
+import { taskFields } from '../task_fields.ts';
 import { CompressionOfFiles } from './file_formats.ts';
 
 const fileBytesMin = 1024 * 1024;
@@ -14,16 +14,16 @@ const fileBytesMost = 1024 ** 4;
 
 const literalsOf = <const N extends string>(names: readonly N[], description: string) =>
   Type.Optional(oneOf(names, { description }));
-const Csv = Type.Object(
+const Csv = strictObject(
   {
     delimiter: Type.Optional(
       Type.String({
         pattern: '^[^"\\r\\n\\u0000]$',
         default: ',',
-        description: 'Between fields: one ASCII character.',
+        description: 'The delimiter between fields: one ASCII character.',
       }),
     ),
-    header: Type.Optional(Type.Boolean({ default: true, description: 'Whether the first line names the columns.' })),
+    header: Type.Optional(Type.Boolean({ default: true, description: 'Whether the first line has the column names.' })),
     nullText: Type.Optional(
       Type.String({
         maxLength: 64,
@@ -33,24 +33,24 @@ const Csv = Type.Object(
       }),
     ),
   },
-  { title: 'CsvExportFormat', additionalProperties: false, description: 'For `csv`.' },
+  { title: 'CsvExportFormat', description: 'For `csv`.' },
 );
-const To = Type.Object(
+const To = strictObject(
   {
     download: Type.Optional(
       Type.Literal(true, {
         description:
-          'The default: the server stores them as long as the task, they count towards `principalFileBytesMax`, and they are downloaded by the links of the task.',
+          'The default: the server stores the files as long as the task; they count towards `principalFileBytesMax` and are downloaded by the links of the task.',
       }),
     ),
     s3: Type.Optional(storeFolder('exportHosts')),
   },
   {
     title: 'ExportTarget',
-    additionalProperties: false,
     minProperties: 1,
     maxProperties: 1,
-    description: 'Where the files go: one of these. In an object store they are in a folder named after the task.',
+    description:
+      'The target of the files; exactly one of these. In an object store they are in a folder named after the task.',
   },
 );
 const common = {
@@ -64,7 +64,7 @@ const common = {
     Type.Integer({
       minimum: fileBytesMin,
       maximum: fileBytesMost,
-      description: 'When a file reaches about this size, the next one is begun. By default all rows are in one file.',
+      description: 'The approximate size after which the next file begins. By default all rows are in one file.',
     }),
   ),
   numbers: Type.Optional(
@@ -77,23 +77,20 @@ const common = {
   ...taskFields,
 };
 
-const QueryBody = Type.Object(
+const QueryBody = strictObject(
   { sql: Query, parameters: Type.Optional(Parameters), ...common },
-  { title: 'ExportQueryRequest', additionalProperties: false },
+  { title: 'ExportQueryRequest' },
 );
-const TableBody = Type.Object(
-  {
-    columns: Type.Optional(
-      Type.Array(Type.String(), {
-        minItems: 1,
-        maxItems: columnsMax,
-        description: 'Which, in which order; by default all.',
-      }),
-    ),
-    ...common,
-  },
-  { additionalProperties: false },
-);
+const TableBody = strictObject({
+  columns: Type.Optional(
+    Type.Array(Type.String(), {
+      minItems: 1,
+      maxItems: columnsMax,
+      description: 'The exported columns, in order; by default all.',
+    }),
+  ),
+  ...common,
+});
 
 const to = {
   s3: {
@@ -106,14 +103,14 @@ const to = {
   },
 };
 const shared = {
-  codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), ...taskCodes, 'FILE_QUOTA_EXCEEDED'],
+  codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), 'FILE_QUOTA_EXCEEDED'],
   bodyRequired: true,
   task: 'export',
   schedulable: true,
   cost: queryCost,
 } as const;
 const description =
-  'Always a task (202). The files are `part-00000.parquet` and so on, with `manifest.json` written last, which has the same content as the result of the task: `files` (name, bytes, rows, sha256, link), `fileCount`, `bytes`, `rowCount`, `columns`. In an object store they are in a folder for this task. Files to download go with the task, or at `expiresAt`; each GET of the task has fresh links to them, and `manifestLink`. A task that fails or is cancelled leaves nothing.';
+  'Always a task (202). The files are `part-00000.parquet` and so on, and at last `manifest.json` with the result of the task: `files` (name, bytes, rows, sha256, link), `fileCount`, `bytes`, `rowCount`, `columns`. In an object store they are in a folder for this task. Files to download are deleted with the task or at `expiresAt`; each GET of the task returns new links. A task that fails or is cancelled leaves no files.';
 
 /** `what`: the title of the object. */
 export const exportQueryApi = (what: string) => ({

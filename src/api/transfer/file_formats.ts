@@ -6,6 +6,6 @@ export const CompressionOfFiles = oneOf(
   [...new Set([...parquetCompressions, ...textCompressions, ...arrowCompressions])],
   {
     description:
-      'By default `snappy` for `parquet`, which also takes `zstd`, `gzip`, `lz4` and `none`; `none` for `csv` and `ndjson`, which also take `gzip` and `zstd`, and for `arrow`, which also takes `zstd` (of each buffer).',
+      'The default is `snappy` for `parquet` (also `zstd`, `gzip`, `lz4`, `none`), and `none` for `csv` and `ndjson` (also `gzip`, `zstd`) and for `arrow` (also `zstd`, of each buffer).',
   },
 );

@@ -1,7 +1,6 @@
 // The action `load` of a database: creates a table from a file, or returns the definition that it would have.
-import type { Code } from '../../standard/codes.ts';
 import { notTogether } from '../../standard/documented_limits.ts';
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { describedBody } from '../fields.ts';
 import { codes, queryCost, WaitSeconds } from '../queries/statement_fields.ts';
@@ -9,7 +8,7 @@ import { columnsMax, definitionFields } from '../tables/table_fields.ts';
 import { InferredTable, NewTableColumn } from './inferred_table.ts';
 import { fileFields, label, loadCodes } from './load_fields.ts';
 
-const Body = Type.Object(
+const Body = strictObject(
   {
     table: Type.Optional(Type.String({ description: 'The name of the new table; optional with `inferOnly`.' })),
     ...fileFields,
@@ -18,13 +17,14 @@ const Body = Type.Object(
         minItems: 1,
         maxItems: columnsMax,
         description:
-          'All columns of the table; by default those of the file. A column with a type and a default that is not in the file gets its default.',
+          'All columns of the table; by default those of the file. A column that is not in the file needs a type and a default.',
       }),
     ),
     types: Type.Optional(
       Type.Record(Type.String(), Type.String(), {
         maxProperties: columnsMax,
-        description: 'Instead of `columns`: types of individual columns of the file; those of the others are inferred.',
+        description:
+          'Instead of `columns`: the types of some columns of the file; the types of the others are inferred.',
       }),
     ),
     inferFrom: Type.Optional(
@@ -36,13 +36,15 @@ const Body = Type.Object(
     ),
     ...describedBody,
     ...definitionFields,
-    label: label('A load of this label that made the table, or is making it, is not done again: its task is answered.'),
+    label: label(
+      'If a load with this label created the table, or is creating it, its task is returned instead of loading again.',
+    ),
     inferOnly: Type.Optional(
       Type.Boolean({ default: false, description: 'Returns the definition of the table without creating it.' }),
     ),
     waitSeconds: Type.Optional(WaitSeconds),
   },
-  { additionalProperties: false, ...notTogether('columns', 'types') },
+  { ...notTogether('columns', 'types') },
 );
 const exampleResult = {
   table: 'orders',
@@ -60,25 +62,23 @@ const exampleResult = {
 
 export const loadDatabaseApi = {
   load: action('object', {
-    summary: 'Creates a table from a file and fills it, all or nothing: CSV, JSON, NDJSON or Parquet.',
+    summary: 'Creates a table from a CSV, JSON, NDJSON or Parquet file, with all rows or not at all.',
     description:
-      'Always a task, whose result is that of a load of a table, with `table`. The table is invisible before it is complete, and a failed load leaves none. ' +
+      'Always a task, whose result is that of a load of a table, with `table`. The table is invisible before it is complete, and a failed load leaves no table. ' +
       'With `inferOnly` nothing is created: the response (200) is the definition that the table would have, and its first rows; after `waitSeconds` it continues as a task (202).',
     permission: { privilege: 'create', on: 'object' },
     codes: [
-      ...new Set<Code>([
-        ...loadCodes,
-        ...codes.filter((code) => code !== 'RESULT_QUOTA_EXCEEDED' && code !== 'PARAMETERS_INVALID'),
-        'DATA_INVALID',
-        'REMOTE_REFUSED',
-        'REMOTE_UNAVAILABLE',
-        'INVALID_NAME',
-        'OBJECT_ALREADY_EXISTS',
-        'TASK_ATTEMPTS_EXHAUSTED',
-        'TASK_ENDED_ENGINE',
-        'TASK_INTERRUPTED',
-        'TASK_DEPENDENCY_FAILED',
-      ]),
+      'INVALID_NAME',
+      'OBJECT_ALREADY_EXISTS',
+      ...loadCodes,
+      ...codes.filter((code) => code !== 'RESULT_QUOTA_EXCEEDED' && code !== 'PARAMETERS_INVALID'),
+      'DATA_INVALID',
+      'REMOTE_REFUSED',
+      'REMOTE_UNAVAILABLE',
+      'TASK_ATTEMPTS_EXHAUSTED',
+      'TASK_ENDED_ENGINE',
+      'TASK_INTERRUPTED',
+      'TASK_DEPENDENCY_FAILED',
     ],
     body: Body,
     bodyRequired: true,

@@ -1,9 +1,9 @@
 // The common fields of `load` of a table and of a database: where a file is and how to read it.
 import { httpUrl, requiring } from '../../standard/documented_limits.ts';
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { engineCodes, noNul, oneOf } from '../fields.ts';
 import { storeFields, storeKeys } from '../object_store_fields.ts';
-import { taskCodes, taskFields } from '../task_fields.ts';
+import { taskFields } from '../task_fields.ts';
 
 const errorsMax = 100_000;
 
@@ -12,7 +12,7 @@ const sign = (description: string) =>
 
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 256, pattern: noNul, description }));
 
-const S3 = Type.Object(
+const S3 = strictObject(
   {
     ...storeFields('loadHosts'),
     key: Type.String({ minLength: 1, maxLength: 1024, pattern: noNul }),
@@ -22,24 +22,23 @@ const S3 = Type.Object(
   },
   {
     title: 'ObjectStoreFile',
-    additionalProperties: false,
     ...requiring({
       accessKeyId: ['secretAccessKey'],
       secretAccessKey: ['accessKeyId'],
       sessionToken: ['accessKeyId', 'secretAccessKey'],
     }),
-    description: 'An object of a store that speaks S3; without keys it is asked unsigned.',
+    description: 'An object of an object store with the S3 protocol; without keys the requests are not signed.',
   },
 );
 
-export const Source = Type.Object(
+export const Source = strictObject(
   {
     url: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 4096,
         pattern: noNul,
-        description: 'An http or https URL of a host of `loadHosts`.',
+        description: 'An http or https URL of a host that `loadHosts` allows.',
         ...httpUrl,
       }),
     ),
@@ -48,7 +47,7 @@ export const Source = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 64,
-        description: 'Id of an upload of the caller, which is deleted after the load.',
+        description: 'The id of an upload of the caller, which is deleted after the load.',
       }),
     ),
     path: Type.Optional(
@@ -62,48 +61,51 @@ export const Source = Type.Object(
   },
   {
     title: 'LoadSource',
-    additionalProperties: false,
     minProperties: 1,
     maxProperties: 1,
-    description: 'Where the data is: one of these.',
+    description: 'The source of the data; exactly one of these.',
   },
 );
 
-export const Csv = Type.Object(
+export const Csv = strictObject(
   {
     delimiter: Type.Optional(Type.String({ minLength: 1, maxLength: 4, pattern: '^[^\\u0000\\n\\r]*$' })),
     quote: sign('By default `"`.'),
     escape: sign('The escape character before a quote in quoted text; by default the quote.'),
-    header: Type.Optional(Type.Boolean({ description: 'Whether the first line names the columns.' })),
-    nullText: text('The text that is null; by default nothing at all.'),
+    header: Type.Optional(Type.Boolean({ description: 'Whether the first line has the column names.' })),
+    nullText: text('The text that represents null; by default an empty field.'),
     quotedNulls: Type.Optional(
       Type.Boolean({
         default: true,
-        description: 'Whether that text is null in quotes too; `false`: `""` is an empty text, as exports write it.',
+        description:
+          'Whether `nullText` in quotes also represents null; `false`: `""` is an empty text, as written by exports.',
       }),
     ),
-    skipRows: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Lines before the data.' })),
-    dateFormat: text('As of strptime: `%d.%m.%Y`.'),
-    timestampFormat: text('As of strptime: `%d.%m.%Y %H:%M:%S`.'),
+    skipRows: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'The number of lines before the data.' }),
+    ),
+    dateFormat: text('The format in strptime syntax, such as `%d.%m.%Y`.'),
+    timestampFormat: text('The format in strptime syntax, such as `%d.%m.%Y %H:%M:%S`.'),
     encoding: Type.Optional(oneOf(['utf-8', 'utf-16', 'latin-1'])),
     decimalSeparator: Type.Optional(oneOf(['.', ','])),
-    comment: sign('Lines that begin with it are passed over.'),
+    comment: sign('The prefix of comment lines, which are ignored.'),
   },
   {
     title: 'CsvFormat',
-    additionalProperties: false,
     description: 'The dialect of a CSV file. Delimiter and header are detected by default.',
   },
 );
 
 export const columnOrigin = {
-  source: Type.Optional(Type.String({ maxLength: 255, description: 'Of the file; by default the same name.' })),
+  source: Type.Optional(
+    Type.String({ maxLength: 255, description: 'The column of the file; by default that of the same name.' }),
+  ),
   expression: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 16_384,
       pattern: noNul,
-      description: 'SQL over the columns of the file, of one row alone: `upper(name)`.',
+      description: 'A SQL expression over the columns of one row of the file, such as `upper(name)`.',
     }),
   ),
 };
@@ -122,7 +124,10 @@ export const fileFields = {
     }),
   ),
   dryRun: Type.Optional(
-    Type.Boolean({ default: false, description: 'Everything is executed, counted, and rolled back.' }),
+    Type.Boolean({
+      default: false,
+      description: 'The load is executed and its rows are counted, then it is rolled back.',
+    }),
   ),
   ...taskFields,
 };
@@ -130,10 +135,4 @@ export const fileFields = {
 export const label = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 255, pattern: noNul, description }));
 
-export const loadCodes = [
-  'OBJECT_NOT_FOUND',
-  'CHANGE_IN_PROGRESS',
-  'REPLICAS_UNAVAILABLE',
-  ...taskCodes,
-  ...engineCodes,
-] as const;
+export const loadCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'REPLICAS_UNAVAILABLE', ...engineCodes] as const;

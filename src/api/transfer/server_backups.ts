@@ -1,10 +1,10 @@
 // The declaration of `server_backups`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, remove } from '../declare.ts';
 import { exampleFields, nullable, Owner, recordFields } from '../fields.ts';
 import { searchByName } from '../search.ts';
 import { stateField } from '../states.ts';
-import { taskFields, taskCodes as usualCodes } from '../task_fields.ts';
+import { taskFields } from '../task_fields.ts';
 import { getAtTop, listAtTop } from '../top_level.ts';
 import { CatalogsLeftOut, ServerBackupTarget } from './backup_locations.ts';
 
@@ -14,25 +14,25 @@ const cost = 100;
 export const ServerBackupRecord = Type.Object({
   name: Type.String(),
   backupId: Type.String({ description: 'Its name in the target.' }),
-  place: Type.Unknown({ description: 'Location of its files, without credentials.' }),
+  place: Type.Unknown({ description: 'The location of its files, without credentials.' }),
   takenAt: nullable(
     Type.String({
       format: 'date-time',
-      description: 'The instant of the backup: it contains what was acknowledged before, and nothing that began after.',
+      description: 'The instant of the backup, which contains all changes acknowledged before and none begun after.',
     }),
   ),
-  bytes: nullable(Type.Integer({ description: 'Of all its files.' })),
-  catalogs: nullable(Type.Array(Type.String(), { description: 'Names of the catalogs in it, as they were.' })),
+  bytes: nullable(Type.Integer({ description: 'The total size of its files.' })),
+  catalogs: nullable(Type.Array(Type.String(), { description: 'The names of its catalogs at that time.' })),
   catalogsLeftOut: CatalogsLeftOut,
-  release: nullable(Type.String({ description: 'Of the software that made it.' })),
-  task: Type.String({ description: 'URI of the task that makes it, until that task is deleted.' }),
+  release: nullable(Type.String({ description: 'The version of the software that created it.' })),
+  task: Type.String({ description: 'The URI of the task that creates it, until that task is deleted.' }),
   state: stateField({
     creating: 'its task has not ended',
     ready: 'all of its files are complete',
     failed: 'its task did not succeed; it cannot be restored',
-    deleting: 'its deletion was begun; it cannot be restored',
+    deleting: 'it is being deleted; it cannot be restored',
   }),
-  stateReason: nullable(Type.String({ description: 'Why it failed.' })),
+  stateReason: nullable(Type.String({ description: 'The reason of the failure.' })),
   owner: Owner,
   ...recordFields,
 });
@@ -70,12 +70,12 @@ export const serverBackupsApi = category({
     list: listAtTop('Lists backups of the server by name.'),
     get: getAtTop('Shows a backup of the server.'),
     create: create({
-      summary: 'Backs up the whole server at one instant, while it is in use.',
+      summary: 'Backs up the whole server as of one instant, while it is in use.',
       description:
-        'A task (202), whose id is that of the backup; its result has `backupId`, `takenAt`, `catalogs`, `files`, `bytes`, `catalogsLeftOut`, `secretKey` and `heldMs`: how long writes were held back. Everything is copied each time. Requires the privilege `own` on `/api/v2/server_backups`, whose holder can read everything. Without a passphrase (`TABULARIUM_BACKUP_PASSPHRASE`) no object store is accepted. PUT of one that exists returns it (201).',
+        'A task (202), whose id is that of the backup; its result has `backupId`, `takenAt`, `catalogs`, `files`, `bytes`, `catalogsLeftOut`, `secretKey` and `heldMs`: how long writes were held back. Everything is copied each time. Requires the privilege `own` on `/api/v2/server_backups`, whose holder can read everything. Without a passphrase (`TABULARIUM_BACKUP_PASSPHRASE`) no object store is accepted. PUT of an existing backup returns it (201).',
       permission: { privilege: 'own', on: 'parent' },
-      codes: ['INVALID_NAME', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS', 'OBJECT_NOT_FOUND', ...usualCodes],
-      body: Type.Object({ to: ServerBackupTarget, ...taskFields }, { additionalProperties: false }),
+      codes: ['CHANGE_IN_PROGRESS', 'OBJECT_NOT_FOUND'],
+      body: strictObject({ to: ServerBackupTarget, ...taskFields }),
       bodyRequired: true,
       nameOptional: true,
       task: 'server_backup',
@@ -83,20 +83,17 @@ export const serverBackupsApi = category({
       example: { body: { name: exampleName, to: place } },
     }),
     delete: remove({
-      summary: 'Deletes a backup of the server and its files; one that is being made is cancelled first.',
+      summary: 'Deletes a backup of the server and its files; a backup in progress is cancelled first.',
       permission: { privilege: 'drop', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS', 'REMOTE_REFUSED', 'REMOTE_UNAVAILABLE', 'HOST_NOT_ALLOWED', 'INVALID_PARAMETER'],
-      query: Type.Object(
-        {
-          keepFiles: Type.Optional(
-            Type.Boolean({
-              default: false,
-              description: 'Deletes only the record: for a target that no longer exists.',
-            }),
-          ),
-        },
-        { additionalProperties: false },
-      ),
+      query: strictObject({
+        keepFiles: Type.Optional(
+          Type.Boolean({
+            default: false,
+            description: 'Whether to delete only the record, for a target that no longer exists.',
+          }),
+        ),
+      }),
       cost,
     }),
     search: searchByName({ category: 'server_backups', record: ServerBackupRecord, example: 'before%' }),

@@ -1,5 +1,5 @@
 // The declaration of `uploads`: records, operations, bodies and results.
-import { Type } from '../../standard/type.ts';
+import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, get, list, remove } from '../declare.ts';
 import { nullable, recordFields, searchFields, Timestamp } from '../fields.ts';
 import { searchBy } from '../search.ts';
@@ -28,7 +28,7 @@ const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 of
 const UploadRecord = Type.Object({
   uploadId: Type.String(),
   name: Name,
-  state: stateField({ receiving: 'bytes are still missing', ready: 'all bytes are here' }),
+  state: stateField({ receiving: 'some bytes have not been received', ready: 'all bytes were received' }),
   bytes: nullable(Bytes),
   receivedBytes: Type.Integer({
     description: 'The number of bytes that are durably stored. An interrupted upload continues at this offset.',
@@ -48,7 +48,7 @@ export const uploadsApi = category({
   name: 'uploads',
   singular: 'upload',
   title: 'Uploads',
-  doc: 'Files that are sent to be loaded: the bytes are sent to the `link` of the record. They are stored for a day.',
+  doc: 'Files for loads: the caller sends their bytes to the `link` of the record. They are stored for a day.',
   parameter: 'uploadId',
   idField: 'uploadId',
   record: UploadRecord,
@@ -70,12 +70,12 @@ export const uploadsApi = category({
   },
   endpoints: {
     list: list({
-      summary: 'Lists uploads by their id; ids that the service makes are in the order in which they were made.',
-      description: 'Those of the caller, or all if the caller owns all uploads.',
+      summary: 'Lists uploads by id; ids that the service generates are in the order of creation.',
+      description: 'Lists the uploads of the caller, or all uploads if the caller has `own` on them.',
       permission: { privilege: 'own', on: 'parent', orWithin: true },
     }),
     get: get({
-      summary: 'Shows an upload, with a link that is good for an hour.',
+      summary: 'Returns an upload, with a link that is valid for an hour.',
       permission: { privilege: 'own', on: 'target', orSelf: true },
     }),
     create: create({
@@ -83,34 +83,31 @@ export const uploadsApi = category({
       description:
         'Send all bytes in one `PUT`, or parts of them in several, with `Content-Range`; `Content-Digest` is checked. An interrupted upload continues at `receivedBytes`.',
       permission: { privilege: 'create', on: 'parent' },
-      codes: ['FILE_QUOTA_EXCEEDED', 'BODY_TOO_LARGE', 'OBJECT_ALREADY_EXISTS', 'CHANGE_IN_PROGRESS'],
+      codes: ['FILE_QUOTA_EXCEEDED', 'BODY_TOO_LARGE', 'CHANGE_IN_PROGRESS'],
       nameField: 'uploadId',
       nameOptional: true,
       secretFields: ['link'],
-      body: Type.Object(
-        {
-          uploadId: Type.Optional(UploadId),
-          name: Type.Optional(Name),
-          bytes: Type.Optional(
-            Type.Integer({
-              minimum: 0,
-              maximum: Number.MAX_SAFE_INTEGER,
-              description: 'The announced size, for which space is reserved.',
-            }),
-          ),
-          sha256: Type.Optional(Sha256),
-        },
-        { additionalProperties: false },
-      ),
+      body: strictObject({
+        uploadId: Type.Optional(UploadId),
+        name: Type.Optional(Name),
+        bytes: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: 'The announced size, for which space is reserved.',
+          }),
+        ),
+        sha256: Type.Optional(Sha256),
+      }),
       example: { body: { name: 'flights.csv.gz', bytes: 1048576 } },
     }),
     delete: remove({
-      summary: 'Deletes an upload and what came of it.',
+      summary: 'Deletes an upload and its bytes.',
       permission: { privilege: 'own', on: 'target', orSelf: true },
     }),
     search: searchBy({
       category: 'uploads',
-      summary: 'Finds uploads by the pattern of their name and by state.',
+      summary: 'Finds uploads by name pattern and state.',
       permission: { privilege: 'own', on: 'parent', orWithin: true },
       fields: {
         namePattern: searchFields.namePattern,

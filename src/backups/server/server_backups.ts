@@ -81,7 +81,7 @@ export class ServerBackups {
     { name, to, credentials, ifExists, task }: ServerBackupSubmission,
     actor: Actor,
   ): Promise<{ readonly object: ServerBackup; readonly taskId?: string }> {
-    const { catalog, tasks, secrets: notes, targets } = this.#parts;
+    const { catalog, tasks, secrets, targets } = this.#parts;
     this.#requirePassphrase(to);
     await targets.check(to, 'to');
     const backupId = newId();
@@ -99,7 +99,7 @@ export class ServerBackups {
       inTransaction: async (tx, objectId) => {
         actor.writing = true;
         const request: ServerBackupRequest = { objectId, name: backupName, to };
-        await notes.put(backupId, { credentials }, tx);
+        await secrets.put(backupId, { credentials }, tx);
         await tasks.submit({ ...task(backupName), taskId: backupId, type: serverBackupTask, request }, tx);
       },
     });
@@ -132,7 +132,7 @@ export class ServerBackups {
   ): Promise<Result> {
     const { objectId, to } = request;
     signal.throwIfAborted();
-    await this.#authorise(principal);
+    await this.#authorize(principal);
     const actor: Actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: uri };
     const target = await this.#open(backupId, to);
     try {
@@ -163,7 +163,7 @@ export class ServerBackups {
   }
 
   /** Rights are checked again, because the task may have waited. Throws FORBIDDEN. */
-  async #authorise(principal: Principal): Promise<void> {
+  async #authorize(principal: Principal): Promise<void> {
     const { directory, authorizer } = this.#parts;
     if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
     await authorizer.require(principal, 'own', { category: serverBackupsCategory, path: [] });
@@ -237,7 +237,7 @@ export class ServerBackups {
    * Deletes the backup with its files, unless `keepFiles`. Throws CHANGE_IN_PROGRESS if it is still being made and does not stop in time.
    */
   async remove(object: ServerBackup, keepFiles: boolean, actor: Actor): Promise<boolean> {
-    const { catalog, tasks, secrets: notes } = this.#parts;
+    const { catalog, tasks, secrets } = this.#parts;
     const { backupId, to, status } = object.spec;
     if (status === 'creating') {
       await tasks.cancel(backupId, { ...actor, guard: undefined });
@@ -262,7 +262,7 @@ export class ServerBackups {
     }
     const now = await catalog.byId(object.id);
     if (!now) return false;
-    const inTransaction = (tx: Parameters<TargetSecrets['remove']>[1]) => notes.remove(backupId, tx);
+    const inTransaction = (tx: Parameters<TargetSecrets['remove']>[1]) => secrets.remove(backupId, tx);
     return catalog.drop(now, { principal: actor, cascade: true, inTransaction });
   }
 

@@ -1,7 +1,7 @@
 // The port of backup targets: files under one root, each written completely or not at all. Implemented by directory_target.ts and
 // object_store_target.ts. See backup_targets.ts for which targets are allowed.
 import type { Readable } from 'node:stream';
-import { Failure } from '../../standard/failure.ts';
+import { type Failure, objectNotFound } from '../../standard/failure.ts';
 import {
   backupIdOfFile,
   manifestBytesMax,
@@ -60,7 +60,4 @@ export async function loadManifest(
 }
 
 export const backupNotFound = (backupId?: string): Failure =>
-  new Failure('OBJECT_NOT_FOUND', 'the backup does not exist in this target', {
-    category: 'backups',
-    name: backupId ?? 'newest',
-  });
+  objectNotFound('backups', backupId ?? 'newest', 'the backup does not exist in this target');

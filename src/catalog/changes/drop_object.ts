@@ -4,7 +4,7 @@ import { newId } from '../../model/ids.ts';
 import type { Actor } from '../../model/principal.ts';
 import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
-import { visible } from '../../store/migrations/migrate.ts';
+import { visible } from '../../store/index_conditions.ts';
 import type { CatalogObject, DropRequest } from '../object.ts';
 import { isVisible, type ObjectRow, versionOfRow } from '../object_rows.ts';
 import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './change_context.ts';

@@ -1,6 +1,6 @@
 // The names of objects: which are valid and free, the row that has one, and the placeholder for the name of a dropped object.
 import { foldName, nameFault } from '../../model/names.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, objectNotFound } from '../../standard/failure.ts';
 import type { Store } from '../../store/store.ts';
 import type { Category } from '../object.ts';
 import { isVisible, type ObjectRow } from '../object_rows.ts';
@@ -8,7 +8,7 @@ import type { CatalogStatements } from '../statements.ts';
 import { Blocked, type CatalogContext } from './change_context.ts';
 
 export function notFound(category: Category, name: string): Failure {
-  return new Failure('OBJECT_NOT_FOUND', `There is no "${name}" in ${category}.`, { category, name });
+  return objectNotFound(category, name, `There is no "${name}" in ${category}.`);
 }
 
 export function alreadyExists(category: Category, requested: string, existing: string): Failure {

@@ -6,7 +6,7 @@ import type { Change, DroppedTable } from '../../engines/engine.ts';
 import type { Applied } from '../../engines/views.ts';
 import { foldName } from '../../model/names.ts';
 import type { Code } from '../../standard/codes.ts';
-import { visible } from '../../store/migrations/migrate.ts';
+import { visible } from '../../store/index_conditions.ts';
 import type { Store } from '../../store/store.ts';
 import type { CatalogObject, Category, DroppedChildren } from '../object.ts';
 import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';

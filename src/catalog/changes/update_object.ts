@@ -8,7 +8,7 @@ import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
 import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
-import { visible } from '../../store/migrations/migrate.ts';
+import { visible } from '../../store/index_conditions.ts';
 import { HandedBack, RetryableError } from '../../tasks/task.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from '../object.ts';
 import { isVisible, type ObjectRow, objectColumns, versionOfRow } from '../object_rows.ts';
@@ -64,8 +64,8 @@ export async function updateObject(
       (hasPrerequisites(request.task) || (await estimateCost(context, engine, change, object)) === 'rewrite');
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request, byTask));
     if (begun.kind === 'done') {
-      const moved = begun.row.name !== object.name || begun.row.owner !== object.owner;
-      if (begun.changed) notifyChanged(context, begun.row, moved);
+      const isPathChanged = begun.row.name !== object.name || begun.row.owner !== object.owner;
+      if (begun.changed) notifyChanged(context, begun.row, isPathChanged);
       return { object: context.specs.toObject(begun.row) };
     }
     notifyChanged(context, begun.row, false);

@@ -23,7 +23,7 @@ export interface LogCut {
 }
 
 export interface CatalogFiles {
-  /** Or a directory with the same layout. */
+  /** The data directory, or a directory with the same layout. */
   readonly dataDirectory: string;
   readonly id: string;
 }
@@ -42,13 +42,13 @@ export interface CatalogChecks {
   readonly cutLog: (dataDirectory: string, catalog: CatalogName, cut: LogCut, suffix: string) => Promise<string[]>;
   /** Moves the files of a catalog, possibly to another id. @returns their position. */
   readonly moveFiles: (from: CatalogFiles, to: CatalogFiles) => Promise<Omit<RecordedFile, 'identity'>>;
-  /** By `database.table`. */
+  /** The number of rows of each table, by `database.table`. */
   readonly rowCounts: (
     dataDirectory: string,
     catalog: CatalogName,
     tables: readonly ExpectedTable[],
   ) => Promise<ReadonlyMap<string, number>>;
-  /** Without a catalog. */
+  /** Starts a server that has no catalog. */
   readonly startScratchServer: (settings: Settings) => Promise<RunningServer>;
   readonly setFilesAside: (dataDirectory: string, catalog: CatalogName, suffix: string) => Promise<string[]>;
 }
@@ -56,8 +56,8 @@ export interface CatalogChecks {
 export interface CatalogsToCheck {
   readonly store: Store;
   readonly dataDirectory: string;
-  /** Only the catalog with this name; empty: all. */
-  readonly only: string;
+  /** The name of the catalog to check; empty: all catalogs. */
+  readonly catalogName: string;
   readonly repair: Settings['repair'];
   readonly settings: Settings;
   readonly suffix: string;

@@ -37,7 +37,17 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
           if (accepted.length > 0)
             await audit.write({ action: 'metadata_store.repair', details: acceptedDetails(accepted) });
           const repair = isCopy ? 'none' : settings.repair;
-          const work = { store, dataDirectory, settings, only: settings.catalog, repair, suffix, say, checks, audit };
+          const work = {
+            store,
+            dataDirectory,
+            settings,
+            catalogName: settings.catalog,
+            repair,
+            suffix,
+            say,
+            checks,
+            audit,
+          };
           return faulty.length + (await checkCatalogs(work));
         } finally {
           await audit.close();

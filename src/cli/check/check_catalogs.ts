@@ -7,7 +7,7 @@ import { repaired } from './catalog_repairs.ts';
 
 /** @returns the number of catalogs that are damaged and not repaired. */
 export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
-  const { store, only, say, dataDirectory, checks } = work;
+  const { store, catalogName, say, dataDirectory, checks } = work;
   const rows = await store.db
     .selectFrom('objects')
     .select(['id', 'name'])
@@ -15,8 +15,9 @@ export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
     .where('state', 'in', ['ready', 'altering', 'blocked'])
     .orderBy('name')
     .execute();
-  const catalogs = rows.filter(({ name }) => only === '' || name === only);
-  if (only !== '' && catalogs.length === 0) throw new SettingsError(`there is no catalog ${JSON.stringify(only)}`);
+  const catalogs = rows.filter(({ name }) => catalogName === '' || name === catalogName);
+  if (catalogName !== '' && catalogs.length === 0)
+    throw new SettingsError(`there is no catalog ${JSON.stringify(catalogName)}`);
   let damaged = 0;
   for (const catalog of catalogs) {
     const recorded = await recordedFile(store, catalog);

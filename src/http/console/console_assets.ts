@@ -1,5 +1,5 @@
 // The files of the built console (scripts/build_console.ts), most of which exist as compressed variants only. They are read from disk when
-// they are first requested and then cached; a new build is noticed by its index page.
+// they are first requested and then cached; a new build is noticed when a page is requested.
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
@@ -28,6 +28,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   '.png': 'image/png',
   '.svg': 'image/svg+xml',
   '.wasm': 'application/wasm',
+  '.webp': 'image/webp',
 };
 
 export class ConsoleAssets {
@@ -41,7 +42,7 @@ export class ConsoleAssets {
 
   /** Undefined if there is no such file; `index.html` is missing only if the console is not built. */
   async find(name: string): Promise<Asset | undefined> {
-    if (name === indexName || this.#builtAt === 0) await this.#scan();
+    if (extname(name) === '.html' || this.#builtAt === 0) await this.#scan();
     return this.#assets.get(name);
   }
 

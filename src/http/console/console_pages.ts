@@ -20,11 +20,14 @@ The package from the registry contains it. The REST API is at /api/v2/ and works
 const immutable = 'public, max-age=31536000, immutable';
 const nothing = new Uint8Array();
 
-const policyOf = (nonce: string): string =>
+/** Below the path of the console: static pages, without the nonce that the console needs for its styles. */
+const documentationPath = 'docs/';
+
+const policyOf = (nonce?: string): string =>
   [
     "default-src 'none'",
     "script-src 'self'",
-    `style-src 'self' 'nonce-${nonce}'`,
+    `style-src 'self'${nonce === undefined ? '' : ` 'nonce-${nonce}'`}`,
     "connect-src 'self'",
     "img-src 'self' data:",
     "font-src 'self'",
@@ -43,9 +46,12 @@ export class ConsolePages {
 
   /** The endpoint at a path; undefined if the path is not the console's. */
   find(path: string): SystemEndpoint | undefined {
-    if (path === '/' || path === '/console') return redirect;
+    if (path === '/' || path === '/console') return redirectTo(consolePath);
     if (!path.startsWith(consolePath)) return undefined;
     const name = path.slice(consolePath.length);
+    if (`${name}/` === documentationPath) return redirectTo(path + '/');
+    if (name.startsWith(documentationPath))
+      return { needs: 'nothing', run: (headers) => this.#serveDocumentation(name, headers) };
     return { needs: 'nothing', run: (headers) => this.#serve(name, headers) };
   }
 
@@ -56,16 +62,31 @@ export class ConsolePages {
     const index = await this.#assets.find(indexName);
     return index ? serveIndex(index) : text(503, notBuilt);
   }
+
+  /** Addresses of pages have no extension. */
+  async #serveDocumentation(name: string, headers: Parameters<SystemEndpoint['run']>[0]) {
+    const file = name === documentationPath ? `${name}${indexName}` : extname(name) === '' ? `${name}.html` : name;
+    const asset = await this.#assets.find(file);
+    if (asset) return withDocumentationPolicy(await serveAsset(asset, headers));
+    const notFound = await this.#assets.find(`${documentationPath}not_found.html`);
+    if (!notFound) return text(503, notBuilt);
+    return withDocumentationPolicy({ ...(await serveAsset(notFound, {})), status: 404 });
+  }
 }
 
 /** Files are in assets/ or have no directory; what is below a room can be the name of an object, such as `sales.csv`. */
 const isFileName = (name: string): boolean =>
   name.startsWith('assets/') || (!name.includes('/') && extname(name) !== '');
 
-const redirect: SystemEndpoint = {
+const redirectTo = (path: string): SystemEndpoint => ({
   needs: 'nothing',
-  run: async () => ({ ...text(302, ''), headers: { Location: consolePath } }),
-};
+  run: async () => ({ ...text(302, ''), headers: { Location: path } }),
+});
+
+const withDocumentationPolicy = ({ headers, ...response }: Awaited<ReturnType<typeof serveAsset>>) => ({
+  ...response,
+  headers: { ...headers, 'Content-Security-Policy': policyOf() },
+});
 
 const text = (status: number, body: string) => ({ status, contentType: 'text/plain; charset=utf-8', body });
 

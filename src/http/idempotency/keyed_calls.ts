@@ -35,7 +35,7 @@ type Body = Record<string, unknown> | undefined;
 
 /** The steps of a request, in the order in which a request with a key takes them. */
 export interface CallSteps {
-  authorise(): Promise<void> | undefined;
+  authorize(): Promise<void> | undefined;
   /** Throws WAREHOUSE_BUSY. */
   requireQueueCapacity(): Promise<void>;
   body(): Promise<Body>;
@@ -84,7 +84,7 @@ export class KeyedCalls<Context> {
       fingerprint,
       secretFields: route.endpoint.secretFields ?? [],
       granted,
-      authorise: async (granted: readonly Granted[]) => {
+      authorize: async (granted: readonly Granted[]) => {
         if (refusal !== undefined && granted.length === 0) throw refusal;
         await authorizer.requireStillAllowed(principal, granted);
       },
@@ -113,7 +113,7 @@ export class KeyedCalls<Context> {
    */
   async #refusalOf(steps: CallSteps, owner: string, key: string): Promise<unknown> {
     try {
-      await steps.authorise();
+      await steps.authorize();
       return undefined;
     } catch (error) {
       if (await this.#replays.isKnown(owner, key)) return error;

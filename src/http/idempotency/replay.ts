@@ -16,6 +16,7 @@ import { type Code, codes, type SuccessStatus } from '../../standard/codes.ts';
 import { acceptsIdempotencyKey, type Endpoint } from '../../standard/endpoint.ts';
 import { type ApiResponse, failureResponse } from '../../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
+import { gathered } from '../../standard/record_body.ts';
 import { idempotencyKeyHeader } from '../request_headers.ts';
 
 /** A completed request: its response, and the one stored for retries; undefined: a retry runs again. */
@@ -34,7 +35,7 @@ export interface KeyedRequest {
   /** The authorizations of the request so far; the list grows while it runs. */
   readonly granted: readonly Granted[];
   /** Throws FORBIDDEN when the credentials of this request lack what an earlier attempt was authorized for. */
-  readonly authorise: (granted: readonly Granted[]) => Promise<void>;
+  readonly authorize: (granted: readonly Granted[]) => Promise<void>;
   readonly run: (guard: Guard) => Promise<Completed>;
   /** Builds the response to an applied change whose response was lost. */
   readonly again: (guard: Guard, objectId: string | undefined) => Promise<ApiResponse>;
@@ -106,7 +107,7 @@ export class IdempotentRequests {
   async #attempt(keyed: KeyedRequest): Promise<ApiResponse> {
     const begun: Begun = await this.#keys.begin(keyed.owner, keyed.key, keyed.fingerprint);
     if (begun.kind === 'answered') {
-      await keyed.authorise(begun.granted);
+      await keyed.authorize(begun.granted);
       return storedReply(begun.response);
     }
     const guard: Guard = { ...begun.guard, granted: keyed.granted };
@@ -152,7 +153,7 @@ export class IdempotentRequests {
   }
 
   async #confirm(keyed: KeyedRequest, guard: Guard, { objectId, granted }: CompletedChange): Promise<ApiResponse> {
-    await keyed.authorise(granted);
+    await keyed.authorize(granted);
     return markReplayed(await keyed.again(guard, objectId));
   }
 
@@ -160,7 +161,7 @@ export class IdempotentRequests {
     const step = await this.#keys.stepOf(guard);
     const rowCount = step && (await this.#earlier.rowsOf(step));
     if (!step || rowCount === undefined) return undefined;
-    await keyed.authorise(step.granted);
+    await keyed.authorize(step.granted);
     return { rowCount, queryId: step.queryId };
   }
 
@@ -179,12 +180,14 @@ export class IdempotentRequests {
     await this.#store(keyed, guard, failureResponse(stored));
   }
 
-  /** If storing fails, a retry reconstructs the response. */
   async #store(keyed: KeyedRequest, guard: Guard, response: ApiResponse): Promise<void> {
-    const body = withoutSecrets(textOf(response), keyed.secretFields);
     const { Location: location, ETag: etag } = response.headers;
-    const stored = { status: response.status, location, etag, body };
-    await this.#keys.storeResponse(guard, stored).catch(() => undefined);
+    try {
+      const body = withoutSecrets((await gathered(response.body)).toString(), keyed.secretFields);
+      await this.#keys.storeResponse(guard, { status: response.status, location, etag, body });
+    } catch {
+      // A retry reconstructs the response.
+    }
   }
 }
 
@@ -203,10 +206,6 @@ function storedReply({ status, location, etag, body }: StoredResponse): ApiRespo
     ...(etag === undefined ? {} : { ETag: etag }),
   };
   return { status: status as SuccessStatus, headers, body: [body] };
-}
-
-function textOf({ body }: ApiResponse): string {
-  return body.map((piece) => (typeof piece === 'string' ? piece : Buffer.from(piece).toString())).join('');
 }
 
 function withoutSecrets(body: string, fields: readonly string[]): string {

@@ -6,7 +6,7 @@ import type { CatalogObject } from '../../catalog/object.ts';
 import type { FileLoad, LoadColumn } from '../../engines/load.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
-import { Failure } from '../../standard/failure.ts';
+import { objectNotFound } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
 import {
   type FileInput,
@@ -63,7 +63,7 @@ export class Loads {
 
   /** Loads all rows or none, and only once across all runs with the same task or label. */
   async run(request: LoadRequest, run: LoadRun): Promise<LoadResult> {
-    const [root, database, table] = await this.#authorise(request, run.principal);
+    const [root, database, table] = await this.#authorize(request, run.principal);
     const { label, dryRun = false, mode = 'append', columns } = request;
     const { taskId } = run;
     // A consumed upload no longer exists, so an earlier result must be found before the upload is read.
@@ -94,15 +94,12 @@ export class Loads {
   }
 
   /** Rights and names are checked again, because the task may have waited. */
-  async #authorise(request: LoadRequest, principal: Principal): Promise<Chain> {
+  async #authorize(request: LoadRequest, principal: Principal): Promise<Chain> {
     await this.#authorizer.require(principal, 'write', { category: 'catalogs', path: request.path });
     const chain = (await this.#catalog.require(request.path)) as Chain;
     await this.#pipeline.requireUse(chain[0].spec.warehouse, principal);
     const [, , table] = chain;
     if (table.id === request.tableId) return chain;
-    throw new Failure('OBJECT_NOT_FOUND', 'the table to load into no longer exists', {
-      category: 'tables',
-      name: table.name,
-    });
+    throw objectNotFound('tables', table.name, 'the table to load into no longer exists');
   }
 }

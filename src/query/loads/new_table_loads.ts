@@ -12,7 +12,7 @@ import type { Warehouses } from '../../engines/warehouses.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, ColumnDefinition, DatabaseSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { parseType } from '../../model/types.ts';
-import { Failure } from '../../standard/failure.ts';
+import { objectNotFound } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
 import type { Sendable, Static } from '../../standard/type.ts';
@@ -119,7 +119,7 @@ export class NewTableLoads {
 
   /** Returns the inferred definition of the table and its first rows. */
   async infer(request: NewTableRequest, run: LoadRun): Promise<InferredDefinition> {
-    const parents = await this.#authorise(request, run.principal);
+    const parents = await this.#authorize(request, run.principal);
     return this.#withAttempt(request, run, parents, async (attempt) => {
       const { spec, inferred } = await attempt.inferred();
       const { columns, ...body } = this.#parts.definitions.bodyOf(spec);
@@ -141,7 +141,7 @@ export class NewTableLoads {
 
   /** Loads into a temporary table, reports the counts and undoes everything. */
   async dryRun(request: NewTableRequest, run: LoadRun): Promise<NewTableResult> {
-    const parents = await this.#authorise(request, run.principal);
+    const parents = await this.#authorize(request, run.principal);
     return this.#withAttempt(request, run, parents, async (attempt) => {
       const { spec } = await attempt.inferred();
       return attempt.fill({ id: undefined, spec }, `load/${run.taskId}`, true);
@@ -165,7 +165,7 @@ export class NewTableLoads {
       let object: { id: string; spec: TableSpec } | undefined;
       const created = await runCreation({
         define: async ({ id, spec }) => {
-          await this.#authorise(request, run.principal);
+          await this.#authorize(request, run.principal);
           object = { id, spec: spec as TableSpec };
           if (object.spec.columns.length > 0) return undefined;
           const inferred = await attempt.inferred();
@@ -184,8 +184,7 @@ export class NewTableLoads {
         },
       });
       const stored = await pipeline.findResult(created.id, label, taskId);
-      if (!stored)
-        throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables', name: created.name });
+      if (!stored) throw objectNotFound('tables', created.name, 'the table no longer exists');
       await pipeline.consumeUpload(request);
       return { ...stored, table: created.name };
     });
@@ -199,8 +198,7 @@ export class NewTableLoads {
     const object = { category: 'catalogs', path: [...path, { category: 'tables', name: table }] };
     await this.#parts.authorizer.require(principal, 'write', object);
     const stored = repeatOf === undefined ? undefined : await this.#parts.pipeline.findResult(repeatOf, label, taskId);
-    if (!stored)
-      throw new Failure('OBJECT_NOT_FOUND', 'the table no longer exists', { category: 'tables', name: table });
+    if (!stored) throw objectNotFound('tables', table, 'the table no longer exists');
     return { ...stored, table };
   }
 
@@ -229,16 +227,13 @@ export class NewTableLoads {
   }
 
   /** Rights and names are checked again, because the task may have waited. */
-  async #authorise(request: NewTableRequest, principal: Principal): Promise<Parents> {
+  async #authorize(request: NewTableRequest, principal: Principal): Promise<Parents> {
     const { authorizer, pipeline } = this.#parts;
     await authorizer.require(principal, 'create', { category: 'catalogs', path: request.path });
     const parents = await this.#parents(request);
     await pipeline.requireUse(parents[0].spec.warehouse, principal);
     if (parents[1].id === request.databaseId) return parents;
-    throw new Failure('OBJECT_NOT_FOUND', 'the database of the new table no longer exists', {
-      category: 'databases',
-      name: parents[1].name,
-    });
+    throw objectNotFound('databases', parents[1].name, 'the database of the new table no longer exists');
   }
 
   async #withAttempt<T>(

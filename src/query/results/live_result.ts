@@ -1,26 +1,30 @@
-// A result that is still being computed: its complete pages are read from the file that the engine appends to.
-import { close, openSync, read } from 'node:fs';
-import { promisify } from 'node:util';
+// A result that is still being computed: its complete pages are in the file that the engine appends to.
 import type { PageReady } from '../../engines/engine.ts';
+import { Failure } from '../../standard/failure.ts';
 import type { PageReceiver, StartedRun } from '../statements/query_request.ts';
-import { type ResultPage, withoutSeparator } from './result_store.ts';
-
-const readFile = promisify(read);
-const closeFile = promisify(close);
+import { PageBytes } from './page_bytes.ts';
+import { type PageRows, pagesOf, type ResultPage, rowsOfPage } from './result_store.ts';
 
 /** The statement as it was when its first page was complete. */
 export interface BegunResult extends StartedRun, Pick<PageReady, 'columns'> {}
 
+export interface PageWait {
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+  /** Where the file is moved to when the result is complete. */
+  readonly savedPath: string;
+}
+
 export class LiveResult implements PageReceiver {
   readonly #begun = Promise.withResolvers<undefined>();
   #started: BegunResult | undefined;
+  #path = '';
   /** Where pages begin, and where the last complete one ends. */
   readonly #offsets = [0];
-  #file: number | undefined;
+  readonly #firstRows = [0];
   #state: 'expected' | 'taken' | 'declined' | 'ended' = 'expected';
   /** Resolved when a page is complete or the result has ended. */
   #changed = Promise.withResolvers<void>();
-  #reads = 0;
 
   /** Resolves when the first page is complete, unless pages were declined before; never rejects. */
   get begun(): Promise<undefined> {
@@ -36,16 +40,16 @@ export class LiveResult implements PageReceiver {
     return this.#state === 'taken';
   }
 
-  add({ columns, path, end }: PageReady, run: StartedRun): void {
+  add({ columns, path, end, endRow }: PageReady, run: StartedRun): void {
     if (this.#state === 'expected') {
-      // Opened synchronously: the file is renamed when the result is complete.
-      this.#file = openSync(path, 'r');
       this.#started = { ...run, columns };
+      this.#path = path;
       this.#state = 'taken';
       this.#begun.resolve(undefined);
     }
     if (this.#state !== 'taken') return;
     this.#offsets.push(end);
+    this.#firstRows.push(endRow);
     this.#wake();
   }
 
@@ -55,54 +59,54 @@ export class LiveResult implements PageReceiver {
   }
 
   /** Waits for a page at most `waitMs`. Returns `pending` if it is not complete then, and undefined if the result has ended. */
-  async page(page: number, waitMs: number, signal: AbortSignal): Promise<ResultPage | 'pending' | undefined> {
+  async page(page: number, { waitMs, signal, savedPath }: PageWait): Promise<ResultPage | 'pending' | undefined> {
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
     while (this.#state === 'taken') {
+      const changed = this.#changed.promise;
       const [start, end] = [this.#offsets[page], this.#offsets[page + 1]];
-      if (start !== undefined && end !== undefined) return this.#read(page, start, end);
+      const rows = start !== undefined && end !== undefined && (await this.#rowsAt(start, end, savedPath));
+      if (rows)
+        return { ...rowsOfPage(this.#firstRows, page), columns: this.started.columns, rows, page, pageCount: null };
       if (deadline.aborted) return 'pending';
       const { promise, resolve } = Promise.withResolvers<void>();
       const stop = () => resolve();
       deadline.addEventListener('abort', stop, { once: true });
-      await Promise.race([this.#changed.promise, promise]);
+      await Promise.race([changed, promise]);
       deadline.removeEventListener('abort', stop);
     }
     return undefined;
   }
 
+  /** The complete pages, without their rows. */
+  get pages(): readonly PageRows[] {
+    return pagesOf(this.#firstRows);
+  }
+
   /** A page without rows, for a page that is not complete. */
   pendingPage(page: number): ResultPage {
-    return { columns: this.started.columns, rows: new Uint8Array(), page, pageCount: null, isPending: true };
+    const { columns } = this.started;
+    const firstRow = this.#firstRows.at(-1) as number;
+    return { columns, rows: '', firstRow, rowCount: 0, page, pageCount: null, isPending: true };
   }
 
   /** The result is stored, or its statement has failed. */
   end(): void {
     this.#state = 'ended';
     this.#wake();
-    this.#closeUnused();
   }
 
-  async #read(page: number, start: number, end: number): Promise<ResultPage> {
-    const rows = Buffer.allocUnsafe(end - start);
-    this.#reads++;
+  /** Undefined if the engine has removed the file, as it does before it reports that the statement failed. */
+  async #rowsAt(start: number, end: number, savedPath: string): Promise<PageBytes | undefined> {
     try {
-      const { bytesRead } = await readFile(this.#file as number, rows, 0, rows.length, start);
-      if (bytesRead !== rows.length) throw new Error('a complete page is not in the file of the result');
-    } finally {
-      this.#reads--;
-      this.#closeUnused();
+      return await PageBytes.find([this.#path, savedPath], start, end);
+    } catch (error) {
+      if (error instanceof Failure && error.code === 'RESULT_EXPIRED') return undefined;
+      throw error;
     }
-    return { columns: this.started.columns, rows: withoutSeparator(rows), page, pageCount: null };
   }
 
   #wake(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
-  }
-
-  #closeUnused(): void {
-    if (this.#state !== 'ended' || this.#reads > 0 || this.#file === undefined) return;
-    closeFile(this.#file).catch(() => undefined);
-    this.#file = undefined;
   }
 }

@@ -4,19 +4,29 @@ import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import type { ResultColumn, StatementResult } from '../../engines/engine.ts';
 import { storageFailure } from '../../files/receiving.ts';
-import { Failure } from '../../standard/failure.ts';
+import { objectNotFound } from '../../standard/failure.ts';
+import type { BodyPiece } from '../../standard/record_body.ts';
+import { expiredFailure, PageBytes, rethrowAsExpired } from './page_bytes.ts';
 
 interface Description {
   readonly columns: readonly ResultColumn[];
   readonly rowCount: number;
   /** Start of each page; the last entry is the length of the file. */
   readonly offsets: readonly number[];
+  /** The row at which each page begins; the last entry is `rowCount`. */
+  readonly firstRows: readonly number[];
 }
 
-export interface ResultPage {
+/** Which rows a page has. */
+export interface PageRows {
+  readonly firstRow: number;
+  readonly rowCount: number;
+}
+
+export interface ResultPage extends PageRows {
   readonly columns: readonly ResultColumn[];
   /** JSON arrays joined by commas. */
-  readonly rows: Uint8Array;
+  readonly rows: BodyPiece;
   readonly page: number;
   /** Null until the result is complete. */
   readonly pageCount: number | null;
@@ -24,15 +34,10 @@ export interface ResultPage {
   readonly isPending?: true;
 }
 
-/** How long a prefetched page is held. */
-const prefetchedMs = 2000;
-
 export class ResultStore {
   readonly #directory: string;
   /** Recently read descriptions: the pages of a result are usually requested one after another. */
   readonly #descriptions = new Map<string, Description>();
-  #prefetched: { readonly taskId: string; readonly page: number; readonly rows: Promise<Buffer> } | undefined;
-  #prefetchTimer: NodeJS.Timeout | undefined;
 
   constructor(directory: string) {
     this.#directory = directory;
@@ -62,12 +67,13 @@ export class ResultStore {
     result: StatementResult,
     options: { readonly durable: boolean },
   ): Promise<{ pageCount: number }> {
-    const path = this.#path(taskId, 'rows');
+    const path = this.rowsPath(taskId);
     const { rows } = result;
     if (rows.kind === 'file') await rename(rows.path, path);
     else await writeFile(path, rows.text);
-    const offsets = rows.kind === 'file' ? rows.offsets : [0, Buffer.byteLength(rows.text)];
-    const description: Description = { columns: result.columns, rowCount: result.rowCount, offsets };
+    const { offsets, firstRows } =
+      rows.kind === 'file' ? rows : { offsets: [0, Buffer.byteLength(rows.text)], firstRows: [0, result.rowCount] };
+    const description: Description = { columns: result.columns, rowCount: result.rowCount, offsets, firstRows };
     await writeFile(this.#path(taskId, 'json'), JSON.stringify(description));
     if (options.durable) await Promise.all([sync(path), sync(this.#path(taskId, 'json'))]);
     return { pageCount: offsets.length - 1 };
@@ -75,55 +81,29 @@ export class ResultStore {
 
   /** Throws RESULT_EXPIRED if the result is no longer stored, OBJECT_NOT_FOUND if it has no such page. */
   async page(taskId: string, page: number): Promise<ResultPage> {
-    const { columns, offsets } = await this.#describe(taskId);
+    const { columns, offsets, firstRows } = await this.#describe(taskId);
     const pageCount = offsets.length - 1;
     const [start, end] = [offsets[page], offsets[page + 1]];
     if (start === undefined || end === undefined) {
-      throw new Failure('OBJECT_NOT_FOUND', `the result has pages 0 to ${pageCount - 1}`, {
-        category: 'pages',
-        name: String(page),
-      });
+      throw objectNotFound('pages', String(page), `the result has pages 0 to ${pageCount - 1}`);
     }
-    const prefetched = this.#prefetched;
-    const rows = await (prefetched?.taskId === taskId && prefetched.page === page
-      ? prefetched.rows
-      : this.#read(taskId, start, end));
-    this.#prefetch(taskId, page + 1, end, offsets[page + 2]);
-    return { columns, rows: withoutSeparator(rows), page, pageCount };
+    const rows = await PageBytes.find([this.rowsPath(taskId)], start, end);
+    return { ...rowsOfPage(firstRows, page), columns, rows, page, pageCount };
   }
 
-  /** Pages are usually requested one after another: the next one is read while this one is sent. At most one page is prefetched. */
-  #prefetch(taskId: string, page: number, start: number, end: number | undefined): void {
-    clearTimeout(this.#prefetchTimer);
-    this.#prefetched = undefined;
-    if (end === undefined) return;
-    const rows = this.#read(taskId, start, end);
-    rows.catch(() => undefined);
-    this.#prefetched = { taskId, page, rows };
-    this.#prefetchTimer = setTimeout(() => {
-      this.#prefetched = undefined;
-    }, prefetchedMs).unref();
+  /** The pages without their rows. Throws RESULT_EXPIRED if the result is no longer stored. */
+  async pages(taskId: string): Promise<readonly PageRows[]> {
+    return pagesOf((await this.#describe(taskId)).firstRows);
   }
 
-  async #read(taskId: string, start: number, end: number): Promise<Buffer> {
-    const rows = Buffer.allocUnsafe(end - start);
-    const file = await open(this.#path(taskId, 'rows')).catch(rethrowAsExpired);
-    try {
-      const { bytesRead } = await file.read(rows, 0, rows.length, start);
-      if (bytesRead !== rows.length) throw expiredFailure();
-    } finally {
-      await file.close();
-    }
-    return rows;
+  /** Where the rows of a result are once it is saved. */
+  rowsPath(taskId: string): string {
+    return this.#path(taskId, 'rows');
   }
 
   async remove(taskId: string): Promise<void> {
     this.#descriptions.delete(taskId);
-    if (this.#prefetched?.taskId === taskId) this.#prefetched = undefined;
-    await Promise.all([
-      rm(this.#path(taskId, 'rows'), { force: true }),
-      rm(this.#path(taskId, 'json'), { force: true }),
-    ]);
+    await Promise.all([rm(this.rowsPath(taskId), { force: true }), rm(this.#path(taskId, 'json'), { force: true })]);
   }
 
   /** Ids of the tasks that have results, including incomplete ones. */
@@ -133,7 +113,7 @@ export class ResultStore {
   }
 
   async bytes(taskId: string): Promise<number> {
-    return (await stat(this.#path(taskId, 'rows')).catch(() => undefined))?.size ?? 0;
+    return (await stat(this.rowsPath(taskId)).catch(() => undefined))?.size ?? 0;
   }
 
   async #describe(taskId: string): Promise<Description> {
@@ -151,21 +131,14 @@ export class ResultStore {
   }
 }
 
-/** Removes the comma and newline that end every row but the last of the whole result; a page is the inside of a JSON array. */
-export function withoutSeparator(rows: Buffer): Buffer {
-  let end = rows.length;
-  if (rows[end - 1] === 0x0a) end--;
-  if (rows[end - 1] === 0x2c) end--;
-  return rows.subarray(0, end);
+/** `firstRows`: the row at which each page begins, and the one after the last page. */
+export function rowsOfPage(firstRows: readonly number[], page: number): PageRows {
+  const firstRow = firstRows[page] as number;
+  return { firstRow, rowCount: (firstRows[page + 1] as number) - firstRow };
 }
 
-function expiredFailure(): Failure {
-  return new Failure('RESULT_EXPIRED', 'the result has expired; run the query again');
-}
-
-function rethrowAsExpired(error: NodeJS.ErrnoException): never {
-  throw error.code === 'ENOENT' ? expiredFailure() : error;
-}
+export const pagesOf = (firstRows: readonly number[]): readonly PageRows[] =>
+  firstRows.slice(1).map((_, page) => rowsOfPage(firstRows, page));
 
 async function sync(path: string): Promise<void> {
   const file = await open(path, 'r+');
@@ -176,11 +149,14 @@ async function sync(path: string): Promise<void> {
   }
 }
 
-/** Throws RESULT_EXPIRED if the description is incomplete. */
+/** Throws RESULT_EXPIRED if the description is incomplete, or of a version that did not store the rows of pages. */
 function readDescription(text: string): Description {
+  let description: Description;
   try {
-    return JSON.parse(text) as Description;
+    description = JSON.parse(text) as Description;
   } catch {
     throw expiredFailure();
   }
+  if (!Array.isArray(description.firstRows)) throw expiredFailure();
+  return description;
 }

@@ -11,7 +11,7 @@ import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
 import { parseJson } from '../../standard/json/parse_json.ts';
 import type { Segment } from '../../standard/paths.ts';
-import { withoutSeparator } from '../results/result_store.ts';
+import { withoutSeparator } from '../results/page_bytes.ts';
 import type { Caller, Queries } from '../statements/queries.ts';
 import type { RowSource } from './row_source.ts';
 

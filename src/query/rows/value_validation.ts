@@ -89,11 +89,25 @@ function integerReader(bits: number): ValueReader {
   };
 }
 
+/**
+ * The text of a double with at most `scale` digits after the point, undefined for any other: without an exponent it has no superfluous
+ * zeros, so that it need not be parsed.
+ */
+function shortDecimal(value: number, scale: number): string | undefined {
+  const text = String(value);
+  const point = text.indexOf('.');
+  return point > 0 && text.length - point - 1 <= scale && !text.includes('e') ? text : undefined;
+}
+
 function decimalReader(precision: number, scale: number): ValueReader {
   const limit = 10 ** (precision - scale);
   const name = `DECIMAL(${precision},${scale})`;
   return (value) => {
-    if (typeof value === 'number' && Number.isSafeInteger(value) && value < limit && value > -limit) return value;
+    if (typeof value === 'number' && value < limit && value > -limit) {
+      if (Number.isSafeInteger(value)) return value;
+      const short = shortDecimal(value, scale);
+      if (short !== undefined) return short;
+    }
     const text = numberText(value);
     if (text === undefined) return wrongType('a number', value);
     const exact = parseDecimal(text);
@@ -172,26 +186,19 @@ const dateReader: ValueReader = (value) => {
   return new Fault('format', `must be a date such as "2026-01-31", not ${describeValue(value)}`);
 };
 
-const timeOfDay = /^[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6}0*)?/;
-const zone = /^(?:Z|[+-](?:0\d|1[0-4]):[0-5]\d)$/;
+/** The date is checked by `startsWithDate`. */
+const localTime = String.raw`^.{10}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6}0*)?`;
+const localTimestamp = new RegExp(`${localTime}$`);
+const zonedTimestamp = new RegExp(String.raw`${localTime}(?:Z|[+-](?:0\d|1[0-4]):[0-5]\d)$`);
 
 function timestampReader(example: string, zoned: boolean): ValueReader {
+  const form = zoned ? zonedTimestamp : localTimestamp;
   return (value) => {
     if (typeof value !== 'string') return wrongType(`a timestamp such as "${example}"`, value);
-    if (value.length <= 48 && startsWithDate(value)) {
-      const afterDate = value.slice(10);
-      const time = timeOfDay.exec(afterDate)?.[0];
-      if (time !== undefined) {
-        const rest = afterDate.slice(time.length);
-        if (zoned ? zone.test(rest) : rest === '') return value;
-        if (zone.test(rest))
-          return new Fault(
-            'format',
-            `the type has no time zone: must be a timestamp such as "${example}", not ${describeValue(value)}`,
-          );
-      }
-    }
-    return new Fault('format', `must be a timestamp such as "${example}", not ${describeValue(value)}`);
+    const isDated = value.length <= 48 && startsWithDate(value);
+    if (isDated && form.test(value)) return value;
+    const reason = isDated && zonedTimestamp.test(value) ? 'the type has no time zone: ' : '';
+    return new Fault('format', `${reason}must be a timestamp such as "${example}", not ${describeValue(value)}`);
   };
 }
 

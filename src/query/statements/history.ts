@@ -102,6 +102,18 @@ export class QueryHistory {
     return row && toEntry(row);
   }
 
+  /** 1 plus the number of queued statements of the warehouse that were submitted before a queued one; null if it is not queued. */
+  queuePositionOf({ queryId, state, warehouse }: QueryEntry): number | null {
+    if (state !== 'queued') return null;
+    let position = 1;
+    // In order of submission.
+    for (const { entry } of this.#running.values()) {
+      if (entry.queryId === queryId) return position;
+      if (entry.state === 'queued' && entry.warehouse === warehouse) position++;
+    }
+    return null;
+  }
+
   /** Newest first: ids are ordered by time of submission. */
   async list({
     after,

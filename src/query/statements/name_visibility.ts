@@ -22,18 +22,18 @@ export class NameVisibility {
   }
 
   /**
-   * `names`: every name in the statement that could be a table (`engine.tableNamesIn`). `authorised`: tables of its plan whose access was
+   * `names`: every name in the statement that could be a table (`engine.tableNamesIn`). `authorized`: tables of its plan whose access was
    * checked already.
    */
   async areVisibleTo(
     principal: Principal,
     { catalog, database }: Pick<Statement, 'catalog' | 'database'>,
     names: () => readonly (readonly string[])[],
-    authorised: readonly TableName[] = [],
+    authorized: readonly TableName[] = [],
   ): Promise<boolean> {
     if (this.#authorizer.isVisible(principal, 'read', 'catalogs', [])) return true;
     const shown = new Set(
-      authorised.map(({ catalog: root, database: databaseName, table }) => keyOf([root, databaseName, table])),
+      authorized.map(({ catalog: root, database: databaseName, table }) => keyOf([root, databaseName, table])),
     );
     const pathsToCheck = new Map<string, readonly string[]>();
     for (const name of names()) {

@@ -1,4 +1,4 @@
-// Runs SQL: a statement becomes an authorised, bound plan, and the plan returns rows. Synchronous calls and tasks share one path:
+// Runs SQL: a statement becomes an authorized, bound plan, and the plan returns rows. Synchronous calls and tasks share one path:
 // admission, analysis, authorization of every table of the plan, execution. Analyses are cached by text and namespace.
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
@@ -58,12 +58,19 @@ export interface QueriesOptions {
 
 interface CachedAnalysis {
   readonly analysis: StatementAnalysis;
-  /** Version of the catalog and of the rights at which `authorised` was filled. */
+  /** Version of the catalog and of the rights at which `authorized` was filled. */
   version: string;
   /** Principals that may run the statement. */
-  authorised: WeakSet<Principal>;
+  authorized: WeakSet<Principal>;
   /** The objects that the statement reads, as found when it was authorized. */
   sources: ResultSources;
+}
+
+/** Where a statement runs, and the warehouse of its catalog in the form in which access is decided. */
+interface Namespace {
+  readonly root: CatalogObject<CatalogSpec>;
+  readonly database: CatalogObject | undefined;
+  readonly target: Parameters<Authorizer['authorize']>[2];
 }
 
 /** A statement about to be executed. */
@@ -91,12 +98,16 @@ const syntaxErrorPattern = /^(?:syntax error|unterminated|the text |a NUL |more 
 /** Rendering a plan costs 1 to 2 ms, so plans are recorded only for statements slower than this. */
 const planAfterMs = 250;
 const cachedAnalysesMax = 2000;
+const cachedNamespacesMax = 1000;
+const toUse = { privilege: 'use', on: 'object' } as const;
 const staleRetriesMax = 5;
 
 export class Queries {
   readonly queueCapacity: QueueCapacity;
   readonly #options: QueriesOptions;
   readonly #analyses = new Map<string, CachedAnalysis>();
+  /** Cleared by every change of an object. */
+  readonly #namespaces = new Map<string, Namespace>();
   readonly #retriedReads = new RetriedReads();
   #generation = 0;
 
@@ -105,6 +116,7 @@ export class Queries {
     this.#options = options;
     options.catalog.onChange(() => {
       this.#generation++;
+      this.#namespaces.clear();
     });
   }
 
@@ -143,7 +155,7 @@ export class Queries {
       const result = await warehouses.admit(warehouse, admission, async (engine, queuedMs, spec) => {
         lifecycle.begin(queuedMs);
         const work = () =>
-          this.#withAuthorisedAnalysis(
+          this.#withAuthorizedAnalysis(
             engine,
             statement,
             warehouse,
@@ -251,7 +263,7 @@ export class Queries {
           isRead: () => true,
           awaitRevival: () => warehouses.use(warehouse),
           work: () =>
-            this.#withAuthorisedAnalysis(engine, statement, warehouse, caller, undefined, (analysis) =>
+            this.#withAuthorizedAnalysis(engine, statement, warehouse, caller, undefined, (analysis) =>
               work(engine, statement, analysis),
             ),
           signal: caller.signal,
@@ -329,19 +341,15 @@ export class Queries {
   }
 
   async #resolve(request: QueryRequest, principal: Principal): Promise<{ statement: Statement; warehouse: string }> {
-    const namespace: Segment[] = [{ category: 'catalogs', name: request.catalog }];
-    if (request.database !== undefined) namespace.push({ category: 'databases', name: request.database });
-    const [root, database] = (await this.#options.catalog.require(namespace)) as [
-      CatalogObject<CatalogSpec>,
-      CatalogObject?,
-    ];
+    const key = JSON.stringify([request.catalog, request.database]);
+    const { root, database, target } = this.#namespaces.get(key) ?? (await this.#namespaceOf(request, key));
     const { warehouse } = root.spec;
     if (request.warehouse !== undefined && request.warehouse !== warehouse) {
       const message = `catalog "${root.name}" belongs to warehouse "${warehouse}"; run the statement there`;
       throw invalidParameter('/warehouse', 'warehouse', message, message);
     }
-    const path = [{ category: 'warehouses', name: warehouse }];
-    await this.#options.authorizer.require(principal, 'use', { category: 'warehouses', path });
+    const decision = this.#options.authorizer.authorize(principal, toUse, target);
+    if (decision instanceof Promise) await decision;
     const { sql, parameters } = request;
     return {
       statement: {
@@ -355,8 +363,24 @@ export class Queries {
     };
   }
 
+  async #namespaceOf(request: QueryRequest, key: string): Promise<Namespace> {
+    const generation = this.#generation;
+    const path: Segment[] = [{ category: 'catalogs', name: request.catalog }];
+    if (request.database !== undefined) path.push({ category: 'databases', name: request.database });
+    const [root, database] = (await this.#options.catalog.require(path)) as [
+      CatalogObject<CatalogSpec>,
+      CatalogObject | undefined,
+    ];
+    const category = 'warehouses';
+    const target = { category, path: [{ category, name: root.spec.warehouse }] };
+    const namespace = { root, database, target };
+    if (this.#namespaces.size >= cachedNamespacesMax) this.#namespaces.clear();
+    if (generation === this.#generation) this.#namespaces.set(key, namespace);
+    return namespace;
+  }
+
   /** Analyzes, authorizes and runs the statement; repeats all three if the catalog changed in between. */
-  async #withAuthorisedAnalysis<T>(
+  async #withAuthorizedAnalysis<T>(
     engine: EngineWarehouse,
     statement: Statement,
     warehouse: string,
@@ -382,7 +406,7 @@ export class Queries {
           cached = {
             analysis: await this.#analyze(engine, statement, requester),
             version: '',
-            authorised: new WeakSet(),
+            authorized: new WeakSet(),
             sources: [],
           };
           this.#cacheAnalysis(key, cached);
@@ -390,13 +414,13 @@ export class Queries {
         const version = `${this.#generation} ${this.#options.directory.rightsVersion}`;
         if (cached.version !== version) {
           cached.version = version;
-          cached.authorised = new WeakSet();
+          cached.authorized = new WeakSet();
         }
         requireExpected(expected, cached.analysis);
         const { reads, writes, views } = cached.analysis;
         this.#options.catalog.requireNoOpenChange([...reads, ...writes, ...views].map(toNamePath));
-        if (!cached.authorised.has(principal)) {
-          const { authorised } = cached;
+        if (!cached.authorized.has(principal)) {
+          const { authorized } = cached;
           const names = () => engine.tableNamesIn(statement.sql);
           try {
             cached.sources = await requireAccess(this.#options, cached.analysis, {
@@ -414,7 +438,7 @@ export class Queries {
             skipCache = true;
             continue;
           }
-          authorised.add(principal);
+          authorized.add(principal);
         }
         await this.#requireReplicas(cached.analysis, warehouse);
         return await work(cached.analysis, cached.sources);

@@ -9,12 +9,14 @@ import type { ExportedFiles } from '../../engines/export.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
 import { withOutcome } from '../../standard/failure.ts';
+import type { BodyPiece } from '../../standard/record_body.ts';
 import type { ResultOf, StoredRequests, TaskContext, TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import { type BegunResult, LiveResult } from '../results/live_result.ts';
+import { withoutSeparator } from '../results/page_bytes.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultFiles, ResultOwner } from '../results/result_files.ts';
-import { type ResultPage, type ResultStore, withoutSeparator } from '../results/result_store.ts';
+import type { PageRows, ResultPage, ResultStore } from '../results/result_store.ts';
 import { TaskStep } from '../task_step.ts';
 import type { Caller, Queries, QueryRequest, QueryRun } from './queries.ts';
 import type { RunCaller } from './query_request.ts';
@@ -41,12 +43,12 @@ export type QueryAnswer<T extends string = typeof runQueryTask> =
       readonly kind: 'rows';
       readonly run: QueryRun;
       /** JSON arrays joined by commas: all rows, or the first page. */
-      readonly rows: string | Uint8Array;
+      readonly rows: BodyPiece;
       /** The task that has the remaining pages. */
       readonly pages: { readonly taskId: string; readonly pageCount: number } | undefined;
     }
   /** The first page of a result of which later pages are still computed. */
-  | { readonly kind: 'begun'; readonly run: BegunResult; readonly rows: Uint8Array; readonly taskId: string }
+  | { readonly kind: 'begun'; readonly run: BegunResult; readonly rows: BodyPiece; readonly taskId: string }
   | { readonly kind: 'files'; readonly run: QueryRun; readonly taskId: string; readonly result: FilesResult };
 
 /** `signal` is aborted when the caller disconnects; a statement that the caller still waits for is cancelled then. */
@@ -102,7 +104,7 @@ export class QuerySubmitter {
     this.#quotas = parts.caps;
     this.#files = parts.files;
     this.#access = parts.access;
-    this.#streamed = new StreamedResults(parts.tasks, parts.access);
+    this.#streamed = new StreamedResults(parts.tasks, parts.access, parts.results);
   }
 
   /** Runs a statement. Its files may take what is left of the quota of the principal. */
@@ -288,6 +290,14 @@ export class QuerySubmitter {
   async page(task: ResultOwner, page: number): Promise<ResultPage> {
     await this.#access.require(task);
     return this.#results.page(task.taskId, page);
+  }
+
+  /** The pages that are complete, without their rows. Throws as `page`. */
+  async pages(task: ResultOwner): Promise<readonly PageRows[]> {
+    const streamed = await this.#streamed.pages(task);
+    if (streamed) return streamed;
+    await this.#access.require(task);
+    return this.#results.pages(task.taskId);
   }
 
   /** A page of a result that is being computed: see StreamedResults. */

@@ -5,10 +5,10 @@ import { codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ResultOf, TaskContext } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
-import type { LiveResult } from '../results/live_result.ts';
+import type { LiveResult, PageWait } from '../results/live_result.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultOwner } from '../results/result_files.ts';
-import type { ResultPage } from '../results/result_store.ts';
+import type { PageRows, ResultPage, ResultStore } from '../results/result_store.ts';
 import type { QueryRequest } from './query_request.ts';
 
 /** How long a request for a page waits until the page is complete. */
@@ -28,12 +28,14 @@ export interface StreamedStatement {
 export class StreamedResults {
   readonly #tasks: Pick<Tasks, 'adopt'>;
   readonly #access: ResultAccess;
+  readonly #results: Pick<ResultStore, 'rowsPath'>;
   /** By the ids of their tasks. */
   readonly #live = new Map<string, LiveResult>();
 
-  constructor(tasks: Pick<Tasks, 'adopt'>, access: ResultAccess) {
+  constructor(tasks: Pick<Tasks, 'adopt'>, access: ResultAccess, results: Pick<ResultStore, 'rowsPath'>) {
     this.#tasks = tasks;
     this.#access = access;
+    this.#results = results;
   }
 
   /**
@@ -47,7 +49,7 @@ export class StreamedResults {
   ): Promise<ResultPage | undefined> {
     const { taskId, request } = statement;
     await this.#access.record(taskId, live.started.sources);
-    const first = await live.page(0, pageWaitMs, signal);
+    const first = await live.page(0, this.#waitFor(taskId, signal));
     if (first === undefined || first === 'pending') throw new Error('a result began without a page');
     this.#live.set(taskId, live);
     const forget = () => {
@@ -79,8 +81,20 @@ export class StreamedResults {
     const live = this.#live.get(task.taskId);
     if (!live) return undefined;
     await this.#access.require(task);
-    const found = await live.page(page, pageWaitMs, signal);
+    const found = await live.page(page, this.#waitFor(task.taskId, signal));
     return found === 'pending' ? live.pendingPage(page) : found;
+  }
+
+  /** The complete pages of a result that is being computed, without their rows. Undefined if it is not (any more). */
+  async pages(task: ResultOwner): Promise<readonly PageRows[] | undefined> {
+    const live = this.#live.get(task.taskId);
+    if (!live) return undefined;
+    await this.#access.require(task);
+    return live.pages;
+  }
+
+  #waitFor(taskId: string, signal: AbortSignal): PageWait {
+    return { waitMs: pageWaitMs, signal, savedPath: this.#results.rowsPath(taskId) };
   }
 }
 

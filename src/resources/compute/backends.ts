@@ -9,7 +9,7 @@ import { segment } from '../../standard/paths.ts';
 import { defined, patched } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, type RenderOf, render } from '../records/object_records.ts';
-import { deleted, done, found, listed, updated } from '../records/outcomes.ts';
+import { deleted, done, found, pageOf, updated } from '../records/outcomes.ts';
 import { enabledStateOf } from '../records/states.ts';
 
 export const embeddedBackendName = 'embedded';
@@ -65,13 +65,9 @@ export const backends = implement(backendsApi, {
       limit: page.limit + 1,
       ...defined({ after: page.after }),
     });
-    const records = [];
-    for (const object of objects.slice(0, page.limit)) {
-      records.push(
-        await render([...segments, segment('backends', object.name)], [warehouse, object], context, toRecord),
-      );
-    }
-    return listed(records, objects.length > page.limit ? objects[page.limit - 1]?.name : undefined);
+    return pageOf(objects, page, 'name', (object) =>
+      render([...segments, segment('backends', object.name)], [warehouse, object], context, toRecord),
+    );
   },
   get: async ({ segments }, context) =>
     found(await render(segments, await context.catalog.require(segments), context, toRecord)),

@@ -127,8 +127,7 @@ export const warehouses = implement(warehousesApi, {
     });
     await ensureBackend(object, context, principal);
     await context.warehouses.changed(object.name);
-    const record = await render([segment('warehouses', object.name)], [object], context, toRecord);
-    return created(record, isNew, record.uri);
+    return created(await render([segment('warehouses', object.name)], [object], context, toRecord), isNew);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

@@ -8,8 +8,7 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import type { Static, TObject } from '../../standard/type.ts';
 import { timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { done, found } from '../records/outcomes.ts';
-import { type Page, pageOf } from '../records/search.ts';
+import { done, found, type Page, pageOf } from '../records/outcomes.ts';
 import { idsOf, targetOf } from './grant_target.ts';
 
 /** The id of no object. */
@@ -46,12 +45,7 @@ function record(event: AuditEvent, context: Context) {
 
 async function eventsPage(context: Context, page: Page, filter: AuditFilter) {
   const events = await context.auditReader.list({ ...filter, after: page.after, limit: page.limit + 1 });
-  return pageOf(
-    events,
-    page,
-    ({ event_id: id }) => id,
-    (event) => record(event, context),
-  );
+  return pageOf(events, page, 'event_id', (event) => record(event, context));
 }
 
 async function filterOf({ from, to, object, ...rest }: Static<TObject<typeof soughtFields>>, context: Context) {

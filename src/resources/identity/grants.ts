@@ -9,12 +9,12 @@ import type { BodyOf } from '../../api/handlers.ts';
 import { roleGrantsApi, userGrantsApi } from '../../api/identity/grants.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { Failure, invalidParameter, objectNotFound } from '../../standard/failure.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { created, deleted, done, found } from '../records/outcomes.ts';
-import { type Page, pageOf, searchWith } from '../records/search.ts';
+import { created, deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
+import { searchWith } from '../records/search.ts';
 import { idsOf, type Target, targetOf } from './grant_target.ts';
 
 export const grantFields = ({ grantId, privilege }: Grant, on: string) => ({ grantId, privilege, on });
@@ -96,10 +96,7 @@ async function record(grant: Grant, grantee: readonly Segment[], context: Contex
 }
 
 function missing(grantId: string): Failure {
-  return new Failure('OBJECT_NOT_FOUND', `there is no grant ${JSON.stringify(grantId)}`, {
-    category: 'grants',
-    name: grantId,
-  });
+  return objectNotFound('grants', grantId, `there is no grant ${JSON.stringify(grantId)}`);
 }
 
 /** Why a principal is allowed to do something: the first reason that applies. */
@@ -148,12 +145,7 @@ async function grantsPage(
   const grants = [...context.directory.grantsOf(id).values()]
     .filter((grant) => grant.grantId > after && matches(grant))
     .sort((a, b) => (a.grantId < b.grantId ? -1 : 1));
-  return pageOf(
-    grants,
-    page,
-    ({ grantId }) => grantId,
-    (grant) => record(grant, grantee, context),
-  );
+  return pageOf(grants, page, 'grantId', (grant) => record(grant, grantee, context));
 }
 
 interface Sought {
@@ -203,7 +195,7 @@ const handlers = {
       throw new Failure('OBJECT_ALREADY_EXISTS', `the ${grantee} has this grant already`, result);
     }
     const grantRecord = await record(outcome.grant, segments, context);
-    return created(grantRecord, outcome.created, grantRecord.uri);
+    return created(grantRecord, outcome.created);
   },
   delete: async ({ segments: [grantee, { name }] }: { readonly segments: GrantPath }, context: Context) => {
     await requireSeen([grantee], context);

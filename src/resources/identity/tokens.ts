@@ -7,13 +7,12 @@ import { tokensApi } from '../../api/identity/tokens.ts';
 import { dayMs } from '../../model/durations.ts';
 import { nameFault } from '../../model/names.ts';
 import { parseScopes } from '../../model/principal.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { Failure, invalidParameter, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { created, deleted, found, listed } from '../records/outcomes.ts';
-import { pageOf } from '../records/search.ts';
+import { created, deleted, found, pageOf } from '../records/outcomes.ts';
 import { scopesOf, uriOfIds } from './grants.ts';
 
 const yearMs = 366 * dayMs;
@@ -64,15 +63,13 @@ function expiryOf(requested: string | null | undefined): number | undefined {
   return expiresAt;
 }
 
-const missing = (name: string) =>
-  new Failure('OBJECT_NOT_FOUND', `the user has no token ${JSON.stringify(name)}`, { category: 'tokens', name });
+const missing = (name: string) => objectNotFound('tokens', name, `the user has no token ${JSON.stringify(name)}`);
 
 export const tokens = implement(tokensApi, {
-  list: async ({ segments, page: { after, limit } }, context) => {
+  list: async ({ segments, page }, context) => {
     const [user] = await context.catalog.require(segments);
-    const rows = await context.tokens.list(user.id, { after, limit: limit + 1 });
-    const shown = await Promise.all(rows.slice(0, limit).map((row) => record(row, segments[0], context)));
-    return listed(shown, rows.length > limit ? shown.at(-1)?.name : undefined);
+    const rows = await context.tokens.list(user.id, { after: page.after, limit: page.limit + 1 });
+    return pageOf(rows, page, 'name', (row) => record(row, segments[0], context));
   },
   get: async ({ path: { token }, segments: [of] }, context) => {
     const [user] = await context.catalog.require([of]);
@@ -93,7 +90,7 @@ export const tokens = implement(tokensApi, {
     const existing = ifExists === 'return' ? await context.tokens.find(user.id, name) : undefined;
     if (existing) {
       const shown = await record(existing, segments[0], context);
-      return created(shown, false, shown.uri);
+      return created(shown, false);
     }
     const { row, secret } = await context.tokens.create(
       {
@@ -105,7 +102,7 @@ export const tokens = implement(tokensApi, {
       context.call.actor,
     );
     const shown = await record(row, segments[0], context);
-    return created({ ...shown, secret }, true, shown.uri);
+    return created({ ...shown, secret }, true);
   },
   delete: async ({ path: { token }, segments: [of] }, context) => {
     const [user] = (await context.catalog.find([of])) ?? [];
@@ -117,11 +114,6 @@ export const tokens = implement(tokensApi, {
     const [user] = await context.catalog.require(segments);
     const rows = await context.tokens.list(user.id, { after: page.after });
     const found = rows.filter(({ name }) => matches(name));
-    return pageOf(
-      found,
-      page,
-      ({ name }) => name,
-      (row) => record(row, segments[0], context),
-    );
+    return pageOf(found, page, 'name', (row) => record(row, segments[0], context));
   },
 });

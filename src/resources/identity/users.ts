@@ -35,8 +35,7 @@ export const users = implement(usersApi, {
       principal: context.call.actor,
       ifExists,
     });
-    const record = await render([segment('users', object.name)], [object], context, shownUser);
-    return created(record, isNew, record.uri);
+    return created(await render([segment('users', object.name)], [object], context, shownUser), isNew);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);

@@ -12,7 +12,7 @@ import { Failure } from '../../standard/failure.ts';
 import { ensureBackend, warehouseSpec } from '../compute/warehouses.ts';
 import type { Services } from '../records/handler_context.ts';
 
-/** Without starting an engine. */
+/** Starts no engine. */
 export async function bootstrap(
   services: Services,
   engine: string,

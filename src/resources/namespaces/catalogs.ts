@@ -3,19 +3,20 @@
 import { catalogsApi, defaultCatalogName, defaultWarehouseName } from '../../api/namespaces/catalogs.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogSpec } from '../../model/records.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { Failure } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
 import { sqlHandlers } from '../queries/sql_actions.ts';
 import { describe, shownDescription } from '../records/fields.ts';
-import { type Context, implement } from '../records/handler_context.ts';
+import { implement } from '../records/handler_context.ts';
 import { commonFields, page, type RenderOf, render, show } from '../records/object_records.ts';
 import { created, done, found, updated } from '../records/outcomes.ts';
-import { newOwner, ownerId, ownerName, requirePrivilege } from '../records/permissions.ts';
+import { newOwner, ownerId, ownerName, requireUnreserved, requireWarehouse } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
 import { dropHandler, undropHandler } from '../records/undrop.ts';
 import { backupHandlers, restoreCatalog } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
+import { browse } from './browse.ts';
 import { checkCatalog } from './catalog_check.ts';
 import { retainedViews } from './view_definition.ts';
 
@@ -41,11 +42,6 @@ function requireNotDefault(object: CatalogObject, action: string): void {
   );
 }
 
-async function requireUsableName(name: string, warehouse: string, context: Context): Promise<void> {
-  const fault = (await context.warehouses.engineOf(warehouse)).reservedName('catalogs', name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
-}
-
 const engineChange = (object: CatalogObject) => ({ id: object.id, name: object.name });
 
 export const catalogs = implement(catalogsApi, {
@@ -53,11 +49,8 @@ export const catalogs = implement(catalogsApi, {
   get: async ({ segments }, context) => found(await show(segments, context, toRecord)),
   create: async ({ body, ifExists }, context) => {
     const { name, warehouse = defaultWarehouseName } = body;
-    await requirePrivilege('use', [segment('warehouses', warehouse)], context);
-    if (!(await context.catalog.find([segment('warehouses', warehouse)]))) {
-      throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
-    }
-    await requireUsableName(name, warehouse, context);
+    await requireWarehouse(warehouse, context);
+    await requireUnreserved('catalogs', name, warehouse, context);
     const { object, created: isNew } = await context.catalog.create<CatalogSpec>({
       parent: null,
       category: 'catalogs',
@@ -70,8 +63,7 @@ export const catalogs = implement(catalogsApi, {
       undo: (id) => ({ kind: 'dropCatalog', catalog: { id, name } }),
       owner: ownerId(body.owner, context),
     });
-    const record = await render([segment('catalogs', object.name)], [object], context, toRecord);
-    return created(record, isNew, record.uri);
+    return created(await render([segment('catalogs', object.name)], [object], context, toRecord), isNew);
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);
@@ -101,7 +93,7 @@ export const catalogs = implement(catalogsApi, {
     const [object] = await context.catalog.require(segments);
     requireNotDefault(object, 'renamed');
     const { warehouse } = object.spec;
-    await requireUsableName(newName, warehouse, context);
+    await requireUnreserved('catalogs', newName, warehouse, context);
     const changed = await context.catalog.update(object, {
       name: newName,
       principal: context.call.actor,
@@ -110,10 +102,11 @@ export const catalogs = implement(catalogsApi, {
     });
     return done(await render([segment('catalogs', newName)], [changed.object ?? object], context, toRecord));
   },
+  browse: browse('catalogs'),
   search: findByName(catalogsApi, toRecord),
   undrop: undropHandler(catalogsApi, {
     toRecord,
-    check: (name, _parents, context, { warehouse }) => requireUsableName(name, warehouse, context),
+    check: (name, _parents, context, { warehouse }) => requireUnreserved('catalogs', name, warehouse, context),
     prepare: ({ object, name }) => ({
       change: (descendants) => {
         const names = new Map(descendants.map((object) => [object.id, object.name]));

@@ -3,23 +3,23 @@
 import { databasesApi } from '../../api/namespaces/databases.ts';
 import { type CatalogObject, isOf, type ObjectOf } from '../../catalog/object.ts';
 import type { DatabaseSpec } from '../../model/records.ts';
-import { Failure } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { sqlHandlers } from '../queries/sql_actions.ts';
 import { describe, shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, page, type RenderOf, render, show } from '../records/object_records.ts';
 import { created, done, found, updated } from '../records/outcomes.ts';
-import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
+import { newOwner, ownerId, ownerName, requireUnreserved } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
-import { accepted, requireTask } from '../records/task_record.ts';
+import { acceptedTask } from '../records/task_record.ts';
 import { dropHandler, undropHandlerByTask } from '../records/undrop.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
 import { backupHandlers, restoreDatabase } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
 import { loadDatabase } from '../transfer/load_database.ts';
+import { browse } from './browse.ts';
 import { retainedViews } from './view_definition.ts';
 
 const toRecord: RenderOf<typeof databasesApi> = async ([, object], uri, context) => {
@@ -39,10 +39,8 @@ const toRecord: RenderOf<typeof databasesApi> = async ([, object], uri, context)
 
 const ref = ({ id, name }: ObjectOf<'catalogs'>, database: string) => ({ catalog: { id, name }, database });
 
-async function requireUsableName(name: string, root: ObjectOf<'catalogs'>, context: Context): Promise<void> {
-  const fault = (await context.warehouses.engineOf(root.spec.warehouse)).reservedName('databases', name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
-}
+const requireUsableName = (name: string, { spec }: ObjectOf<'catalogs'>, context: Context) =>
+  requireUnreserved('databases', name, spec.warehouse, context);
 
 /** All tables of the database, for an engine that has to move them one by one. */
 async function tablesOf(database: CatalogObject, context: Context): Promise<ObjectOf<'tables'>[]> {
@@ -76,8 +74,7 @@ export const databases = implement(databasesApi, {
       owner: ownerId(body.owner, context),
     });
     const path = [...segments, segment('databases', object.name)] as const;
-    const record = await render(path, [root, object], context, toRecord);
-    return created(record, isNew, record.uri);
+    return created(await render(path, [root, object], context, toRecord), isNew);
   },
   update: async ({ segments, body }, context) => {
     const [root, object] = await context.catalog.require(segments);
@@ -122,11 +119,11 @@ export const databases = implement(databasesApi, {
       children: { category: 'tables', expected: tables },
       task: { type: 'rename_database', target: uriOf(context.call.version, segments), request, ...options },
     });
-    if (changed.taskId !== undefined)
-      return accepted(await requireTask(changed.taskId, 'rename_database', context), context);
+    if (changed.taskId !== undefined) return acceptedTask(changed.taskId, 'rename_database', context);
     const path = [segments[0], segment('databases', newName)] as const;
     return done(await render(path, [root, changed.object], context, toRecord));
   },
+  browse: browse('databases'),
   search: findByName(databasesApi, toRecord),
   undrop: undropHandlerByTask(databasesApi, 'undrop_database', {
     toRecord,

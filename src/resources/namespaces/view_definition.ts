@@ -11,7 +11,7 @@ import type { ViewColumn, ViewSpec } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { describe } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
-import { newOwner, ownerId } from '../records/permissions.ts';
+import { newOwner, ownerId, requireUnreserved } from '../records/permissions.ts';
 
 type ViewPath = SegmentsOf<typeof viewsApi>;
 type ParentPath = ParentSegmentsOf<typeof viewsApi>;
@@ -41,8 +41,9 @@ export function viewRef([{ id, name }, database]: ViewParents, view: string) {
 }
 
 export async function requireUsableViewName(name: string, [root]: ViewParents, context: Context): Promise<void> {
-  const fault = nameFault(name) ?? (await context.warehouses.engineOf(root.spec.warehouse)).reservedName('views', name);
+  const fault = nameFault(name);
   if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+  await requireUnreserved('views', name, root.spec.warehouse, context);
 }
 
 export async function createView(

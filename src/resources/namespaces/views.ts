@@ -58,8 +58,7 @@ export const views = implement(viewsApi, {
   create: async ({ segments, body, ifExists }, context) => {
     const { chain, isNew: made } = await createView(segments, body, ifExists, context);
     const path = [...segments, segment('views', chain[2].name)] as const;
-    const record = await render(path, chain, context, toRecord);
-    return created(record, made, record.uri);
+    return created(await render(path, chain, context, toRecord), made);
   },
   update: async ({ segments, body }, context) =>
     updated(await render(segments, await changeView(segments, body, context), context, toRecord)),

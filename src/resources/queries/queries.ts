@@ -6,14 +6,14 @@ import { type QueryEntry, sqlCharactersMax } from '../../query/statements/histor
 import { versionOfQuery } from '../../query/statements/history_entry.ts';
 import type { QueryFilter } from '../../query/statements/history_search.ts';
 import type { QueryRequest } from '../../query/statements/queries.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { defined, timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { deleted, done, found } from '../records/outcomes.ts';
+import { deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
-import { type Page, pageOf, searchWith } from '../records/search.ts';
+import { searchWith } from '../records/search.ts';
 
 const time = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
 
@@ -33,6 +33,7 @@ function record(entry: QueryEntry, context: Context) {
     endedAt: time(entry.endedAt),
     elapsedMs,
     queuedMs,
+    queuePosition: context.history.queuePositionOf(entry),
     rowCount,
     resultBytes,
     error: entry.errorCode === null ? null : { code: entry.errorCode, message: entry.errorMessage ?? '' },
@@ -50,10 +51,7 @@ function record(entry: QueryEntry, context: Context) {
 const completeRecord = (entry: QueryEntry, context: Context) => ({ ...record(entry, context), plan: entry.plan });
 
 function missing(queryId: string): Failure {
-  return new Failure('OBJECT_NOT_FOUND', `there is no query ${JSON.stringify(queryId)}`, {
-    category: 'queries',
-    name: queryId,
-  });
+  return objectNotFound('queries', queryId, `there is no query ${JSON.stringify(queryId)}`);
 }
 
 /**
@@ -77,12 +75,7 @@ async function queriesPage(context: Context, page: Page, sought: QueryFilter) {
   const { reach, principal } = context.call;
   const owner = reach === 'within' ? ownHistory(principal, context) : undefined;
   const entries = await context.history.list({ ...sought, owner, after: page.after, limit: page.limit + 1 });
-  return pageOf(
-    entries,
-    page,
-    ({ queryId }) => queryId,
-    (entry) => record(entry, context),
-  );
+  return pageOf(entries, page, 'queryId', (entry) => record(entry, context));
 }
 
 export const queries = implement(queriesApi, {

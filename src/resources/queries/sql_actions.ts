@@ -12,6 +12,7 @@ import {
 } from '../../query/statements/query_submission.ts';
 import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
+import type { BodyPiece } from '../../standard/record_body.ts';
 import { fileFormatOf, requireFormat } from '../records/file_format.ts';
 import type { Context } from '../records/handler_context.ts';
 import { done } from '../records/outcomes.ts';
@@ -96,7 +97,7 @@ function filesResult({ taskId, result }: Extract<QueryAnswer, { kind: 'files' }>
 /** The result as JSON text: the rows are the engine's bytes, unchanged. */
 function rowsText(
   run: QueryRun,
-  rows: string | Uint8Array,
+  rows: BodyPiece,
   pages: { readonly taskId: string; readonly pageCount: number } | undefined,
   context: Context,
 ): JsonText<QueryResult> {
@@ -118,11 +119,7 @@ function begunText({ run, rows, taskId }: Extract<QueryAnswer, { kind: 'begun' }
   return pageText(columns, rows, { ...unknown, nextPage: pageUri(context, taskId, 1), statistics, queryId });
 }
 
-const pageText = (
-  columns: readonly ResultColumn[],
-  rows: string | Uint8Array,
-  rest: Omit<QueryResult, 'columns' | 'rows'>,
-) =>
+const pageText = (columns: readonly ResultColumn[], rows: BodyPiece, rest: Omit<QueryResult, 'columns' | 'rows'>) =>
   new JsonText<QueryResult>(
     `{"columns":${JSON.stringify(columns)},"rows":[`,
     rows,

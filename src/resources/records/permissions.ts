@@ -1,8 +1,10 @@
 // Checks of handlers in addition to the permission of their endpoint: further privileges, owners and users by name.
 import { globalScope } from '../../access/authorization/grant_scopes.ts';
 import type { CatalogObject, ObjectPath } from '../../catalog/object.ts';
+import type { Engine } from '../../engines/engine.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import { invalidParameter } from '../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { segment } from '../../standard/paths.ts';
 import type { Context } from './handler_context.ts';
 
 type Caller = Pick<Context, 'access' | 'call'>;
@@ -16,6 +18,25 @@ export async function requirePrivilege(privilege: Privilege, path: ObjectPath, c
 /** The same for a whole top-level collection. */
 export async function requireOnCollection(privilege: Privilege, category: string, context: Caller): Promise<void> {
   await context.access.authorizer.require(context.call.principal, privilege, { category, path: [] });
+}
+
+/** Throws FORBIDDEN, and INVALID_PARAMETER if there is no such warehouse. */
+export async function requireWarehouse(name: string, context: Caller & Pick<Context, 'catalog'>): Promise<void> {
+  const path = [segment('warehouses', name)];
+  await requirePrivilege('use', path, context);
+  if (!(await context.catalog.find(path)))
+    throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(name)}`);
+}
+
+/** Throws INVALID_NAME for a name that the engine of the warehouse reserves. */
+export async function requireUnreserved(
+  category: Parameters<Engine['reservedName']>[0],
+  name: string,
+  warehouse: string,
+  { warehouses }: Pick<Context, 'warehouses'>,
+): Promise<void> {
+  const fault = (await warehouses.engineOf(warehouse)).reservedName(category, name);
+  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
 }
 
 /** The current name of the user that owns an object. */

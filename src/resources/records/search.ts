@@ -3,29 +3,13 @@
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { ParentSegmentsOf, RecordOf } from '../../api/handlers.ts';
 import type { ListOptions, ObjectOf, ObjectPath } from '../../catalog/object.ts';
-import type { Input, Listed } from '../../standard/endpoint.ts';
+import type { Listed } from '../../standard/endpoint.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { defined } from './fields.ts';
 import type { Context } from './handler_context.ts';
 import { listing, type Member, type Render, type RenderOf } from './object_records.ts';
-import { listed } from './outcomes.ts';
+import { type Page, pageOf } from './outcomes.ts';
 import { searchDropped } from './undrop.ts';
-
-export type Page = Input<unknown, unknown>['page'];
-
-/** One page of `found`, which is sorted and has at most one item beyond the page. `key` returns the sort key of an item. */
-export async function pageOf<T, R extends object>(
-  found: readonly T[],
-  { limit }: Page,
-  key: (item: T) => string,
-  show: (item: T) => R | Promise<R>,
-): Promise<Listed<R>> {
-  const shown = found.slice(0, limit);
-  const end = found.length > limit ? shown.at(-1) : undefined;
-  const records: R[] = [];
-  for (const item of shown) records.push(await show(item));
-  return listed(records, end === undefined ? undefined : key(end));
-}
 
 interface PageBody {
   readonly pageSize?: number;
@@ -64,7 +48,7 @@ async function findObjects<T extends object, P extends ObjectPath, K extends str
   const objects = await context.catalog.list(chain.at(-1)?.id ?? null, category, options);
   const show = (object: ObjectOf<K>) =>
     toRecord([...chain, object], uriOf(context.call.version, [...segments, segment(category, object.name)]), context);
-  return pageOf(objects, page, ({ name }) => name, show);
+  return pageOf(objects, page, 'name', show);
 }
 
 interface ObjectSearchInput<P extends ObjectPath> {

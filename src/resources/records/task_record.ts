@@ -3,7 +3,7 @@
 import type { TaskType } from '../../api/tasks/task_types.ts';
 import { rejectsLifetimeMs } from '../../query/loads/load_pipeline.ts';
 import type { Accepted } from '../../standard/endpoint.ts';
-import { Failure } from '../../standard/failure.ts';
+import { objectNotFound } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { isOfType, type TaskRecord, versionOfTask } from '../../tasks/task.ts';
@@ -18,6 +18,13 @@ export function accepted<T extends TaskType>(
   return { outcome: 'accepted', task: record, uri: record.uri };
 }
 
+/** The outcome of a request whose task was just submitted. */
+export const acceptedTask = async <T extends TaskType>(
+  taskId: string,
+  type: T,
+  context: Pick<Context, 'call' | 'files' | 'tasks'>,
+): Promise<Accepted<T>> => accepted(await requireTask(taskId, type, context), context);
+
 /** The record of a task of that type that has just been submitted. */
 export async function requireTask<T extends TaskType>(
   taskId: string,
@@ -25,8 +32,7 @@ export async function requireTask<T extends TaskType>(
   context: Pick<Context, 'tasks'>,
 ): Promise<TaskRecord<T>> {
   const task = await context.tasks.get(taskId);
-  if (!task || !isOfType(task, type))
-    throw new Failure('OBJECT_NOT_FOUND', `there is no task "${taskId}"`, { category: 'tasks', name: taskId });
+  if (!task || !isOfType(task, type)) throw objectNotFound('tasks', taskId, `there is no task "${taskId}"`);
   return task;
 }
 

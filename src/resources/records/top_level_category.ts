@@ -22,10 +22,8 @@ export function handlersAtTop<T extends { readonly uri: string }, const K extend
   const show = (object: ObjectOf<K>, context: Context) =>
     render([segment(category, object.name)], [object], context, toRecord);
   return {
-    async createdAs(object: ObjectOf<K>, isNew: boolean, context: Context) {
-      const record = await show(object, context);
-      return created(record, isNew, record.uri);
-    },
+    createdAs: async (object: ObjectOf<K>, isNew: boolean, context: Context) =>
+      created(await show(object, context), isNew),
     list: ({ page }: Pick<Input<undefined, undefined>, 'page'>, context: Context) =>
       freshPage([], category, page, context, toRecord),
     get: async ({ segments }: Named<K>, context: Context) =>

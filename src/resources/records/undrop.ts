@@ -15,14 +15,14 @@ import type {
 } from '../../catalog/object.ts';
 import type { SpecOf } from '../../catalog/specs.ts';
 import type { Accepted, Deleted, Done, Listed } from '../../standard/endpoint.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { invalidParameter, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { last } from './fields.ts';
 import type { Context } from './handler_context.ts';
 import type { Member, Render, RenderOf } from './object_records.ts';
 import { deleted, done, listed } from './outcomes.ts';
 import { splitTaskOptions, type TaskBody } from './task_fields.ts';
-import { accepted, requireTask } from './task_record.ts';
+import { acceptedTask } from './task_record.ts';
 
 /** How the engine drops an object, and what it does instead if the object stays restorable (`keep`). */
 interface Drop extends Pick<DropRequest, 'warehouse' | 'change' | 'isDamaged'> {
@@ -172,7 +172,7 @@ async function restoreDropped<C extends DeclaredCategory, T extends UndropTask>(
   });
   if (outcome.taskId !== undefined) {
     assert(taskType !== undefined, 'the category has no undrop by task');
-    return accepted(await requireTask(outcome.taskId, taskType, context), context);
+    return acceptedTask(outcome.taskId, taskType, context);
   }
   return done(await toRecord([...parents, outcome.object], uri, context));
 }
@@ -192,5 +192,5 @@ async function requireDropped<K extends string>(
   const dropped = found.find(({ object }) => mayUndrop(context, category, parents, object));
   if (dropped) return dropped;
   const message = `There is no dropped "${requested}" in ${category} that can be restored.`;
-  throw new Failure('OBJECT_NOT_FOUND', message, { category, name: requested });
+  throw objectNotFound(category, requested, message);
 }

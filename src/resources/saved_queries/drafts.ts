@@ -15,8 +15,7 @@ import type { Schema } from '../../store/schema.ts';
 import { defined, describe } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields } from '../records/object_records.ts';
-import { created, deleted, found, updated } from '../records/outcomes.ts';
-import { pageOf } from '../records/search.ts';
+import { created, deleted, found, pageOf, updated } from '../records/outcomes.ts';
 import { changedQuery, type QueryChange, saveVersion, shownQuery } from './query_content.ts';
 
 const isUuid = new RegExp(uuid);
@@ -56,7 +55,7 @@ function changed(before: DraftSpec, { name, properties, ...query }: DraftChange)
 
 const contentOf = ({ title: _title, properties: _properties, ...content }: DraftSpec) => content;
 
-/** To be called in the transaction of the change, after it. Throws DRAFT_QUOTA_EXCEEDED. */
+/** Call it in the transaction of the change, after it. Throws DRAFT_QUOTA_EXCEEDED. */
 async function requireQuota(tx: Transaction<Schema>, userId: string, { draftLimits }: Context): Promise<void> {
   const { principalDraftsMax, principalDraftBytesMax } = draftLimits;
   const { count } = await tx
@@ -80,12 +79,7 @@ export const drafts = implement(draftsApi, {
   list: async ({ page }, context) => {
     const [parent] = await context.catalog.require([user(context)]);
     const objects = await context.catalog.list(parent.id, 'drafts', { after: page.after, limit: page.limit + 1 });
-    return pageOf(
-      objects,
-      page,
-      ({ name }) => name,
-      (draft) => record(draft, context),
-    );
+    return pageOf(objects, page, 'name', (draft) => record(draft, context));
   },
   get: async ({ path }, context) => found(record(await ownDraft(path.draftId, context), context)),
   create: async ({ body, ifExists }, context) => {
@@ -105,8 +99,7 @@ export const drafts = implement(draftsApi, {
         await requireQuota(tx, parent.id, context);
       },
     });
-    const shown = record(object, context);
-    return created(shown, isNew, shown.uri);
+    return created(record(object, context), isNew);
   },
   update: async ({ path, body }, context) => {
     const [owner, draft] = await requireOwn(path.draftId, context);

@@ -10,9 +10,9 @@ import { segment } from '../../standard/paths.ts';
 import { defined, describe, patched, shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, listing, type RenderOf, render } from '../records/object_records.ts';
-import { deleted, updated } from '../records/outcomes.ts';
+import { deleted, type Page, pageOf, updated } from '../records/outcomes.ts';
 import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
-import { type Page, pageOf, searchWith } from '../records/search.ts';
+import { searchWith } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
 import { changedQuery, saveVersion, shownQuery } from './query_content.ts';
 
@@ -76,11 +76,8 @@ async function search({ folder, sql, ...by }: Sought, { page }: { readonly page:
     after = read.at(-1)?.name;
     if (read.length < searchedMax) break;
   }
-  return pageOf(
-    found,
-    page,
-    ({ name }) => name,
-    (object) => render([segment('saved_queries', object.name)], [object], context, toRecord),
+  return pageOf(found, page, 'name', (object) =>
+    render([segment('saved_queries', object.name)], [object], context, toRecord),
   );
 }
 

@@ -3,11 +3,10 @@ import { draftVersionsApi, savedQueryVersionsApi } from '../../api/saved_queries
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { StoredVersion } from '../../catalog/object_versions.ts';
 import type { QueryContent, SavedQuerySpec } from '../../model/saved_queries.ts';
-import { Failure } from '../../standard/failure.ts';
+import { objectNotFound } from '../../standard/failure.ts';
 import { type Segment, uriOf } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { found, listed } from '../records/outcomes.ts';
-import type { Page } from '../records/search.ts';
+import { found, type Page, pageOf } from '../records/outcomes.ts';
 import { ownDraft } from './drafts.ts';
 import { shownQuery } from './query_content.ts';
 
@@ -29,21 +28,13 @@ async function versionsOf(object: CatalogObject, uri: string, { after, limit }: 
   const latest = await objectVersions.latest(object.id);
   const before = after === undefined ? undefined : Number(after);
   const versions = await objectVersions.list(object.id, { before, limit: limit + 1 });
-  const page = versions.slice(0, limit);
-  return listed(
-    page.map((version) => record(version, latest, uri)),
-    versions.length > limit ? String(page.at(-1)?.version) : undefined,
-  );
+  return pageOf(versions, { limit }, 'version', (version) => record(version, latest, uri));
 }
 
 async function versionOf(object: CatalogObject, uri: string, text: string, { objectVersions }: Context) {
   const number = /^[1-9]\d{0,14}$/.test(text) ? Number(text) : 0;
   const version = await objectVersions.find<QueryContent & Pick<SavedQuerySpec, 'chart'>>(object.id, number);
-  if (!version)
-    throw new Failure('OBJECT_NOT_FOUND', `there is no version ${JSON.stringify(text)}`, {
-      category: 'versions',
-      name: text,
-    });
+  if (!version) throw objectNotFound('versions', text, `there is no version ${JSON.stringify(text)}`);
   const { content } = version;
   return found({
     ...record(version, await objectVersions.latest(object.id), uri),

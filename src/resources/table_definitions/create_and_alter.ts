@@ -9,13 +9,15 @@ import type { Change, TableRef } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnSpec, TableSpec } from '../../model/records.ts';
 import { formatType, widens } from '../../model/types.ts';
-import { Failure, invalidParameter, type Violation } from '../../standard/failure.ts';
+import type { Accepted } from '../../standard/endpoint.ts';
+import { Failure, invalidParameter, objectNotFound, type Violation } from '../../standard/failure.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import { defined, describe, dottedNames, patched } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
-import { newOwner, ownerId } from '../records/permissions.ts';
+import { newOwner, ownerId, requireUnreserved } from '../records/permissions.ts';
 import type { TaskOptions } from '../records/task_fields.ts';
+import { acceptedTask } from '../records/task_record.ts';
 import {
   bodyOf,
   checkDefaults,
@@ -153,8 +155,7 @@ export async function tableRequest(
 ): Promise<TableCreation> {
   const { warehouse } = root.spec;
   await requireReplicas(spec.replicationNum, warehouse, context);
-  const fault = (await context.warehouses.engineOf(warehouse)).reservedName('tables', name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+  await requireUnreserved('tables', name, warehouse, context);
   if (spec.columns.some((column) => column.defaultValue !== undefined)) {
     await checkDefaults(spec.columns, [], await context.warehouses.use(warehouse));
   }
@@ -204,8 +205,8 @@ export type TableChange =
   | { readonly kind: 'renameColumn'; readonly name: string; readonly newName: string };
 
 export type TableChanged =
-  | { readonly chain: TableChain; readonly taskId?: undefined }
-  | { readonly taskId: string; readonly chain?: undefined };
+  | { readonly chain: TableChain; readonly accepted?: undefined }
+  | { readonly accepted: Accepted<'alter_table'>; readonly chain?: undefined };
 
 /** Reads the table, computes the new definition, and submits the change to the catalog. */
 export async function changeTable(
@@ -241,7 +242,7 @@ export async function changeTable(
         }
       : {}),
   });
-  if (outcome.taskId !== undefined) return { taskId: outcome.taskId };
+  if (outcome.taskId !== undefined) return { accepted: await acceptedTask(outcome.taskId, 'alter_table', context) };
   return { chain: [root, database, outcome.object] };
 }
 
@@ -268,11 +269,9 @@ async function nextSpec(
   switch (change.kind) {
     case 'truncate':
       return spec;
-    case 'rename': {
-      const fault = engine.reservedName('tables', change.newName);
-      if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name: change.newName });
+    case 'rename':
+      await requireUnreserved('tables', change.newName, warehouse, context);
       return spec;
-    }
     case 'patch':
       return patchedSpec(
         change.body,
@@ -362,10 +361,7 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
 }
 
 export function columnMissing(name: string): Failure {
-  return new Failure('OBJECT_NOT_FOUND', `the table has no column ${JSON.stringify(name)}`, {
-    category: 'columns',
-    name,
-  });
+  return objectNotFound('columns', name, `the table has no column ${JSON.stringify(name)}`);
 }
 
 /** The name of a column follows the rules for all names (rest-standard B1). */

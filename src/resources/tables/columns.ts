@@ -10,10 +10,9 @@ import { objectVersion } from '../../standard/record_version.ts';
 import { likePattern } from '../queries/like_pattern.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { versionOfObject } from '../records/object_records.ts';
-import { created, deleted, done, found, listed, updated } from '../records/outcomes.ts';
+import { created, deleted, done, found, type Page, pageOf, updated } from '../records/outcomes.ts';
 import { engineStateOf } from '../records/states.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
-import { accepted, requireTask } from '../records/task_record.ts';
 import { columnFields } from '../table_definitions/column_record.ts';
 import { changeTable, columnMissing, type TablePath, tablePathIn } from '../table_definitions/create_and_alter.ts';
 
@@ -52,19 +51,16 @@ function requireShown(table: Table, name: string, path: TablePath, context: Cont
 /** Columns ordered by name, from after a name, as in every list. */
 function columnsPage(
   table: Table,
-  page: { after?: string | undefined; limit: number },
+  page: Page,
   path: TablePath,
   context: Context,
   fits: (column: ColumnSpec) => boolean,
 ) {
   const columns = table.spec.columns
-    .map((column, index) => ({ column, index }))
-    .filter(({ column }) => (page.after === undefined || compareNames(column.name, page.after) > 0) && fits(column))
-    .sort((a, b) => compareNames(a.column.name, b.column.name));
-  const shown = columns
-    .slice(0, page.limit)
-    .map(({ column, index }) => record(column, index, table, path, context.call.version));
-  return listed(shown, columns.length > page.limit ? shown.at(-1)?.name : undefined);
+    .map((column, index) => ({ column, index, name: column.name }))
+    .filter(({ column, name }) => (page.after === undefined || compareNames(name, page.after) > 0) && fits(column))
+    .sort((a, b) => compareNames(a.name, b.name));
+  return pageOf(columns, page, 'name', ({ column, index }) => record(column, index, table, path, context.call.version));
 }
 
 function canonicalType(text: string): string {
@@ -87,7 +83,7 @@ export const columns = implement(columnsApi, {
     const { request, options } = await splitTaskOptions(body, context);
     const { name } = request;
     const existing = show(await require(path, context), name, path, context);
-    if (existing && ifExists === 'return') return created(existing, false, existing.uri);
+    if (existing && ifExists === 'return') return created(existing, false);
     const outcome = await changeTable(path, { kind: 'addColumn', column: request }, context, options).catch(
       async (error: unknown) => {
         // A concurrent PUT of the same column was first.
@@ -96,18 +92,15 @@ export const columns = implement(columnsApi, {
         throw error;
       },
     );
-    if ('now' in outcome) return created(outcome.now, false, outcome.now.uri);
-    if (outcome.taskId !== undefined)
-      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
-    const shown = requireShown(outcome.chain[2], name, path, context);
-    return created(shown, true, shown.uri);
+    if ('now' in outcome) return created(outcome.now, false);
+    if (outcome.accepted) return outcome.accepted;
+    return created(requireShown(outcome.chain[2], name, path, context), true);
   },
   update: async ({ segments, path: { column: name }, body }, context) => {
     const { request, options } = await splitTaskOptions(body, context);
     const path = tablePathIn(segments);
     const outcome = await changeTable(path, { kind: 'changeColumn', name, change: request }, context, options);
-    if (outcome.taskId !== undefined)
-      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
+    if (outcome.accepted) return outcome.accepted;
     return updated(requireShown(outcome.chain[2], name, path, context));
   },
   delete: async ({ segments, path: { column: name } }, context) => {
@@ -115,8 +108,7 @@ export const columns = implement(columnsApi, {
     const chain = await context.catalog.find(path);
     if (!chain || !show(chain[2], name, path, context)) return deleted(false);
     const outcome = await changeTable(path, { kind: 'dropColumn', name }, context);
-    if (outcome.taskId !== undefined)
-      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
+    if (outcome.accepted) return outcome.accepted;
     return deleted(true);
   },
   rename: async ({ segments, path: { column: name }, body }, context) => {
@@ -124,8 +116,7 @@ export const columns = implement(columnsApi, {
     const { newName } = request;
     const path = tablePathIn(segments);
     const outcome = await changeTable(path, { kind: 'renameColumn', name, newName }, context, options);
-    if (outcome.taskId !== undefined)
-      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
+    if (outcome.accepted) return outcome.accepted;
     return done(requireShown(outcome.chain[2], newName, path, context));
   },
   search: async ({ segments, body, page }, context) => {

@@ -2,12 +2,12 @@
 import type { SegmentsOf } from '../../api/handlers.ts';
 import { replicasApi } from '../../api/tables/replicas.ts';
 import type { tabletsApi } from '../../api/tables/tablets.ts';
-import { Failure } from '../../standard/failure.ts';
+import { objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { backendsOf } from '../compute/backends.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields } from '../records/object_records.ts';
-import { found, listed } from '../records/outcomes.ts';
+import { found, pageOf } from '../records/outcomes.ts';
 import { tablePathIn } from '../table_definitions/create_and_alter.ts';
 import { tabletMissing, tabletsOf } from './tablets.ts';
 
@@ -34,20 +34,15 @@ async function records(path: SegmentsOf<typeof tabletsApi>, context: Context) {
 
 export const replicas = implement(replicasApi, {
   list: async ({ segments, page }, context) => {
-    const all = (await records(segments, context)).filter(
-      (replica) => page.after === undefined || replica.replicaId > page.after,
-    );
-    return listed(all.slice(0, page.limit), all.length > page.limit ? all[page.limit - 1]?.replicaId : undefined);
+    const { after = '' } = page;
+    const rest = (await records(segments, context)).filter(({ replicaId }) => replicaId > after);
+    return pageOf(rest, page, 'replicaId', (record) => record);
   },
   get: async ({ path: { replicaId: name }, segments: [root, database, table, tablet] }, context) => {
     const record = (await records([root, database, table, tablet], context)).find(
       (replica) => replica.replicaId === name,
     );
-    if (!record)
-      throw new Failure('OBJECT_NOT_FOUND', `the tablet has no replica ${JSON.stringify(name)}`, {
-        category: 'replicas',
-        name,
-      });
+    if (!record) throw objectNotFound('replicas', name, `the tablet has no replica ${JSON.stringify(name)}`);
     return found(record);
   },
 });

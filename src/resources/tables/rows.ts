@@ -23,7 +23,7 @@ export function rowsCategory({ rowsBodyBytesMax }: { readonly rowsBodyBytesMax: 
         assert(isRowSource(rows), 'the body has its rows as a source');
         const rowCount = await context.rows.insert(segments, rows, context.call);
         const uri = `${uriOf(context.call.version, segments)}/rows`;
-        return created({ rowCount, uri }, true, uri);
+        return created({ rowCount, uri }, true);
       },
     },
   );

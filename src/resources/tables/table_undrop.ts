@@ -1,9 +1,7 @@
 // How the engine drops and restores a table.
-import type { ParentSegmentsOf } from '../../api/handlers.ts';
+
 import { tablesApi } from '../../api/tables/tables.ts';
-import type { ChainOf } from '../../catalog/object.ts';
-import { Failure } from '../../standard/failure.ts';
-import type { Context } from '../records/handler_context.ts';
+import { requireUnreserved } from '../records/permissions.ts';
 import { dropHandler, undropHandlerByTask } from '../records/undrop.ts';
 import { tableRef } from '../table_definitions/create_and_alter.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
@@ -25,7 +23,7 @@ export const dropTable = dropHandler<typeof tablesApi>((chain) => {
 
 export const undropTable = undropHandlerByTask(tablesApi, 'undrop_table', {
   toRecord: tableRecordOf,
-  check: requireUsableTableName,
+  check: (name, [root], context) => requireUnreserved('tables', name, root.spec.warehouse, context),
   sharesNames: ['views'],
   prepare: ({ object, name, parents: [root, database], originalDatabase }) => {
     const { id, spec } = object;
@@ -34,12 +32,3 @@ export const undropTable = undropHandlerByTask(tablesApi, 'undrop_table', {
     return { change: () => ({ kind: 'restoreTable', table, from, id, definition: definitionOf(spec) }) };
   },
 });
-
-async function requireUsableTableName(
-  name: string,
-  [root]: ChainOf<ParentSegmentsOf<typeof tablesApi>>,
-  context: Context,
-): Promise<void> {
-  const fault = (await context.warehouses.engineOf(root.spec.warehouse)).reservedName('tables', name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
-}

@@ -8,7 +8,6 @@ import { created, done, found, updated } from '../records/outcomes.ts';
 import { requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
-import { accepted, requireTask } from '../records/task_record.ts';
 import {
   changeTable,
   copyTable,
@@ -36,8 +35,7 @@ async function requireTarget(
 }
 
 async function shownMade({ chain, isNew: made }: CreatedTable, context: Context) {
-  const record = await render(pathOfTable(chain), chain, context, toRecord);
-  return created(record, made, record.uri);
+  return created(await render(pathOfTable(chain), chain, context, toRecord), made);
 }
 
 /** The response to a request that creates a table, at once or by a task. */
@@ -54,8 +52,7 @@ export const tables = implement(tablesApi, {
   update: async ({ segments, body }, context) => {
     const { request, options } = await splitTaskOptions(body, context);
     const outcome = await changeTable(segments, { kind: 'patch', body: request }, context, options);
-    if (outcome.taskId !== undefined)
-      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
+    if (outcome.accepted) return outcome.accepted;
     return updated(await render(segments, outcome.chain, context, toRecord));
   },
   delete: dropTable,
@@ -63,8 +60,7 @@ export const tables = implement(tablesApi, {
     const { request, options } = await splitTaskOptions(body, context);
     const change = { kind: 'rename', newName: request.newName } as const;
     const outcome = await changeTable(segments, change, context, options);
-    if (outcome.taskId !== undefined)
-      return accepted(await requireTask(outcome.taskId, 'alter_table', context), context);
+    if (outcome.accepted) return outcome.accepted;
     return done(await render(pathOfTable(outcome.chain), outcome.chain, context, toRecord));
   },
   truncate: async ({ segments }, context) => {

@@ -1,11 +1,11 @@
 // The handlers of `tablets`: the parts into which an engine divides a table. Read-only, because the engine places data.
 import { tabletsApi } from '../../api/tables/tablets.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
-import { Failure } from '../../standard/failure.ts';
+import { type Failure, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields } from '../records/object_records.ts';
-import { found, listed } from '../records/outcomes.ts';
+import { found, pageOf } from '../records/outcomes.ts';
 import { type TablePath, tablePathIn } from '../table_definitions/create_and_alter.ts';
 
 export interface Tablet {
@@ -26,10 +26,7 @@ export async function tabletsOf(
 }
 
 export function tabletMissing(tabletId: string): Failure {
-  return new Failure('OBJECT_NOT_FOUND', `the table has no tablet ${JSON.stringify(tabletId)}`, {
-    category: 'tablets',
-    name: tabletId,
-  });
+  return objectNotFound('tablets', tabletId, `the table has no tablet ${JSON.stringify(tabletId)}`);
 }
 
 async function records(path: TablePath, context: Context) {
@@ -45,10 +42,9 @@ async function records(path: TablePath, context: Context) {
 
 export const tablets = implement(tabletsApi, {
   list: async ({ segments, page }, context) => {
-    const all = (await records(segments, context)).filter(
-      (tablet) => page.after === undefined || tablet.tabletId > page.after,
-    );
-    return listed(all.slice(0, page.limit), all.length > page.limit ? all[page.limit - 1]?.tabletId : undefined);
+    const { after = '' } = page;
+    const rest = (await records(segments, context)).filter(({ tabletId }) => tabletId > after);
+    return pageOf(rest, page, 'tabletId', (record) => record);
   },
   get: async ({ path: { tabletId }, segments }, context) => {
     const record = (await records(tablePathIn(segments), context)).find((tablet) => tablet.tabletId === tabletId);

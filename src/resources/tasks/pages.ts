@@ -6,7 +6,7 @@ import type { ResultPage } from '../../query/results/result_store.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import { codes } from '../../standard/codes.ts';
 import { JsonText } from '../../standard/envelope.ts';
-import { Failure } from '../../standard/failure.ts';
+import { Failure, objectNotFound } from '../../standard/failure.ts';
 import { isOfType, type TaskRecord } from '../../tasks/task.ts';
 import { pageUri } from '../queries/sql_actions.ts';
 import { type Context, implement } from '../records/handler_context.ts';
@@ -22,13 +22,16 @@ export const pages = implement(pagesApi, {
   list: async ({ path: { taskId }, page: { after, limit } }, context) => {
     await permitTask('read', taskId, context);
     const task = await context.tasks.get(taskId);
-    if (!task || task.type !== runQueryTask) throw taskMissing(taskId);
-    const pageCount = task.result?.pageCount ?? 0;
+    if (!task || !isOfType(task, runQueryTask)) throw taskMissing(taskId);
+    const hasPages = task.state === 'succeeded' ? !task.result?.files : task.request.streamed && task.endedAt === null;
+    const all = hasPages ? await context.submitter.pages(task) : [];
+    const pageCount = task.result?.pageCount ?? null;
     const from = after === undefined ? 0 : Number(after) + 1;
-    const pages = Array.from({ length: Math.min(limit, pageCount - from) }, (_, i) => from + i);
     return listed(
-      pages.map((page) => ({ page, pageCount, uri: pageUri(context, taskId, page) })),
-      from + limit < pageCount ? String(from + limit - 1) : undefined,
+      all
+        .slice(from, from + limit)
+        .map((rows, i) => ({ page: from + i, ...rows, pageCount, uri: pageUri(context, taskId, from + i) })),
+      from + limit < all.length ? String(from + limit - 1) : undefined,
     );
   },
   get: async ({ path: { taskId, page: text } }, context) => {
@@ -45,11 +48,7 @@ export const pages = implement(pagesApi, {
       requireComputed(task);
     }
     if (page === undefined || task.state !== 'succeeded' || task.result?.files) {
-      throw new Failure(
-        'OBJECT_NOT_FOUND',
-        `the task has no page ${JSON.stringify(text)}; its state is ${task.state}`,
-        { category: 'pages', name: text },
-      );
+      throw objectNotFound('pages', text, `the task has no page ${JSON.stringify(text)}; its state is ${task.state}`);
     }
     return found(pageText(await context.submitter.page(task, page), taskId, context));
   },
@@ -65,10 +64,16 @@ function requireComputed({ state, error }: QueryTask): void {
   throw new Failure('RESULT_EXPIRED', message);
 }
 
-function pageText({ columns, rows, page, pageCount, isPending }: ResultPage, taskId: string, context: Context) {
+function pageText(
+  { columns, rows, firstRow, rowCount, page, pageCount, isPending }: ResultPage,
+  taskId: string,
+  context: Context,
+) {
   const next = isPending ? page : page + 1;
   const rest = {
     page,
+    firstRow,
+    rowCount,
     pageCount,
     ...(pageCount === null || next < pageCount ? { nextPage: pageUri(context, taskId, next) } : {}),
     uri: pageUri(context, taskId, page),

@@ -8,6 +8,7 @@ import { render } from '../records/object_records.ts';
 import { updated } from '../records/outcomes.ts';
 import { newOwner, ownerId } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
+import { accepted } from '../records/task_record.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
 import { changed, isRetimed, nothing, asSchedule as toRecord } from './schedule_record.ts';
 
@@ -59,6 +60,13 @@ export const schedules = implement(schedulesApi, {
   },
   delete: (input, context) =>
     commonHandlers.delete(input, context, (tx, id) => context.schedules.setSecrets(tx, id, {})),
+  run: async ({ segments }, context) => {
+    const [object] = await context.catalog.require(segments);
+    const taskId = await context.schedules.runNow(object.id, context.call.actor);
+    const task = await context.tasks.get(taskId);
+    if (!task) throw new Error(`the task ${taskId} of a schedule was not stored`);
+    return accepted(task, context);
+  },
   rename: commonHandlers.rename,
   search: findByName(schedulesApi, toRecord),
 });

@@ -2,21 +2,18 @@
 // (rest-standard B5).
 import { tasksApi } from '../../api/tasks/tasks.ts';
 import type { Privilege } from '../../model/privileges.ts';
-import { Failure } from '../../standard/failure.ts';
+import { type Failure, objectNotFound } from '../../standard/failure.ts';
 import type { TaskFilter } from '../../tasks/task_search.ts';
 import { timeOf } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { deleted, done, found } from '../records/outcomes.ts';
+import { deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
-import { type Page, pageOf, searchWith } from '../records/search.ts';
+import { searchWith } from '../records/search.ts';
 import { taskRecord } from '../records/task_record.ts';
 import { taskWithLinks } from './result_links.ts';
 
 export function taskMissing(taskId: string): Failure {
-  return new Failure('OBJECT_NOT_FOUND', `there is no task ${JSON.stringify(taskId)}`, {
-    category: 'tasks',
-    name: taskId,
-  });
+  return objectNotFound('tasks', taskId, `there is no task ${JSON.stringify(taskId)}`);
 }
 
 /** A task belongs to its submitter; others need the privilege on all tasks. Throws FORBIDDEN whether or not the task exists. */
@@ -32,12 +29,7 @@ async function tasksPage(page: Page, sought: TaskFilter, context: Context) {
   const { reach, principal } = context.call;
   const restrictedTo = reach === 'within' ? principal : undefined;
   const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of: restrictedTo, sought });
-  return pageOf(
-    found,
-    page,
-    ({ taskId }) => taskId,
-    (task) => taskRecord(task, context),
-  );
+  return pageOf(found, page, 'taskId', (task) => taskRecord(task, context));
 }
 
 export const tasks = implement(tasksApi, {

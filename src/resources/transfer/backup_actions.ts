@@ -9,13 +9,12 @@ import type { TargetRequest } from '../../backups/targets/backup_targets.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import type { CatalogRef, Change } from '../../engines/engine.ts';
 import type { ObjectStoreCredentials } from '../../outbound/object_store.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
 import type { Context } from '../records/handler_context.ts';
-import { requirePrivilege } from '../records/permissions.ts';
+import { requirePrivilege, requireUnreserved, requireWarehouse } from '../records/permissions.ts';
 import { taskOptions } from '../records/task_fields.ts';
-import { accepted, requireTask } from '../records/task_record.ts';
+import { accepted, acceptedTask } from '../records/task_record.ts';
 import { storeFolderOf } from './object_store_fields.ts';
 
 /** Separates the part of the request that the task may show from its secrets. */
@@ -54,11 +53,9 @@ export const restoreCatalog = (
 ): SharedHandlers<typeof restoreCatalogApi, Context, readonly []> => ({
   restore: async ({ body }, context) => {
     const { name, warehouse = defaultWarehouse } = body;
-    await requirePrivilege('use', [segment('warehouses', warehouse)], context);
-    if (!(await context.catalog.find([segment('warehouses', warehouse)])))
-      throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(warehouse)}`);
+    await requireWarehouse(warehouse, context);
     const sourceOf = (id: string) => ({ catalog: { id, name } });
-    return submitted(body, context, {
+    return submitRestore(body, context, {
       category: 'catalogs',
       parents: [],
       parent: null,
@@ -77,7 +74,7 @@ export const restoreDatabase: SharedHandlers<typeof restoreDatabaseApi, Context,
     await requirePrivilege('use', [segment('warehouses', warehouse)], context);
     const catalog = { id: root.id, name: root.name };
     const database = { catalog, database: body.name };
-    return submitted(body, context, {
+    return submitRestore(body, context, {
       category: 'databases',
       parents: segments,
       parent: root,
@@ -106,13 +103,12 @@ interface Restored {
   readonly database?: string | undefined;
 }
 
-async function submitted(body: Body, context: Context, restored: Restored) {
+async function submitRestore(body: Body, context: Context, restored: Restored) {
   const { name, from, backupId } = body;
   const { category, parents, parent, warehouse, spec, change, undo, catalog, database } = restored;
-  const fault = (await context.warehouses.engineOf(warehouse)).reservedName(category, name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', fault, { name });
+  await requireUnreserved(category, name, warehouse, context);
   const { target: source, credentials } = targetOf(from);
-  const { targets, notes } = context.restores;
+  const { targets, secrets } = context.restores;
   await targets.check(source, 'from');
   const options = await taskOptions(body, context);
   const request: RestoreRequest = { category, name, from: source, backupId, database, warehouse, catalog };
@@ -133,9 +129,9 @@ async function submitted(body: Body, context: Context, restored: Restored) {
       request,
       principal,
       ...options,
-      inTransaction: (tx, taskId) => notes.put(taskId, { credentials }, tx),
+      inTransaction: (tx, taskId) => secrets.put(taskId, { credentials }, tx),
     },
   });
   assert(taskId !== undefined, 'a creation that fails if the object exists submits a task');
-  return accepted(await requireTask(taskId, restoreTask, context), context);
+  return acceptedTask(taskId, restoreTask, context);
 }

@@ -13,7 +13,7 @@ import type { TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import type { Context } from '../records/handler_context.ts';
 import { done } from '../records/outcomes.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
-import { accepted, requireTask } from '../records/task_record.ts';
+import { accepted, acceptedTask } from '../records/task_record.ts';
 import { tableRequest } from '../table_definitions/create_and_alter.ts';
 import { expectedSpec, requestedSpec } from '../table_definitions/inferred_definition.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
@@ -41,7 +41,7 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
     const target = uriOf(version, [...segments, segment('tables', request.table)]);
     try {
       const taskId = await context.submitNewTable(creation, { ...task, target }, credentials);
-      return accepted(await requireTask(taskId, loadDatabaseTask, context), context);
+      return acceptedTask(taskId, loadDatabaseTask, context);
     } catch (error) {
       const first = await existingLoadOf(error, { ...task, target }, context);
       if (!first) throw error;

@@ -11,7 +11,7 @@ import { ownerName } from '../records/permissions.ts';
 import { redactedTarget } from '../records/request_redaction.ts';
 import { findByName } from '../records/search.ts';
 import { taskOptions } from '../records/task_fields.ts';
-import { accepted, requireTask } from '../records/task_record.ts';
+import { acceptedTask } from '../records/task_record.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
 import { targetOf } from './backup_actions.ts';
 
@@ -49,7 +49,7 @@ export const serverBackups = implement(serverBackupsApi, {
     const task = (called: string) => ({ principal, guard: actor.guard, target: target(called), ...options });
     const { object, taskId } = await backups.submit({ name, to: destination, credentials, ifExists, task }, actor);
     if (taskId === undefined) return commonHandlers.createdAs(object, false, context);
-    return accepted(await requireTask(taskId, serverBackupTask, context), context);
+    return acceptedTask(taskId, serverBackupTask, context);
   },
   delete: async ({ segments, query }, context) => {
     const [object] = (await context.catalog.find(segments)) ?? [];

@@ -8,9 +8,9 @@ import { segment, uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
 import { defined } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
-import { created, deleted, found, listed } from '../records/outcomes.ts';
+import { created, deleted, found, listed, type Page } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
-import { type Page, searchWith } from '../records/search.ts';
+import { searchWith } from '../records/search.ts';
 
 /** How long an upload is stored. */
 const uploadLifetimeMs = dayMs;
@@ -122,8 +122,7 @@ export const uploads = implement(uploadsApi, {
     // PUT returns an existing upload of the caller; nothing is revealed about uploads of others or files of other kinds.
     const isReturned = isNew || ((await permittedUpload(file.fileId, context)) && ifExists === 'return');
     if (!isReturned) throw alreadyExists(file.fileId);
-    const shown = record(file, context);
-    return created(shown, isNew, shown.uri);
+    return created(record(file, context), isNew);
   },
   delete: async ({ path }, context) => {
     const file = await permittedUpload(path.uploadId, context);

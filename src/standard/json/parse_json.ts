@@ -171,8 +171,13 @@ function numberEnd(text: string, start: number): number {
 
 /** A double represents 15 digits exactly; more digits or an exponent need a check. */
 function isWide(text: string, start: number, end: number): boolean {
-  if (end - start === 1) return false;
+  if (end - start <= 15 && !hasExponent(text, start, end)) return false;
   const source = text.slice(start, end);
-  if (source.length <= 15 && !/[eE]/.test(source)) return false;
   return !sameNumber(source, String(Number(source)));
+}
+
+/** Reads the characters in place: a slice for each number would be slower than the scan. */
+function hasExponent(text: string, start: number, end: number): boolean {
+  for (let i = start + 1; i < end; i++) if ((text.charCodeAt(i) | 32) === 101) return true;
+  return false;
 }

@@ -151,8 +151,8 @@ class Descriptions {
   }
 
   #descriptionOf({ endpoint, category, aliasOf, ensures }: Operation): string {
-    if (aliasOf !== undefined) return `The same as \`${aliasOf}\`.`;
-    if (ensures !== undefined) return `The same as \`${ensures}\`, but an object that exists is returned unchanged.`;
+    if (aliasOf !== undefined) return 'Another path.';
+    if (ensures !== undefined) return `Like \`${ensures}\`, but returns an existing object unchanged.`;
     const permission = this.#permissionOf({ endpoint, category });
     return endpoint.description === undefined ? permission : `${endpoint.description} ${permission}`;
   }

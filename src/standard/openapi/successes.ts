@@ -15,7 +15,7 @@ export interface Names {
 
 interface Success {
   readonly status: 200 | 201;
-  /** Of the schema of the result, and of the response unless `responseName` says otherwise. */
+  /** The name of the schema of the result, and of the response unless there is a `responseName`. */
   readonly name: string;
   readonly responseName?: string;
   readonly result: Json;
@@ -155,7 +155,7 @@ export class Successes {
         required: [key],
         properties: {
           [key]: { type: 'array', items },
-          nextPageToken: { type: 'string', description: 'The `pageToken` of the next page, if there is one.' },
+          nextPageToken: { type: 'string' },
         },
       },
       ...(example === undefined ? {} : { example }),

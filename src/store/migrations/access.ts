@@ -126,3 +126,12 @@ async function addOwners(db: Kysely<Schema>, types: ColumnTypes): Promise<void> 
     })
     .execute();
 }
+
+/** Adds to tokens the identity provider by which their user signed in. */
+export const tokenSignInMigration: Migration = {
+  name: 'sign-in of tokens',
+  async up(db) {
+    await db.schema.alterTable('tokens').addColumn('sign_in', 'text').execute();
+    await db.schema.createIndex('tokens_expiry').on('tokens').column('expires_at').execute();
+  },
+};

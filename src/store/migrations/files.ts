@@ -1,6 +1,7 @@
-// Files that callers upload or download (files/file_store.ts). Their bytes are in the data directory.
+// Files, and what is recorded of loads, stored results and the files of catalogs.
 import type { Migration } from './migration.ts';
 
+/** Files that callers upload or download (files/file_store.ts). Their bytes are in the data directory. */
 export const filesMigration: Migration = {
   name: 'files',
   async up(db, types) {
@@ -23,5 +24,47 @@ export const filesMigration: Migration = {
       .execute();
     await db.schema.createIndex('files_owner').on('files').columns(['owner', 'kind', 'file_id']).execute();
     await db.schema.createIndex('files_expiry').on('files').column('expires_at').execute();
+  },
+};
+
+/** Labels of successful loads, by which a repeated load is recognized as long as its table exists. */
+export const loadLabelsMigration: Migration = {
+  name: 'labels of loads',
+  async up(db, types) {
+    await db.schema
+      .createTable('load_labels')
+      .addColumn('table_id', types.name, (c) => c.notNull().references('objects.id').onDelete('cascade'))
+      .addColumn('label', types.name, (c) => c.notNull())
+      .addColumn('task_id', types.name, (c) => c.notNull())
+      .addColumn('result', 'text', (c) => c.notNull())
+      .addColumn('created_at', types.integer, (c) => c.notNull())
+      .addPrimaryKeyConstraint('load_labels_key', ['table_id', 'label'])
+      .execute();
+  },
+};
+
+/** The tables and views that a stored result was read from (query/results/result_access.ts). */
+export const resultSourcesMigration: Migration = {
+  name: 'sources of stored results',
+  async up(db, types) {
+    await db.schema
+      .createTable('result_sources')
+      .addColumn('task_id', types.name, (c) => c.notNull().primaryKey())
+      .addColumn('sources', 'text', (c) => c.notNull())
+      .execute();
+  },
+};
+
+/** Adds the recorded position of each catalog's file, so that a file that is missing or older than acknowledged work is detected. */
+export const catalogFilesMigration: Migration = {
+  name: 'positions of the files of catalogs',
+  async up(db, types) {
+    await db.schema
+      .createTable('catalog_files')
+      .addColumn('catalog_id', types.name, (c) => c.notNull().primaryKey().references('objects.id').onDelete('cascade'))
+      .addColumn('identity', types.name, (c) => c.notNull())
+      .addColumn('checkpoint', types.integer, (c) => c.notNull())
+      .addColumn('log_bytes', types.integer, (c) => c.notNull())
+      .execute();
   },
 };

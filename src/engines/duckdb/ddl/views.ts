@@ -54,15 +54,17 @@ export async function dropViewsOf(
   connection: DuckDBConnection,
   { catalog, database }: Omit<DatabaseRef, 'database'> & { readonly database?: string },
 ): Promise<void> {
+  for (const view of await viewsIn(connection, catalog))
+    if (database === undefined || sameName(view.database, database)) await dropView(connection, view);
+}
+
+async function viewsIn(connection: DuckDBConnection, catalog: ViewRef['catalog']): Promise<ViewRef[]> {
   const rows = await rowsOf(
     connection,
     'SELECT schema_name, view_name FROM duckdb_views() WHERE lower(database_name) = lower($1) AND NOT internal',
     [catalog.name],
   );
-  for (const [schema, view] of rows) {
-    if (database !== undefined && !sameName(String(schema), database)) continue;
-    await dropView(connection, { catalog, database: String(schema), view: String(view) });
-  }
+  return rows.map(([schema, view]) => ({ catalog, database: String(schema), view: String(view) }));
 }
 
 /** Creates views in an order that satisfies their dependencies. Views that cannot be created are returned without columns. */
@@ -155,12 +157,8 @@ async function faultOf(connection: DuckDBConnection, view: ViewRef): Promise<str
 const errorCharactersMax = 100;
 
 async function viewExists(connection: DuckDBConnection, { catalog, database, view }: ViewRef): Promise<boolean> {
-  const rows = await rowsOf(
-    connection,
-    'SELECT schema_name, view_name FROM duckdb_views() WHERE lower(database_name) = lower($1) AND NOT internal',
-    [catalog.name],
-  );
-  return rows.some(([schema, name]) => sameName(String(schema), database) && sameName(String(name), view));
+  const views = await viewsIn(connection, catalog);
+  return views.some((other) => sameName(other.database, database) && sameName(other.view, view));
 }
 
 function columnsOf(connection: DuckDBConnection, view: ViewRef): Promise<ViewColumn[]> {

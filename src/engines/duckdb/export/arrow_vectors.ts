@@ -10,7 +10,9 @@ import {
 } from '@duckdb/node-api';
 import duckdb from '@duckdb/node-bindings';
 import * as arrow from 'apache-arrow';
+import { inlineBytesMax, stringBytes } from '../query/text_column.ts';
 import { arrowType, entriesOf, widthOf } from './arrow_types.ts';
+import { DistantStrings } from './distant_strings.ts';
 
 /** `count` items from the index `from` of a vector of `size` items. */
 export interface VectorSlice {
@@ -24,10 +26,6 @@ export interface VectorSlice {
 type Validity = Uint8Array | undefined;
 
 const int32Max = 2 ** 31 - 1;
-/** A string in the engine: its length in 4 bytes, then the string itself if it has at most 12 bytes, else its address in the last 8 bytes. */
-const stringBytes = 16;
-const addressOffset = 8;
-const inlineBytesMax = 12;
 /** A list in the engine: the index of its first item and the number of items, 8 bytes each. */
 const listBytes = 16;
 
@@ -102,17 +100,20 @@ function packBits(bytes: Uint8Array): Uint8Array {
 
 /** Strings and blobs. */
 function strings(slices: readonly VectorSlice[], length: number, validity: Validity) {
-  const views = slices.map(({ from, count, ...slice }) => ({
-    from,
-    count,
-    data: viewOf(dataOf({ ...slice, from, count }, stringBytes)),
-  }));
+  const parts = slices.map((slice) => {
+    const data = viewOf(dataOf(slice, stringBytes));
+    return { ...slice, data, distant: new DistantStrings(data) };
+  });
   const valueOffsets = new Int32Array(length + 1);
   let bytes = 0;
   let item = 0;
-  for (const { from, count, data } of views) {
+  for (const { from, count, data, distant } of parts) {
     for (let i = from; i < from + count; i++) {
-      if (validity === undefined || isValid(validity, item)) bytes += data.getUint32(i * stringBytes, true);
+      if (validity === undefined || isValid(validity, item)) {
+        const own = data.getUint32(i * stringBytes, true);
+        if (own > inlineBytesMax) distant.add(i, own);
+        bytes += own;
+      }
       requireInt32(bytes);
       valueOffsets[++item] = bytes;
     }
@@ -121,11 +122,11 @@ function strings(slices: readonly VectorSlice[], length: number, validity: Valid
   const target = viewOf(buffer);
   let start = 0;
   item = 0;
-  for (const { from, count, data } of views) {
+  for (const { from, count, data, distant } of parts) {
     for (let i = from; i < from + count; i++) {
       const end = valueOffsets[++item] as number;
       const offset = i * stringBytes;
-      if (end - start > inlineBytesMax) buffer.set(readString(data, offset, end - start), start);
+      if (end - start > inlineBytesMax) distant.copy(i, end - start, buffer, start);
       else if (end > start) {
         // Copies all 12 bytes, which is several times as fast as byte by byte: the next string overwrites the excess.
         target.setUint32(start, data.getUint32(offset + 4, true), true);
@@ -140,9 +141,6 @@ function strings(slices: readonly VectorSlice[], length: number, validity: Valid
 
 const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, byteLength);
-
-const readString = (data: DataView, offset: number, bytes: number): Uint8Array =>
-  duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, data.byteOffset + offset + addressOffset, bytes);
 
 interface ListLayout {
   readonly valueOffsets: Int32Array;

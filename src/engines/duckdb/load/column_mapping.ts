@@ -61,10 +61,10 @@ function sourcedColumns(
   if (columns) {
     return columns.map(({ name, source, expression }, i) => {
       const column = columnOf(name);
-      if (!column) throw wrong(`/columns/${i}/name`, `the table has no column ${JSON.stringify(name)}`);
+      if (!column) throw invalidColumns(`/columns/${i}/name`, `the table has no column ${JSON.stringify(name)}`);
       const found = expression === undefined ? sourceOf(source ?? name) : undefined;
       if (expression === undefined && !found)
-        throw wrong(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
+        throw invalidColumns(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
       return { column, source: found, expression };
     });
   }
@@ -87,7 +87,7 @@ function byName<T extends { readonly name: string }>(all: readonly T[]): (name: 
   return (name) => folded.get(foldName(name));
 }
 
-const wrong = (pointer: string, message: string): Failure =>
+export const invalidColumns = (pointer: string, message: string): Failure =>
   invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
 
 /** The fastest way to read a file: strings are converted to the table's types while the file is parsed. */
@@ -160,10 +160,10 @@ export async function requireExpression(
   unreviewed: ReadonlySet<string>,
 ): Promise<void> {
   const refused = (why: string) =>
-    wrong(pointer, `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
+    invalidColumns(pointer, `the expression for ${JSON.stringify(name)} is not acceptable: ${why}`);
   if (expression.length > expressionCharactersMax)
     throw refused(`it is longer than ${expressionCharactersMax} characters`);
-  await requireOne(connection, expression, refused);
+  await requireSingleExpression(connection, expression, refused);
   const value = `(${expression}\n)`;
   // In WHERE the engine only accepts expressions over a single row: no aggregate, window or set-returning function.
   const sql = `SELECT 1 ${expressionSource(file)} WHERE (${type ? cast(value, type) : value}) IS NULL`;
@@ -185,7 +185,7 @@ interface Parsed {
 }
 
 /** Parses the text in parentheses, as it is used: text that closes them or comments them out is not an expression. */
-async function requireOne(connection: DuckDBConnection, text: string, refused: (why: string) => Failure) {
+async function requireSingleExpression(connection: DuckDBConnection, text: string, refused: (why: string) => Failure) {
   const sql = `SELECT (${text}\n)`;
   const [[tree] = []] = await rowsOf(connection, 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true)', [sql]);
   const parsed = parseTree<Parsed>(String(tree));
@@ -194,14 +194,14 @@ async function requireOne(connection: DuckDBConnection, text: string, refused: (
   const node = parsed.statements?.length === 1 ? parsed.statements[0]?.node : undefined;
   const { select_list: list, from_table: from, ...rest } = node ?? {};
   const isOne = Array.isArray(list) && list.length === 1 && (from as { type?: string } | undefined)?.type === 'EMPTY';
-  if (!isOne || holds(rest, (node) => 'class' in node)) throw refused('it is not one expression');
-  if (holds(list, (node) => node.class === 'SUBQUERY')) throw refused('it has a subquery');
-  if (holds(list, (node) => node.class === 'STAR')) throw refused('it has a star');
-  if (holds(list, (node) => node.class === 'PARAMETER')) throw refused('it has a parameter');
+  if (!isOne || containsNode(rest, (node) => 'class' in node)) throw refused('it is not one expression');
+  if (containsNode(list, (node) => node.class === 'SUBQUERY')) throw refused('it has a subquery');
+  if (containsNode(list, (node) => node.class === 'STAR')) throw refused('it has a star');
+  if (containsNode(list, (node) => node.class === 'PARAMETER')) throw refused('it has a parameter');
 }
 
-function holds(part: unknown, is: (node: Readonly<Record<string, unknown>>) => boolean): boolean {
+function containsNode(part: unknown, matches: (node: Readonly<Record<string, unknown>>) => boolean): boolean {
   if (typeof part !== 'object' || part === null) return false;
-  if (!Array.isArray(part) && is(part as Record<string, unknown>)) return true;
-  return Object.values(part).some((value) => holds(value, is));
+  if (!Array.isArray(part) && matches(part as Record<string, unknown>)) return true;
+  return Object.values(part).some((value) => containsNode(value, matches));
 }

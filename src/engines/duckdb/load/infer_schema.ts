@@ -4,7 +4,6 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import { type Failure, invalidParameter } from '../../../standard/failure.ts';
 import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
@@ -12,6 +11,7 @@ import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping
 import {
   type ColumnMapping,
   expressionSource,
+  invalidColumns,
   mapColumns,
   namesByPosition,
   requireExpression,
@@ -25,51 +25,48 @@ const shownCharactersMax = 262_144;
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export async function inferTable(
   connection: DuckDBConnection,
-  { file, columns: asked, types = {}, isWhole, rowsMax }: SchemaInference,
+  { file, columns: requested, types = {}, isWhole, rowsMax }: SchemaInference,
   unreviewed: ReadonlySet<string>,
 ): Promise<InferredTable> {
-  const known = await readFileSchema(connection, file, {
-    headings: asked?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
-    names: namesByPosition(asked ?? []),
+  const fileSchema = await readFileSchema(connection, file, {
+    headings: requested?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
+    names: namesByPosition(requested ?? []),
     isTyped: true,
     isWhole,
   });
-  const columns = asked
-    ? await typedColumns(connection, known, asked, unreviewed)
-    : columnsOf(known, requireTypes(types, known));
-  const { csv, columns: shape } = known;
-  const loaded = asked && loadedColumns(known, asked);
-  const rows = await firstRows(connection, known, columns, mapColumns(known, { columns }, loaded), rowsMax);
+  const columns = requested
+    ? await typedColumns(connection, fileSchema, requested, unreviewed)
+    : columnsOf(fileSchema, requireTypes(types, fileSchema));
+  const { csv, columns: shape } = fileSchema;
+  const loaded = requested && loadedColumns(fileSchema, requested);
+  const rows = await firstRows(connection, fileSchema, columns, mapColumns(fileSchema, { columns }, loaded), rowsMax);
   return { columns, shape: { csv, columns: shape }, loaded, rows };
 }
 
-const wrong = (pointer: string, message: string): Failure =>
-  invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
-
-function columnsOf(known: FileSchema, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
-  return known.columns.map(({ name, type }) => ({
+function columnsOf(fileSchema: FileSchema, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {
+  return fileSchema.columns.map(({ name, type }) => ({
     name,
     type: types.get(foldName(name)) ?? nearestTypeOf(type),
     nullable: true,
   }));
 }
 
-function requireTypes(types: Readonly<Record<string, LogicalType>>, known: FileSchema): Map<string, LogicalType> {
-  const names = new Set(known.columns.map(({ name }) => foldName(name)));
+function requireTypes(types: Readonly<Record<string, LogicalType>>, fileSchema: FileSchema): Map<string, LogicalType> {
+  const names = new Set(fileSchema.columns.map(({ name }) => foldName(name)));
   const folded = new Map(Object.entries(types).map(([name, type]) => [foldName(name), type]));
   const unknown = Object.keys(types).find((name) => !names.has(foldName(name)));
-  if (unknown !== undefined) throw wrong('/types', `the file has no column ${JSON.stringify(unknown)}`);
+  if (unknown !== undefined) throw invalidColumns('/types', `the file has no column ${JSON.stringify(unknown)}`);
   return folded;
 }
 
-function sourceOf(known: FileSchema): (column: InferColumn) => FileColumn | undefined {
-  const byName = new Map(known.columns.map((column) => [foldName(column.name), column]));
+function sourceOf(fileSchema: FileSchema): (column: InferColumn) => FileColumn | undefined {
+  const byName = new Map(fileSchema.columns.map((column) => [foldName(column.name), column]));
   return ({ name, source }) => byName.get(foldName(source ?? name));
 }
 
 /** Omits the columns that the file does not have. */
-function loadedColumns(known: FileSchema, columns: readonly InferColumn[]): LoadColumn[] {
-  const fileColumnOf = sourceOf(known);
+function loadedColumns(fileSchema: FileSchema, columns: readonly InferColumn[]): LoadColumn[] {
+  const fileColumnOf = sourceOf(fileSchema);
   return columns
     .filter((column) => column.expression !== undefined || fileColumnOf(column))
     .map(({ name, source, expression }) => ({ name, source, expression }));
@@ -77,38 +74,42 @@ function loadedColumns(known: FileSchema, columns: readonly InferColumn[]): Load
 
 async function typedColumns(
   connection: DuckDBConnection,
-  known: FileSchema,
+  fileSchema: FileSchema,
   requested: readonly InferColumn[],
   unreviewed: ReadonlySet<string>,
 ): Promise<ColumnDefinition[]> {
-  const fileColumnOf = sourceOf(known);
+  const fileColumnOf = sourceOf(fileSchema);
   const columns: ColumnDefinition[] = [];
   for (const [i, column] of requested.entries()) {
     const { name, source, expression, type } = column;
     if (expression !== undefined) {
       const pointer = `/columns/${i}/expression`;
-      await requireExpression(connection, known, { pointer, name, expression, type }, unreviewed);
-      columns.push({ name, type: type ?? (await typeOfExpression(connection, known, expression)), nullable: true });
+      await requireExpression(connection, fileSchema, { pointer, name, expression, type }, unreviewed);
+      columns.push({
+        name,
+        type: type ?? (await typeOfExpression(connection, fileSchema, expression)),
+        nullable: true,
+      });
       continue;
     }
     const fileColumn = fileColumnOf(column);
     const inferred = type ?? (fileColumn && nearestTypeOf(fileColumn.type));
     if (!inferred || (!fileColumn && !column.isOptional))
-      throw wrong(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
+      throw invalidColumns(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
     columns.push({ name, type: inferred, nullable: true });
   }
   return columns;
 }
 
-async function typeOfExpression(connection: DuckDBConnection, known: FileSchema, expression: string) {
-  const [row] = await rowsOf(connection, `DESCRIBE SELECT (${expression}\n) AS value ${expressionSource(known)}`);
+async function typeOfExpression(connection: DuckDBConnection, fileSchema: FileSchema, expression: string) {
+  const [row] = await rowsOf(connection, `DESCRIBE SELECT (${expression}\n) AS value ${expressionSource(fileSchema)}`);
   return nearestTypeOf(String(row?.[1]));
 }
 
 /** Skips rows and values that do not match the types: the load reports them. */
 async function firstRows(
   connection: DuckDBConnection,
-  known: FileSchema,
+  fileSchema: FileSchema,
   columns: readonly ColumnDefinition[],
   mapping: ColumnMapping,
   rowsMax: number,
@@ -119,14 +120,14 @@ async function firstRows(
     const index = mapping.columns.findIndex(({ column }) => column.name === name);
     return index < 0 ? `'null'` : jsonExpression(duckdbType(type), names[index] as string, 'number');
   });
-  const patience = known.format === 'csv' || known.format === 'ndjson' ? ['ignore_errors = true'] : [];
+  const readerOptions = fileSchema.format === 'csv' || fileSchema.format === 'ndjson' ? ['ignore_errors = true'] : [];
   // The condition keeps the optimizer from moving a repeated expression out of TRY. See rejected_rows.ts.
   const read = mapping.columns.map(
     ({ value }, i) => `CASE WHEN random() < 0 THEN NULL ELSE TRY(${value}) END AS ${names[i]}`,
   );
   const rows = await rowsOf(
     connection,
-    `SELECT concat('[', ${cells.join(", ',', ")}, ']') FROM (SELECT ${read.join(', ')} FROM ${fromText(known, mapping.types, patience)} LIMIT ${rowsMax})`,
+    `SELECT concat('[', ${cells.join(", ',', ")}, ']') FROM (SELECT ${read.join(', ')} FROM ${fromText(fileSchema, mapping.types, readerOptions)} LIMIT ${rowsMax})`,
   );
   const texts: string[] = [];
   let characters = 0;

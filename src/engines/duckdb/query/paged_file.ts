@@ -1,4 +1,5 @@
-// Writes the rows of a result to a file, and notes where its pages begin. The file is created when the first block is full.
+// Writes the rows of a result to a file, and notes at which byte and with which row its pages begin. The file is created when the first
+// block is full.
 import { type FileHandle, open } from 'node:fs/promises';
 
 const newline = 10;
@@ -7,20 +8,28 @@ const blockBytes = 1024 * 1024;
 export interface PagedFileOptions {
   readonly path: string;
   readonly pageBytesMax: number;
-  /** Called when a page is in the file and another one follows, which is still computed. `end`: where the page ends. */
-  readonly onPage: ((end: number) => void) | undefined;
+  /** Called when a page is in the file and another one follows, which is still computed. */
+  readonly onPage: ((page: PageEnd) => void) | undefined;
+}
+
+/** Where a page ends: the byte and the row after it. */
+export interface PageEnd {
+  readonly end: number;
+  readonly endRow: number;
 }
 
 export class PagedFile {
   readonly #options: PagedFileOptions;
-  /** Where each page begins. */
+  /** The byte and the row at which each page begins. */
   readonly #offsets = [0];
+  readonly #firstRows = [0];
   /** How many of the offsets were reported. */
   #reported = 1;
   #block = Buffer.allocUnsafe(blockBytes);
   #nextBlock = Buffer.allocUnsafe(blockBytes);
   #used = 0;
   #written = 0;
+  #rows = 0;
   #handle: FileHandle | undefined;
   /** The block that is being written while the next one is filled. */
   #writing: Promise<void> = Promise.resolve();
@@ -33,27 +42,39 @@ export class PagedFile {
     return this.#written + this.#used;
   }
 
-  /** `rows`: whole rows, each of which ends with a newline and has no other. They are copied before this resolves. */
-  async append(rows: Uint8Array): Promise<void> {
-    this.#notePages(rows);
-    for (let start = 0; start < rows.length; ) {
-      const end = Math.min(rows.length, start + blockBytes - this.#used);
-      this.#block.set(rows.subarray(start, end), this.#used);
-      this.#used += end - start;
-      start = end;
-      if (this.#used === blockBytes) await this.#flush();
+  /**
+   * `parts`: whole rows, each of which ends with a newline and has no other; `rowCount` in all parts together. They are copied before
+   * this resolves.
+   */
+  async append(parts: Iterable<Uint8Array>, rowCount: number): Promise<void> {
+    const before: Uint8Array[] = [];
+    for (const rows of parts) {
+      this.#notePages(rows, before);
+      before.push(rows);
+      for (let start = 0; start < rows.length; ) {
+        const end = Math.min(rows.length, start + blockBytes - this.#used);
+        this.#block.set(rows.subarray(start, end), this.#used);
+        this.#used += end - start;
+        start = end;
+        if (this.#used === blockBytes) await this.#flush();
+      }
     }
+    this.#rows += rowCount;
   }
 
-  /** A page ends at the newline that follows each multiple of the page size, unless nothing follows it. */
-  #notePages(rows: Uint8Array): void {
+  /**
+   * A page ends at the newline that follows each multiple of the page size, unless nothing follows it. `before`: the parts that were
+   * appended with these rows. Newlines are counted only where a page ends, because counting all of them takes long.
+   */
+  #notePages(rows: Uint8Array, before: readonly Uint8Array[]): void {
     const { pageBytesMax } = this.#options;
     for (;;) {
       const start = this.#offsets.at(-1) as number;
       const from = Math.max(0, start + pageBytesMax - 1 - this.bytes);
       if (from >= rows.length) return;
-      const end = this.bytes + rows.indexOf(newline, from) + 1;
-      this.#offsets.push(end);
+      const end = rows.indexOf(newline, from) + 1;
+      this.#offsets.push(this.bytes + end);
+      this.#firstRows.push(this.#rows + newlinesIn([...before, rows.subarray(0, end)]));
     }
   }
 
@@ -62,14 +83,15 @@ export class PagedFile {
     return this.#block.toString('utf8', 0, this.#used);
   }
 
-  /** Returns the offsets at which pages begin, and the length. */
-  async finish(): Promise<readonly number[]> {
+  /** Returns the bytes and the rows at which pages begin; the last entries are the length of the file and the number of rows. */
+  async finish(): Promise<{ readonly offsets: readonly number[]; readonly firstRows: readonly number[] }> {
     // The result itself is about to be reported.
     this.#reported = Number.POSITIVE_INFINITY;
     await this.#flush();
     await this.#writing;
     await this.close();
-    return this.#offsets.at(-1) === this.#written ? this.#offsets : [...this.#offsets, this.#written];
+    if (this.#offsets.at(-1) === this.#written) return { offsets: this.#offsets, firstRows: this.#firstRows };
+    return { offsets: [...this.#offsets, this.#written], firstRows: [...this.#firstRows, this.#rows] };
   }
 
   async close(): Promise<void> {
@@ -95,9 +117,15 @@ export class PagedFile {
     // A nearly full disk accepts only a part of the bytes; writing the rest throws the reason.
     for (let start = 0; start < block.length; ) start += (await handle.write(block, start)).bytesWritten;
     for (; this.#reported < this.#offsets.length; this.#reported++) {
-      const page = this.#offsets[this.#reported] as number;
-      if (page >= end) return;
-      this.#options.onPage?.(page);
+      const pageEnd = this.#offsets[this.#reported] as number;
+      if (pageEnd >= end) return;
+      this.#options.onPage?.({ end: pageEnd, endRow: this.#firstRows[this.#reported] as number });
     }
   }
+}
+
+function newlinesIn(parts: readonly Uint8Array[]): number {
+  let count = 0;
+  for (const part of parts) for (let at = part.indexOf(newline); at >= 0; at = part.indexOf(newline, at + 1)) count++;
+  return count;
 }

@@ -17,10 +17,10 @@ import { noteRows, rememberStep, rowsOfStep } from '../instance/applied_steps.ts
 import { preparedKey, type Session } from '../instance/connection_pool.ts';
 import { type WireOptions as Options, rowsFile, type WireStatement } from '../process/protocol.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
-import { withoutSemicolon } from '../sql/statement_checks.ts';
+import { tokensOf, withoutSemicolon } from '../sql/statement_checks.ts';
 import { plainWriters, writeRows } from '../types/json_values.ts';
 import { jsonExpression, logicalTypeOf, resultTypeText } from '../types/type_mapping.ts';
-import { PagedFile } from './paged_file.ts';
+import { PagedFile, type PageEnd } from './paged_file.ts';
 import { bindParameters } from './parameters.ts';
 import { preparedOnce } from './prepared_once.ts';
 import { readStream } from './streamed_rows.ts';
@@ -41,6 +41,8 @@ export interface KnownSelect {
   readonly text: string;
   /** Writers for the columns if none needs SQL to become JSON text. */
   readonly plain: ReturnType<typeof plainWriters>;
+  /** Whether the engine accepts a LIMIT at the end of the text; undefined until that was tried. */
+  acceptsLimit: boolean | undefined;
   rowCount: number;
 }
 
@@ -136,8 +138,15 @@ function rowsOf(described: readonly Described[], sql: string, numbers: Options['
     rowText: `concat('[', ${parts.join(`, ',', `)}, ']')`,
     names: types.map((_, i) => `c${i}`).join(', '),
     text: withoutSemicolon(sql),
+    acceptsLimit: beginsWithSelect(sql) ? undefined : false,
     rowCount: Number.POSITIVE_INFINITY,
   };
+}
+
+/** In other statements, such as SUMMARIZE SELECT ..., a LIMIT at the end may belong to an inner one. */
+function beginsWithSelect(sql: string): boolean {
+  const [first] = tokensOf(sql);
+  return first?.text.toLowerCase() === 'select';
 }
 
 /** The text of a type that distinguishes JSON: the driver treats JSON as a VARCHAR with an alias, which its own text omits. */
@@ -190,6 +199,8 @@ async function fromMemory(
   const limit = Math.min(rowsMax, memoryRowsMax);
   const { plain, rowText } = select;
   const text = `SELECT ${plain ? '*' : rowText} ${from(limit)}`;
+  // The engine plans a statement with parameters at each run, which takes a sixth longer for a subquery than for the bare text.
+  const limitedText = `\n${select.text}\nLIMIT ${limit + 1}`;
   const toRows = (result: DuckDBMaterializedResult): string[] | undefined => {
     if (result.rowCount > limit && limit < rowsMax) return undefined;
     return plain ? writeRows(result, plain) : texts(result);
@@ -198,7 +209,13 @@ async function fromMemory(
   if (epoch === undefined) {
     rows = await preparedOnce(session.connection, text, statement, async (prepared) => toRows(await prepared.run()));
   } else {
-    const prepared = await session.prepare(`${key}${limit} ${epoch}`, text);
+    const prepare = (form: string) => session.prepare(`${key}${limit} ${epoch}`, form);
+    if (plain)
+      select.acceptsLimit ??= await prepare(limitedText).then(
+        () => true,
+        () => false,
+      );
+    const prepared = await prepare(plain && select.acceptsLimit ? limitedText : text);
     await bindParameters(prepared, statement.parameters, session.connection);
     rows = toRows(await prepared.run());
   }
@@ -231,8 +248,8 @@ async function finish(
   const path = rowsFile(options.resultPath);
   const file = new PagedFile({ path, pageBytesMax: options.pageBytesMax, onPage: undefined });
   try {
-    await file.append(Buffer.from(`${text},\n`));
-    return { columns, rowCount, rows: { kind: 'file', path, offsets: await file.finish() }, truncated };
+    await file.append([Buffer.from(`${text},\n`)], rowCount);
+    return { columns, rowCount, rows: { kind: 'file', path, ...(await file.finish()) }, truncated };
   } finally {
     await file.close();
   }
@@ -250,7 +267,7 @@ async function fromStream(
   const { rowsMax = Number.POSITIVE_INFINITY, pageBytesMax, resultPath } = options;
   const { columns } = select;
   const path = rowsFile(resultPath);
-  const report = onPage && ((end: number) => onPage({ columns, path, end }));
+  const report = onPage && ((page: PageEnd) => onPage({ columns, path, ...page }));
   const file = new PagedFile({ path, pageBytesMax, onPage: report });
   const text = `SELECT concat(${select.rowText}, e',\\n') ${from}`;
   try {
@@ -264,7 +281,7 @@ async function fromStream(
     const rows: StatementResult['rows'] =
       file.bytes <= inlineBytesMax
         ? { kind: 'text', text: file.unwritten().slice(0, -2) }
-        : { kind: 'file', path, offsets: await file.finish() };
+        : { kind: 'file', path, ...(await file.finish()) };
     return { columns, ...counted, rows };
   } catch (error) {
     await file.close();
@@ -288,7 +305,7 @@ async function appendRows(prepared: DuckDBPreparedStatement, file: PagedFile, ro
       const truncated = rowCount > rowsMax;
       // The query has a limit of one row more.
       const parts = truncated ? withoutLast([...joinedStrings(chunk)], lastStringBytes(chunk)) : joinedStrings(chunk);
-      for (const rows of parts) await file.append(rows);
+      await file.append(parts, chunk.rowCount - Number(truncated));
       if (truncated) return { rowCount: rowsMax, truncated };
     }
   } finally {

@@ -3,13 +3,13 @@ import { Failure } from '../../../standard/failure.ts';
 import type { ParsedCreateView } from '../../views.ts';
 import { sqlInvalid } from '../instance/sql_errors.ts';
 import { quoteIdentifier } from './identifiers.ts';
-import { contentOf, tokensOf, withoutSemicolon } from './statement_checks.ts';
+import { contentOf, type Token, tokensOf, withoutSemicolon } from './statement_checks.ts';
 
 const isName = (text: string) => /^(?:"|[\p{L}_]|[\u0080-\u{10ffff}])/u.test(text);
 
 /** Undefined if the text is not a CREATE VIEW statement. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
 export function parseCreateView(sql: string): ParsedCreateView | undefined {
-  const tokens = [...tokensOf(sql)];
+  const tokens = headOf(sql);
   const word = (i: number) => tokens[i]?.text.toUpperCase() ?? '';
   if (word(0) !== 'CREATE') return undefined;
   const viewIndex = tokens.findIndex(({ text }) => text.toUpperCase() === 'VIEW');
@@ -35,7 +35,7 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
   const queryStart = columns && parts.length > 0 && parts.length <= 3 && word(next) === 'AS' && tokens[next + 1];
   if (!queryStart)
     throw sqlInvalid('the statement must be CREATE VIEW name [(columns)] AS query', sql, tokens[next]?.start);
-  const query = withoutSemicolon(sql.slice(queryStart.start));
+  const query = sql.slice(queryStart.start);
   const names = columns.map(quoteIdentifier).join(', ');
   const view = parts.at(-1) as string;
   const [database, catalog] = parts.slice(0, -1).reverse();
@@ -45,11 +45,28 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
     view,
     sql:
       columns.length === 0
-        ? sql.slice(queryStart.start)
-        : `SELECT * FROM (\n${query}\n) AS ${quoteIdentifier(view)}(${names})`,
+        ? query
+        : `SELECT * FROM (\n${withoutSemicolon(query)}\n) AS ${quoteIdentifier(view)}(${names})`,
   };
 }
 
+/**
+ * The tokens up to the one after AS, and none of another statement: this runs in the server, which does not read whole statements,
+ * as they can have a million tokens.
+ */
+function headOf(sql: string): Token[] {
+  const tokens: Token[] = [];
+  for (const token of tokensOf(sql)) {
+    const previous = tokens.at(-1)?.text.toUpperCase();
+    tokens.push(token);
+    if (previous === 'AS' || tokens.length > headTokensMax) break;
+    if (tokens.length === 1 && token.text.toUpperCase() !== 'CREATE') break;
+  }
+  return tokens;
+}
+
+/** More than a list of as many columns as a view can have. */
+const headTokensMax = 50_000;
 const knownModifiers = new Set(['OR', 'REPLACE', 'TEMP', 'TEMPORARY', 'LOCAL', 'GLOBAL', 'RECURSIVE', 'MATERIALIZED']);
 
 const nameOf = (text: string) => (text.startsWith('"') ? contentOf(text) : text);

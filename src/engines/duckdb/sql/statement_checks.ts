@@ -31,7 +31,7 @@ const token = new RegExp(
 const blank = new RegExp(String.raw`^(?:[${spaces}]|--|\/\*)`, 'u');
 const word = new RegExp(`^${letter}`, 'u');
 
-interface Token {
+export interface Token {
   readonly start: number;
   readonly end: number;
   readonly text: string;
@@ -48,7 +48,7 @@ export function* tokensOf(sql: string): Generator<Token> {
       const close = sql.indexOf(text, end);
       end = close < 0 ? sql.length : close + text.length;
     }
-    if (!blank.test(text)) yield { start, end, text: sql.slice(start, end) };
+    if (!blank.test(text)) yield { start, end, text: end === start + text.length ? text : sql.slice(start, end) };
     start = end;
   }
 }

@@ -68,7 +68,7 @@ const json: ScalarWriter = (x) => {
 };
 
 const scalars: Readonly<Record<string, ScalarWriter>> = {
-  BOOLEAN: plain,
+  BOOLEAN: (x) => `CASE WHEN ${x} THEN 'true' WHEN NOT ${x} THEN 'false' ELSE 'null' END`,
   TINYINT: plain,
   SMALLINT: plain,
   INTEGER: plain,

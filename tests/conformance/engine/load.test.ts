@@ -1,0 +1,326 @@
+// The engine loads files: each format into each type of column, by name or mapped, completely or not at all; and locates errors in
+// a file. See tests/resources/loads/load.test.ts for the part of the server.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { DataFormat, FileLoad, FileLoadResult } from '../../../src/engines/load.ts';
+import type { TableDefinition } from '../../../src/model/records.ts';
+import { admissionRequest } from '../../admission_request.ts';
+import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
+
+let world: EngineWorld;
+before(async () => {
+  world = await openEngine();
+});
+after(() => world.close());
+
+interface LoadOptions extends Partial<Omit<FileLoad, 'file' | 'table' | 'definition'>> {
+  readonly csv?: FileLoad['file']['csv'];
+  readonly signal?: AbortSignal;
+}
+
+/** Writes the file where the engine may read it. */
+function writeTemporaryFile(bytes: string | Uint8Array): string {
+  const path = join(world.spool, `${randomUUID()}.data`);
+  writeFileSync(path, bytes);
+  return path;
+}
+
+function load(
+  table: string,
+  definition: TableDefinition,
+  format: DataFormat,
+  bytes: string | Uint8Array,
+  { csv = {}, signal = new AbortController().signal, ...more }: LoadOptions = {},
+): Promise<FileLoadResult> {
+  return world.engine.load(
+    {
+      table: { catalog: world.catalog, database: world.database, table },
+      definition,
+      file: { path: writeTemporaryFile(bytes), format, csv },
+      mode: 'append',
+      errorsMax: 0,
+      dryRun: false,
+      rejectsPath: join(world.spool, `${randomUUID()}.rejects`),
+      step: randomUUID(),
+      ...more,
+    },
+    { ...admissionRequest, signal },
+  );
+}
+
+async function rowsOf(table: string, columns = '*'): Promise<unknown[]> {
+  const { rows } = await world.run(`SELECT ${columns} FROM ${table} ORDER BY ALL`);
+  assert(rows.kind === 'text');
+  return JSON.parse(`[${rows.text}]`) as unknown[];
+}
+
+const people = { id: 'BIGINT', name: 'STRING', born: 'DATE' };
+const ann = [1, 'ann', '2001-02-03'];
+const bob = [2, 'b,o"b', null];
+const loadResult = (rowsLoaded: number): FileLoadResult => ({ rowsLoaded, rowsRejected: 0, repeated: false });
+
+const csv = 'id,name,born\n1,ann,2001-02-03\n2,"b,o""b",\n';
+const ndjson = '{"id":1,"name":"ann","born":"2001-02-03"}\n{"id":2,"name":"b,o\\"b"}\n';
+const formats: Readonly<Record<string, readonly [DataFormat, string, LoadOptions?]>> = {
+  csv: ['csv', csv],
+  'csv with other signs': [
+    'csv',
+    "no;name;when\r\n1;'ann';03/02/2001\r\n2;'b,o\"b';-\r\n",
+    {
+      csv: { quote: "'", header: true, nullText: '-', dateFormat: '%d/%m/%Y' },
+      columns: [{ name: 'id', source: 'no' }, { name: 'name' }, { name: 'born', source: 'when' }],
+    },
+  ],
+  'csv without a header': ['csv', csv.slice(csv.indexOf('\n') + 1)],
+  'csv below something else': ['csv', `made by hand\n\n${csv}`, { csv: { skipRows: 2 } }],
+  'csv with comments': ['csv', csv.replace('1,ann', '# no row\n1,ann'), { csv: { comment: '#' } }],
+  'csv with its columns in another order': ['csv', 'born\tNAME\tid\n2001-02-03\tann\t1\n\t"b,o""b"\t2\n'],
+  ndjson: ['ndjson', ndjson],
+  json: ['json', `[${ndjson.trim().replace('\n', ',\n')}]`],
+};
+
+for (const [name, [format, text, options]] of Object.entries(formats)) {
+  test(name, async () => {
+    const table = `people_${randomUUID().slice(0, 8)}`;
+    const definition = await world.table(table, people);
+    assert.deepEqual(await load(table, definition, format, text, options), loadResult(2));
+    assert.deepEqual(await rowsOf(table), [ann, bob]);
+  });
+}
+
+const all = {
+  a: 'BOOLEAN',
+  b: 'TINYINT',
+  c: 'LARGEINT',
+  d: 'DOUBLE',
+  e: 'DECIMAL(20,4)',
+  f: 'DATETIME',
+  g: 'BINARY',
+  h: 'JSON',
+  i: 'ARRAY<INT>',
+  j: 'STRUCT<x: INT, y: STRING>',
+  k: 'VARCHAR(3)',
+  l: 'UUID',
+};
+const value = {
+  a: true,
+  b: -7,
+  c: 123456789012,
+  d: 0.1,
+  e: '12.3400',
+  f: '2001-02-03T04:05:06.5',
+  g: 'AP8=',
+  h: { q: [1, 'z'] },
+  i: [1, null, 3],
+  j: { x: 1, y: 'é' },
+  k: 'abc',
+  l: '00112233-4455-6677-8899-aabbccddeeff',
+};
+const cellText = (value: unknown) =>
+  `"${(typeof value === 'object' ? JSON.stringify(value) : String(value)).replaceAll('"', '""')}"`;
+
+test('values of every type are loaded as by an insert, from each text format', async () => {
+  const texts = {
+    csv: `${Object.keys(value).join(',')}\n${Object.values(value).map(cellText).join(',')}\n`,
+    ndjson: JSON.stringify(value),
+    json: JSON.stringify([value]),
+  };
+  for (const errorsMax of [0, 1]) {
+    for (const [format, text] of Object.entries(texts)) {
+      const table = `kinds_${format}_${errorsMax}`;
+      const definition = await world.table(table, all);
+      await load(table, definition, format as DataFormat, text, { errorsMax });
+      const [row] = (await rowsOf(table)) as unknown[][];
+      assert.deepEqual(row, [...Object.values({ ...value, e: 12.34, f: '2001-02-03T04:05:06.5' })], table);
+    }
+  }
+});
+
+test('replace leaves only the rows of the file; upsert merges; a dry run changes nothing', async () => {
+  const definition = await world.table('keyed', people, { primaryKey: ['id'] });
+  await load('keyed', definition, 'csv', csv);
+  assert.deepEqual(await load('keyed', definition, 'csv', csv, { mode: 'replace' }), loadResult(2));
+  const changedFile = 'id,name\n2,bea\n3,cy\n';
+  assert.deepEqual(
+    await load('keyed', definition, 'csv', changedFile, { mode: 'upsert', dryRun: true }),
+    loadResult(2),
+  );
+  assert.deepEqual(await rowsOf('keyed'), [ann, bob]);
+  assert.deepEqual(await load('keyed', definition, 'csv', changedFile, { mode: 'upsert' }), loadResult(2));
+  assert.deepEqual(await rowsOf('keyed'), [ann, [2, 'bea', null], [3, 'cy', null]]);
+  assert.equal((await failureOf(load('keyed', definition, 'csv', changedFile))).code, 'CONSTRAINT_VIOLATED');
+  const tableWithoutKey = await world.table('unkeyed', people);
+  assert.equal(
+    (await failureOf(load('unkeyed', tableWithoutKey, 'csv', csv, { mode: 'upsert' }))).code,
+    'INVALID_PARAMETER',
+  );
+});
+
+test('a step is applied once, and its result is recorded', async () => {
+  const definition = await world.table('once', people);
+  const step = randomUUID();
+  await load('once', definition, 'csv', csv, { step });
+  assert.deepEqual(await load('once', definition, 'csv', csv, { step }), { ...loadResult(2), repeated: true });
+  assert.deepEqual(await rowsOf('once'), [ann, bob]);
+});
+
+test('expressions can use the columns of the file, and nothing else', async () => {
+  const definition = await world.table('mapped', { id: 'BIGINT', name: 'STRING' });
+  const loadMapped = (expression: string) =>
+    load('mapped', definition, 'csv', csv, { columns: [{ name: 'id' }, { name: 'name', expression }] });
+  await loadMapped(`upper(name) || ' ' || (id + 1) -- so`);
+  assert.deepEqual(await rowsOf('mapped'), [
+    [1, 'ANN 2'],
+    [2, 'B,O"B 3'],
+  ]);
+  const refused = [
+    '1; DROP TABLE mapped',
+    '1) FROM mapped --',
+    '(SELECT max(id) FROM mapped)',
+    `EXISTS (FROM "c ""1""".__tabularium.steps)`,
+    'sum(id)',
+    'row_number() OVER ()',
+    'unnest([1, 2])',
+    'unknown_column',
+    '*',
+    'COLUMNS(*)',
+    '$1',
+    '',
+    'a, b',
+    `1 ORDER BY 1`,
+  ];
+  for (const expression of refused) {
+    const { code } = await failureOf(loadMapped(expression));
+    assert.equal(code, 'INVALID_PARAMETER', expression);
+  }
+  for (const expression of [`getenv('HOME')`, `read_text('/etc/passwd')`, `current_setting('threads')`]) {
+    const { code } = await failureOf(loadMapped(expression));
+    assert.ok(code === 'SQL_FORBIDDEN_FUNCTION' || code === 'INVALID_PARAMETER', `${expression}: ${code}`);
+  }
+  assert.equal((await rowsOf('mapped')).length, 2);
+});
+
+const brokenFiles: Readonly<Record<string, readonly [DataFormat, string | Uint8Array, object, LoadOptions?]>> = {
+  'a ragged line': ['csv', `${csv}3,c\n`, { row: 3, text: '3,c' }],
+  'a line that is too long': ['csv', `${csv}3,c,,9\n`, { row: 3 }],
+  'a wrong type in CSV': ['csv', `${csv}x3,c,\n`, { row: 3, column: 'id' }],
+  'a day that is none': ['csv', `${csv}3,c,2001-02-30\n`, { row: 3, column: 'born' }],
+  'bytes of another encoding': ['csv', Buffer.from(`${csv}3,\xe9t\xe9,\n`, 'latin1'), { row: 3, column: 'name' }],
+  'a huge field': ['csv', `${csv}3,${'x'.repeat(3_000_000)},\n`, { row: 3, column: 'name' }],
+  'nothing at all': ['csv', '', {}],
+  'another file': ['csv', 'a,b\n1,2\n', { column: 'a' }],
+  'one line without end': ['csv', `id,name,born\n1,${'a'.repeat(40_000_000)},\n`, {}],
+  'a wrong type in NDJSON': ['ndjson', `${ndjson}{"id":"x"}\n`, { row: 3, column: 'id' }],
+  'a broken line of NDJSON': ['ndjson', `${ndjson}{"id":\n`, { row: 3 }],
+  'a wrong type in JSON': ['json', '[{"id":1},{"id":{}}]', { row: 2, column: 'id' }],
+  'a JSON that is cut off': ['json', '[{"id":1},{"id"', {}],
+  'JSON that is no objects': ['json', '[1,2]', {}],
+  'a parquet that is none': ['parquet', csv, {}],
+  'an empty parquet': ['parquet', '', {}],
+};
+for (const [name, [format, bytes, result, options]] of Object.entries(brokenFiles)) {
+  test(`${name} is reported, and the table is unchanged`, async () => {
+    const table = `broken_${randomUUID().slice(0, 8)}`;
+    const definition = await world.table(table, people);
+    await load(table, definition, 'csv', csv);
+    const failure = await failureOf(load(table, definition, format, bytes, { mode: 'replace', ...options }));
+    assert.equal(failure.code, 'DATA_INVALID', JSON.stringify(failure));
+    assert.partialDeepStrictEqual(failure.result, result, JSON.stringify(failure));
+    assert.doesNotMatch(JSON.stringify(failure), /éngine|spill|data-|read_csv|ignore_errors/);
+    assert.deepEqual(await rowsOf(table), [ann, bob]);
+  });
+}
+
+test('rows that do not fit are rejected, counted and stored, up to the limit', async () => {
+  const definition = await world.table('partly', { id: 'BIGINT', name: 'VARCHAR(3)' }, { primaryKey: ['id'] });
+  const texts: Readonly<Record<string, string>> = {
+    csv: 'id,name\n1,a\nx,b\n3\n4,long\n,e\n6,f\n',
+    ndjson:
+      '{"id":1,"name":"a"}\n{"id":"x","name":"b"}\n{"id":3,\n{"id":4,"name":"long"}\n{"name":"e"}\n{"id":6,"name":"f"}\n',
+  };
+  for (const [format, text] of Object.entries(texts)) {
+    const rejectsPath = join(world.spool, `${format}.rejects`);
+    const reloadOptions = { mode: 'replace', errorsMax: 4, rejectsPath } as const;
+    const loadedPartly = await load('partly', definition, format as DataFormat, text, reloadOptions);
+    assert.deepEqual(loadedPartly, { rowsLoaded: 2, rowsRejected: 4, repeated: false });
+    assert.deepEqual(await rowsOf('partly'), [
+      [1, 'a'],
+      [6, 'f'],
+    ]);
+    const lines = readFileSync(rejectsPath, 'utf8').trim().split('\n');
+    const rejected = lines.map(
+      (line) => JSON.parse(line) as { row: number; column: string | null; text: string | null },
+    );
+    const columns = format === 'csv' ? ['id', 'name', 'name', 'id'] : ['id', null, 'name', 'id'];
+    assert.deepEqual(
+      rejected.map(({ row, column }) => [row, column]),
+      [2, 3, 4, 5].map((row, i) => [row, columns[i]]),
+      lines.join('\n'),
+    );
+    const overLimit = await failureOf(
+      load('partly', definition, format as DataFormat, text, { ...reloadOptions, errorsMax: 3 }),
+    );
+    assert.equal(overLimit.code, 'DATA_INVALID');
+    assert.equal((await rowsOf('partly')).length, 2);
+  }
+  const outcome = await load('partly', definition, 'csv', 'id,name\n7,g\n', {
+    errorsMax: 5,
+    rejectsPath: join(world.spool, 'no'),
+  });
+  assert.deepEqual(outcome, loadResult(1));
+  assert.equal(existsSync(join(world.spool, 'no')), false);
+});
+
+test('rows whose expression fails are rejected too, even if several columns use it', async () => {
+  const key = { primaryKey: ['id'] };
+  const definition = await world.table('computed', { id: 'BIGINT', next: 'BIGINT', name: 'VARCHAR(5)' }, key);
+  const columns = [
+    { name: 'id' },
+    { name: 'next', expression: 'id::BIGINT + 1' },
+    { name: 'name', expression: 'id || id' },
+  ];
+  const lines = ['1', 'x', '22', '333'];
+  const texts = {
+    csv: `id\n${lines.join('\n')}\n`,
+    ndjson: `${lines.map((id) => JSON.stringify({ id })).join('\n')}\n`,
+  };
+  for (const [format, text] of Object.entries(texts)) {
+    const rejectsPath = join(world.spool, `${format}.computed`);
+    const more = { columns, mode: 'replace', errorsMax: 2, rejectsPath } as const;
+    const loadedComputed = await load('computed', definition, format as DataFormat, text, more);
+    assert.deepEqual(loadedComputed, { rowsLoaded: 2, rowsRejected: 2, repeated: false }, format);
+    assert.deepEqual(await rowsOf('computed'), [
+      [1, 2, '11'],
+      [22, 23, '2222'],
+    ]);
+  }
+});
+
+test('a file with more columns than a table can have is refused before its types are inferred', async () => {
+  const wide = (text: (i: number) => string) => Array.from({ length: 200_000 }, (_, i) => text(i)).join(',');
+  const failure = await failureOf(
+    world.engine.inferTable(
+      {
+        file: { path: writeTemporaryFile(`${wide((i) => `c${i}`)}\n${wide(String)}\n`), format: 'csv', csv: {} },
+        isWhole: false,
+        rowsMax: 10,
+      },
+      admissionRequest,
+    ),
+  );
+  assert.equal(failure.code, 'DATA_INVALID');
+  assert.match(failure.message, /more than 10000 columns/);
+});
+
+test('a cancelled load leaves nothing', async () => {
+  const definition = await world.table('cancelled', { id: 'BIGINT', name: 'STRING' });
+  const text = `id,name\n${Array.from({ length: 400_000 }, (_, i) => `${i},${'y'.repeat(40)}`).join('\n')}\n`;
+  const controller = new AbortController();
+  const loading = failureOf(load('cancelled', definition, 'csv', text, { signal: controller.signal }));
+  setTimeout(() => controller.abort(), 30);
+  assert.equal((await loading).code, 'STATEMENT_CANCELLED');
+  assert.deepEqual(await rowsOf('cancelled', 'count(*)'), [[0]]);
+});

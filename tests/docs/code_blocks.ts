@@ -1,0 +1,89 @@
+// The fenced blocks of the documents, with their language, and those that no test executes, each with its reason.
+import { globSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '../..');
+
+export interface CodeBlock {
+  readonly document: string;
+  readonly line: number;
+  /** Empty if the block names none. */
+  readonly language: string;
+  readonly text: string;
+  /** A block of text that follows directly: what it prints. */
+  readonly shown: string | undefined;
+}
+
+export const documents: readonly string[] = ['README.md', ...globSync('docs/*.md', { cwd: root }).sort()];
+export const textOf = (document: string): string => readFileSync(join(root, document), 'utf8');
+
+export function blocksOf(document: string): CodeBlock[] {
+  const text = textOf(document);
+  const found = [...text.matchAll(/^( *)```(\w*)\n(.*?)^ *```\n/gms)];
+  return found.map((match, i) => {
+    const [whole, , language, content] = match as unknown as [string, string, string, string];
+    const next = found[i + 1];
+    const isShown =
+      next !== undefined && next[2] === 'text' && text.slice(match.index + whole.length, next.index).trim() === '';
+    return {
+      document,
+      line: text.slice(0, match.index).split('\n').length,
+      language,
+      text: content,
+      shown: isShown ? next[3] : undefined,
+    };
+  });
+}
+
+interface Exception {
+  readonly document: string;
+  readonly language: string;
+  /** How the blocks begin; all of that language in the document, if it is empty. */
+  readonly start: string;
+  readonly reason: string;
+}
+
+/** A new one needs a reason of this kind: it changes the machine of whoever runs the tests, or another test executes it. */
+export const notExecuted: readonly Exception[] = [
+  {
+    document: 'README.md',
+    language: 'sh',
+    start: 'npm ci && npm start',
+    reason: 'it installs the packages of the project; CI runs it in a container without them',
+  },
+  {
+    document: 'docs/backup.md',
+    language: 'sh',
+    start: 'tabularium --backup-directories',
+    reason: 'it starts a server with the flags that the server of the test has',
+  },
+  {
+    document: 'docs/backup.md',
+    language: 'sh',
+    start: 'TABULARIUM_BACKUP_PASSPHRASE=… tabularium',
+    reason: 'it starts a server, or creates one in /srv; tests/backups does so in directories of its own',
+  },
+  {
+    document: 'docs/releasing.md',
+    language: 'sh',
+    start: '',
+    reason: 'it makes, tags and publishes a release',
+  },
+  {
+    document: 'docs/versioning.md',
+    language: 'ts',
+    start: 'get: get(',
+    reason: 'it is a part of a declaration, which tests/standard/versions.test.ts serves',
+  },
+  {
+    document: 'docs/python.md',
+    language: 'python',
+    start: '',
+    reason: 'tests/clients/python_documentation.test.ts executes it where its packages are installed',
+  },
+];
+
+export const exceptionOf = ({ document, language, text }: CodeBlock): Exception | undefined =>
+  notExecuted.find(
+    (one) => one.document === document && one.language === language && (one.start === '' || text.startsWith(one.start)),
+  );

@@ -1,0 +1,76 @@
+// An engine with a FaultPlan around each call that changes or reads something; reports its process id.
+import type { Engine, EngineWarehouse } from '../../../src/engines/engine.ts';
+import type { FaultPlan } from './fault_plan.ts';
+
+/** The others are answered from memory, or run in the background at any time. */
+const counted: ReadonlySet<string> = new Set([
+  'cost',
+  'apply',
+  'forget',
+  'analyze',
+  'execute',
+  'insertRows',
+  'describe',
+  'readView',
+  'inferTable',
+  'load',
+  'rowsLoadedByStep',
+  'optimize',
+  'compareTables',
+  'readWholeTable',
+  'checkFile',
+  'attach',
+  'snapshot',
+  'restorePart',
+  'buildStatement',
+  'parseCreateTable',
+  'checkDefault',
+] satisfies (keyof EngineWarehouse)[]);
+
+export interface FaultyEngineOptions {
+  readonly plan: FaultPlan;
+  /** Gets the warehouse itself, without faults. */
+  readonly opened?: (warehouse: EngineWarehouse) => void;
+  /** Gets the id of every process that the engine starts. */
+  readonly started?: (pid: number) => void;
+}
+
+export function faultyEngine(engine: Engine, { plan, opened, started }: FaultyEngineOptions): Engine {
+  return {
+    name: engine.name,
+    storage: engine.storage,
+    limits: engine.limits,
+    reservedName: (category, name) => engine.reservedName(category, name),
+    keyable: (type) => engine.keyable(type),
+    rowsPage: engine.rowsPage,
+    open(options) {
+      const warehouse = engine.open({
+        ...options,
+        observe: (event) => {
+          if (event.kind === 'engineStarted') started?.(event.pid);
+          options.observe(event);
+        },
+      });
+      opened?.(warehouse);
+      return faulty(warehouse, plan);
+    },
+  };
+}
+
+function faulty(warehouse: EngineWarehouse, plan: FaultPlan): EngineWarehouse {
+  return new Proxy(warehouse, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key, target);
+      if (typeof value !== 'function') return value;
+      const call = value.bind(target) as (...parameters: unknown[]) => unknown;
+      if (typeof key !== 'string' || !counted.has(key)) return call;
+      return async (...parameters: unknown[]) => {
+        const callName = key === 'apply' ? `apply ${(parameters[0] as { kind: string }).kind}` : key;
+        plan.reach('before', callName);
+        const answer = await call(...parameters);
+        plan.reach('after', callName);
+        return answer;
+      };
+    },
+  });
+}
