@@ -7,6 +7,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   statfsSync,
   statSync,
@@ -17,26 +18,26 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
-import { type MachineSpeed, measureMachine } from './machine_speed.ts';
+import { deadlineFactor, type MachineSpeed, measureMachine } from './machine_speed.ts';
 import { ProcessorLoad } from './processor_load.ts';
 
 const root = resolve(import.meta.dirname, '..');
 /** If more cases are requested (tests/budget.ts), a run has no time limit. */
 const isSample = process.env.TEST_BUDGET === undefined;
-/** For a quiet machine, like all deadlines here and in tests; `scale` is the factor for this machine. */
-const testTimeoutMs = (isSample ? 5 : 60) * 60_000;
+/** Longer than a wait inside a test. For a quiet machine, like all deadlines here and in tests; `factor` is that of this machine. */
+const testTimeoutMs = (isSample ? 2.5 : 30) * 60_000;
 /** For a group that reports nothing while one of its tests runs: longer than a test may take. */
-const silenceMaxMs = testTimeoutMs + 60_000;
+const silenceMaxMs = testTimeoutMs + 30_000;
 /** For a group whose tests have ended and that does not exit, because it left something open. */
-const endingMaxMs = 60_000;
+const endingMaxMs = 30_000;
 /** For one with a failed test, which may have skipped its cleanup: the failure is reported. */
-const endingAfterFailureMaxMs = 5000;
+const endingAfterFailureMaxMs = 3000;
 /** The limit of the whole run on any machine. */
 const runMsMax = Number(process.env.TEST_MINUTES_MAX ?? (isSample ? 35 : 24 * 60)) * 60_000;
 /** After that limit: for files to end and to report their results. */
 const abortMsMax = 5000;
 /** Nothing is computed after the tests, so that even a slow machine ends soon. */
-const endingScaleMax = 3;
+const endingFactorMax = 4;
 const remeasureEveryMs = 60_000;
 const slowestShown = Number(process.env.TEST_SLOWEST ?? 15);
 /** One more than there are cores, because tests wait for other processes, for timers and for the disk. */
@@ -89,8 +90,10 @@ const running = new Set<GroupRun>();
 const durations: { readonly file: string; readonly ms: number }[] = [];
 let left: string[][] = [];
 let failures = 0;
-let scale = 1;
+let slowness = 1;
+let factor = deadlineFactor(slowness);
 let usageFile = '';
+let slownessFile = '';
 
 function testFiles(given: readonly string[]): string[] {
   const paths = given.length > 0 ? given.map((path) => resolve(path)) : [join(root, 'tests')];
@@ -121,12 +124,12 @@ function end(groupRun: GroupRun, why: string, files: readonly string[] = groupRu
 }
 
 const endingMsMax = ({ hasFailed }: GroupRun): number =>
-  hasFailed ? endingAfterFailureMaxMs * scale : endingMaxMs * Math.min(scale, endingScaleMax);
+  hasFailed ? endingAfterFailureMaxMs * factor : endingMaxMs * Math.min(factor, endingFactorMax);
 
 function endTheSilent(): void {
   for (const groupRun of running) {
     const silentMs = performance.now() - groupRun.lastSignMs;
-    if (silentMs > silenceMaxMs * scale)
+    if (silentMs > silenceMaxMs * factor)
       end(groupRun, `reported nothing for ${seconds(silentMs)}: ${testsOf(groupRun)}`);
     else if (groupRun.begun.length > 0 && groupRun.testsRunning.size === 0 && silentMs > endingMsMax(groupRun))
       end(groupRun, `did not end within ${seconds(silentMs)} after its tests: what did it leave open?`, groupRun.files);
@@ -187,7 +190,7 @@ async function runGroup(files: readonly string[]): Promise<Event[]> {
     files: [groupModule],
     argv: files,
     cwd: root,
-    timeout: testTimeoutMs * scale,
+    timeout: testTimeoutMs * factor,
     signal: abort.signal,
   });
   for await (const event of stream) note(groupRun, event as Event);
@@ -264,22 +267,24 @@ function conclude(startMs: number): number {
   for (const problem of problems) console.log(`failed: ${problem}`);
   if (problems.length > 0 && counts.get('fail') === 0) counts.set('fail', problems.length);
   for (const [name, count] of counts) console.log(`# ${name} ${count}`);
-  console.log(`# deadlines x${scale.toFixed(1)}`);
+  console.log(`# deadlines x${factor.toFixed(1)}`);
   console.log(`# duration_ms ${(performance.now() - startMs).toFixed(0)}`);
   return failures > 0 || problems.length > 0 || counts.get('tests') === 0 ? 1 : 0;
 }
 
-/** Files that begin later use the new scale. It only grows, because what was slow once may be slow again. */
+/** Tests that already run use the new factor, too (tests/deadline.ts). It only grows: what was slow once may be slow again. */
 async function scaleDeadlines(): Promise<MachineSpeed> {
   const speed = await measureMachine(processesAtOnce);
-  scale = Math.max(scale, speed.scale, Number(process.env.TEST_TIME_SCALE) || 1);
-  process.env.TEST_TIME_SCALE = scale.toFixed(2);
+  slowness = Math.max(slowness, speed.slowness, Number(process.env.TEST_TIME_SCALE) || 1);
+  factor = deadlineFactor(slowness);
+  writeFileSync(`${slownessFile}.new`, slowness.toFixed(2));
+  renameSync(`${slownessFile}.new`, slownessFile);
   return speed;
 }
 
 /**
- * For the temporary files of this run's processes, their compile cache (half of the cost of a start), and the processor times of
- * the files. Removed at the end.
+ * For the temporary files of this run's processes, their compile cache (half of the cost of a start), the processor times of the
+ * files, and how slow the machine is. Removed at the end.
  */
 function makeRunDirectory(): string {
   const directory = mkdtempSync(join(temporaryRoot(), 'tabularium-tests-'));
@@ -290,6 +295,8 @@ function makeRunDirectory(): string {
   usageFile = join(directory, 'processor_times');
   writeFileSync(usageFile, '');
   process.env.TEST_USAGE_FILE = usageFile;
+  slownessFile = join(directory, 'slowness');
+  process.env.TEST_SLOWNESS_FILE = slownessFile;
   process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.once(signal, () => process.exit(128 + constants.signals[signal]));
@@ -317,7 +324,7 @@ async function main(): Promise<number> {
   const directory = makeRunDirectory();
   const { startMs: processMs, computeMs } = await scaleDeadlines();
   console.log(
-    `a process starts in ${processMs.toFixed(0)} ms, the sample computation takes ${computeMs.toFixed(0)} ms: deadlines x${scale.toFixed(1)}; temporary files are in ${directory}`,
+    `a process starts in ${processMs.toFixed(0)} ms, the sample computation takes ${computeMs.toFixed(0)} ms: deadlines x${factor.toFixed(1)}; temporary files are in ${directory}`,
   );
   const watches = [setInterval(endTheSilent, 5000), setInterval(scaleDeadlines, remeasureEveryMs)];
   const deadline = setTimeout(() => endAll(startMs), runMsMax);

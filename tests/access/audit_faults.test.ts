@@ -123,7 +123,7 @@ async function breakOff(server: FaultyServer, scenario: Scenario, fault: Fault):
   return interruption === undefined ? 'unharmed' : outcomes;
 }
 
-test('a change during which the server is killed', { timeout: deadlineMs(240_000) }, async (t) => {
+test('a change during which the server is killed', { timeout: deadlineMs(120_000) }, async (t) => {
   const server = await ServerProcess.onEmptyDirectory();
   const outcomeCounts = { finished: 0, undone: 0, untold: 0 };
   try {

@@ -22,7 +22,7 @@ const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ..
 
 after(closeExternalSystems);
 
-test('clocks that jump', { timeout: deadlineMs(180_000) }, async (t) => {
+test('clocks that jump', { timeout: deadlineMs(120_000) }, async (t) => {
   t.diagnostic(`FAULTS_SEED=${seed}`);
   const random = new Random(seed);
   const server = await ServerProcess.onEmptyDirectory();

@@ -30,7 +30,7 @@ const sweeps: readonly Sweep[] = [
   { point: 'asked', isLasting: true },
 ];
 /** With all steps, a server has thousands of tasks in the end, which are read after each step. */
-const timeout = deadlineMs(runsAll ? 1_800_000 : 120_000);
+const timeout = deadlineMs(runsAll ? 1_500_000 : 120_000);
 const seed = seedFrom('FAULTS_SEED');
 const all = [...scenarios, ...taskScenarios].map((scenario, i) => ({ scenario, random: new Random(seed).fork(i) }));
 const chosen = all.filter(({ scenario }) => !selectedScenarios || scenario.name.includes(selectedScenarios));

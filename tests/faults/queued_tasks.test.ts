@@ -77,7 +77,7 @@ async function endsOf(all: readonly string[]): Promise<Map<string, number>> {
 }
 
 test('many queued tasks: submitted together, none starves, none is held in memory', {
-  timeout: deadlineMs(600_000),
+  timeout: deadlineMs(60_000 + queuedCount * 100),
 }, async () => {
   const [much, little] = [await newPerson(server, 'much', serverFlags), await newPerson(server, 'little', serverFlags)];
   const blocker = await submitUntilBusy();

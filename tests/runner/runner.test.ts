@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
 import { ProcessorLoad } from '../../scripts/processor_load.ts';
 import { Budget } from '../budget.ts';
-import { deadlineMs, eventually } from '../deadline.ts';
+import { deadlineFromNow, deadlineMs, eventually, spentMs } from '../deadline.ts';
 import { Random } from '../random.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -36,7 +36,7 @@ async function run(files: Readonly<Record<string, string>>, env: Readonly<Record
 test('a run over its limit names the running files and tests, and those that did not begin', async () => {
   const endless = "test('never ends', () => new Promise((resolve) => setTimeout(resolve, 600_000)));";
   const files = Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => [`${name}.test.ts`, endless]));
-  const { code, output } = await run(files, { TEST_MINUTES_MAX: String(deadlineMs(1500) / 60_000) });
+  const { code, output } = await run(files, { TEST_MINUTES_MAX: String(spentMs(1500) / 60_000) });
   assert.equal(code, 1, output);
   assert.match(
     output,
@@ -47,7 +47,7 @@ test('a run over its limit names the running files and tests, and those that did
 
 test('a run measures the machine, passes the scale on, lists the slowest files and leaves nothing behind', async () => {
   const show =
-    "const { TEST_TIME_SCALE, NODE_COMPILE_CACHE, TMPDIR } = process.env;\ntest('scale', (t) => t.diagnostic(['scale', TEST_TIME_SCALE, NODE_COMPILE_CACHE, TMPDIR].join(' ')));";
+    "import { readFileSync } from 'node:fs';\nconst { TEST_SLOWNESS_FILE, NODE_COMPILE_CACHE, TMPDIR } = process.env;\ntest('scale', (t) => t.diagnostic(['scale', readFileSync(TEST_SLOWNESS_FILE, 'utf8'), NODE_COMPILE_CACHE, TMPDIR].join(' ')));";
   const { code, output, remaining } = await run({ 'a.test.ts': show }, { TEST_TIME_SCALE: '7' });
   assert.equal(code, 0, output);
   assert.match(output, /a process starts in \d+ ms, the sample computation takes \d+ ms: deadlines x\d/);
@@ -128,10 +128,29 @@ test('parts share the remaining time', () => {
 });
 
 test('a wait that times out says what it waited for', async () => {
-  assert.ok(deadlineMs(100) >= 100);
   await assert.rejects(
     eventually('the impossible', () => false, 20),
     /the impossible/,
   );
   assert.equal(await eventually('a value', () => 5), 5);
+});
+
+test('a deadline allows for bursts of other load; one under way is extended where the machine becomes slower', async (t) => {
+  const { TEST_SLOWNESS_FILE: runFile, TEST_TIME_SCALE: least } = process.env;
+  t.after(() =>
+    Object.assign(process.env, {
+      ...(runFile && { TEST_SLOWNESS_FILE: runFile }),
+      ...(least && { TEST_TIME_SCALE: least }),
+    }),
+  );
+  delete process.env.TEST_TIME_SCALE;
+  const file = join(directory, 'slowness');
+  process.env.TEST_SLOWNESS_FILE = file;
+  writeFileSync(file, '1.00');
+  assert.deepEqual([deadlineMs(100), spentMs(100)], [400, 100]);
+  const isOver = deadlineFromNow(5);
+  await eventually('the deadline passes', isOver);
+  writeFileSync(file, '100000');
+  assert.equal(isOver(), false);
+  assert.deepEqual([deadlineMs(100), spentMs(100)], [10_000_000, 10_000_000]);
 });

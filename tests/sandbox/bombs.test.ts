@@ -10,7 +10,7 @@ const timeoutSeconds = 1;
 const memoryBytes = 128 * 1024 * 1024;
 /** The time of an analysis or a statement, the time to end it, and the time of a start if the process had to be killed. */
 const answersWithinMs = deadlineMs(30_000);
-const timeout = deadlineMs(240_000);
+const timeout = deadlineMs(120_000);
 const bombSeconds = 5;
 /** Servers: most of the bombs only wait. */
 const lanes = 3;

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Confinement } from '../../src/engines/duckdb/sandbox/sandbox.ts';
-import { deadlineMs, eventually } from '../deadline.ts';
+import { eventually, spentMs } from '../deadline.ts';
 
 const { PATH: path = '' } = process.env;
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-busy-'));
@@ -29,7 +29,7 @@ after(() => {
 
 test('a trial that timed out is repeated at the next start of an engine', async (t) => {
   if (process.platform !== 'linux') return t.diagnostic('not Linux');
-  const confinement = new Confinement('auto', deadlineMs(500));
+  const confinement = new Confinement('auto', spentMs(500));
   const reasonsNow = async () => (await confinement.launch(places)).confinement.map(({ reason }) => reason);
   assert.match(String((await reasonsNow())[0]), /timed out/);
   rmSync(busyDirectory);

@@ -13,7 +13,7 @@ import { type FaultInjector, openStore, type Store } from '../../src/store/store
 import { HandedBack, RetryableError, type TaskKind, type TaskRecord } from '../../src/tasks/task.ts';
 import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
 import { sampled } from '../budget.ts';
-import { deadlineMs } from '../deadline.ts';
+import { deadlineMs, eventually } from '../deadline.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-tasks-'));
 const openStores: { store: Store; tasks: Tasks }[] = [];
@@ -62,7 +62,12 @@ const request = (more: unknown = {}) => ({
   target: '/api/v2/x',
   request: more,
 });
-const ended = (tasks: Tasks, { taskId }: { readonly taskId: string }) => tasks.wait(taskId, 5000);
+const ended = (tasks: Tasks, { taskId }: { readonly taskId: string }) => tasks.wait(taskId, deadlineMs(5000));
+const begun = (tasks: Tasks, { taskId }: { readonly taskId: string }, attempt = 1) =>
+  eventually('the task runs', async () => {
+    const record = await tasks.get(taskId);
+    return record?.state === 'running' && record.attempt === attempt;
+  });
 const untilAborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -207,8 +212,7 @@ test('cancelling: a pending task at once, a running one when it stops, an ended 
   const pending = await tasks.submit(request());
   assert.equal((await tasks.cancel(pending.taskId, submitter))?.state, 'cancelled');
   assert.deepEqual(abandoned, [pending.taskId]);
-  await pause(5);
-  assert.equal((await tasks.get(running.taskId))?.state, 'running');
+  await begun(tasks, running);
   const answer = await tasks.cancel(running.taskId, submitter);
   assert(answer?.state === 'cancelling' || answer?.state === 'cancelled');
   const endedTask = await ended(tasks, running);
@@ -223,7 +227,7 @@ test('a task that succeeds although it was cancelled has succeeded', async () =>
     return 'it was done already';
   });
   const task = await tasks.submit(request());
-  await pause(5);
+  await begun(tasks, task);
   await tasks.cancel(task.taskId, submitter);
   assert.equal((await ended(tasks, task))?.state, 'succeeded');
 });
@@ -234,7 +238,7 @@ test('removing cancels the task, deletes its files, then the record', async () =
     kind: { removed: async (task) => void removed.push(task.state) },
   });
   const task = await tasks.submit(request());
-  await pause(5);
+  await begun(tasks, task);
   assert.equal(await tasks.remove(task.taskId, submitter), true);
   assert.deepEqual(removed, ['cancelled']);
   assert.equal(await tasks.get(task.taskId), undefined);
@@ -254,8 +258,10 @@ test('progress is visible at once and saved at most once a second', async () => 
   };
   const { tasks } = await prepared(run, { inject });
   const task = await tasks.submit(request());
-  await pause(20);
-  const taskRecord = await tasks.get(task.taskId);
+  const taskRecord = await eventually('the progress is saved', async () => {
+    const record = await tasks.get(task.taskId);
+    return writes > 0 && record;
+  });
   assert.deepEqual([taskRecord?.progress, taskRecord?.progressText], [0.5, '500 rows']);
   assert.equal(writes, 1);
   resolve();
@@ -302,12 +308,11 @@ test('a stopping server hands back tasks that can run again, and fails the other
     running: ({ signal }) => untilAborted(signal),
   });
   const neverEnding = await first.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
-  await pause(5);
+  for (const task of [resubmitted, adoptedTask, neverEnding]) await begun(first.tasks, task);
   const waiting = first.tasks.wait(resubmitted.taskId, 60_000);
   const startMs = performance.now();
-  const stopMs = deadlineMs(700);
-  await first.tasks.stop(stopMs);
-  assert(performance.now() - startMs < stopMs);
+  await first.tasks.stop(700);
+  assert(performance.now() - startMs < deadlineMs(700));
   assert.equal((await waiting)?.state, 'pending');
   await assert.rejects(first.tasks.adopt({ ...request(), running: ({ signal }) => untilAborted(signal) }), {
     code: 'SHUTTING_DOWN',
@@ -331,7 +336,7 @@ test('the signal of a task that is handed back has the reason', async () => {
     throw new Failure('STATEMENT_CANCELLED', 'stopped');
   });
   const task = await tasks.submit(request());
-  await pause(5);
+  await begun(tasks, task);
   await tasks.stop(1000);
   assert(reason instanceof HandedBack);
   assert.equal((await tasks.get(task.taskId))?.state, 'pending');
@@ -345,14 +350,13 @@ test('after a crash running tasks are run again until their attempts are used up
   const task = await current.tasks.submit(request());
   const cancelled = await current.tasks.submit(request());
   const adoptedTask = await current.tasks.adopt({ ...request(), type: 'query', running: () => new Promise(() => {}) });
-  await pause(5);
+  for (const each of [task, cancelled, adoptedTask]) await begun(current.tasks, each);
   await current.tasks.cancel(cancelled.taskId, submitter);
   for (const attempt of [1, 2]) {
-    const record = await current.tasks.get(task.taskId);
-    assert.deepEqual([record?.state, record?.attempt], ['running', attempt]);
+    await begun(current.tasks, task, attempt);
     current = await prepared(run, { kind, runnersMax: 9, file: afterKill(current.file) });
-    await pause(5);
   }
+  await ended(current.tasks, task);
   const states = await current.tasks.list({ limit: 10 });
   assert.deepEqual(
     states.toReversed().map(({ taskId, state, error }) => [taskId, state, error?.code]),
@@ -389,7 +393,7 @@ test('whichever statement of the store fails while tasks run, they end correctly
     bothStarted.resolve('done');
     for (const task of [first, second]) {
       if (!task) continue;
-      const waitForTask = () => tasks.wait(task.taskId, 3000);
+      const waitForTask = () => tasks.wait(task.taskId, deadlineMs(3000));
       assert.equal((await waitForTask().catch(waitForTask))?.state, 'succeeded', `after a failure of statement ${n}`);
     }
     Object.assign(fault, { at: Number.POSITIVE_INFINITY });

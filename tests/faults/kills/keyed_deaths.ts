@@ -4,7 +4,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { deadlineMs } from '../../deadline.ts';
+import { deadlineMs, spentMs } from '../../deadline.ts';
 import type { Random } from '../../random.ts';
 import { waitUntilRestarted } from '../../soak/steps.ts';
 import { type Answer, isAcknowledged } from '../injection/api.ts';
@@ -32,11 +32,11 @@ export const describeCell = ({ kind, victim, moment }: Cell) => `${kind.name}: $
 
 /** Kills that miss the window are repeated at most this often. */
 const triesMax = 12;
-const growthMsMax = deadlineMs(3_000);
+const growthMsMax = spentMs(3_000);
 const engineDeathsMax = 3;
 const settledMsMax = deadlineMs(30_000);
 /** The wait for a server that may not have been killed. */
-const deadMsMax = deadlineMs(1_000);
+const deadMsMax = spentMs(1_000);
 const resendPauseMs = 40;
 
 export class KeyedDeaths {

@@ -13,7 +13,7 @@ import { ServerProcess } from '../injection/server_process.ts';
 import { scenarios } from '../scenarios/scenarios.ts';
 import { scheduleScenarios, taskScenarios } from '../scenarios/task_scenarios.ts';
 
-const timeout = deadlineMs(runsAll ? 3_600_000 : 180_000);
+const timeout = deadlineMs(runsAll ? 1_500_000 : 120_000);
 const seed = seedFrom('SOAK_SEED');
 const tasks = [...scenarios.filter(({ isTask }) => isTask), ...taskScenarios, ...scheduleScenarios];
 

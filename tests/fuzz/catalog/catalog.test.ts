@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('the catalog responds like its model', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
+test('the catalog responds like its model', { timeout: deadlineMs(120_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`FUZZ_SEED=${seed}`);
   t.diagnostic(`${await runCatalogModel(server, { seed, runs, path, forMs })} commands`);
 });

@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => server.close());
 
-test('the service allows what the rules allow', { timeout: deadlineMs(240_000 + runs * 5000) }, async (t) => {
+test('the service allows what the rules allow', { timeout: deadlineMs(120_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`TEST_SEED=${seed}`);
   t.diagnostic(`${await runGrantsModel(server, { seed, runs, path, forMs })} questions`);
 });

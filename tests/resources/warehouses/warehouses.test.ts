@@ -2,7 +2,7 @@
 // failures when nothing is available. Tablets and replicas follow from them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { deadlineMs, eventually } from '../../deadline.ts';
+import { deadlineMs, eventually, spentMs } from '../../deadline.ts';
 import { type Reply, start, type TestServer } from '../../server.ts';
 import { scenarios } from '../scenario.ts';
 
@@ -14,7 +14,7 @@ const endless = 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000
 const tablets = '/api/v2/databases/shop/tables/t/tablets';
 before(async () => {
   // Long enough for checks while a statement waits.
-  server = await start({ queueWaitMs: deadlineMs(1500) });
+  server = await start({ queueWaitMs: spentMs(1500) });
   (await server.put('/api/v2/databases/shop')).is(201);
   (await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE t (i INT)' })).is(201);
 });
