@@ -55,7 +55,7 @@ export const taskFields = {
   ),
 };
 
-/** For a change that is made at once unless it is large. */
+/** For a change that runs within the request unless it is large; then it is a task. */
 export const sometimesByTask = (what: string) =>
   `${what} \`priority\` and \`notify\` apply to that task; with \`after\` it is always a task.`;
 

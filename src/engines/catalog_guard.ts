@@ -77,23 +77,23 @@ export class CatalogGuard {
   }
 
   /** Returns the catalogs that may be attached. Call it before every start of an engine. */
-  async sound(catalogs: readonly CatalogRef[]): Promise<AttachRequest[]> {
+  async attachable(catalogs: readonly CatalogRef[]): Promise<AttachRequest[]> {
     // Records what the engine wrote before it ended.
     await this.#record().catch(this.#options.failed);
     this.#attached.clear();
     return this.inspect(catalogs);
   }
 
-  /** Like `sound`, when no engine is to be started. */
+  /** Like `attachable`, when no engine is to be started. */
   async inspect(catalogs: readonly CatalogRef[]): Promise<AttachRequest[]> {
     const records = await this.#options.records.load();
-    const sound: AttachRequest[] = [];
+    const attachable: AttachRequest[] = [];
     for (let start = 0; start < catalogs.length; start += inspectionsMax) {
       const batch = catalogs.slice(start, start + inspectionsMax);
       const inspected = await Promise.all(batch.map((catalog) => this.#inspect(catalog, records.get(catalog.id))));
-      sound.push(...inspected.filter((request) => request !== undefined));
+      attachable.push(...inspected.filter((request) => request !== undefined));
     }
-    return sound;
+    return attachable;
   }
 
   /** Handles the report of an engine about a catalog that it attached or could not attach. */

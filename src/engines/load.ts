@@ -1,5 +1,5 @@
-// Loading a file into a table: the request to the engine and its result. The file exists already and the engine may read it. See
-// query/load_sources.ts for where it came from.
+// Loading a file into a table: the request to the engine and its result. The file is local and readable by the engine;
+// query/loads/load_sources.ts fetches it.
 import type { ColumnDefinition, TableDefinition } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { TableRef } from './refs.ts';
@@ -29,15 +29,15 @@ export interface DataFile {
   readonly path: string;
   readonly format: DataFormat;
   readonly csv: CsvOptions;
-  /** The shape that `inferTable` detected, so that it is not detected again. */
-  readonly shape?: FileShape | undefined;
+  /** The schema that `inferTable` detected, so that it is not detected again. */
+  readonly schema?: DetectedSchema | undefined;
 }
 
 /**
  * How an engine reads one file: all CSV options resolved, the types in the engine's own syntax. Valid only for the release of the
  * engine that detected it.
  */
-export interface FileShape {
+export interface DetectedSchema {
   readonly csv: CsvOptions;
   readonly columns: readonly { readonly name: string; readonly type: string }[];
 }
@@ -56,13 +56,13 @@ export interface FileLoad {
   /** Absent: the columns that the file and the table have in common, by name. */
   readonly columns?: readonly LoadColumn[] | undefined;
   readonly mode: 'append' | 'replace' | 'upsert';
-  /** If more rows than this do not fit, the load fails; otherwise they are left out. */
+  /** If more rows than this are rejected, the load fails; otherwise the rejected rows are left out. */
   readonly errorsMax: number;
-  /** Everything is done, then rolled back. */
+  /** The load is executed, then rolled back. */
   readonly dryRun: boolean;
   /** For a dry run into a table that does not exist: it is created, filled and dropped again. */
   readonly isNewTable?: boolean | undefined;
-  /** Absolute path of the file for the rejected rows, one JSON object a line; written only if there are any. */
+  /** Absolute path of the file for the rejected rows, one JSON object per line; written only if there are any. */
   readonly rejectsPath: string;
   /** Unique; a second run with the same step does nothing and returns `repeated`. */
   readonly step: string;
@@ -87,8 +87,8 @@ export interface SchemaInference {
   readonly columns?: readonly InferColumn[] | undefined;
   /** Types that are given instead of inferred, by the name of the column in the file. */
   readonly types?: Readonly<Record<string, LogicalType>> | undefined;
-  /** Whether all rows are read; otherwise only the first ones. */
-  readonly isWhole: boolean;
+  /** Whether the types are inferred from all rows; otherwise from the first ones. */
+  readonly readsAllRows: boolean;
   /** How many rows are returned as a preview. */
   readonly rowsMax: number;
 }
@@ -96,9 +96,9 @@ export interface SchemaInference {
 export interface InferredTable {
   /** In the order of the table, all nullable. */
   readonly columns: readonly ColumnDefinition[];
-  readonly shape: FileShape;
+  readonly schema: DetectedSchema;
   /** The columns to read from the file, in the form that `load` takes; absent if none were given. */
   readonly loaded: readonly LoadColumn[] | undefined;
-  /** The first rows that fit, each a JSON array of the values of `columns`. */
+  /** The first rows that are not rejected, each a JSON array of the values of `columns`. */
   readonly rows: readonly string[];
 }

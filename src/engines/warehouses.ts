@@ -384,7 +384,7 @@ export class Warehouses {
       ...(readableDirectories ? { readableDirectories } : {}),
       observe,
       catalogs: () => catalogsOf(description.name),
-      toAttach: async () => guard.sound(await catalogsOf(description.name)),
+      toAttach: async () => guard.attachable(await catalogsOf(description.name)),
       attached: (report) => guard.reported(report),
     });
     return {

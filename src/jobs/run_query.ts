@@ -23,7 +23,7 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
       ...common,
       type: runQueryTask,
       run: async (task, context) => {
-        if (context.isAgain) await parts.submitter.deleteResult(task);
+        if (context.isRetry) await parts.submitter.deleteResult(task);
         return runStatement(parts, task, context, (run) => parts.submitter.saveResult(task, run));
       },
       // A result may have been stored although a later step failed.

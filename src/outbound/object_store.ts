@@ -227,8 +227,9 @@ async function withFailures<T>(work: Promise<T>): Promise<T> {
     const { name, $metadata } = cause as { name?: string; $metadata?: { httpStatusCode?: number } };
     const remoteStatus = $metadata?.httpStatusCode;
     // The clocks differ: the library then uses the server's time, but cannot send the content of a file a second time.
-    const isLate = name === 'RequestTimeTooSkewed';
-    if (remoteStatus === undefined || remoteStatus >= 500 || remoteStatus === 429 || isLate) throw unavailable(cause);
+    const hasClockSkew = name === 'RequestTimeTooSkewed';
+    if (remoteStatus === undefined || remoteStatus >= 500 || remoteStatus === 429 || hasClockSkew)
+      throw unavailable(cause);
     const code = /^[A-Za-z]{1,64}$/.test(name ?? '') ? name : 'an error';
     throw new Failure('REMOTE_REFUSED', `the object store returned ${code}`, { remoteStatus }, { cause });
   }

@@ -57,7 +57,7 @@ const sqliteErrors = { ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notAD
 /** Translates an error of opening the file; undefined if the error does not concern the file. */
 export function toStoreUnusable(file: string, error: unknown): StoreUnusable | undefined {
   const code = (error as { errcode?: number }).errcode;
-  const restore = 'put a sound copy of the data directory back, or restore its catalogs from backups';
+  const restore = 'put an undamaged copy of the data directory back, or restore its catalogs from backups';
   const messages: Readonly<Record<number, string>> = {
     [sqliteErrors.ioError]: `${file} cannot be read or written (input/output error): check the disk`,
     [sqliteErrors.corrupt]: `${file} is damaged: ${restore}`,
@@ -276,9 +276,9 @@ class SqliteDriver implements Driver {
   readonly #file: SqliteFile;
   readonly #onTransactionEnd: TransactionEndListener;
 
-  constructor(file: SqliteFile, ended: TransactionEndListener) {
+  constructor(file: SqliteFile, onTransactionEnd: TransactionEndListener) {
     this.#file = file;
-    this.#onTransactionEnd = ended;
+    this.#onTransactionEnd = onTransactionEnd;
   }
 
   async init(): Promise<void> {}
@@ -363,7 +363,7 @@ export interface OpenedSqlite {
 export function openSqlite(
   file: string,
   inject: FaultInjector | undefined,
-  ended: TransactionEndListener = () => {},
+  onTransactionEnd: TransactionEndListener = () => {},
 ): OpenedSqlite {
   const opened = new SqliteFile(file, inject);
   let isPinned = false;
@@ -373,7 +373,7 @@ export function openSqlite(
   };
   return {
     dialect: {
-      createDriver: () => new SqliteDriver(opened, ended),
+      createDriver: () => new SqliteDriver(opened, onTransactionEnd),
       createQueryCompiler: () => new SqliteQueryCompiler(),
       createAdapter: () => new SerializingAdapter(),
       createIntrospector: (db) => new SqliteIntrospector(db),

@@ -37,7 +37,7 @@ export class StoreDamaged extends StoreUnusable {
 
   constructor(file: string, faults: readonly string[]) {
     super(
-      `${file} is damaged: ${faults.join('; ')}.\nput a sound copy of it, its -wal and its -sums back; ` +
+      `${file} is damaged: ${faults.join('; ')}.\nput an undamaged copy of it, its -wal and its -sums back; ` +
         'or inspect the loss with `tabularium check`, which can also accept it',
     );
     this.faults = faults;

@@ -21,7 +21,7 @@ export type Outcome =
   | { readonly kind: 'failed'; readonly error: TaskError; readonly fault?: unknown }
   | { readonly kind: 'cancelled' }
   /** `counts`: whether the run counts as an attempt; a task that was handed back does not lose one. */
-  | { readonly kind: 'again'; readonly pauseMs: number; readonly counts: boolean; readonly why: string };
+  | { readonly kind: 'retry'; readonly pauseMs: number; readonly counts: boolean; readonly why: string };
 
 /** As `decide`; an exception in it is a defect of the server and fails the task. */
 export function outcomeOf(...args: Parameters<typeof decide>): Outcome {
@@ -34,7 +34,7 @@ export function outcomeOf(...args: Parameters<typeof decide>): Outcome {
 
 /**
  * `reason`: the abort reason, if the run was aborted. `pauseMs`: the maximum delay before the second attempt, at least half of which is
- * waited; it doubles each time. `chance`: 0 to 1, jitter so that tasks that failed together do not retry together. `enginesEnded`: engine
+ * waited; it doubles each time. `jitter`: 0 to 1, random, so that tasks that failed together do not retry together. `enginesEnded`: engine
  * processes that this task has crashed, including this run.
  */
 function decide(
@@ -44,9 +44,9 @@ function decide(
   kind: TaskKind | undefined,
   {
     pauseMs,
-    chance,
+    jitter,
     enginesEnded,
-  }: { readonly pauseMs: number; readonly chance: number; readonly enginesEnded: number },
+  }: { readonly pauseMs: number; readonly jitter: number; readonly enginesEnded: number },
 ): Outcome {
   if (ended.ok) return { kind: 'succeeded', result: JSON.stringify(ended.result) };
   if (reason instanceof Cancelled) return { kind: 'cancelled' };
@@ -60,8 +60,8 @@ function decide(
   const requestedMs =
     error instanceof RetryableError ? error.retryAfterMs : retryDelaySecondsOf(error as Failure) * 1000;
   const longest = Math.min(retryPauseMsMax, pauseMs * 2 ** (task.attempt - 1));
-  const backOff = Math.max((longest * (1 + chance)) / 2, (requestedMs ?? 0) * (1 + requestedDelayJitter * chance));
-  return { kind: 'again', pauseMs: Math.ceil(backOff), counts: true, why: taskError(error).message };
+  const backOff = Math.max((longest * (1 + jitter)) / 2, (requestedMs ?? 0) * (1 + requestedDelayJitter * jitter));
+  return { kind: 'retry', pauseMs: Math.ceil(backOff), counts: true, why: taskError(error).message };
 }
 
 /** STORAGE_FULL has a longer delay, because a full disk is not freed within seconds. */
@@ -71,7 +71,7 @@ function retryDelaySecondsOf({ code, retryAfterSeconds }: Failure): number {
 
 /** The outcome of a task whose process shuts down. */
 export function interruption(kind: TaskKind | undefined): Outcome {
-  if (kind?.run) return { kind: 'again', pauseMs: 0, counts: false, why: 'the server was shut down while it ran' };
+  if (kind?.run) return { kind: 'retry', pauseMs: 0, counts: false, why: 'the server was shut down while it ran' };
   return { kind: 'failed', error: interrupted() };
 }
 
@@ -80,7 +80,7 @@ export function afterCrash(task: TaskRecord, kind: TaskKind | undefined): Outcom
   if (task.state === 'cancelling') return { kind: 'cancelled' };
   if (!kind?.run) return { kind: 'failed', error: interrupted() };
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, undefined) };
-  return { kind: 'again', pauseMs: 0, counts: true, why: 'the server crashed while it ran' };
+  return { kind: 'retry', pauseMs: 0, counts: true, why: 'the server crashed while it ran' };
 }
 
 function interrupted(): TaskError {

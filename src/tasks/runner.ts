@@ -28,8 +28,8 @@ export interface RunnerOptions {
   readonly retryPauseMs: number;
   readonly observe: Observe;
   readonly clock: () => number;
-  /** A random number from 0 to 1, for jitter. */
-  readonly chance: () => number;
+  /** Returns a random number from 0 to 1, which spreads retries. */
+  readonly jitter: () => number;
   /** Called when a task has ended. `abandoned`: `run` of its kind was not executing at the end. */
   readonly ended: (row: TaskRow, abandoned: boolean) => void;
 }
@@ -238,8 +238,8 @@ export class TaskRunner {
     else {
       task.isHeld = true;
       this.#queue.countStarted();
-      const isAgain = row.started_at !== null;
-      const context = { signal: task.controller.signal, progress: task.progress, isAgain, store: this.#store };
+      const isRetry = row.started_at !== null;
+      const context = { signal: task.controller.signal, progress: task.progress, isRetry, store: this.#store };
       task.done = this.#work(task, () => runKind(kind, task, context));
     }
     return true;
@@ -267,14 +267,14 @@ export class TaskRunner {
     const { reason } = task.controller.signal;
     if (endsEngine(ended)) this.#enginesEnded.set(taskId, (this.#enginesEnded.get(taskId) ?? 0) + 1);
     const enginesEnded = this.#enginesEnded.get(taskId) ?? 0;
-    const pause = { pauseMs: this.#options.retryPauseMs, chance: this.#options.chance(), enginesEnded };
+    const pause = { pauseMs: this.#options.retryPauseMs, jitter: this.#options.jitter(), enginesEnded };
     const outcome = outcomeOf(ended, reason, task.record, this.#kinds.get(type), pause);
     if (outcome.kind === 'failed' && outcome.fault !== undefined) {
       const description = `task ${taskId}: ${JSON.stringify(outcome.error.result ?? outcome.error.code)}`;
       this.#observe({ kind: 'backgroundError', what: description, error: outcome.fault });
     }
     const row = await this.#save(task, outcome);
-    if (outcome.kind !== 'again') this.#enginesEnded.delete(taskId);
+    if (outcome.kind !== 'retry') this.#enginesEnded.delete(taskId);
     this.#running.delete(taskId);
     if (row && isTerminal(row.state)) this.#options.ended(row, false);
     this.notify();
@@ -286,14 +286,14 @@ export class TaskRunner {
     const progress = { progress: task.fraction, progress_text: task.text };
     for (let pauseMs = saveRetryMsMin; ; pauseMs = Math.min(saveRetryMsMax, pauseMs * 2)) {
       try {
-        const from = outcome.kind === 'again' ? (['running'] as const) : (['running', 'cancelling'] as const);
+        const from = outcome.kind === 'retry' ? (['running'] as const) : (['running', 'cancelling'] as const);
         const row = { attempt: task.record.attempt } as TaskRow;
         const columns = { ...progress, ...this.#columns(outcome, row) };
         await this.#store.transaction(async (tx) => {
           const { own } = this.#leases;
           const moved = await moveTask(tx, taskId, from, columns, own);
           // The task was cancelled while its retry was being scheduled.
-          if (!moved && outcome.kind === 'again')
+          if (!moved && outcome.kind === 'retry')
             await moveTask(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}), own);
         });
         return await readTask(this.#store.db, taskId);

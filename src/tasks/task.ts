@@ -106,7 +106,7 @@ export interface TaskContext {
   /** Reports an amount, or a fraction with a text; `null`: unknown. Written to the store at most once a second. */
   progress(amount: Amount | number | null, text?: string): void;
   /** The task was started before and may have left partial work, even if that run did not count as an attempt. */
-  readonly isAgain: boolean;
+  readonly isRetry: boolean;
   readonly store: Store;
 }
 

@@ -62,7 +62,7 @@ export interface TasksOptions {
   readonly trail?: Trail | undefined;
   readonly webhooks?: Pick<Webhooks, 'add' | 'remove' | 'dispatch'> | undefined;
   /** A random number from 0 to 1, for the jitter of delays. */
-  readonly chance?: (() => number) | undefined;
+  readonly jitter?: (() => number) | undefined;
 }
 
 /** `startedAt` and `endedAt` in milliseconds since 1970. */
@@ -108,7 +108,7 @@ export class Tasks {
       retryPauseMs: options.retryPauseMs ?? retryPauseMs,
       observe: this.#observe,
       clock: this.#clock,
-      chance: options.chance ?? Math.random,
+      jitter: options.jitter ?? Math.random,
       ended: (row, abandoned) => this.#ended(row, abandoned),
     });
   }

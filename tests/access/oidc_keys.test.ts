@@ -276,7 +276,7 @@ describe('an issuer that answers with', () => {
       'its discovery document is of another issuer',
     ],
     ['the document of no issuer', { issuer: null }, 'its discovery document is of another issuer'],
-    ['a document without keys', { jwks_uri: 7 }, 'its discovery document names no keys'],
+    ['a document without keys', { jwks_uri: 7 }, 'its discovery document has no jwks_uri'],
     ['keys over plain HTTP', { jwks_uri: 'http://keys.example.com/' }, 'its URL is not one of https'],
     ['keys in a file', { jwks_uri: 'file:///etc/passwd' }, 'its URL is not one of https'],
   ];

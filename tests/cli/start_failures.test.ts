@@ -75,12 +75,12 @@ const cases: readonly Case[] = [
   {
     name: 'a damaged header of the store',
     prepare: (dataDir) => overwrite(store(dataDir), 3, Buffer.from('xxxx')),
-    message: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
+    message: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput an undamaged copy .* back/,
   },
   {
     name: 'a damaged page of the store',
     prepare: (dataDir) => overwrite(store(dataDir), 100, Buffer.alloc(64, 0xff)),
-    message: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput a sound copy .* back/,
+    message: /metadata\.sqlite is damaged: page 1 differs from what was written\.\nput an undamaged copy .* back/,
   },
   {
     name: 'a store that was cut',

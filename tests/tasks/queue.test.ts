@@ -236,17 +236,17 @@ test('the queue is the same after a restart', async () => {
 test('delays grow, are jittered, and are no shorter than requested', () => {
   const task = { attempt: 3 } as TaskRecord;
   const kind = { type: 'work', attemptsMax: 9, run: async () => {} };
-  const pauseOf = (error: unknown, attempt: number, chance: number) => {
+  const pauseOf = (error: unknown, attempt: number, jitter: number) => {
     const outcome = outcomeOf({ ok: false, error }, undefined, { ...task, attempt }, kind, {
       pauseMs: 1000,
-      chance,
+      jitter,
       enginesEnded: 0,
     });
-    return outcome.kind === 'again' ? outcome.pauseMs : undefined;
+    return outcome.kind === 'retry' ? outcome.pauseMs : undefined;
   };
   const soon = new RetryableError('soon');
   assert.deepEqual(
-    [1, 2, 3].map((attempt) => [0, 1].map((chance) => pauseOf(soon, attempt, chance))),
+    [1, 2, 3].map((attempt) => [0, 1].map((jitter) => pauseOf(soon, attempt, jitter))),
     [
       [500, 1000],
       [1000, 2000],
@@ -256,7 +256,7 @@ test('delays grow, are jittered, and are no shorter than requested', () => {
   assert.equal(pauseOf(soon, 8, 1), 60_000, 'a minute at most');
   const retryable = new RetryableError('asked', { retryAfterMs: 90_000 });
   assert.deepEqual(
-    [0, 1].map((chance) => pauseOf(retryable, 1, chance)),
+    [0, 1].map((jitter) => pauseOf(retryable, 1, jitter)),
     [90_000, 112_500],
   );
   assert.equal(pauseOf(new Failure('CONSTRAINT_VIOLATED', 'no'), 1, 1), undefined);

@@ -35,11 +35,11 @@ export const knownAddressesPerUserMax = 16;
 export const attemptsAtOnceMax = 50;
 /** An attempt without a recorded outcome counts as in progress for at most this long. */
 const attemptMsMax = 30_000;
-/** A turn that is not used within this time expires. */
-const turnMissedMs = 60_000;
+/** An assigned turn that is not used within this time expires. */
+const turnExpiryMs = 60_000;
 /** How far ahead turns are assigned: with thousands of addresses waiting, a turn in days is of no use. */
-const turnAheadMsMax = 3_600_000;
-/** Failures counted beyond the free ones: enough to double the wait up to its maximum. */
+const turnAssignedAheadMsMax = 3_600_000;
+/** Failures counted beyond the unthrottled ones: enough to double the wait up to its maximum. */
 const doublingsMax = 12;
 const waitMsMin = 1000;
 const minuteMs = 60_000;
@@ -53,9 +53,9 @@ class Tally {
   #inProgress = 0;
   #lastBegunAt = 0;
 
-  /** The failures that have not expired; one expires every `forgetMs`. */
-  failures(now: number, forgetMs: number): number {
-    this.level = Math.max(0, this.level - (now - this.#levelAt) / forgetMs);
+  /** The failures that have not expired; one expires every `failureExpiryMs`. */
+  failures(now: number, failureExpiryMs: number): number {
+    this.level = Math.max(0, this.level - (now - this.#levelAt) / failureExpiryMs);
     this.#levelAt = now;
     return this.level;
   }
@@ -74,8 +74,8 @@ class Tally {
     if (this.#inProgress > 0) this.#inProgress--;
   }
 
-  worth(now: number, forgetMs: number): number {
-    return this.failures(now, forgetMs) + this.inProgress(now);
+  retentionValue(now: number, failureExpiryMs: number): number {
+    return this.failures(now, failureExpiryMs) + this.inProgress(now);
   }
 }
 
@@ -85,9 +85,9 @@ class UserAtAddress extends Tally {
   turnAt: number | undefined;
   lastFailedAt: number | undefined;
 
-  override worth(now: number, forgetMs: number): number {
-    const turn = this.turnAt !== undefined && now < this.turnAt + turnMissedMs ? 1 : 0;
-    return super.worth(now, forgetMs) + turn;
+  override retentionValue(now: number, failureExpiryMs: number): number {
+    const turn = this.turnAt !== undefined && now < this.turnAt + turnExpiryMs ? 1 : 0;
+    return super.retentionValue(now, failureExpiryMs) + turn;
   }
 }
 
@@ -99,17 +99,17 @@ class UserName extends Tally {
 class Tallies<T extends Tally> {
   readonly keys: BoundedMap<T>;
   readonly #create: new () => T;
-  readonly #freeFailures: number;
-  readonly #forgetMs: number;
+  readonly #unthrottledFailures: number;
+  readonly #failureExpiryMs: number;
   readonly #waitMsMax: number;
 
-  constructor(make: new () => T, free: number, settings: FailedLoginSettings) {
-    this.#create = make;
-    this.#freeFailures = free;
-    this.#forgetMs = (settings.failedLoginsWindowSeconds * 1000) / free;
+  constructor(create: new () => T, unthrottledFailuresMax: number, settings: FailedLoginSettings) {
+    this.#create = create;
+    this.#unthrottledFailures = unthrottledFailuresMax;
+    this.#failureExpiryMs = (settings.failedLoginsWindowSeconds * 1000) / unthrottledFailuresMax;
     this.#waitMsMax = settings.failedLoginWaitSecondsMax * 1000;
-    const worth = (tally: T, now: number) => tally.worth(now, this.#forgetMs);
-    this.keys = new BoundedMap({ keysMax: loginKeysMax, worth });
+    const retentionValue = (tally: T, now: number) => tally.retentionValue(now, this.#failureExpiryMs);
+    this.keys = new BoundedMap({ keysMax: loginKeysMax, retentionValue });
   }
 
   getOrAdd(key: string, now: number): T {
@@ -117,26 +117,26 @@ class Tallies<T extends Tally> {
   }
 
   exhausted(tally: T | undefined, now: number): boolean {
-    return tally !== undefined && tally.failures(now, this.#forgetMs) >= this.#freeFailures;
+    return tally !== undefined && tally.failures(now, this.#failureExpiryMs) >= this.#unthrottledFailures;
   }
 
   /** How long to wait before an attempt. An attempt in progress counts as a failure. */
   wait(tally: T | undefined, now: number): number {
     if (tally === undefined) return 0;
-    const failures = tally.failures(now, this.#forgetMs);
-    const atOnceMax = failures > 0 ? this.#freeFailures - failures : attemptsAtOnceMax;
+    const failures = tally.failures(now, this.#failureExpiryMs);
+    const atOnceMax = failures > 0 ? this.#unthrottledFailures - failures : attemptsAtOnceMax;
     const inProgress = tally.inProgress(now);
     const blockedMs = tally.blockedUntil - now;
     return inProgress > 0 && inProgress >= atOnceMax ? Math.max(waitMsMin, blockedMs) : Math.max(0, blockedMs);
   }
 
-  failed(tally: T, now: number): void {
-    tally.level = Math.min(tally.failures(now, this.#forgetMs) + 1, this.#freeFailures + doublingsMax);
+  countFailure(tally: T, now: number): void {
+    tally.level = Math.min(tally.failures(now, this.#failureExpiryMs) + 1, this.#unthrottledFailures + doublingsMax);
   }
 
-  /** Blocks for 1, 2, 4 … seconds, with each failure beyond the free ones. */
+  /** Blocks for 1, 2, 4 … seconds, with each failure beyond the unthrottled ones. */
   block(tally: T, now: number): void {
-    const excess = Math.ceil(tally.failures(now, this.#forgetMs) - this.#freeFailures);
+    const excess = Math.ceil(tally.failures(now, this.#failureExpiryMs) - this.#unthrottledFailures);
     if (excess > 0) tally.blockedUntil = now + Math.min(waitMsMin * 2 ** (excess - 1), this.#waitMsMax);
   }
 }
@@ -161,8 +161,8 @@ export class FailedLogins {
   }
 
   /**
-   * Throws RATE_LIMITED if the attempt has to wait. To be called before credentials are verified, unless they were verified recently;
-   * then either `recordFailure` or `recordSuccess`.
+   * Throws RATE_LIMITED if the attempt has to wait. Call it before credentials are verified, unless they were verified recently;
+   * afterwards call either `recordFailure` or `recordSuccess`.
    */
   beginAttempt(address: string, userName: string | undefined): void {
     const now = this.#clock();
@@ -195,18 +195,18 @@ export class FailedLogins {
     const isKnown = user !== undefined && this.#isKnown(user, network, now);
     const tally = this.#addresses.getOrAdd(network, now);
     if (!isKnown) tally.end();
-    this.#addresses.failed(tally, now);
+    this.#addresses.countFailure(tally, now);
     this.#addresses.block(tally, now);
     if (user === undefined) return;
     const pair = this.#pairs.getOrAdd(`${network} ${user}`, now);
     pair.end();
     pair.lastFailedAt = now;
-    this.#pairs.failed(pair, now);
+    this.#pairs.countFailure(pair, now);
     this.#pairs.block(pair, now);
     if (isKnown) return;
     const name = this.#names.getOrAdd(user, now);
     name.end();
-    this.#names.failed(name, now);
+    this.#names.countFailure(name, now);
   }
 
   recordSuccess(address: string, userName: string): void {
@@ -241,11 +241,11 @@ export class FailedLogins {
     const sinceMs = now - (pair.lastFailedAt ?? Number.NEGATIVE_INFINITY);
     const pauseMs = failedLoginWaitSecondsMax * 1000 - sinceMs;
     if (pauseMs > 0) return pauseMs;
-    if (pair.turnAt === undefined || now >= pair.turnAt + turnMissedMs) {
+    if (pair.turnAt === undefined || now >= pair.turnAt + turnExpiryMs) {
       const queue = sinceMs < failedLoginsWindowSeconds * 1000 ? 'again' : 'first';
       const turnAt = Math.max(now, name.nextTurnAt[queue]);
       pair.turnAt = undefined;
-      if (turnAt - now > turnAheadMsMax) return minuteMs;
+      if (turnAt - now > turnAssignedAheadMsMax) return minuteMs;
       pair.turnAt = turnAt;
       name.nextTurnAt[queue] = turnAt + (2 * minuteMs) / unknownAddressLoginsPerMinuteMax;
     }

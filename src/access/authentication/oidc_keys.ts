@@ -173,7 +173,7 @@ export class IssuerKeys {
     const { issuer } = this.#options;
     const found = await this.#read(urlOf(issuer.replace(/\/$/, '') + discoveryPath), signal);
     if (found.issuer !== issuer) throw new KeysFault('its discovery document is of another issuer');
-    if (typeof found.jwks_uri !== 'string') throw new KeysFault('its discovery document names no keys');
+    if (typeof found.jwks_uri !== 'string') throw new KeysFault('its discovery document has no jwks_uri');
     const url = urlOf(found.jwks_uri);
     // A remote issuer must not refer to this machine.
     if (url.protocol !== 'https:' && issuer.startsWith('https:')) throw new KeysFault(notHttps);

@@ -1,5 +1,5 @@
 // A map that untrusted callers may fill: it holds a bounded number of keys and evicts the least valuable. Without timers: adding a key
-// checks a few existing ones. The caller defines what a value is worth.
+// checks a few existing ones. The caller defines the retention value of each entry.
 
 /** How many existing keys are checked when one is added. */
 const checksWithRoom = 2;
@@ -7,8 +7,8 @@ const checksWhenFull = 16;
 
 export interface BoundedMapOptions<V> {
   readonly keysMax: number;
-  /** The cost of losing the value; 0 or less: it can be removed. */
-  readonly worth: (value: V, now: number) => number;
+  /** The cost of evicting the value; 0 or less: it can be removed. */
+  readonly retentionValue: (value: V, now: number) => number;
 }
 
 export class BoundedMap<V> {
@@ -32,17 +32,17 @@ export class BoundedMap<V> {
 
   /** Only for a key that is not in the map. */
   add(key: string, value: V, now: number): V {
-    const { keysMax, worth } = this.#options;
+    const { keysMax, retentionValue } = this.#options;
     const full = this.#values.size >= keysMax;
     let least: string | undefined;
-    let leastWorth = Number.POSITIVE_INFINITY;
+    let leastRetentionValue = Number.POSITIVE_INFINITY;
     for (let checks = full ? checksWhenFull : checksWithRoom; checks > 0; checks--) {
       const next = this.#nextEntry();
       if (next === undefined) break;
       const [old, oldValue] = next;
-      const oldWorth = worth(oldValue, now);
-      if (oldWorth <= 0) this.#values.delete(old);
-      else if (oldWorth < leastWorth) [least, leastWorth] = [old, oldWorth];
+      const oldRetentionValue = retentionValue(oldValue, now);
+      if (oldRetentionValue <= 0) this.#values.delete(old);
+      else if (oldRetentionValue < leastRetentionValue) [least, leastRetentionValue] = [old, oldRetentionValue];
     }
     if (this.#values.size >= keysMax && least !== undefined) this.#values.delete(least);
     this.#values.set(key, value);

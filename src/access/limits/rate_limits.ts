@@ -88,7 +88,10 @@ interface Bucket {
 }
 
 class Buckets {
-  readonly #buckets = new BoundedMap<Bucket>({ keysMax: rateKeysMax, worth: ({ fullAt }, now) => fullAt - now });
+  readonly #buckets = new BoundedMap<Bucket>({
+    keysMax: rateKeysMax,
+    retentionValue: ({ fullAt }, now) => fullAt - now,
+  });
   readonly #msPerCost: number;
   readonly #burst: number;
   readonly #burstMs: number;

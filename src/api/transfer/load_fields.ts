@@ -7,7 +7,7 @@ import { taskFields } from '../task_fields.ts';
 
 const errorsMax = 100_000;
 
-const sign = (description: string) =>
+const character = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 1, pattern: '^[^\\u0000\\n\\r]*$', description }));
 
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 256, pattern: noNul, description }));
@@ -70,8 +70,8 @@ export const Source = strictObject(
 export const Csv = strictObject(
   {
     delimiter: Type.Optional(Type.String({ minLength: 1, maxLength: 4, pattern: '^[^\\u0000\\n\\r]*$' })),
-    quote: sign('By default `"`.'),
-    escape: sign('The escape character before a quote in quoted text; by default the quote.'),
+    quote: character('By default `"`.'),
+    escape: character('The escape character before a quote in quoted text; by default the quote.'),
     header: Type.Optional(Type.Boolean({ description: 'Whether the first line has the column names.' })),
     nullText: text('The text that represents null; by default an empty field.'),
     quotedNulls: Type.Optional(
@@ -88,7 +88,7 @@ export const Csv = strictObject(
     timestampFormat: text('The format in strptime syntax, such as `%d.%m.%Y %H:%M:%S`.'),
     encoding: Type.Optional(oneOf(['utf-8', 'utf-16', 'latin-1'])),
     decimalSeparator: Type.Optional(oneOf(['.', ','])),
-    comment: sign('The prefix of comment lines, which are ignored.'),
+    comment: character('The prefix of comment lines, which are ignored.'),
   },
   {
     title: 'CsvFormat',

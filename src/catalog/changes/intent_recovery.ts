@@ -20,7 +20,7 @@ import { nameKey } from './name_locks.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
 
 /** How many times a change recovers blocking intents before it fails. */
-const unblockingsMax = 20;
+const blockerRecoveriesMax = 20;
 /** Maximum number of steps that the engine forgets in one round. */
 const stepsPerForgetMax = 1000;
 
@@ -40,12 +40,12 @@ export async function serialized<T>(
 }
 
 async function runUnblocked<T>(context: CatalogContext, keys: readonly string[], change: () => Promise<T>): Promise<T> {
-  for (let clearings = 0; ; clearings++) {
+  for (let recoveries = 0; ; recoveries++) {
     try {
       return await change();
     } catch (error) {
       if (!(error instanceof Blocked)) throw error;
-      if (clearings === unblockingsMax) throw changeInProgress();
+      if (recoveries === blockerRecoveriesMax) throw changeInProgress();
       for (const objectId of error.objectIds) await resolveBlocker(context, objectId, keys);
     }
   }
@@ -86,10 +86,11 @@ async function requireSameName(
   intent: IntentRow,
   { id, category, name }: ObjectRow,
 ): Promise<void> {
-  const now = isBlocked(intent) ? await context.statements.byId.first(context.store.db, { id }) : undefined;
-  if (!now || now.name === name) return;
-  const message = `The blocked rename of "${name}" in ${category} is now complete; repeat the request with the name "${now.name}".`;
-  throw new Failure('CHANGE_IN_PROGRESS', message, { category, name, newName: now.name }, { outcome: 'notApplied' });
+  const current = isBlocked(intent) ? await context.statements.byId.first(context.store.db, { id }) : undefined;
+  if (!current || current.name === name) return;
+  const newName = current.name;
+  const message = `The blocked rename of "${name}" in ${category} is now complete; repeat the request with the name "${newName}".`;
+  throw new Failure('CHANGE_IN_PROGRESS', message, { category, name, newName }, { outcome: 'notApplied' });
 }
 
 /** The intent of the object, or, for a row that only reserves a name, the intent of the rename. */
@@ -275,8 +276,8 @@ export async function recoverOne(context: CatalogContext, row: ObjectRow): Promi
 }
 
 /**
- * Ends the changes that earlier attempts of a keyed request left open, so that the request can be confirmed or repeated. Throws what the
- * engine throws if that is not possible now, CHANGE_IN_PROGRESS while a change is still in progress.
+ * Completes or reverts the changes that earlier attempts of a request with an idempotency key left open, so that the request can be
+ * confirmed or repeated. If that is not possible now, throws what the engine throws; CHANGE_IN_PROGRESS while a change is in progress.
  */
 export async function recoverKeyed(context: CatalogContext, keyId: string): Promise<void> {
   const open = await context.store.db

@@ -201,7 +201,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
   }
 
   inferTable = (work: Operations['inferTable'][0], request: AdmissionRequest) => {
-    const timeoutMs = work.isWhole ? changeTimeoutMs : shortTimeoutMs;
+    const timeoutMs = work.readsAllRows ? changeTimeoutMs : shortTimeoutMs;
     return this.#withoutEffects(this.#analysis.call('inferTable', work, { request, timeoutMs }));
   };
 

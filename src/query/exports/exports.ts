@@ -91,7 +91,7 @@ export class Exports {
     return task;
   }
 
-  async run(task: TaskRecord<'export'>, { signal, progress, isAgain: isRetry }: TaskContext): Promise<Manifest> {
+  async run(task: TaskRecord<'export'>, { signal, progress, isRetry }: TaskContext): Promise<Manifest> {
     const { taskId, principal, target } = task;
     if (!this.#options.directory.isActive(principal))
       throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');

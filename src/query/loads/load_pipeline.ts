@@ -8,7 +8,14 @@ import type { IdempotencyKeys } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { AdmissionRequest } from '../../engines/admission.ts';
 import type { EngineWarehouse } from '../../engines/engine.ts';
-import type { CsvOptions, DataFormat, FileLoad, FileLoadResult, FileShape, LoadColumn } from '../../engines/load.ts';
+import type {
+  CsvOptions,
+  DataFormat,
+  DetectedSchema,
+  FileLoad,
+  FileLoadResult,
+  LoadColumn,
+} from '../../engines/load.ts';
 import type { CatalogRef } from '../../engines/refs.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
@@ -90,7 +97,7 @@ export interface LoadTarget {
 export interface LoadExecution {
   readonly mode: FileLoad['mode'];
   readonly columns: readonly LoadColumn[] | undefined;
-  readonly shape?: FileShape | undefined;
+  readonly schema?: DetectedSchema | undefined;
   readonly isNewTable?: boolean | undefined;
 }
 
@@ -201,7 +208,7 @@ export class LoadPipeline {
   async #write(
     { warehouse, catalog, database, table, definition }: LoadTarget,
     request: FileRequest,
-    { columns, mode, step, shape, isNewTable }: LoadExecution & { readonly step: string },
+    { columns, mode, step, schema, isNewTable }: LoadExecution & { readonly step: string },
     file: RunFile,
     run: LoadRun,
   ): Promise<FileLoadResult> {
@@ -211,7 +218,7 @@ export class LoadPipeline {
     const work: FileLoad = {
       table: { catalog, database, table: table.name },
       definition,
-      file: { path: filePath, format, csv, shape },
+      file: { path: filePath, format, csv, schema },
       columns,
       mode,
       errorsMax,

@@ -123,7 +123,7 @@ export class NewTableLoads {
     return this.#withAttempt(request, run, parents, async (attempt) => {
       const { spec, inferred } = await attempt.inferred();
       const { columns, ...body } = this.#parts.definitions.bodyOf(spec);
-      const { delimiter, header, dateFormat, timestampFormat } = inferred.shape.csv;
+      const { delimiter, header, dateFormat, timestampFormat } = inferred.schema.csv;
       return {
         ...(request.table === '' ? {} : { table: request.table }),
         columns: columns.map((column) => ({ ...column, ...columnSource(column.name, inferred) })),
@@ -267,7 +267,6 @@ class NewTableAttempt {
 
   constructor(
     parts: Parts,
-
     options: {
       readonly request: NewTableRequest;
       readonly run: LoadRun;
@@ -301,7 +300,7 @@ class NewTableAttempt {
       file: { path, format, csv },
       columns: columns?.map(inferColumn),
       types: types && Object.fromEntries(Object.entries(types).map(([name, type]) => [name, parseType(type)])),
-      isWhole: inferFrom === 'all',
+      readsAllRows: inferFrom === 'all',
       rowsMax: inferOnly ? previewRows : 0,
     };
     const inferred = await warehouses.admit(warehouse, this.#run, (engine) => engine.inferTable(work, this.#run));
@@ -318,8 +317,8 @@ class NewTableAttempt {
     const { table: name } = this.#request;
     const target = { ...this.target, table: { id: table.id, name }, definition: table.spec };
     const resolveExecution = async (): Promise<LoadExecution> => {
-      const { loaded: columns, shape } = (await this.inferred()).inferred;
-      return { mode: 'append', columns, shape, isNewTable };
+      const { loaded: columns, schema } = (await this.inferred()).inferred;
+      return { mode: 'append', columns, schema, isNewTable };
     };
     const result = await this.#parts.pipeline.load(target, this.#request, step, resolveExecution, this.file, this.#run);
     return { ...result, table: name };

@@ -221,9 +221,9 @@ const jsonReader: ValueReader = (value) => {
 };
 
 function wellFormed(key: string, value: unknown): unknown {
-  const sound = key.isWellFormed() && (typeof value !== 'string' || value.isWellFormed());
+  const isIntact = key.isWellFormed() && (typeof value !== 'string' || value.isWellFormed());
   // Only rawJSON can make JSON.stringify emit a raw lone surrogate.
-  return sound ? value : JSON.rawJSON('"\ud800"');
+  return isIntact ? value : JSON.rawJSON('"\ud800"');
 }
 
 const uuidReader: ValueReader = (value) =>

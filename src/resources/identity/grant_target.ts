@@ -28,15 +28,16 @@ export function targetOf(on: string, pointer: string): Target {
     throw fault('is not a URI of this service, such as /api/v2/catalogs/default');
   if (first === undefined) return { category: globalScope, path: [] };
   if (names.length === 4) {
-    if (!topCategories.includes(first)) throw fault(`is not a collection at the top: ${topCategories.join(', ')}`);
+    if (!topCategories.includes(first)) throw fault(`is not a top-level collection (${topCategories.join(', ')})`);
     return { category: first, path: [] };
   }
-  if (names.length % 2 === 0) throw fault('names a collection inside an object; grant on the object');
+  if (names.length % 2 === 0) throw fault('is the URI of a collection inside an object; use the URI of the object');
   const [root, ...within] = readSegments(on, fault);
-  if (!root) throw fault('names no object');
+  if (!root) throw fault('is not the URI of an object');
   const path = first === 'databases' ? [segment('catalogs', 'default'), root, ...within] : [root, ...within];
   const unknown = path.find(({ category }) => !securableCategories.includes(category));
-  if (unknown) throw fault(`has no grants on ${unknown.category}; grant on what holds them`);
+  if (unknown)
+    throw fault(`is the URI of one of the ${unknown.category}, which have no grants; use the object that contains it`);
   return { category: first === 'databases' ? 'catalogs' : root.category, path };
 }
 

@@ -69,7 +69,12 @@ export async function scopesOf(scopes: readonly { privilege: Privilege; on: stri
     const permission = { privilege, on: 'object', orWithin: true } as const;
     if (target.path.length > 0) await context.access.authorizer.authorize(context.call.principal, permission, target);
     const path = await idsOf(target, context);
-    if (!path) throw invalidParameter(`/scopes/${i}/on`, 'exists', `names nothing: ${JSON.stringify(on)}`);
+    if (!path)
+      throw invalidParameter(
+        `/scopes/${i}/on`,
+        'exists',
+        `refers to an object that does not exist: ${JSON.stringify(on)}`,
+      );
     found.push({ privilege, path });
   }
   return found;
@@ -148,7 +153,7 @@ async function grantsPage(
   return pageOf(grants, page, 'grantId', (grant) => record(grant, grantee, context));
 }
 
-interface Sought {
+interface GrantFilter {
   readonly privilege?: Privilege;
   readonly on?: string;
 }
@@ -164,7 +169,7 @@ const handlers = {
     return found(await record(grant, [grantee], context));
   },
   search: searchWith(
-    async ({ privilege, on }: Sought, { segments, page }: OfGrantee & { readonly page: Page }, context) => {
+    async ({ privilege, on }: GrantFilter, { segments, page }: OfGrantee & { readonly page: Page }, context) => {
       const ids = on === undefined ? undefined : await idsOf(targetOf(on, '/on'), context);
       const isOn = (grant: Grant) =>
         on === undefined || (ids !== undefined && grant.grantId === grantIdOf(grant.privilege, ids));
@@ -183,7 +188,7 @@ const handlers = {
     context.call.permitted = true;
     const { id } = await granteeOf(segments, context);
     const ids = await idsOf(target, context);
-    if (!ids) throw invalidParameter('/on', 'exists', `names nothing: ${JSON.stringify(on)}`);
+    if (!ids) throw invalidParameter('/on', 'exists', `refers to an object that does not exist: ${JSON.stringify(on)}`);
     const grantId = grantIdOf(privilege, ids);
     if (name !== undefined && name !== grantId)
       throw invalidParameter('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);

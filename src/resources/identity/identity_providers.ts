@@ -1,6 +1,5 @@
 // The handlers of `identity_providers`: issuers of tokens (OpenID Connect) that the server trusts to identify users and,
 // optionally, to assign roles.
-
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
 import { type ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
 import { invalidParameter } from '../../standard/failure.ts';
@@ -36,9 +35,9 @@ const toRecord: RenderOf<typeof identityProvidersApi> = async ([object], uri, co
 
 const commonHandlers = handlersAtTop('identity_providers', toRecord);
 
-type Asked = Omit<Static<typeof ChangeBody>, 'owner' | 'expectedVersion'>;
+type RequestedFields = Omit<Static<typeof ChangeBody>, 'owner' | 'expectedVersion'>;
 
-type Change = { readonly [K in keyof Asked]?: Asked[K] | undefined };
+type Change = { readonly [K in keyof RequestedFields]?: RequestedFields[K] | undefined };
 
 function specOf(before: ProviderSpec, change: Change): ProviderSpec {
   const { comment, properties, clientSecret, jwksUri, rolesClaim, consoleClientId, ...rest } = change;
@@ -61,20 +60,24 @@ function specOf(before: ProviderSpec, change: Change): ProviderSpec {
 }
 
 /** Mapping a claim to a role controls the members of the role; creating users at login requires the privilege to create users. */
-async function check(spec: ProviderSpec, id: string | undefined, context: Context): Promise<void> {
+async function checkSpec(spec: ProviderSpec, id: string | undefined, context: Context): Promise<void> {
   const fault = context.identityProviders.fault(spec, id);
   if (fault) throw invalidParameter(fault.pointer, 'provider', fault.message);
   if (spec.algorithms.some((name) => name.startsWith('HS')) && !spec.hasClientSecret)
-    throw invalidParameter('/clientSecret', 'required', 'is needed for the HS* algorithms');
+    throw invalidParameter('/clientSecret', 'required', 'is required for the HS* algorithms');
   if (spec.createUsers) await requireOnCollection('create', 'users', context);
   for (const role of new Set(Object.values(spec.roleMapping)))
     await requirePrivilege('grant', [segment('roles', role)], context);
   for (const [claim, role] of Object.entries(spec.roleMapping))
     if (!context.directory.roleNamed(role))
-      throw invalidParameter(`/roleMapping/${claim}`, 'exists', `names no role: ${JSON.stringify(role)}`);
+      throw invalidParameter(
+        `/roleMapping/${claim}`,
+        'exists',
+        `refers to a role that does not exist: ${JSON.stringify(role)}`,
+      );
 }
 
-const nothing: ProviderSpec = {
+const defaultSpec: ProviderSpec = {
   issuer: '',
   audiences: [],
   algorithms: ['RS256'],
@@ -91,8 +94,8 @@ export const identityProviders = implement(identityProvidersApi, {
   create: async ({ body, ifExists }, context) => {
     const { name, owner, clientSecret, ...change } = body;
     const existing = await context.catalog.find([segment('identity_providers', name)]);
-    const spec = specOf(nothing, { ...change, clientSecret });
-    if (!existing) await check(spec, undefined, context);
+    const spec = specOf(defaultSpec, { ...change, clientSecret });
+    if (!existing) await checkSpec(spec, undefined, context);
     const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'identity_providers',
@@ -110,7 +113,7 @@ export const identityProviders = implement(identityProvidersApi, {
     const [object] = await context.catalog.require(segments);
     const { owner, ...change } = body;
     const spec = specOf(object.spec, change);
-    await check(spec, object.id, context);
+    await checkSpec(spec, object.id, context);
     const changed = await context.catalog.update(object, {
       spec,
       owner: await newOwner(owner, segments, context),

@@ -65,7 +65,11 @@ export async function hashOf(password: string, name: string, context: Context): 
 async function identityOf({ provider, subject }: Static<typeof Identity>, context: Context) {
   const [object] = (await context.catalog.find([segment('identity_providers', provider)])) ?? [];
   if (!object)
-    throw invalidParameter('/identity/provider', 'exists', `names no identity provider: ${JSON.stringify(provider)}`);
+    throw invalidParameter(
+      '/identity/provider',
+      'exists',
+      `refers to an identity provider that does not exist: ${JSON.stringify(provider)}`,
+    );
   return { providerId: object.id, subject };
 }
 

@@ -20,14 +20,14 @@ import { requireQueueCapacity, type TaskBody, taskOptions, waitSecondsOf } from 
 import { accepted } from '../records/task_record.ts';
 import { linkedFiles } from '../tasks/result_links.ts';
 
-type Asked = Pick<QueryRequest, 'sql' | 'parameters' | 'rowsMax' | 'warehouse'> &
+type StatementRequest = Pick<QueryRequest, 'sql' | 'parameters' | 'rowsMax' | 'warehouse'> &
   Partial<Pick<QueryRequest, 'numbers'>> & {
     readonly format?: QueryBody['format'];
     readonly compression?: QueryBody['compression'];
   };
 
 function requestOf(
-  { sql, parameters, rowsMax, numbers = 'number', warehouse, format = 'json', compression }: Asked,
+  { sql, parameters, rowsMax, numbers = 'number', warehouse, format = 'json', compression }: StatementRequest,
   [root, database]: readonly [Segment, ...Segment[]],
 ): QueryRequest {
   const request = { sql, parameters, rowsMax, numbers, catalog: root.name, database: database?.name, warehouse };
@@ -65,7 +65,7 @@ export const sqlHandlers: SharedHandlers<ReturnType<typeof sqlActionsApi>, Conte
 
 /** Waits as long as the caller requested. */
 async function submission(
-  body: Asked & TaskBody & { readonly waitSeconds?: number },
+  body: StatementRequest & TaskBody & { readonly waitSeconds?: number },
   segments: readonly [Segment, ...Segment[]],
   context: Context,
 ): Promise<Submission> {

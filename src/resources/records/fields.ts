@@ -67,7 +67,7 @@ export const shownDescription = (spec: Describable) => ({
 /** The object that a path names. */
 export function last<T extends CatalogObject>(chain: readonly T[]): T {
   const object = chain.at(-1);
-  if (!object) throw new Error('the path names no object');
+  if (!object) throw new Error('the path has no object');
   return object;
 }
 

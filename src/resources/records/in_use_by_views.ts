@@ -6,7 +6,7 @@ import type { Principal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 
-interface Asked {
+interface ViewRequest {
   readonly catalog: Catalog;
   readonly access: { readonly authorizer: Authorizer };
   readonly call: { readonly principal: Principal; readonly version: string };
@@ -15,7 +15,7 @@ interface Asked {
 /** How many views are named; further ones are counted. */
 const namedMax = 100;
 
-export async function withInUseErrors<T>(work: () => Promise<T>, request: Asked): Promise<T> {
+export async function withInUseErrors<T>(work: () => Promise<T>, request: ViewRequest): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -23,7 +23,7 @@ export async function withInUseErrors<T>(work: () => Promise<T>, request: Asked)
   }
 }
 
-async function inUse(viewIds: readonly string[], request: Asked): Promise<Failure> {
+async function inUse(viewIds: readonly string[], request: ViewRequest): Promise<Failure> {
   const { views, names, otherViews } = await nameViews(viewIds, request);
   const others = otherViews === 0 ? [] : [`${otherViews} more`];
   const message = `views would become invalid: ${[...names, ...others].join(', ')}`;
@@ -31,7 +31,7 @@ async function inUse(viewIds: readonly string[], request: Asked): Promise<Failur
 }
 
 /** The URIs and names of those views that the caller may read, at most `namedMax`, and the number of all others. */
-async function nameViews(viewIds: readonly string[], { catalog, access, call }: Asked) {
+async function nameViews(viewIds: readonly string[], { catalog, access, call }: ViewRequest) {
   const views: string[] = [];
   const names: string[] = [];
   for (const id of viewIds) {
@@ -45,7 +45,7 @@ async function nameViews(viewIds: readonly string[], { catalog, access, call }: 
 }
 
 /** The views that name a table or a view. */
-export async function dependentViews(id: string, request: Asked) {
+export async function dependentViews(id: string, request: ViewRequest) {
   const current = await request.catalog.findByIds(await request.catalog.dependentsOf(id));
   const { views, otherViews } = await nameViews(
     current.map((view) => view.id),

@@ -25,7 +25,11 @@ export async function requireWarehouse(name: string, context: Caller & Pick<Cont
   const path = [segment('warehouses', name)];
   await requirePrivilege('use', path, context);
   if (!(await context.catalog.find(path)))
-    throw invalidParameter('/warehouse', 'exists', `names no warehouse: ${JSON.stringify(name)}`);
+    throw invalidParameter(
+      '/warehouse',
+      'exists',
+      `refers to a warehouse that does not exist: ${JSON.stringify(name)}`,
+    );
 }
 
 /** Throws INVALID_NAME for a name that the engine of the warehouse reserves. */
@@ -53,7 +57,11 @@ export function userNamed(name: string, pointer: string, context: Caller): strin
     (user.id === principal.id ||
       context.access.authorizer.isAllowedOn(principal, 'read', 'users', [{ id: user.id, owner: '' }]));
   if (!seen)
-    throw invalidParameter(pointer, 'exists', `names no user that the caller may see: ${JSON.stringify(name)}`);
+    throw invalidParameter(
+      pointer,
+      'exists',
+      `refers to a user that does not exist or that the caller may not see: ${JSON.stringify(name)}`,
+    );
   return user.id;
 }
 

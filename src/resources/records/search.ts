@@ -53,11 +53,11 @@ async function findObjects<T extends object, P extends ObjectPath, K extends str
 
 interface ObjectSearchInput<P extends ObjectPath> {
   readonly segments: P;
-  readonly body: Sought;
+  readonly body: NameFilter;
   readonly page: Page;
 }
 
-interface Sought {
+interface NameFilter {
   readonly namePattern?: string;
   readonly comment?: string;
   readonly dropped?: boolean;

@@ -27,7 +27,7 @@ export async function taskOptions(body: TaskBody, context: Context, pointer = ''
       throw invalidParameter(
         `${pointer}/after/${i}`,
         'exists',
-        `names no task that the caller may read: ${JSON.stringify(taskId)}`,
+        `refers to a task that does not exist or that the caller may not read: ${JSON.stringify(taskId)}`,
       );
   return { priority, after, notify };
 }

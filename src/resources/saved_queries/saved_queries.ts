@@ -33,7 +33,7 @@ const toRecord: RenderOf<typeof savedQueriesApi> = async ([object], uri, context
 const commonHandlers = handlersAtTop('saved_queries', toRecord);
 
 /** Throws INVALID_PARAMETER. */
-function changed(before: SavedQuerySpec, change: Change): SavedQuerySpec {
+function changedSpec(before: SavedQuerySpec, change: Change): SavedQuerySpec {
   const { comment, properties, folder, chart, ...query } = change;
   if (chart && Buffer.byteLength(JSON.stringify(chart)) > chartBytesMax)
     throw invalidParameter('/chart', 'bytes', `is larger than ${chartBytesMax} bytes`);
@@ -49,32 +49,32 @@ function changed(before: SavedQuerySpec, change: Change): SavedQuerySpec {
   };
 }
 
-/** What a version has of a saved query: not how it is filed. */
+/** The fields that versions record: all except comment, properties and folder. */
 const contentOf = ({ comment: _comment, properties: _properties, folder: _folder, ...content }: SavedQuerySpec) =>
   content;
 
-/** The number of objects that a search reads at a time. */
-const searchedMax = 500;
+/** How many objects a search reads from the catalog at a time. */
+const searchBatchMax = 500;
 
-interface Sought {
+interface QueryFilter {
   readonly namePattern?: string;
   readonly comment?: string;
   readonly folder?: string;
   readonly sql?: string;
 }
 
-async function search({ folder, sql, ...by }: Sought, { page }: { readonly page: Page }, context: Context) {
+async function search({ folder, sql, ...by }: QueryFilter, { page }: { readonly page: Page }, context: Context) {
   const text = sql?.toLowerCase();
-  const isSought = ({ spec }: ObjectOf<'saved_queries'>) =>
+  const matchesFilter = ({ spec }: ObjectOf<'saved_queries'>) =>
     (folder === undefined || spec.folder === folder || spec.folder?.startsWith(`${folder}/`) === true) &&
     (text === undefined || spec.sql.toLowerCase().includes(text));
   const restrictTo = listing('saved_queries', [], context);
   const found: ObjectOf<'saved_queries'>[] = [];
   for (let { after } = page; found.length <= page.limit; ) {
-    const read = await context.catalog.list(null, 'saved_queries', { ...by, after, limit: searchedMax, restrictTo });
-    found.push(...read.filter(isSought));
+    const read = await context.catalog.list(null, 'saved_queries', { ...by, after, limit: searchBatchMax, restrictTo });
+    found.push(...read.filter(matchesFilter));
     after = read.at(-1)?.name;
-    if (read.length < searchedMax) break;
+    if (read.length < searchBatchMax) break;
   }
   return pageOf(found, page, 'name', (object) =>
     render([segment('saved_queries', object.name)], [object], context, toRecord),
@@ -86,7 +86,7 @@ export const savedQueries = implement(savedQueriesApi, {
   get: commonHandlers.get,
   create: async ({ body, ifExists }, context) => {
     const { name, owner, ...change } = body;
-    const spec = changed({ sql: '' }, change);
+    const spec = changedSpec({ sql: '' }, change);
     const { object, created: isNew } = await context.catalog.create({
       parent: null,
       category: 'saved_queries',
@@ -102,7 +102,7 @@ export const savedQueries = implement(savedQueriesApi, {
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);
     const { owner, ...change } = body;
-    const spec = changed(object.spec, change);
+    const spec = changedSpec(object.spec, change);
     const isSame = isDeepStrictEqual(contentOf(spec), contentOf(object.spec));
     const next = { id: object.id, version: object.version + 1 };
     const outcome = await context.catalog.update(object, {

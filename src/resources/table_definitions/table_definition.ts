@@ -1,6 +1,5 @@
 // Converts the definition of a table from a request to its stored form: defaults filled in, references checked, and the effects of
 // a change of columns on keys and order. No I/O, except that the engine checks defaults.
-
 import type { ColumnBody, DefinitionBody } from '../../api/tables/table_fields.ts';
 import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
 import { foldName, nameFault } from '../../model/names.ts';
@@ -109,13 +108,13 @@ export function requireNoViolations(violations: readonly Violation[]): void {
   if (first) throw violationsFailure('INVALID_PARAMETER', `${first.pointer}: ${first.message}`, violations);
 }
 
-/** The engine binds each new default as it will when it uses it. */
+/** The engine binds each new default in the way in which an insert binds it. Throws INVALID_PARAMETER with the column. */
 export async function checkDefaults(
   columns: readonly ColumnDefinition[],
-  known: readonly ColumnDefinition[],
+  previousColumns: readonly ColumnDefinition[],
   engine: EngineWarehouse,
 ): Promise<void> {
-  const before = new Map(known.map((column) => [column.name, column]));
+  const before = new Map(previousColumns.map((column) => [column.name, column]));
   for (const [i, column] of columns.entries()) {
     const { defaultValue, type, name } = column;
     const previous = before.get(name);
@@ -146,7 +145,7 @@ export function definitionOf(spec: TableDefinition): TableDefinition {
   };
 }
 
-/** The references to a column outside of the list of columns. */
+/** The fields of the definition that refer to a column: `primaryKey`, `orderBy` and others. */
 export function usesOf(name: string, spec: TableSpec): string[] {
   const uses: [string, readonly string[]][] = [
     ['primaryKey', spec.primaryKey],

@@ -83,7 +83,8 @@ export class ScheduledCalls {
   /** Throws INVALID_PARAMETER. */
   #route(on: string, action: string): Route<Context> {
     this.#routes ??= new Routes(this.#categories);
-    const fault = () => invalidParameter('/request/on', 'action', `names nothing that has the action ${action}`);
+    const fault = () =>
+      invalidParameter('/request/on', 'action', `is not the URI of an object with the action ${action}`);
     let route: Route<Context>;
     try {
       route = this.#routes.resolve('POST', `${on}/${action}`);

@@ -34,7 +34,7 @@ export const exportTable: SharedHandlers<typeof exportTableApi, Context, TablePa
     const known = new Set(chain[2].spec.columns.map(({ name }) => name));
     body.columns?.forEach((column, i) => {
       if (!known.has(column))
-        throw invalidParameter(`/columns/${i}`, 'exists', `names no column: ${JSON.stringify(column)}`);
+        throw invalidParameter(`/columns/${i}`, 'exists', `is not a column: ${JSON.stringify(column)}`);
     });
     const columns = body.columns?.map(sqlIdentifier).join(', ') ?? '*';
     const sql = `SELECT ${columns} FROM ${chain.map(({ name }) => sqlIdentifier(name)).join('.')}`;

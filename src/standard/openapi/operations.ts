@@ -14,16 +14,16 @@ export interface Operation {
   readonly aliasOf?: string;
   readonly category: Category;
   readonly endpoint: Endpoint;
-  /** For PUT: the id of the operation that always creates. */
+  /** For PUT: the id of the operation that fails if the object exists. */
   readonly ensures?: string;
   /** PUT of an object: the name is in the path. */
   readonly nameInPath: boolean;
 }
 
-type Form = Omit<Operation, 'category' | 'endpoint'>;
+type OperationPath = Omit<Operation, 'category' | 'endpoint'>;
 
-/** The path templates of a collection; `suffix`: of the ids of aliases. */
-interface Shape {
+/** A path template of a collection. `suffix`: appended to the operation ids if the path is an alias. */
+interface CollectionPath {
   readonly base: string;
   readonly suffix?: string;
 }
@@ -32,15 +32,18 @@ interface Shape {
 export function operationsOf(categories: readonly Category[], version: ApiVersion): Operation[] {
   return categories.flatMap((category) => {
     const group = groupOf(category, categories);
-    return shapesOf(category, categories, version).flatMap(({ base, suffix }) =>
+    return collectionPathsOf(category, categories, version).flatMap(({ base, suffix }) =>
       category.endpoints
         .filter((endpoint) => isInVersion(endpoint, version))
         .flatMap((endpoint) =>
-          formsOf(category, endpoint, base, group).map((form) => ({
-            ...form,
+          operationPathsOf(category, endpoint, base, group).map((operationPath) => ({
+            ...operationPath,
             ...(suffix === undefined
               ? {}
-              : { operationId: form.operationId + suffix, aliasOf: form.aliasOf ?? form.operationId }),
+              : {
+                  operationId: operationPath.operationId + suffix,
+                  aliasOf: operationPath.aliasOf ?? operationPath.operationId,
+                }),
             category,
             endpoint,
           })),
@@ -49,7 +52,7 @@ export function operationsOf(categories: readonly Category[], version: ApiVersio
   });
 }
 
-/** The category without a number: `table`; if other parents have a category of the same name, with the parent: `user_grant`. */
+/** The singular of a category: `table`; with its parent if several categories have the same name: `user_grant`. */
 export function nounOf(category: Category, categories: readonly Category[]): string {
   return prefixOf(category, categories) + category.singular;
 }
@@ -62,50 +65,52 @@ function prefixOf({ name, parent }: Category, categories: readonly Category[]): 
   return `${categories.find((candidate) => candidate.name === parent)?.singular}_`;
 }
 
-function shapesOf(category: Category, categories: readonly Category[], version: string): Shape[] {
+function collectionPathsOf(category: Category, categories: readonly Category[], version: string): CollectionPath[] {
   const byName = new Map(categories.map((candidate) => [candidate.name, candidate]));
   const ancestors: Category[] = [];
   for (let parent = byName.get(category.parent ?? ''); parent; parent = byName.get(parent.parent ?? ''))
     ancestors.unshift(parent);
   const template = (parents: readonly Category[]) =>
     `/api/${version}/${[...parents.map(({ name, parameter }) => `${name}/{${parameter}}`), category.name].join('/')}`;
-  const shapes: Shape[] = [{ base: template(ancestors) }];
+  const paths: CollectionPath[] = [{ base: template(ancestors) }];
   const from = [...ancestors, category].findIndex((ancestor) => ancestor.parentDefault !== undefined);
   const implied = ancestors[from - 1];
-  if (implied) shapes.push({ base: template(ancestors.slice(from)), suffix: `_in_default_${implied.singular}` });
-  return shapes;
+  if (implied) paths.push({ base: template(ancestors.slice(from)), suffix: `_in_default_${implied.singular}` });
+  return paths;
 }
 
-function formsOf(category: Category, endpoint: Endpoint, base: string, group: string): Form[] {
+function operationPathsOf(category: Category, endpoint: Endpoint, base: string, group: string): OperationPath[] {
   const object = `${base}/{${category.parameter}}`;
-  const form = (
+  const operationPath = (
     method: Operation['method'],
     path: string,
     action: string,
-    more: Partial<Pick<Form, 'aliasOf' | 'ensures' | 'nameInPath'>> = {},
-  ): Form => ({ method, path, operationId: `${group}.${action}`, nameInPath: false, ...more });
+    more: Partial<Pick<OperationPath, 'aliasOf' | 'ensures' | 'nameInPath'>> = {},
+  ): OperationPath => ({ method, path, operationId: `${group}.${action}`, nameInPath: false, ...more });
   switch (endpoint.verb) {
     case 'list':
-      return [form('get', base, 'list')];
+      return [operationPath('get', base, 'list')];
     case 'get':
-      return [form('get', object, 'get')];
+      return [operationPath('get', object, 'get')];
     case 'update':
-      return [form('patch', object, 'update')];
+      return [operationPath('patch', object, 'update')];
     case 'delete':
-      return [form('delete', object, 'delete')];
+      return [operationPath('delete', object, 'delete')];
     case 'action': {
       const action = endpoint.action as string;
-      return [form('post', `${endpoint.on === 'object' ? object : base}/${action}`, endpoint.auditName ?? action)];
+      return [
+        operationPath('post', `${endpoint.on === 'object' ? object : base}/${action}`, endpoint.auditName ?? action),
+      ];
     }
     case 'create': {
       const ensures = `${group}.create`;
-      if (endpoint.named === false) return [form('post', base, 'create')];
+      if (endpoint.named === false) return [operationPath('post', base, 'create')];
       return [
-        form('post', base, 'create'),
-        form('put', base, 'ensure', { ensures }),
-        form('post', `${base}/create`, 'create_by_action', { aliasOf: `${group}.create` }),
-        form('put', `${base}/create`, 'ensure_by_action', { aliasOf: `${group}.ensure`, ensures }),
-        form('put', object, 'ensure_by_name', { nameInPath: true, ensures }),
+        operationPath('post', base, 'create'),
+        operationPath('put', base, 'ensure', { ensures }),
+        operationPath('post', `${base}/create`, 'create_by_action', { aliasOf: `${group}.create` }),
+        operationPath('put', `${base}/create`, 'ensure_by_action', { aliasOf: `${group}.ensure`, ensures }),
+        operationPath('put', object, 'ensure_by_name', { nameInPath: true, ensures }),
       ];
     }
   }

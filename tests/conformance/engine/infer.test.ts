@@ -26,7 +26,7 @@ type InferOptions = Partial<Omit<SchemaInference, 'file'>> & { readonly csv?: Sc
 
 function infer(format: DataFormat, bytes: string, { csv = {}, ...more }: InferOptions = {}): Promise<InferredTable> {
   const file = { path: writeTemporaryFile(bytes), format, csv };
-  return world.engine.inferTable({ file, isWhole: false, rowsMax: 10, ...more }, admissionRequest);
+  return world.engine.inferTable({ file, readsAllRows: false, rowsMax: 10, ...more }, admissionRequest);
 }
 
 const summary = ({ columns, rows }: InferredTable) => ({
@@ -45,7 +45,7 @@ test('columns, types and rows are inferred from the file', async () => {
   const inferred = await infer('csv', csv);
   assert.deepEqual(summary(inferred), { columns, rows });
   assert.ok(inferred.columns.every(({ nullable }) => nullable));
-  assert.partialDeepStrictEqual(inferred.shape.csv, { delimiter: ',', header: true });
+  assert.partialDeepStrictEqual(inferred.schema.csv, { delimiter: ',', header: true });
   const objects = '{"id":1,"name":"ann","born":"2001-02-03","share":0.5}\n{"id":2,"name":"b,o\\"b","share":1}\n';
   assert.deepEqual(summary(await infer('ndjson', objects)), { columns, rows });
   assert.deepEqual(summary(await infer('json', `[${objects.trim().replace('\n', ',')}]`)), { columns, rows });
@@ -102,11 +102,11 @@ test('columns of a file without a header are identified by position', async () =
 test('types that only later rows show are found if all rows are read', async () => {
   const lateFraction = `${'{"n":1}\n'.repeat(30_000)}{"n":0.5,"more":"x"}\n`;
   assert.deepEqual(summary(await infer('ndjson', lateFraction, { rowsMax: 1 })).columns, ['n BIGINT']);
-  const inferred = await infer('ndjson', lateFraction, { rowsMax: 1, isWhole: true });
+  const inferred = await infer('ndjson', lateFraction, { rowsMax: 1, readsAllRows: true });
   assert.deepEqual(summary(inferred).columns, ['n DOUBLE', 'more STRING']);
   const lines = `n\n${'1\n'.repeat(30_000)}x\n`;
   assert.deepEqual(summary(await infer('csv', lines, { rowsMax: 0 })), { columns: ['n BIGINT'], rows: [] });
-  assert.deepEqual(summary(await infer('csv', lines, { rowsMax: 0, isWhole: true })).columns, ['n STRING']);
+  assert.deepEqual(summary(await infer('csv', lines, { rowsMax: 0, readsAllRows: true })).columns, ['n STRING']);
 });
 
 test('the preview rows match the types, are exact, and are limited in size', async () => {
@@ -167,7 +167,7 @@ function work(table: string, path: string, inferred: InferredTable, more: Partia
   return {
     table: { catalog: world.catalog, database: world.database, table },
     definition: { columns: inferred.columns, primaryKey: [], uniqueKey: [] },
-    file: { path, format: 'csv', csv: {}, shape: inferred.shape },
+    file: { path, format: 'csv', csv: {}, schema: inferred.schema },
     mode: 'append',
     errorsMax: 0,
     dryRun: false,
@@ -207,8 +207,8 @@ test('a load reports its progress, whether or not rows may be rejected', async (
       const table = `far_${errorsMax}_${attempt}`;
       const { columns: defined } = await world.table(table, columns);
       const fractions: number[] = [];
-      const shape = { csv: { delimiter: ',', header: true }, columns: [] };
-      const load = work(table, path, { columns: defined, shape, loaded: undefined, rows: [] }, { errorsMax });
+      const schema = { csv: { delimiter: ',', header: true }, columns: [] };
+      const load = work(table, path, { columns: defined, schema, loaded: undefined, rows: [] }, { errorsMax });
       await world.engine.load(
         { ...load, file: { path, format: 'csv', csv: {} } },
         { ...admissionRequest, progress: (fraction) => fractions.push(fraction) },

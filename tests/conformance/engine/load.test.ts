@@ -305,7 +305,7 @@ test('a file with more columns than a table can have is refused before its types
     world.engine.inferTable(
       {
         file: { path: writeTemporaryFile(`${wide((i) => `c${i}`)}\n${wide(String)}\n`), format: 'csv', csv: {} },
-        isWhole: false,
+        readsAllRows: false,
         rowsMax: 10,
       },
       admissionRequest,

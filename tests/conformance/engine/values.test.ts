@@ -235,16 +235,16 @@ test('rows that violate a key are reported, and none is inserted', async () => {
       insert('[[5, "y", null, 1], [2, "z", null, 1], [5, "w", null, 1], [12345678901234567890, "v", null, 1]]'),
     ),
     [
-      '/rows/1 primaryKey the key {"a \\"q\\"":2} exists already',
+      '/rows/1 primaryKey the key {"a \\"q\\"":2} already exists',
       '/rows/2 primaryKey row 0 has the same key {"a \\"q\\"":5}',
-      '/rows/3 primaryKey the key {"a \\"q\\"":12345678901234567890} exists already',
+      '/rows/3 primaryKey the key {"a \\"q\\"":12345678901234567890} already exists',
     ],
   );
   assert.deepEqual(
     await violationsOf(insert('[{"a \\"q\\"":10,"b":"n"},{"a \\"q\\"":11,"b":"n"},{"a \\"q\\"":12,"b":"x","d":1}]')),
     [
       '/rows/1 uniqueKey row 0 has the same key {"b":"n","d":7}',
-      '/rows/2 uniqueKey the key {"b":"x","d":1} exists already',
+      '/rows/2 uniqueKey the key {"b":"x","d":1} already exists',
     ],
   );
   assert.deepEqual(await violationsOf(insert('[{"a \\"q\\"":20,"b":"n"},{"a \\"q\\"":21,"b":"n"}]')), [

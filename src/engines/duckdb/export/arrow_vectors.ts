@@ -12,7 +12,7 @@ import duckdb from '@duckdb/node-bindings';
 import * as arrow from 'apache-arrow';
 import { inlineBytesMax, stringBytes } from '../query/text_column.ts';
 import { arrowType, entriesOf, widthOf } from './arrow_types.ts';
-import { DistantStrings } from './distant_strings.ts';
+import { NonInlinedStrings } from './non_inlined_strings.ts';
 
 /** `count` items from the index `from` of a vector of `size` items. */
 export interface VectorSlice {
@@ -102,16 +102,16 @@ function packBits(bytes: Uint8Array): Uint8Array {
 function strings(slices: readonly VectorSlice[], length: number, validity: Validity) {
   const parts = slices.map((slice) => {
     const data = viewOf(dataOf(slice, stringBytes));
-    return { ...slice, data, distant: new DistantStrings(data) };
+    return { ...slice, data, longStrings: new NonInlinedStrings(data) };
   });
   const valueOffsets = new Int32Array(length + 1);
   let bytes = 0;
   let item = 0;
-  for (const { from, count, data, distant } of parts) {
+  for (const { from, count, data, longStrings } of parts) {
     for (let i = from; i < from + count; i++) {
       if (validity === undefined || isValid(validity, item)) {
         const own = data.getUint32(i * stringBytes, true);
-        if (own > inlineBytesMax) distant.add(i, own);
+        if (own > inlineBytesMax) longStrings.add(i, own);
         bytes += own;
       }
       requireInt32(bytes);
@@ -122,11 +122,11 @@ function strings(slices: readonly VectorSlice[], length: number, validity: Valid
   const target = viewOf(buffer);
   let start = 0;
   item = 0;
-  for (const { from, count, data, distant } of parts) {
+  for (const { from, count, data, longStrings } of parts) {
     for (let i = from; i < from + count; i++) {
       const end = valueOffsets[++item] as number;
       const offset = i * stringBytes;
-      if (end - start > inlineBytesMax) distant.copy(i, end - start, buffer, start);
+      if (end - start > inlineBytesMax) longStrings.copy(i, end - start, buffer, start);
       else if (end > start) {
         // Copies all 12 bytes, which is several times as fast as byte by byte: the next string overwrites the excess.
         target.setUint32(start, data.getUint32(offset + 4, true), true);

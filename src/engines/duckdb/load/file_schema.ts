@@ -28,16 +28,16 @@ export async function readFileSchema(
   const other = await conflictingFormat(file.path, file.format);
   if (other !== undefined) throw dataInvalid(`the file ${other}`);
   if (file.format === 'csv') await requireLines(file.path);
-  if (file.shape) return { ...file, ...file.shape };
-  const shaped =
+  if (file.schema) return { ...file, ...file.schema };
+  const schema =
     file.format === 'csv' ? await csvSchema(connection, file, options) : await described(connection, file, options);
   const seen = new Set<string>();
-  for (const { name } of shaped.columns) {
+  for (const { name } of schema.columns) {
     if (name === '') throw dataInvalid('a column of the file has no name');
     if (seen.has(foldName(name))) throw dataInvalid(`the file has two columns called ${JSON.stringify(name)}`);
     seen.add(foldName(name));
   }
-  return shaped;
+  return schema;
 }
 
 async function requireLines(path: string): Promise<void> {

@@ -25,22 +25,21 @@ const shownCharactersMax = 262_144;
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export async function inferTable(
   connection: DuckDBConnection,
-  { file, columns: requested, types = {}, isWhole, rowsMax }: SchemaInference,
+  { file, columns: requested, types = {}, readsAllRows, rowsMax }: SchemaInference,
   unreviewed: ReadonlySet<string>,
 ): Promise<InferredTable> {
   const fileSchema = await readFileSchema(connection, file, {
     headings: requested?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
     names: namesByPosition(requested ?? []),
     isTyped: true,
-    isWhole,
+    readsAllRows,
   });
   const columns = requested
     ? await typedColumns(connection, fileSchema, requested, unreviewed)
     : columnsOf(fileSchema, requireTypes(types, fileSchema));
-  const { csv, columns: shape } = fileSchema;
   const loaded = requested && loadedColumns(fileSchema, requested);
   const rows = await firstRows(connection, fileSchema, columns, mapColumns(fileSchema, { columns }, loaded), rowsMax);
-  return { columns, shape: { csv, columns: shape }, loaded, rows };
+  return { columns, schema: { csv: fileSchema.csv, columns: fileSchema.columns }, loaded, rows };
 }
 
 function columnsOf(fileSchema: FileSchema, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {

@@ -31,7 +31,7 @@ export interface SchemaOptions {
   /** Whether to infer the types of the columns; without it, all may be VARCHAR. */
   readonly isTyped: boolean;
   /** Whether to infer the types from all rows instead of a sample. */
-  readonly isWhole?: boolean;
+  readonly readsAllRows?: boolean;
 }
 
 /** The FROM clause that reads the file's columns with these types. `more`: additional options of the reader. */
@@ -115,4 +115,4 @@ export function csvOptions(csv: CsvOptions): string[] {
   ];
 }
 
-export const sampleSize = ({ isWhole }: SchemaOptions) => `sample_size = ${isWhole ? -1 : sampleRows}`;
+export const sampleSize = ({ readsAllRows }: SchemaOptions) => `sample_size = ${readsAllRows ? -1 : sampleRows}`;

@@ -178,8 +178,8 @@ export class ProcessSupervisor {
     const fatal = new Set<string>();
     for (let kills = 0; ; ) {
       const listed = await (this.#warehouse.toAttach ?? this.#warehouse.catalogs)();
-      const sound = listed.filter(({ id }) => !fatal.has(id));
-      const failed = await this.#open(sound, kills < outsideKillsMax);
+      const attachable = listed.filter(({ id }) => !fatal.has(id));
+      const failed = await this.#open(attachable, kills < outsideKillsMax);
       if (failed === undefined) break;
       if (failed.culprit === undefined) kills++;
       else fatal.add(failed.culprit);

@@ -219,7 +219,7 @@ async function findConflicts(
     if (columns.length === 0) continue;
     const { text, parameters } = conflictStatement(table, batch, columns);
     for (const [index, key, first, exists] of await rowsOf(connection, text, [...parameters])) {
-      const message = exists ? `the key ${key} exists already` : `row ${first} has the same key ${key}`;
+      const message = exists ? `the key ${key} already exists` : `row ${first} has the same key ${key}`;
       found.push({ index: Number(index), violation: { pointer: `/rows/${index}`, rule, message } });
     }
   }

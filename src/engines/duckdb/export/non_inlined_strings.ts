@@ -19,7 +19,7 @@ interface Span {
   bytes: Uint8Array | undefined;
 }
 
-export class DistantStrings {
+export class NonInlinedStrings {
   readonly #data: DataView;
   readonly #spans: Span[] = [];
   /** The number of the span of each item. */
