@@ -2,6 +2,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import { StaleAnalysis } from '../../engine.ts';
 import { engineFailure, FatalEngineError, failureOf } from '../instance/sql_errors.ts';
+import { withoutCatalogs } from '../sql/missing_functions.ts';
 import type { WireError } from './protocol.ts';
 
 /** `linesAbove`: how many generated lines precede the caller's text. */
@@ -9,7 +10,7 @@ export async function locateErrors<T>(sql: string, linesAbove: number, work: () 
   try {
     return await work();
   } catch (error) {
-    throw failureOf(error, { sql, linesAbove });
+    throw withoutCatalogs(failureOf(error, { sql, linesAbove }), sql);
   }
 }
 
