@@ -1,37 +1,34 @@
 // The frame of every page: the rail of rooms, which is a bar at the bottom of a phone, and the menu of the user.
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { BookOpen, CircleUser, LogOut, Monitor, Moon, Search, Sun } from 'lucide-react';
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { Suspense, useEffect, useState } from 'react';
 import { SignIn } from '../sign_in/sign_in.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { Menu } from '../ui/overlays/menu.tsx';
 import styles from './layout.module.css';
 import { Logo } from './logo.tsx';
+import { CommandPalette } from './palette/command_palette.tsx';
 import { rooms } from './rooms.ts';
 import { signOut, useSessionState } from './session.ts';
 import { useThemeChoice } from './theme.ts';
 import { chooseTheme, type ThemeChoice, themeChoices } from './theme_choice.ts';
 
-const CommandPalette = lazy(async () => ({
-  default: (await import('./palette/command_palette.tsx')).CommandPalette,
-}));
-
-/** Whether the palette is open; Ctrl+K opens and closes it, wherever the focus is. */
+/** Ctrl+K opens and closes the palette, wherever the focus is. Its module is not loaded lazily: the next key may follow at once. */
 function usePalette() {
-  const [isOpen, setIsOpen] = useState(false);
+  const [state, setState] = useState<{ readonly focusedBefore: Element | null }>();
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
       if (event.key.toLowerCase() !== 'k' || event.shiftKey || event.altKey || !(event.ctrlKey || event.metaKey))
         return;
       event.preventDefault();
       event.stopPropagation();
-      setIsOpen((before) => !before);
+      setState((open) => (open ? undefined : { focusedBefore: document.activeElement }));
     };
     // Before the editor sees the key.
     addEventListener('keydown', onKeyDown, { capture: true });
     return () => removeEventListener('keydown', onKeyDown, { capture: true });
   }, []);
-  return { isOpen, setIsOpen };
+  return { state, open: () => setState({ focusedBefore: document.activeElement }), close: () => setState(undefined) };
 }
 
 export function Layout() {
@@ -50,12 +47,7 @@ export function Layout() {
         </div>
         <ul className={styles.rooms}>
           <li>
-            <button
-              type="button"
-              className={styles.room}
-              title="Command palette (Ctrl+K)"
-              onClick={() => palette.setIsOpen(true)}
-            >
+            <button type="button" className={styles.room} title="Command palette (Ctrl+K)" onClick={palette.open}>
               <Search aria-hidden />
               <span>Go to</span>
             </button>
@@ -84,11 +76,7 @@ export function Layout() {
           <Outlet />
         </Suspense>
       </main>
-      {palette.isOpen && (
-        <Suspense>
-          <CommandPalette onClose={() => palette.setIsOpen(false)} />
-        </Suspense>
-      )}
+      {palette.state && <CommandPalette focusedBefore={palette.state.focusedBefore} onClose={palette.close} />}
     </div>
   );
 }

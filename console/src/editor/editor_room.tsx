@@ -71,14 +71,14 @@ function useOpenedByAddress(): void {
   const openRoom = useOpenRoom();
   // biome-ignore lint/correctness/useExhaustiveDependencies: once for each address
   useEffect(() => {
-    if (sql !== undefined)
-      void tabsStore.loaded.then(() => tabsStore.open({ sql, place: { catalog: catalog ?? 'default', database } }));
+    // At once, not when the drafts are read: the user may already write.
+    if (sql !== undefined) tabsStore.open({ sql, place: { catalog: catalog ?? 'default', database } });
     if (query !== undefined)
       client
         .savedQueries(query)
         .get()
         .then(
-          (saved) => tabsStore.loaded.then(() => tabsStore.open(contentOfSaved(saved))),
+          (saved) => tabsStore.open(contentOfSaved(saved)),
           (error: unknown) => showFailure(`The saved query ${query} could not be opened`, error),
         );
     if (sql !== undefined || query !== undefined) openRoom('sql', [], {}, { replace: true });
@@ -129,7 +129,7 @@ function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
     const found = statement();
     if (found) startRun(id, found, found.start);
   };
-  const onFormat = (): void => void format(editor.current);
+  const onFormat = (): void => void format(id);
   useCommands([
     { label: 'Run the statement', icon: Play, keys: 'Ctrl+Enter', onSelect: onRun },
     { label: 'Format the text', icon: WandSparkles, keys: 'Shift+Alt+F', onSelect: onFormat },
@@ -181,12 +181,11 @@ function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
   );
 }
 
-/** Formats the whole text; the formatter is loaded when it is first used. */
-async function format(handle: EditorHandle | undefined): Promise<void> {
-  if (!handle) return;
+/** Formats the whole text, also of a tab that is left meanwhile: the formatter is loaded when it is first used. */
+async function format(tabId: string): Promise<void> {
   try {
     const { formatSql } = await import('./text/format_sql.ts');
-    handle.replaceAll(formatSql(handle.view.state.doc.toString()));
+    tabsStore.updateText(tabId, formatSql);
   } catch (error) {
     showFailure('The text could not be formatted', error);
   }

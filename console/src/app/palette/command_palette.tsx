@@ -1,4 +1,5 @@
-// The command palette: leads to rooms, tables, views, databases and saved queries by name, and runs commands. It works by keyboard only.
+// The command palette: leads to rooms, tables, views, databases and saved queries by name, and runs commands. It works by keyboard only,
+// and no key is lost: the field has the focus before the key after Ctrl+K, and what is entered before it is found opens when it is.
 import { Dialog } from '@base-ui/react/dialog';
 import { useQuery } from '@tanstack/react-query';
 import { BookOpen, Database, Eye, FileCode2, type LucideIcon, Monitor, Moon, Plus, Sun, Table2 } from 'lucide-react';
@@ -94,24 +95,42 @@ function useFoundEntries(text: string) {
   return { found: text === '' ? [] : [...objects, ...saved], isSearching: text !== '' && isFetching };
 }
 
-export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
+interface CommandPaletteProps {
+  /** Gets the focus when the palette closes. */
+  readonly focusedBefore: Element | null;
+  readonly onClose: () => void;
+}
+
+/** The dialog would focus its first element in a later frame. */
+const focusAtOnce = (field: HTMLElement | null): void => field?.focus();
+
+export function CommandPalette({ focusedBefore, onClose }: CommandPaletteProps) {
   const [text, setText] = useState('');
   const [active, setActive] = useState(0);
+  /** Enter was pressed before anything was found. */
+  const [isEntered, setIsEntered] = useState(false);
   const id = useId();
   const list = useRef<HTMLDivElement>(null);
   const sought = useDeferredValue(text.trim());
-  const fixed = useFixedEntries().filter(({ label }) => matches(label, text.trim()));
+  const fixed = useFixedEntries();
   const { found, isSearching } = useFoundEntries(sought);
-  const entries = [...fixed, ...found];
+  // What was found for an earlier text is shown only as far as it fits this one.
+  const entries = [...fixed, ...found].filter(({ label }) => matches(label, text.trim()));
   const index = Math.min(active, entries.length - 1);
   useEffect(() => {
     list.current?.querySelector(`[data-index="${index}"]`)?.scrollIntoView({ block: 'nearest' });
   }, [index]);
   const select = (entry: Entry | undefined): void => {
-    if (!entry) return;
+    if (!entry) {
+      setIsEntered(true);
+      return;
+    }
     onClose();
     entry.onSelect();
   };
+  useEffect(() => {
+    if (isEntered && entries[0]) select(entries[0]);
+  });
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
     if (event.key === 'Enter') select(entries[index]);
@@ -123,10 +142,14 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
     <Dialog.Root open onOpenChange={(isOpen) => !isOpen && onClose()}>
       <Dialog.Portal>
         <Dialog.Backdrop className={styles.backdrop} />
-        <Dialog.Popup className={styles.popup}>
+        <Dialog.Popup
+          className={styles.popup}
+          finalFocus={() => (focusedBefore instanceof HTMLElement && focusedBefore.isConnected ? focusedBefore : true)}
+        >
           <Dialog.Title className="visually-hidden">Command palette</Dialog.Title>
           <div className={styles.field}>
             <input
+              ref={focusAtOnce}
               role="combobox"
               aria-label="Go to or run"
               aria-expanded
@@ -138,6 +161,7 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
               onChange={(event) => {
                 setText(event.target.value);
                 setActive(0);
+                setIsEntered(false);
               }}
               onKeyDown={onKeyDown}
             />

@@ -38,8 +38,9 @@ class TabsStore {
   #user: string | undefined;
   #state: State = initialState();
   readonly #listeners = new Set<() => void>();
-  readonly #loaded = Promise.withResolvers<void>();
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
+  /** Ids of tabs that the user opened: unlike the first one, they stay when drafts arrive, even without text. */
+  readonly #opened = new Set<string>();
   /** Ids of tabs that are being saved: one request at a time for each. */
   readonly #saving = new Set<string>();
 
@@ -57,19 +58,10 @@ class TabsStore {
       this.#user = user;
       this.#change(restored(user) ?? initialState());
     }
-    try {
-      const records = await client.drafts.list({ pageSize }).all();
-      if (this.#user !== user) return;
-      this.#merge(records);
-    } finally {
-      this.#loaded.resolve();
-    }
+    const records = await client.drafts.list({ pageSize }).all();
+    if (this.#user !== user) return;
+    this.#merge(records);
     for (const { id, save } of this.#state.tabs) if (save !== 'saved') void this.#save(id);
-  }
-
-  /** Settles when the drafts were read, or could not be: names of new tabs differ from theirs. */
-  get loaded(): Promise<void> {
-    return this.#loaded.promise;
   }
 
   /** A tab that is being edited keeps its text; saving it finds out whether it was changed elsewhere. */
@@ -85,8 +77,11 @@ class TabsStore {
       return tab.version === undefined ? [tab] : [];
     });
     const added = [...byId.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1)).map(tabOf);
-    const isUntouched = (tab: Tab) => tab.version === undefined && tab.sql === '';
-    const tabs = added.length > 0 ? [...known.filter((tab) => !isUntouched(tab)), ...added] : known;
+    const isUntouched = ({ id, version, sql }: Tab) => version === undefined && sql === '' && !this.#opened.has(id);
+    const kept = added.length > 0 ? known.filter((tab) => !isUntouched(tab)) : known;
+    const isNew = ({ version }: Tab) => version === undefined;
+    const tabs = [...kept.filter((tab) => !isNew(tab)), ...added];
+    for (const tab of kept.filter(isNew)) tabs.push(renumbered(tab, tabs));
     const closed = records
       .filter((record) => closedAtOf(record) !== undefined)
       .sort((a, b) => ((closedAtOf(a) ?? '') < (closedAtOf(b) ?? '') ? 1 : -1));
@@ -105,8 +100,8 @@ class TabsStore {
   /** Opens a tab with the given content, in the place of an active one without text. */
   open(content: Partial<TabContent> = {}): void {
     const { tabs, activeId } = this.#state;
-    const numbers = tabs.map(({ name }) => Number(/^Query (\d+)$/.exec(name)?.[1] ?? 0));
-    const tab = newTab({ ...emptyContent(`Query ${Math.max(0, ...numbers) + 1}`), ...content });
+    const tab = newTab({ ...emptyContent(nextName(tabs)), ...content });
+    this.#opened.add(tab.id);
     const active = tabs.find(({ id }) => id === activeId);
     const kept =
       active?.sql === '' && active.version === undefined && content.sql ? tabs.filter((t) => t !== active) : tabs;
@@ -117,6 +112,12 @@ class TabsStore {
   update(id: string, change: Partial<TabContent>): void {
     this.#replace(id, { ...change, save: 'unsaved' });
     this.#schedule(id, savePauseMs);
+  }
+
+  /** Changes the text that the tab has by then, if it is still open. */
+  updateText(id: string, change: (sql: string) => string): void {
+    const tab = this.#find(id);
+    if (tab) this.update(id, { sql: change(tab.sql) });
   }
 
   /** Of the result of a tab; no change of its text. */
@@ -236,6 +237,13 @@ class TabsStore {
     for (const listener of this.#listeners) listener();
   }
 }
+
+const numberOf = ({ name }: Pick<Tab, 'name'>): number => Number(/^Query (\d+)$/.exec(name)?.[1] ?? 0);
+const nextName = (tabs: readonly Tab[]): string => `Query ${Math.max(0, ...tabs.map(numberOf)) + 1}`;
+
+/** A tab that was opened before the drafts were known gets another number than theirs. */
+const renumbered = (tab: Tab, tabs: readonly Tab[]): Tab =>
+  numberOf(tab) > 0 && tabs.some(({ name }) => name === tab.name) ? { ...tab, name: nextName([...tabs, tab]) } : tab;
 
 function initialState(): State {
   const tab = newTab(emptyContent('Query 1'));

@@ -18,7 +18,6 @@ export interface EditorHandle {
   readonly view: EditorView;
   /** Replaces the selection. */
   insert(text: string): void;
-  replaceAll(text: string): void;
 }
 
 /** An error at a place of the text, which its line and column say; both begin with 1. */
@@ -49,7 +48,6 @@ const handleOf = (view: EditorView): EditorHandle => ({
     view.dispatch(view.state.replaceSelection(text), { scrollIntoView: true });
     view.focus();
   },
-  replaceAll: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
 });
 
 export function SqlEditor(props: SqlEditorProps) {
