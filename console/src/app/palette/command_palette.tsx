@@ -107,8 +107,6 @@ const focusAtOnce = (field: HTMLElement | null): void => field?.focus();
 export function CommandPalette({ focusedBefore, onClose }: CommandPaletteProps) {
   const [text, setText] = useState('');
   const [active, setActive] = useState(0);
-  /** Enter was pressed before anything was found. */
-  const [isEntered, setIsEntered] = useState(false);
   const id = useId();
   const list = useRef<HTMLDivElement>(null);
   const sought = useDeferredValue(text.trim());
@@ -120,17 +118,7 @@ export function CommandPalette({ focusedBefore, onClose }: CommandPaletteProps) 
   useEffect(() => {
     list.current?.querySelector(`[data-index="${index}"]`)?.scrollIntoView({ block: 'nearest' });
   }, [index]);
-  const select = (entry: Entry | undefined): void => {
-    if (!entry) {
-      setIsEntered(true);
-      return;
-    }
-    onClose();
-    entry.onSelect();
-  };
-  useEffect(() => {
-    if (isEntered && entries[0]) select(entries[0]);
-  });
+  const { select, forget } = useSelect(entries[0], onClose);
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
     if (event.key === 'Enter') select(entries[index]);
@@ -161,7 +149,7 @@ export function CommandPalette({ focusedBefore, onClose }: CommandPaletteProps) 
               onChange={(event) => {
                 setText(event.target.value);
                 setActive(0);
-                setIsEntered(false);
+                forget();
               }}
               onKeyDown={onKeyDown}
             />
@@ -190,6 +178,23 @@ export function CommandPalette({ focusedBefore, onClose }: CommandPaletteProps) 
       </Dialog.Portal>
     </Dialog.Root>
   );
+}
+
+/** `select(undefined)`, before anything was found, selects the first entry that is; `forget` takes that back. */
+function useSelect(first: Entry | undefined, onClose: () => void) {
+  const [isWaiting, setIsWaiting] = useState(false);
+  const select = (entry: Entry | undefined): void => {
+    if (!entry) {
+      setIsWaiting(true);
+      return;
+    }
+    onClose();
+    entry.onSelect();
+  };
+  useEffect(() => {
+    if (isWaiting && first) select(first);
+  });
+  return { select, forget: () => setIsWaiting(false) };
 }
 
 /** One step leads from the end to the beginning; more steps end there. */
