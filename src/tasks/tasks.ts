@@ -76,6 +76,12 @@ export interface FinishedTask<T extends string> extends TaskRequest<T> {
   readonly taskId?: string;
 }
 
+/** Work that already runs. `running` connects it to the signal and progress of its task. */
+export interface AdoptedTask<T extends string> extends TaskRequest<T> {
+  readonly taskId?: string;
+  readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<ResultOf<T>>;
+}
+
 export class Tasks {
   readonly #store: Store;
   readonly #kinds = new Map<string, TaskKind>();
@@ -150,15 +156,9 @@ export class Tasks {
   }
 
   /**
-   * Creates a task for work that already runs in this process. `running` connects the work to the signal and progress of the task, and
-   * returns its promise. If the process dies, the task is run again if its kind allows that, and otherwise fails with TASK_INTERRUPTED.
+   * Creates a task for work that already runs in this process. If the process dies, the task is run again if its kind allows that, and otherwise fails with TASK_INTERRUPTED.
    */
-  async adopt<T extends string>(
-    request: TaskRequest<T> & {
-      readonly taskId?: string;
-      readonly running: (task: Pick<TaskContext, 'signal' | 'progress'>) => Promise<ResultOf<T>>;
-    },
-  ): Promise<TaskRecord<T>> {
+  async adopt<T extends string>(request: AdoptedTask<T>): Promise<TaskRecord<T>> {
     if (this.#runner.stopping) throw new Failure('SHUTTING_DOWN', 'the server is shutting down');
     const now = this.#clock();
     const row = await this.#insert(request, now, {

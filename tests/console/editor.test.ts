@@ -127,6 +127,64 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('shows where a statement waits while the only slot of its warehouse is taken, and cancels it there', async () => {
+    (await server.post('/api/v2/warehouses', { name: 'single', queriesMax: 1 })).is(201);
+    (await server.post('/api/v2/catalogs', { name: 'lab', warehouse: 'single' })).is(201);
+    const query = async (sql: string) =>
+      (await server.post('/api/v2/catalogs/lab/query', { sql, waitSeconds: 0.2 })).is(202).at<string>('uri');
+    const active = async (state: string) =>
+      (await server.post('/api/v2/queries/search', { warehouse: 'single', state })).is(200).at<unknown[]>('queries');
+    const blocking = await query(
+      'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range % 7 = b.range % 11',
+    );
+    await eventually('the slot is taken', async () => (await active('running')).length === 1);
+    const ahead = await query("SELECT 'ahead'");
+    await eventually('one waits', async () => (await active('queued')).length === 1);
+    const { consolePage, page } = await open({
+      path: `sql?${new URLSearchParams({ sql: 'SELECT 1 AS a', catalog: 'lab' })}`,
+    });
+    await text(page).filter({ hasText: 'SELECT 1 AS a' }).waitFor();
+    await text(page).press('Control+Enter');
+    const waitsAs = (position: number) =>
+      page
+        .getByRole('status')
+        .filter({ hasText: new RegExp(`^Waiting in the queue, number ${position}$`) })
+        .waitFor();
+    await waitsAs(2);
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('sql_waiting');
+    (await server.post(`${ahead}/cancel`)).is(200);
+    await waitsAs(1);
+    await page.getByRole('main').getByRole('button', { name: 'Cancel' }).last().click();
+    await page.getByRole('alert').getByText('Cancelled', { exact: true }).waitFor();
+    await eventually('it waits no longer', async () => (await active('queued')).length === 0);
+    await text(page).fill('SELECT 2 AS b');
+    await text(page).press('Control+Enter');
+    await waitsAs(1);
+    (await server.post(`${blocking}/cancel`)).is(200);
+    await cell(page, '2').waitFor();
+    await consolePage.close();
+  });
+
+  it('shows the progress and the time left of a statement where the engine knows them', async () => {
+    (
+      await server.post('/api/v2/databases/shop/tables', {
+        name: 'numbers',
+        asSelect: { sql: 'SELECT range AS n FROM range(2000000)' },
+      })
+    ).is(201);
+    const { consolePage, page } = await open();
+    const nested = Array.from({ length: 24 }).reduce<string>((inner) => `md5(${inner})`, 'n::VARCHAR');
+    await text(page).fill(`SELECT max(${nested}) FROM shop.numbers`);
+    await run(page);
+    const main = page.getByRole('main');
+    await main.getByText(/^\d+\.\d+ s · \d+ % · about .+ left/).waitFor();
+    await consolePage.photograph('sql_progress');
+    await main.getByRole('button', { name: 'Cancel' }).last().click();
+    await page.getByRole('alert').getByText('Cancelled', { exact: true }).waitFor();
+    await consolePage.close();
+  });
+
   it('sorts and filters all rows, shows nulls as such, and copies and downloads the result', async () => {
     const { consolePage, page } = await open();
     await text(page).fill('SELECT * FROM shop.orders ORDER BY id');

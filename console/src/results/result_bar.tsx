@@ -3,7 +3,6 @@ import { Copy, Download, Filter as FilterIcon } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import type { Column } from '../../../src/client/index.ts';
 import { Button } from '../ui/button.tsx';
-import { Spinner } from '../ui/feedback.tsx';
 import { formatBytes, formatCount, formatDuration } from '../ui/format.ts';
 import { Menu } from '../ui/overlays/menu.tsx';
 import { Select } from '../ui/overlays/select.tsx';
@@ -53,16 +52,8 @@ export function ResultBar({ run, state, begun, view, rowCount, onFilter, views }
         <strong>{formatCount(rowCount)}</strong> {rowCount === 1 ? 'row' : 'rows'}
         {rowCount !== begun.rowCount && ` of ${formatCount(begun.rowCount)}`}
         {state.kind !== 'succeeded' && ' so far'}
-        <span className={styles.muted}>{factsOf(state)}</span>
+        {state.kind !== 'running' && <span className={styles.muted}>{factsOf(state)}</span>}
       </p>
-      {state.kind === 'running' && (
-        <>
-          <Spinner label="Later rows are computed" />
-          <Button size="small" look="quiet" disabled={state.isCancelling} onClick={() => run.cancel()}>
-            {state.isCancelling ? 'Cancelling' : 'Cancel'}
-          </Button>
-        </>
-      )}
       <span className={styles.space} />
       <FilterFields columns={begun.columns} onFilter={onFilter} />
       <Menu
@@ -90,8 +81,7 @@ export function ResultBar({ run, state, begun, view, rowCount, onFilter, views }
   );
 }
 
-function factsOf(state: RunState): string {
-  if (state.kind === 'running') return '';
+function factsOf(state: Exclude<RunState, { kind: 'running' }>): string {
   const facts = [formatDuration(state.tookMs)];
   if (state.kind === 'succeeded') {
     facts.push(formatBytes(state.summary.statistics.resultBytes));

@@ -1,10 +1,10 @@
 // What a run shows below the editor: its progress while it runs, its rows or its error afterwards, and the bar with what to do with it.
-import { ChartColumn, CheckCheck, Columns3, Gauge, Play, Table2, X } from 'lucide-react';
-import { type ReactNode, useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { ChartColumn, CheckCheck, Columns3, Gauge, Play, Table2 } from 'lucide-react';
+import { type ReactNode, useCallback, useRef, useState, useSyncExternalStore } from 'react';
 import type { ChartSettings } from '../charts/chart_settings.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
-import { EmptyState, Progress } from '../ui/feedback.tsx';
+import { EmptyState } from '../ui/feedback.tsx';
 import { formatCount, formatDuration } from '../ui/format.ts';
 import { showFailure } from '../ui/overlays/toasts.tsx';
 import { ColumnExplorer } from './columns/column_explorer.tsx';
@@ -16,6 +16,7 @@ import { ResultChart } from './result_chart.tsx';
 import styles from './result_panel.module.css';
 import type { BegunResult, Filter, Sort, View } from './run/messages.ts';
 import type { RunState, StatementRun } from './run/statement_run.ts';
+import { ContinuingStatement, RunningStatement } from './running_statement.tsx';
 import { StatementProfile } from './statement_profile.tsx';
 
 interface ResultPanelProps {
@@ -42,7 +43,7 @@ export function ResultPanel({ run, chart }: ResultPanelProps) {
 function Outcome({ run, chart }: { readonly run: StatementRun; readonly chart: StoredChart }) {
   const state = useSyncExternalStore(run.subscribe, run.state);
   const begun = state.kind === 'succeeded' ? state.summary : state.begun;
-  if (state.kind === 'running' && !begun) return <Running run={run} state={state} />;
+  if (state.kind === 'running' && !begun) return <RunningStatement run={run} state={state} />;
   if (state.kind === 'succeeded' && state.summary.columns.length === 0)
     return (
       <EmptyState icon={<CheckCheck aria-hidden />} title={`${formatCount(state.summary.rowCount)} rows changed`}>
@@ -65,37 +66,6 @@ function Failed({ state: { error, tookMs } }: { readonly state: Extract<RunState
         advice={typeof error.result.line === 'number' ? 'Correct the statement where it is marked.' : undefined}
         title={error.code === 'TASK_CANCELLED' ? 'Cancelled' : `Failed after ${formatDuration(tookMs)}`}
       />
-    </div>
-  );
-}
-
-interface RunningProps {
-  readonly run: StatementRun;
-  readonly state: Extract<RunState, { kind: 'running' }>;
-}
-
-const tickMs = 100;
-
-function Running({ run, state: { task, isCancelling } }: RunningProps) {
-  const [now, setNow] = useState(performance.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(performance.now()), tickMs);
-    return () => clearInterval(timer);
-  }, []);
-  const leftMs = task?.expectedEndAt ? Date.parse(task.expectedEndAt) - Date.now() : undefined;
-  const phase = isCancelling ? 'Cancelling' : task?.state === 'pending' ? 'Waiting in the queue' : 'Running';
-  return (
-    <div className={styles.running}>
-      <Progress label={phase} value={task?.progress ?? null} />
-      <p>
-        <strong>{phase}</strong> <span className={styles.time}>{formatDuration(now - run.startedAt)}</span>
-        {task?.progress != null && ` · ${Math.round(task.progress * 100)} %`}
-        {leftMs !== undefined && leftMs > 0 && ` · about ${formatDuration(leftMs)} left`}
-      </p>
-      {task?.progressText && <p className={styles.muted}>{task.progressText}</p>}
-      <Button icon={<X aria-hidden />} disabled={isCancelling} onClick={() => run.cancel()}>
-        Cancel
-      </Button>
     </div>
   );
 }
@@ -173,6 +143,7 @@ function Rows({ run, state, begun, chart }: RowsProps) {
           </div>
         }
       />
+      {state.kind === 'running' && <ContinuingStatement run={run} state={state} />}
       {error !== undefined && (
         <div className={styles.failure}>
           <ErrorPanel error={error} title="Rows could not be fetched" />

@@ -47,6 +47,7 @@ const TaskRecordSchema = Type.Object({
   target: Type.String({ description: 'The URI of the object of the task.' }),
   request: Type.Unknown({ description: 'The request of the caller, with defaults, without keys and other secrets.' }),
   result: TaskResult,
+  queryId: Type.Optional(Type.String({ description: 'Of the statement that it runs.' })),
   firstPage: Type.Optional(
     Type.String({ description: 'The URI of the first page of rows; only of a query that succeeded.' }),
   ),

@@ -30,6 +30,8 @@ const sweepEveryFlushes = 600;
 export class QueryHistory {
   readonly #options: HistoryOptions;
   readonly #running = new Map<string, { entry: QueryEntry; cancel: () => void }>();
+  /** Ids of running statements by the ids of their tasks. */
+  readonly #queryOfTask = new Map<string, string>();
   #unwritten: QueryEntry[] = [];
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
@@ -51,6 +53,21 @@ export class QueryHistory {
 
   begin(entry: QueryEntry, cancel: () => void): void {
     this.#running.set(entry.queryId, { entry, cancel });
+    if (entry.taskId !== null) this.#queryOfTask.set(entry.taskId, entry.queryId);
+  }
+
+  /** The statement belongs to a task from now on. Null: it does not after all. */
+  assignTask(queryId: string, taskId: string | null): void {
+    const running = this.#running.get(queryId);
+    if (!running) return;
+    if (running.entry.taskId !== null) this.#queryOfTask.delete(running.entry.taskId);
+    if (taskId !== null) this.#queryOfTask.set(taskId, queryId);
+    running.entry = { ...running.entry, taskId };
+  }
+
+  /** The id of the statement that a task runs at the moment. */
+  queryOfTask(taskId: string): string | undefined {
+    return this.#queryOfTask.get(taskId);
   }
 
   update(queryId: string, change: Partial<QueryEntry>): void {
@@ -62,6 +79,8 @@ export class QueryHistory {
     const running = this.#running.get(queryId);
     if (!running) return;
     this.#running.delete(queryId);
+    const { taskId } = running.entry;
+    if (taskId !== null && this.#queryOfTask.get(taskId) === queryId) this.#queryOfTask.delete(taskId);
     const ended = { ...running.entry, ...change };
     const sql = truncate(ended.sql, sqlCharactersMax);
     this.#unwritten.push({ ...ended, sql, plan: ended.plan === null ? null : truncate(ended.plan, planCharactersMax) });

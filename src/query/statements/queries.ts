@@ -139,7 +139,7 @@ export class Queries {
     const { spoolDirectory, pageBytesMax, warehouses, caps } = this.#options;
     const { statement, warehouse } = await this.#resolve(request, caller.principal);
     if (caller.taskId === undefined) await warehouses.requireQueueCapacity(warehouse, caller);
-    const queryId = newId();
+    const { queryId = newId() } = caller;
     const controller = new AbortController();
     const abort = () => controller.abort();
     caller.signal.addEventListener('abort', abort, { once: true });
@@ -212,6 +212,11 @@ export class Queries {
     } finally {
       caller.signal.removeEventListener('abort', abort);
     }
+  }
+
+  /** A running statement belongs to a task from now on; null: it does not after all. */
+  assignTask(queryId: string, taskId: string | null): void {
+    this.#options.history.assignTask(queryId, taskId);
   }
 
   /** Passes pages on to the caller, and stops a statement whose result would exceed the quota of its principal. */

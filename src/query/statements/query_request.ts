@@ -68,11 +68,13 @@ export interface Caller {
 }
 
 /**
+ * `queryId`: the id of the statement, where the caller chooses it.
  * `step`: runs a writing statement at most once across all runs with the same step; null: a writing statement must not be run again.
  * `taskStep`: set if the statement may become a task while it runs.
  */
 export type RunCaller = Caller &
   WorkOptions & {
+    readonly queryId?: string;
     readonly step?: string | null;
     readonly taskId?: string;
     readonly taskStep?: TaskStep;

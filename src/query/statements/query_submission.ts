@@ -11,7 +11,7 @@ import type { AppliedWrite, Principal } from '../../model/principal.ts';
 import { withOutcome } from '../../standard/failure.ts';
 import type { BodyPiece } from '../../standard/record_body.ts';
 import type { ResultOf, StoredRequests, TaskContext, TaskRecord, TaskRequest } from '../../tasks/task.ts';
-import type { Tasks } from '../../tasks/tasks.ts';
+import type { AdoptedTask, Tasks } from '../../tasks/tasks.ts';
 import { type BegunResult, LiveResult } from '../results/live_result.ts';
 import { withoutSeparator } from '../results/page_bytes.ts';
 import type { ResultAccess } from '../results/result_access.ts';
@@ -151,7 +151,9 @@ export class QuerySubmitter {
     };
     const taskStep = new TaskStep();
     const live = new LiveResult();
+    const queryId = newId();
     const work = this.run(request, {
+      queryId,
       principal,
       actor,
       signal: controller.signal,
@@ -188,11 +190,7 @@ export class QuerySubmitter {
       // The statement is already running and may finish before it is stopped.
       const startedTask = { ...submitted, request: { ...request, step } };
       actor.writing = true;
-      const task = await this.#tasks
-        .adopt({ ...startedTask, guard, taskId, running: continueAsTask })
-        .catch((error: unknown) => {
-          throw withOutcome(error, 'unknown');
-        });
+      const task = await this.#adopt(queryId, { ...startedTask, guard, taskId, running: continueAsTask });
       return { kind: 'task', task };
     } catch (error) {
       abort();
@@ -201,6 +199,20 @@ export class QuerySubmitter {
       throw error;
     } finally {
       signal.removeEventListener('abort', abort);
+    }
+  }
+
+  /** Makes a task of a running statement. */
+  async #adopt<T extends string>(
+    queryId: string,
+    task: AdoptedTask<T> & { readonly taskId: string },
+  ): Promise<TaskRecord<T>> {
+    this.#queries.assignTask(queryId, task.taskId);
+    try {
+      return await this.#tasks.adopt(task);
+    } catch (error) {
+      this.#queries.assignTask(queryId, null);
+      throw withOutcome(error, 'unknown');
     }
   }
 
@@ -217,7 +229,10 @@ export class QuerySubmitter {
       task.signal.addEventListener('abort', abort, { once: true });
       return work.then((run) => this.#saveRows({ taskId, principal }, run, { durable: false }));
     };
+    const { queryId } = live.started;
+    this.#queries.assignTask(queryId, taskId);
     const rows = await this.#streamed.begin(live, { taskId, principal, target, request, running }, signal);
+    if (!rows) this.#queries.assignTask(queryId, null);
     return rows && { kind: 'begun', run: live.started, rows: rows.rows, taskId };
   }
 

@@ -10,10 +10,9 @@ import { isOfType, type TaskRecord, versionOfTask } from '../../tasks/task.ts';
 import type { Context } from './handler_context.ts';
 import { redactedRequest } from './request_redaction.ts';
 
-export function accepted<T extends TaskType>(
-  task: TaskRecord<T>,
-  context: Pick<Context, 'call' | 'files'>,
-): Accepted<T> {
+type Parts = Pick<Context, 'call' | 'files' | 'history'>;
+
+export function accepted<T extends TaskType>(task: TaskRecord<T>, context: Parts): Accepted<T> {
   const record = taskRecord(task, context);
   return { outcome: 'accepted', task: record, uri: record.uri };
 }
@@ -22,7 +21,7 @@ export function accepted<T extends TaskType>(
 export const acceptedTask = async <T extends TaskType>(
   taskId: string,
   type: T,
-  context: Pick<Context, 'call' | 'files' | 'tasks'>,
+  context: Parts & Pick<Context, 'tasks'>,
 ): Promise<Accepted<T>> => accepted(await requireTask(taskId, type, context), context);
 
 /** The record of a task of that type that has just been submitted. */
@@ -37,10 +36,10 @@ export async function requireTask<T extends TaskType>(
 }
 
 /**
- * The record of a task (rest-standard B5). `firstPage`: the URI of the rows of a query; `rejectsLink`: of the rows that a load
- * rejected.
+ * The record of a task (rest-standard B5). `queryId`: of the statement that it runs; `firstPage`: the URI of the rows of a query;
+ * `rejectsLink`: of the rows that a load rejected.
  */
-export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files }: Pick<Context, 'call' | 'files'>) {
+export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files, history }: Parts) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
   const request = redactedRequest(task);
@@ -51,9 +50,14 @@ export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, file
   const rejects =
     typeof fileId === 'string' && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
   const paged = typeof result === 'object' && result !== null && 'pageCount' in result && result.pageCount !== 0;
+  const queryId =
+    typeof result === 'object' && result !== null && 'queryId' in result
+      ? String(result.queryId)
+      : history.queryOfTask(task.taskId);
   return {
     ...shown,
     request,
+    ...(queryId === undefined ? {} : { queryId }),
     ...(paged ? { firstPage: `${uri}/pages/0` } : {}),
     ...(rejects ? { rejectsLink: files.link(rejects, 'read') } : {}),
     createdAt: submittedAt,

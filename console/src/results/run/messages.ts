@@ -1,6 +1,6 @@
 // What the page and the worker of results say to each other. A run is one statement; its rows stay in the worker, and the page asks
 // for those in view.
-import type { Column, TaskRecord, Value } from '../../../../src/client/index.ts';
+import type { Column, Value } from '../../../../src/client/index.ts';
 import type { ColumnProfile } from '../columns/column_profile.ts';
 
 /** Where a statement runs. */
@@ -14,6 +14,19 @@ export interface Statement {
   readonly place: Place;
   readonly parameters?: readonly unknown[] | Readonly<Record<string, unknown>> | undefined;
   readonly warehouse?: string | undefined;
+}
+
+/** How far a statement is, from the moment it has a task. */
+export interface RunProgress {
+  readonly isWaiting: boolean;
+  /** In the queue of its warehouse, from 1; null if it does not wait there. */
+  readonly queuePosition: number | null;
+  /** How long it waited, once it runs. */
+  readonly queuedMs: number | null;
+  /** From 0 to 1; null if unknown. */
+  readonly fraction: number | null;
+  readonly text: string | null;
+  readonly expectedEndAt: string | null;
 }
 
 /** A result of which the first rows have arrived. */
@@ -92,10 +105,7 @@ export interface Answers {
 }
 
 export type FromWorker = { readonly run: number } & (
-  | {
-      readonly kind: 'progress';
-      readonly task: Pick<TaskRecord, 'taskId' | 'state' | 'progress' | 'progressText' | 'expectedEndAt'>;
-    }
+  | { readonly kind: 'progress'; readonly progress: RunProgress }
   /** The first rows have arrived, or more of them. */
   | { readonly kind: 'begun'; readonly begun: BegunResult }
   | { readonly kind: 'succeeded'; readonly summary: Summary }

@@ -17,7 +17,11 @@ import { isWhole, orderOf } from './row_order.ts';
 
 /** After that a statement that still runs has a task, whose progress is shown. */
 const waitSeconds = 2;
+/** An answer with a task may already be on its way that long before the wait is over. */
+const answerIsNearMs = 250;
 const retryForMs = 8000;
+
+type QueryRecord = Awaited<ReturnType<ReturnType<Client['queries']>['get']>>;
 
 const post = (message: FromWorker): void => self.postMessage(message);
 
@@ -29,6 +33,9 @@ class Run {
   readonly #ended = Promise.withResolvers<void>();
   #token: string;
   #task: Promise<Task> | undefined;
+  readonly #startedAt = performance.now();
+  /** Of the statement in its warehouse; undefined until it is read. */
+  #queue: Pick<QueryRecord, 'state' | 'queuePosition' | 'queuedMs'> | undefined;
   #isCancelled = false;
   /** From the first complete page on. */
   #rows: PagedRows | undefined;
@@ -76,17 +83,38 @@ class Run {
   }
 
   /** Called about once a second while the statement is a task, and at its end. */
-  #watch({ taskId, state, progress, progressText, expectedEndAt }: TaskRecord): void {
+  #watch(task: TaskRecord): void {
+    const { taskId, queryId } = task;
     this.#task ??= this.#client.task(taskId);
     this.#task.catch(() => undefined);
     if (this.#isCancelled) void this.cancel();
-    post({ run: this.#id, kind: 'progress', task: { taskId, state, progress, progressText, expectedEndAt } });
+    this.#postProgress(task);
+    if (queryId !== undefined && task.endedAt === null && (this.#queue?.state ?? 'queued') === 'queued')
+      void this.#readQueue(queryId, task);
     const rows = this.#rows;
     rows?.refresh().then(
       () => this.#postBegun(rows),
       // The next look, or the end of the statement, says why.
       () => undefined,
     );
+  }
+
+  /** A statement that runs does not return to the queue, so that this is read until it runs. */
+  async #readQueue(queryId: string, task: TaskRecord): Promise<void> {
+    try {
+      const signal = this.#abort.signal;
+      this.#queue = await this.#client.queries(queryId).get({ signal });
+      this.#postProgress(task);
+    } catch {
+      // The next look at the task reads it again, or says what failed.
+    }
+  }
+
+  #postProgress({ state, progress, progressText: text, expectedEndAt }: TaskRecord): void {
+    const { state: inQueue, queuePosition = null, queuedMs = null } = this.#queue ?? {};
+    const isWaiting = state === 'pending' || inQueue === 'queued';
+    const known = { isWaiting, queuePosition, queuedMs, fraction: progress, text, expectedEndAt };
+    post({ run: this.#id, kind: 'progress', progress: known });
   }
 
   #postBegun({ rowCount }: PagedRows): void {
@@ -98,8 +126,9 @@ class Run {
   async cancel(): Promise<void> {
     this.#isCancelled = true;
     if (!this.#task) {
-      // From its first page on it has a task, which is about to be known.
-      if (!this.#rows)
+      // From its first page and from the end of the wait on it has a task, which is about to be known.
+      const isAnswerNear = performance.now() - this.#startedAt > waitSeconds * 1000 - answerIsNearMs;
+      if (!this.#rows && !isAnswerNear)
         this.#abort.abort(new TabulariumError('TASK_CANCELLED', { status: 0, message: 'the statement was cancelled' }));
       return;
     }

@@ -1,11 +1,12 @@
 // A statement that was started from the page: its state, its progress and its rows, which the worker of results keeps.
-import { errors, type TabulariumError, type TaskRecord } from '../../../../src/client/index.ts';
+import { errors, type TabulariumError } from '../../../../src/client/index.ts';
 import { expireSession, onSessionChange, sessionToken } from '../../app/session.ts';
 import type {
   Answers,
   BegunResult,
   FromWorker,
   Question,
+  RunProgress,
   SentError,
   Statement,
   Summary,
@@ -15,7 +16,7 @@ import type {
 export type RunState =
   | {
       readonly kind: 'running';
-      readonly task?: RunningTask;
+      readonly progress?: RunProgress;
       readonly isCancelling: boolean;
       /** While later rows are computed. */
       readonly begun?: BegunResult;
@@ -28,8 +29,6 @@ export type RunState =
       /** The rows that had arrived. */
       readonly begun: BegunResult | undefined;
     };
-
-type RunningTask = Pick<TaskRecord, 'taskId' | 'state' | 'progress' | 'progressText' | 'expectedEndAt'>;
 
 let worker: Worker | undefined;
 let lastRun = 0;
@@ -105,7 +104,7 @@ export class StatementRun {
     const tookMs = performance.now() - this.startedAt;
     switch (message.kind) {
       case 'progress':
-        if (this.#state.kind === 'running') this.#change({ ...this.#state, task: message.task });
+        if (this.#state.kind === 'running') this.#change({ ...this.#state, progress: message.progress });
         break;
       case 'begun':
         if (this.#state.kind === 'running') this.#change({ ...this.#state, begun: message.begun });
