@@ -26,6 +26,7 @@ export const PropertiesField = Type.Record(Type.String(), PropertyValue, {
   maxProperties: propertiesMax,
   description: 'User-defined names and values; the service does not interpret them.',
 });
+export const DescribedFields = Type.Object({ comment: Comment, properties: PropertiesField });
 export const Owner = Type.String({
   title: 'Owner',
   minLength: 1,
@@ -66,7 +67,7 @@ export const recordFields = {
   createdBy: Type.String(),
   updatedAt: Timestamp,
   updatedBy: Type.String(),
-  version: Type.Integer({ minimum: 1, description: 'Counts the changes.' }),
+  version: Type.Integer({ title: 'Version', minimum: 1, description: 'Counts the changes.' }),
   uri: Uri,
 };
 

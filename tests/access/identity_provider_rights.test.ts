@@ -30,6 +30,40 @@ test('createUsers needs the right to create users', async () => {
   (await ada('PATCH', `${path}/company`, { createUsers: true })).is(200, '0', { createUsers: true });
 });
 
+test('PATCH changes only the mapped values that it lists, and null removes one', async () => {
+  for (const role of ['analysts', 'readers']) await server.client.roles.create({ name: role });
+  const provider = { name: 'mapped', issuer: 'https://mapped.invalid', audiences: ['x'], disabled: true };
+  const roleMapping = { finance: 'analysts', sales: 'readers' };
+  (await server.post(path, { ...provider, roleMapping })).is(201, '0', { roleMapping });
+  const patch = async (change: object, expected: object) => {
+    const record = (await server.patch(`${path}/mapped`, { roleMapping: change })).is(200);
+    assert.deepEqual(record.at('roleMapping'), expected);
+  };
+  await patch({ trade: 'readers' }, { ...roleMapping, trade: 'readers' });
+  await patch({ finance: 'readers', sales: null }, { finance: 'readers', trade: 'readers' });
+  await patch({ unknown: null }, { finance: 'readers', trade: 'readers' });
+  const many = Object.fromEntries(Array.from({ length: 999 }, (_, n) => [`group ${n}`, 'readers']));
+  (await server.patch(`${path}/mapped`, { roleMapping: many })).is(400, 'INVALID_PARAMETER');
+  (await server.patch(`${path}/mapped`, { roleMapping: { trade: 'nobody' } })).is(400, 'INVALID_PARAMETER');
+  await patch({}, { finance: 'readers', trade: 'readers' });
+});
+
+test('PATCH of the identity of a user changes the member that it lists', async () => {
+  const provider = { name: 'of ann', issuer: 'https://ann.invalid', audiences: ['x'], disabled: true };
+  (await server.post(path, provider)).is(201);
+  const user = '/api/v2/users/ann';
+  (await server.post('/api/v2/users', { name: 'ann' })).is(201);
+  const incomplete = (await server.patch(user, { identity: { subject: 'a-1' } })).is(400, 'INVALID_PARAMETER');
+  assert.match(incomplete.text, /\/identity\/provider/);
+  const identity = { provider: 'of ann', subject: 'a-1' };
+  (await server.patch(user, { identity })).is(200, '0', { identity });
+  (await server.patch(user, { identity: { subject: 'a-2' } })).is(200, '0', {
+    identity: { ...identity, subject: 'a-2' },
+  });
+  (await server.patch(user, { comment: 'Ann' })).is(200, '0', { identity: { ...identity, subject: 'a-2' } });
+  (await server.patch(user, { identity: null })).is(200, '0', { identity: null });
+});
+
 test('an issuer on a host that is not allowed is refused, whether or not a server answers there', async () => {
   for (const issuer of ['https://10.1.2.3', 'https://[fd00::1]', 'http://localhost:1', 'https://elsewhere.test'])
     for (const field of ['issuer', 'jwksUri']) {

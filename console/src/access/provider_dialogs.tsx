@@ -89,7 +89,9 @@ export function ProviderForm({ provider, onClose }: ProviderFormProps) {
   const call = (api: Client, options?: CallOptions) => {
     const fields = fieldsOf(draft, mapping ?? {});
     if (!provider) return api.identityProviders.create({ name, ...fields }, options);
-    return api.identityProviders(name).update({ ...fields, expectedVersion: provider.version }, options);
+    const removed = Object.fromEntries(Object.keys(provider.roleMapping).map((value) => [value, null]));
+    const roleMapping = { ...removed, ...fields.roleMapping };
+    return api.identityProviders(name).update({ ...fields, roleMapping, expectedVersion: provider.version }, options);
   };
   const isComplete = name !== '' && draft.issuer !== '' && namesIn(draft.audiences).length > 0 && mapping !== undefined;
   return (

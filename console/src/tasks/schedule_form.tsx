@@ -10,7 +10,15 @@ import { Dialog } from '../ui/overlays/dialog.tsx';
 import { Select } from '../ui/overlays/select.tsx';
 import { RunTimes } from './run_times.tsx';
 import { nextTimes, presets } from './schedule_times.ts';
-import { bodyFault, changeOf, draftOf, newDraft, type ScheduleDraft, type ScheduleRecord } from './schedules.ts';
+import {
+  bodyFault,
+  changeOf,
+  creationOf,
+  draftOf,
+  newDraft,
+  type ScheduleDraft,
+  type ScheduleRecord,
+} from './schedules.ts';
 import styles from './tasks_room.module.css';
 
 interface ScheduleFormProps {
@@ -45,7 +53,7 @@ export function ScheduleForm({ schedule, onClose, onSaved }: ScheduleFormProps) 
     mutationFn: () =>
       schedule
         ? client.schedules(schedule.name).update({ ...changeOf(draft, schedule), expectedVersion: schedule.version })
-        : client.schedules.create({ name: draft.name, ...changeOf(draft), cron: draft.cron }),
+        : client.schedules.create({ name: draft.name, ...creationOf(draft) }),
     onSuccess: (saved) => {
       void queryClient.invalidateQueries({ queryKey: ['schedules'] });
       onClose();

@@ -78,24 +78,37 @@ export function bodyFault({ kind, body }: ScheduleDraft): string | undefined {
   }
 }
 
+const describedBy = ({ comment, cron, timeZone, missedRuns, priority }: ScheduleDraft) => ({
+  comment: comment === '' ? null : comment,
+  cron,
+  timeZone,
+  missedRuns,
+  priority,
+});
+
+const requestOf = ({ on, action, body }: ScheduleDraft) => ({ on, action, body: parsedBody(body) });
+
+/** A new schedule without its name. */
+export function creationOf(draft: ScheduleDraft) {
+  const { sql, catalog, database, warehouse } = draft;
+  const place = { ...(database ? { database } : {}), ...(warehouse ? { warehouse } : {}) };
+  return {
+    ...describedBy(draft),
+    ...(draft.kind === 'query' ? { query: { sql, catalog, ...place } } : { request: requestOf(draft) }),
+  };
+}
+
 /** The fields that a draft defines; its action only if that differs from `before`, because redefining it confirms it. */
-export function changeOf(draft: ScheduleDraft, before?: ScheduleRecord): ScheduleChange {
-  const { comment, cron, timeZone, missedRuns, priority } = draft;
-  const described = { comment: comment === '' ? null : comment, cron, timeZone, missedRuns, priority };
-  const was = before && draftOf(before);
-  const isSame = (...fields: readonly (keyof ScheduleDraft)[]) =>
-    fields.every((field) => was?.[field] === draft[field]);
+export function changeOf(draft: ScheduleDraft, before: ScheduleRecord): ScheduleChange {
+  const was = draftOf(before);
+  const isSame = (...fields: readonly (keyof ScheduleDraft)[]) => fields.every((field) => was[field] === draft[field]);
   if (draft.kind === 'query') {
-    if (isSame('kind', 'sql', 'catalog', 'database', 'warehouse')) return described;
+    if (isSame('kind', 'sql', 'catalog', 'database', 'warehouse')) return describedBy(draft);
     const { sql, catalog, database, warehouse } = draft;
-    const place = { ...(database ? { database } : {}), ...(warehouse ? { warehouse } : {}) };
-    // A statement keeps its parameters, which the form does not show.
-    const parameters = before?.query?.parameters;
-    return { ...described, query: { sql, catalog, ...place, ...(parameters ? { parameters } : {}) } };
+    return { ...describedBy(draft), query: { sql, catalog, database: database || null, warehouse: warehouse || null } };
   }
-  if (isSame('kind', 'on', 'action', 'body')) return described;
-  const { on, action, body } = draft;
-  return { ...described, request: { on, action, body: parsedBody(body) } };
+  if (isSame('kind', 'on', 'action', 'body')) return describedBy(draft);
+  return { ...describedBy(draft), request: requestOf(draft) };
 }
 
 /** One line that says what a schedule does. */

@@ -1,6 +1,7 @@
 // The declaration of `identity_providers`: records, operations, bodies and results.
 import { signingAlgorithms } from '../../model/signing_algorithms.ts';
 import { httpUrl } from '../../standard/documented_limits.ts';
+import { mapPatchOf } from '../../standard/merge_patch.ts';
 import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, remove, update } from '../declare.ts';
 import {
@@ -86,7 +87,7 @@ const changeFields = {
   jwksUri: Type.Optional(jwksUri),
   userClaim: Type.Optional(fields.userClaim),
   rolesClaim: Type.Optional(rolesClaim),
-  roleMapping: Type.Optional(fields.roleMapping),
+  roleMapping: Type.Optional(mapPatchOf(fields.roleMapping)),
   createUsers: Type.Optional(fields.createUsers),
   disabled: Type.Optional(fields.disabled),
   consoleClientId: Type.Optional(consoleClientId),

@@ -1,4 +1,5 @@
 // The declaration of `users`: records, operations, bodies and results.
+import { patchOf } from '../../standard/merge_patch.ts';
 import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, remove, update } from '../declare.ts';
 import { describedBody, exampleFields, NewName, nullable } from '../fields.ts';
@@ -59,7 +60,7 @@ export const usersApi = category({
         'Changing password, identity or owner requires `own`, because it allows logging in as the user. Disabling or enabling requires `operate`.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS', 'OBJECT_PROTECTED'],
-      body: strictObject({ ...changedBody }),
+      body: strictObject({ ...changedBody, identity: Type.Optional(nullable(patchOf(Identity))) }),
       example: { body: { disabled: true } },
     }),
     delete: remove({

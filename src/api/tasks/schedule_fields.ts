@@ -1,5 +1,6 @@
 // Fields of schedules, in bodies and in records.
 import { documentedLimits } from '../../standard/documented_limits.ts';
+import { patchOf } from '../../standard/merge_patch.ts';
 import { strictObject, Type } from '../../standard/type.ts';
 import {
   Comment,
@@ -119,6 +120,20 @@ export const ScheduleRecord = Type.Object({
   owner: Owner,
   ...recordFields,
 });
+
+/** The action of a schedule and who is notified, as a whole. */
+export const ScheduledWork = Type.Object({
+  query: Type.Optional(QueryField),
+  request: Type.Optional(ScheduledRequest),
+  notify: taskFields.notify,
+});
+
+/** The same in a PATCH. */
+export const workPatch = {
+  query: Type.Optional(patchOf(QueryField)),
+  request: Type.Optional(patchOf(ScheduledRequest)),
+  notify: Type.Optional(nullable(patchOf(taskFields.notify))),
+};
 
 export const changeFields = {
   ...describedBody,

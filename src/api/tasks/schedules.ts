@@ -5,7 +5,7 @@ import { action, category, create, remove, update } from '../declare.ts';
 import { engineCodes } from '../fields.ts';
 import { searchByName } from '../search.ts';
 import { getAtTop, listAtTop, renameAtTop } from '../top_level.ts';
-import { changeFields, example, fields, ScheduleRecord } from './schedule_fields.ts';
+import { changeFields, example, fields, ScheduleRecord, workPatch } from './schedule_fields.ts';
 
 /** What an action may be answered with for the moment. */
 const unavailable = [
@@ -46,7 +46,7 @@ export const schedulesApi = category({
         'After a change of `cron` or `timeZone`, or when it is enabled again, its times are computed from now on. If a user other than its owner changes its action, the owner has to confirm it.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS', 'HOST_NOT_ALLOWED'],
-      body: strictObject({ ...changeFields }, { ...notTogether('query', 'request') }),
+      body: strictObject({ ...changeFields, ...workPatch }, { ...notTogether('query', 'request') }),
       example: { body: { disabled: true } },
     }),
     delete: remove({

@@ -6,7 +6,7 @@ import type { SegmentsOf } from '../../api/handlers.ts';
 import type { CatalogObject, ObjectOf } from '../../catalog/object.ts';
 import { Failure } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
-import { defined, patched } from '../records/fields.ts';
+import { defined, describe } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, type RenderOf, render } from '../records/object_records.ts';
 import { deleted, done, found, pageOf, updated } from '../records/outcomes.ts';
@@ -92,9 +92,8 @@ export const backends = implement(backendsApi, {
   },
   update: async ({ segments, body }, context) => {
     const [warehouse, backend] = await context.catalog.require(segments);
-    const { comment, ...rest } = backend.spec;
     const changed = await context.catalog.update(backend, {
-      spec: { ...rest, ...defined({ comment: patched(comment, body.comment) }) },
+      spec: describe(backend.spec, { comment: body.comment }),
       principal: context.call.actor,
     });
     return updated(await render(segments, [warehouse, changed.object ?? backend], context, toRecord));

@@ -1,11 +1,12 @@
 // The handlers of `identity_providers`: issuers of tokens (OpenID Connect) that the server trusts to identify users and,
 // optionally, to assign roles.
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
-import { type ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
+import { ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
 import { invalidParameter } from '../../standard/failure.ts';
+import { mergePatch } from '../../standard/merge_patch.ts';
 import { segment } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, patched, shownDescription } from '../records/fields.ts';
+import { shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, type RenderOf, render } from '../records/object_records.ts';
 import { updated } from '../records/outcomes.ts';
@@ -40,21 +41,9 @@ type RequestedFields = Omit<Static<typeof ChangeBody>, 'owner' | 'expectedVersio
 type Change = { readonly [K in keyof RequestedFields]?: RequestedFields[K] | undefined };
 
 function specOf(before: ProviderSpec, change: Change): ProviderSpec {
-  const { comment, properties, clientSecret, jwksUri, rolesClaim, consoleClientId, ...rest } = change;
-  const {
-    jwksUri: _keys,
-    rolesClaim: _claim,
-    consoleClientId: _clientId,
-    ...described
-  } = describe<ProviderSpec>(before, defined({ comment, properties }));
+  const { clientSecret, ...rest } = change;
   return {
-    ...described,
-    ...defined(rest),
-    ...defined({
-      jwksUri: patched(before.jwksUri, jwksUri),
-      rolesClaim: patched(before.rolesClaim, rolesClaim),
-      consoleClientId: patched(before.consoleClientId, consoleClientId),
-    }),
+    ...mergePatch<ProviderSpec>(ChangeBody, before, rest),
     hasClientSecret: clientSecret === undefined ? before.hasClientSecret : clientSecret !== null,
   };
 }

@@ -2,12 +2,13 @@
 
 import { rootUserId, type UserSpec } from '../../access/authorization/directory_types.ts';
 import type { PropertiesPatch } from '../../api/fields.ts';
-import type { Identity } from '../../api/identity/user_fields.ts';
+import { Identity } from '../../api/identity/user_fields.ts';
 import type { usersApi } from '../../api/identity/users.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
+import { mergePatch, type PatchOf } from '../../standard/merge_patch.ts';
 import { segment } from '../../standard/paths.ts';
-import type { Static } from '../../standard/type.ts';
+import { type Static, Type } from '../../standard/type.ts';
 import { defined, describe, shownDescription } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
 import { commonFields, type RenderOf } from '../records/object_records.ts';
@@ -19,13 +20,12 @@ export type User = CatalogObject<UserSpec>;
 export const shownUser: RenderOf<typeof usersApi> = async ([object], uri, context) => {
   const { spec, name, id } = object;
   const { directory } = context;
-  const provider = spec.identity && (await context.catalog.byId(spec.identity.providerId));
   return {
     name,
     ...shownDescription(spec),
     disabled: spec.disabled ?? false,
     hasPassword: spec.passwordHash !== undefined,
-    identity: spec.identity && provider ? { provider: provider.name, subject: spec.identity.subject } : null,
+    identity: (await shownIdentity(spec, context)) ?? null,
     roles: [...directory.rolesOf(id)].flatMap((roleId) => directory.roles.get(roleId)?.name ?? []).sort(),
     ...enabledStateOf(spec.disabled),
     owner: ownerName(object, context),
@@ -38,7 +38,15 @@ interface SpecChange {
   readonly properties?: PropertiesPatch | null;
   readonly disabled?: boolean;
   readonly password?: string | null;
-  readonly identity?: Static<typeof Identity> | null;
+  readonly identity?: PatchOf<Static<typeof Identity>> | null;
+}
+
+const identified = Type.Object({ identity: Type.Optional(Identity) });
+
+/** With the name of its provider. */
+async function shownIdentity({ identity }: UserSpec, context: Context): Promise<Static<typeof Identity> | undefined> {
+  const provider = identity && (await context.catalog.byId(identity.providerId));
+  return provider && { provider: provider.name, subject: identity.subject };
 }
 
 export async function specOf(before: UserSpec, change: SpecChange, name: string, context: Context): Promise<UserSpec> {
@@ -51,8 +59,7 @@ export async function specOf(before: UserSpec, change: SpecChange, name: string,
   const unchanged = { ...rest, ...defined({ disabled }) };
   const hash =
     password === undefined ? passwordHash : password === null ? undefined : await hashOf(password, name, context);
-  const who =
-    identity === undefined ? identityBefore : identity === null ? undefined : await identityOf(identity, context);
+  const who = identity === undefined ? identityBefore : await changedIdentity(before, identity, context);
   return { ...unchanged, ...defined({ passwordHash: hash, identity: who }) };
 }
 
@@ -60,6 +67,12 @@ export async function hashOf(password: string, name: string, context: Context): 
   const fault = context.passwords.fault(password, name);
   if (fault !== undefined) throw invalidParameter('/password', 'password', fault);
   return context.passwords.hash(password);
+}
+
+async function changedIdentity(before: UserSpec, change: SpecChange['identity'], context: Context) {
+  const shown = defined({ identity: await shownIdentity(before, context) });
+  const { identity } = mergePatch<Static<typeof identified>>(identified, shown, { identity: change });
+  return identity && identityOf(identity, context);
 }
 
 async function identityOf({ provider, subject }: Static<typeof Identity>, context: Context) {

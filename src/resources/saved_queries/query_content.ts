@@ -4,10 +4,11 @@ import { queryChange } from '../../api/saved_queries/query_fields.ts';
 import { versionsMax } from '../../api/saved_queries/versions.ts';
 import { addVersion } from '../../catalog/object_versions.ts';
 import type { QueryContent } from '../../model/saved_queries.ts';
+import { mergePatch } from '../../standard/merge_patch.ts';
 import type { Static } from '../../standard/type.ts';
 import { Type } from '../../standard/type.ts';
 import type { Schema } from '../../store/schema.ts';
-import { defined, patched } from '../records/fields.ts';
+import { defined } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
 
 const Change = Type.Object(queryChange);
@@ -15,15 +16,11 @@ type Fields = Static<typeof Change>;
 export type QueryChange = { readonly [K in keyof Fields]?: Fields[K] | undefined };
 
 export function changedQuery(before: QueryContent, { sql, parameters, catalog, database }: QueryChange) {
-  return {
-    sql: sql ?? before.sql,
-    ...defined({
-      parameters: patched(before.parameters, parameters),
-      catalog: patched(before.catalog, catalog),
-      database: patched(before.database, database),
-    }),
-  };
+  const content = { sql: before.sql, ...defined(optionalOf(before)) };
+  return mergePatch<QueryContent>(Change, content, { sql, parameters, catalog, database });
 }
+
+const optionalOf = ({ parameters, catalog, database }: QueryContent) => ({ parameters, catalog, database });
 
 export const shownQuery = ({ sql, parameters, catalog, database }: QueryContent) => ({
   sql,

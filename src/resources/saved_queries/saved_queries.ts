@@ -6,15 +6,16 @@ import { ready } from '../../api/states.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import type { SavedQuerySpec } from '../../model/saved_queries.ts';
 import { invalidParameter } from '../../standard/failure.ts';
+import { mergePatch } from '../../standard/merge_patch.ts';
 import { segment } from '../../standard/paths.ts';
-import { defined, describe, patched, shownDescription } from '../records/fields.ts';
+import { shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, listing, type RenderOf, render } from '../records/object_records.ts';
 import { deleted, type Page, pageOf, updated } from '../records/outcomes.ts';
 import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
 import { handlersAtTop } from '../records/top_level_category.ts';
-import { changedQuery, saveVersion, shownQuery } from './query_content.ts';
+import { saveVersion, shownQuery } from './query_content.ts';
 
 type Body = BodyOf<(typeof savedQueriesApi)['endpoints']['update']>;
 type Change = { readonly [K in keyof Omit<Body, 'owner'>]?: Body[K] | undefined };
@@ -34,19 +35,10 @@ const commonHandlers = handlersAtTop('saved_queries', toRecord);
 
 /** Throws INVALID_PARAMETER. */
 function changedSpec(before: SavedQuerySpec, change: Change): SavedQuerySpec {
-  const { comment, properties, folder, chart, ...query } = change;
+  const { chart } = change;
   if (chart && Buffer.byteLength(JSON.stringify(chart)) > chartBytesMax)
     throw invalidParameter('/chart', 'bytes', `is larger than ${chartBytesMax} bytes`);
-  const { comment: shownComment, properties: shownProperties } = describe(before, defined({ comment, properties }));
-  return {
-    ...defined({
-      comment: shownComment,
-      properties: shownProperties,
-      folder: patched(before.folder, folder),
-      chart: patched(before.chart, chart),
-    }),
-    ...changedQuery(before, query),
-  };
+  return mergePatch<SavedQuerySpec>(savedQueriesApi.endpoints.update.body, before, change);
 }
 
 /** The fields that versions record: all except comment, properties and folder. */

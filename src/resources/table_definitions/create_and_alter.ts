@@ -13,7 +13,7 @@ import type { Accepted } from '../../standard/endpoint.ts';
 import { Failure, invalidParameter, objectNotFound, type Violation } from '../../standard/failure.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { Static } from '../../standard/type.ts';
-import { defined, describe, dottedNames, patched } from '../records/fields.ts';
+import { defined, describe, dottedNames } from '../records/fields.ts';
 import type { Context } from '../records/handler_context.ts';
 import { newOwner, ownerId, requireUnreserved } from '../records/permissions.ts';
 import type { TaskOptions } from '../records/task_fields.ts';
@@ -295,19 +295,19 @@ function patchedSpec(
 ): TableSpec {
   const { spec } = table;
   const violations: Violation[] = [];
+  const { unique_key_constraints: key } = body;
+  const uniqueKey = key === undefined ? spec.uniqueKey : (key ?? []);
   let { columns } = spec;
   if (body.columns !== undefined) {
     const before = new Map(spec.columns.map((column) => [column.name, column]));
     const retainedNames = new Set(body.columns.map((column) => column.name));
     for (const column of spec.columns)
-      if (!retainedNames.has(column.name))
-        requireUnused(column.name, { ...spec, uniqueKey: patched(spec.uniqueKey, body.unique_key_constraints) ?? [] });
+      if (!retainedNames.has(column.name)) requireUnused(column.name, { ...spec, uniqueKey });
     columns = body.columns.map((fields, i) => {
       const was = before.get(fields.name);
       return touched(was, columnSpec(fields, `/columns/${i}`, violations), table, context);
     });
   }
-  const uniqueKey = patched(spec.uniqueKey, body.unique_key_constraints) ?? [];
   const next = describe({ ...spec, uniqueKey, columns: withKeysNotNull(columns, spec.primaryKey) }, body);
   requireNoViolations(violations);
   check(next);

@@ -1,11 +1,18 @@
 // Converts schedules between bodies, specs and records.
 
 import { isDeepStrictEqual } from 'node:util';
-import { changeFields, missedRunsDefault, type QueryField } from '../../api/tasks/schedule_fields.ts';
+import {
+  changeFields,
+  missedRunsDefault,
+  type QueryField,
+  ScheduledWork,
+  workPatch,
+} from '../../api/tasks/schedule_fields.ts';
 import type { schedulesApi } from '../../api/tasks/schedules.ts';
 import { CronFault } from '../../model/cron_times.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import { invalidParameter } from '../../standard/failure.ts';
+import { mergePatch } from '../../standard/merge_patch.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { type Static, Type } from '../../standard/type.ts';
 import type { ScheduleSecrets, ScheduleSpec } from '../../tasks/schedule.ts';
@@ -16,7 +23,9 @@ import { ownerName } from '../records/permissions.ts';
 import { enabledStateOf } from '../records/states.ts';
 import { checkNotify } from '../records/task_fields.ts';
 
-const Change = Type.Object(changeFields);
+const Change = Type.Object({ ...changeFields, ...workPatch });
+
+type Work = Static<typeof ScheduledWork>;
 
 export type ScheduleChange = {
   readonly [K in keyof Omit<Static<typeof Change>, 'owner'>]?: Static<typeof Change>[K] | undefined;
@@ -69,8 +78,16 @@ export function changed(
   change: ScheduleChange,
   context: Context,
 ): Changed {
-  const { comment, properties, query, request, notify, ...rest } = change;
-  if (query && request) throw invalidParameter('/request', 'exclusive', 'cannot be combined with `query`');
+  const { comment, properties, query: queryChange, request: requestChange, notify: notifyChange, ...rest } = change;
+  if (queryChange && requestChange) throw invalidParameter('/request', 'exclusive', 'cannot be combined with `query`');
+  const work = mergePatch<Work>(ScheduledWork, workOf(before, kept, requestChange ?? {}), {
+    query: queryChange,
+    request: requestChange,
+    notify: notifyChange,
+  });
+  const query = queryChange && work.query;
+  const request = requestChange && work.request;
+  const notify = notifyChange && work.notify;
   if (notify) checkNotify(notify, context);
   const checkedCall = request && context.checkCall(request);
   const isConfirmed = query || request || notify !== undefined || change.disabled === false;
@@ -91,6 +108,20 @@ export function changed(
     body: query || request ? body : kept.body,
   };
   return { spec, secrets: isTouched ? secrets : undefined };
+}
+
+/** The action of a schedule and who is notified, with their secrets; another action gets none of the credentials of this one. */
+function workOf(
+  { task, call }: ScheduleSpec,
+  { notify, body }: ScheduleSecrets,
+  { on = call?.on, action = call?.action }: NonNullable<ScheduleChange['request']>,
+): Work {
+  const isSameCall = call?.on === on && call?.action === action;
+  return defined({
+    query: task && queryOf(task.request),
+    request: call && { ...call, body: (isSameCall ? body : undefined) ?? call.body },
+    notify: notify && { url: notify.url, ...defined({ secret: notify.secret }) },
+  });
 }
 
 function requireTimes(spec: ScheduleSpec, context: Context): void {

@@ -151,7 +151,7 @@ class Descriptions {
   }
 
   #descriptionOf({ endpoint, category, aliasOf, ensures }: Operation): string {
-    if (aliasOf !== undefined) return 'Another path.';
+    if (aliasOf !== undefined) return 'Alias.';
     if (ensures !== undefined) return `Like \`${ensures}\`, but returns an existing object unchanged.`;
     const permission = this.#permissionOf({ endpoint, category });
     return endpoint.description === undefined ? permission : `${endpoint.description} ${permission}`;

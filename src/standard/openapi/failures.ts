@@ -116,7 +116,7 @@ const generalStatuses: readonly FailureStatus[] = [401, 406, 415, 500];
 
 function generalFailure(components: Components): Json {
   const all = generalStatuses.map((status) => `${status}: ${meanings[status as OperationStatus].description}`);
-  return components.add('responses', 'GeneralFailure', {
+  return components.add('responses', 'Failure', {
     description: `A failure that every operation can have. ${all.join(' ')}`,
     headers: { 'x-service-request-id': { $ref: '#/components/headers/RequestId' } },
     content: { 'application/json': { schema: components.add('schemas', 'Failure', schemas.Failure) } },

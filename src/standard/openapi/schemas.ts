@@ -2,6 +2,7 @@
 // unions of literals, lists of types instead of unions with null, `additionalProperties` instead of patterns. A schema with a `title`
 // becomes a component of that name.
 import { documentedLimits } from '../documented_limits.ts';
+import { objectName, objectNameLimits } from '../object_name.ts';
 import type { TSchema } from '../type.ts';
 import type { Components, Json, OpenApiOptions } from './components.ts';
 
@@ -33,8 +34,15 @@ export class Schemas {
 
   /** The schema, or a reference to it if it has a title. */
   describe(schema: TSchema): Json {
-    const { title } = schema as Declared;
+    const { title, description, [documentedLimits]: limits } = schema as Declared;
+    if (limits === objectNameLimits && !this.#forClients)
+      return { ...this.#objectName(), ...(description === undefined ? {} : { description }) };
     return title === undefined ? this.inline(schema) : this.named(title, schema);
+  }
+
+  /** The most frequent schema; generators of clients make a type of it, for nothing. */
+  #objectName(): Json {
+    return this.#components.add('schemas', 'ObjectName', this.inline(objectName()));
   }
 
   /** A reference to the component of this name. */

@@ -88,6 +88,34 @@ test('a load and an export every hour, with credentials that are never shown', a
   assert.ok(lines.at<unknown[]>('auditEvents').length >= 4);
 });
 
+test('PATCH merges the action and the notification; credentials stay with the action and the object that they are for', async () => {
+  await world.make('merged', { query: { ...insertRun('merged'), catalog: 'default' } });
+  const merged = path('merged');
+  const sql = "INSERT INTO ran VALUES ('changed')";
+  const changed = (await world.server.patch(merged, { query: { sql } })).is(200);
+  assert.deepEqual(changed.at('query'), { sql, catalog: 'default', database: 'shop' });
+  const withoutDatabase = (await world.server.patch(merged, { query: { database: null } })).is(200);
+  assert.deepEqual(withoutDatabase.at('query'), { sql, catalog: 'default' });
+  (await world.server.patch(merged, { request: { action: 'load' } })).is(400, 'INVALID_PARAMETER');
+  (await world.server.patch(merged, { notify: { secret } })).is(400, 'INVALID_PARAMETER');
+  const host = `127.0.0.1:${receiver.port}`;
+  (await world.server.patch(merged, { notify: { url: receiver.url } })).is(200, '0', {
+    notify: { host, signed: false },
+  });
+  (await world.server.patch(merged, { notify: { secret } })).is(200, '0', { notify: { host, signed: true } });
+  (await world.server.patch(merged, { notify: { secret: null } })).is(200, '0', { notify: { host, signed: false } });
+  const loading = request('load', { source: { s3: { ...target(), key: 'in/ran.csv' } }, mode: 'append' });
+  (await world.server.patch(merged, loading)).is(200, '0', { query: null });
+  const [object] = (await world.services.catalog.find([{ category: 'schedules', name: 'merged' }])) ?? [];
+  assert.ok(object);
+  const storedSecrets = async () => JSON.stringify(await world.services.schedules.secretsOf(object.id));
+  (await world.server.patch(merged, { request: { action: 'load' } })).is(200);
+  assert.ok((await storedSecrets()).includes(s3.secretAccessKey));
+  (await world.server.patch(merged, { request: { on: `${table}_2` }, notify: null })).is(200);
+  assert.equal(await storedSecrets(), '{}');
+  (await world.server.delete(merged)).is(200);
+});
+
 test('fields that are not given stay unchanged, credentials included; another action has none of the credentials of the previous one', async () => {
   (await world.server.patch(path('loading'), { comment: 'still' })).is(200, '0', { comment: 'still' });
   (await world.server.patch(path('loading'), { notify: null })).is(200, '0', { notify: null });
