@@ -6,8 +6,8 @@ import { acceptsExpectedVersion, type Category, type Endpoint, nameFieldOf } fro
 import { Failure, type Violation, violationsFailure } from './failure.ts';
 import { objectName } from './object_name.ts';
 import { pageSizeDefault, pageSizeMax, pageTokenCharactersMax } from './page_limits.ts';
+import { narrowUnion, type Schema, schemaAt } from './schema/union_narrowing.ts';
 import { type TObject, type TSchema, Type } from './type.ts';
-import { narrowUnion, type Schema, schemaAt } from './union_narrowing.ts';
 import { validation } from './validation.ts';
 
 /** The two query parameters of every list (rest-standard B3). */

@@ -1,7 +1,7 @@
 // The merge patch: members of objects and maps at any depth, null, what is replaced as a whole, and the limits of the result.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mapPatchOf, mergePatch, patchOf } from '../../src/standard/merge_patch.ts';
+import { mapPatchOf, mergePatch, patchOf } from '../../src/standard/schema/merge_patch.ts';
 import { type Static, strictObject, Type } from '../../src/standard/type.ts';
 
 const Place = strictObject(

@@ -7,7 +7,7 @@ import { type TSchema, Type } from 'typebox';
 import { categoriesWith } from '../../src/resources/index.ts';
 import { Failure, type Violation } from '../../src/standard/failure.ts';
 import { compileCheck, parametersOf } from '../../src/standard/parameters.ts';
-import type { Schema } from '../../src/standard/union_narrowing.ts';
+import type { Schema } from '../../src/standard/schema/union_narrowing.ts';
 
 function violations(schema: TSchema, value: unknown): readonly Violation[] {
   try {

@@ -1,7 +1,7 @@
 // The declaration of `identity_providers`: records, operations, bodies and results.
 import { signingAlgorithms } from '../../model/signing_algorithms.ts';
 import { httpUrl } from '../../standard/documented_limits.ts';
-import { mapPatchOf } from '../../standard/merge_patch.ts';
+import { mapPatchOf } from '../../standard/schema/merge_patch.ts';
 import { strictObject, Type } from '../../standard/type.ts';
 import { category, create, remove, update } from '../declare.ts';
 import {

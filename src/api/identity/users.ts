@@ -1,5 +1,5 @@
 // The declaration of `users`: records, operations, bodies and results.
-import { patchOf } from '../../standard/merge_patch.ts';
+import { patchOf } from '../../standard/schema/merge_patch.ts';
 import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, remove, update } from '../declare.ts';
 import { describedBody, exampleFields, NewName, nullable } from '../fields.ts';

@@ -1,6 +1,6 @@
 // Fields of schedules, in bodies and in records.
 import { documentedLimits } from '../../standard/documented_limits.ts';
-import { patchOf } from '../../standard/merge_patch.ts';
+import { patchOf } from '../../standard/schema/merge_patch.ts';
 import { strictObject, Type } from '../../standard/type.ts';
 import {
   Comment,

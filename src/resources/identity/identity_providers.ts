@@ -3,8 +3,8 @@
 import type { ProviderSpec } from '../../access/authentication/identity_providers.ts';
 import { ChangeBody, identityProvidersApi } from '../../api/identity/identity_providers.ts';
 import { invalidParameter } from '../../standard/failure.ts';
-import { mergePatch } from '../../standard/merge_patch.ts';
 import { segment } from '../../standard/paths.ts';
+import { mergePatch } from '../../standard/schema/merge_patch.ts';
 import type { Static } from '../../standard/type.ts';
 import { shownDescription } from '../records/fields.ts';
 import { type Context, implement } from '../records/handler_context.ts';

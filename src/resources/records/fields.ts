@@ -4,7 +4,7 @@ import type { CatalogObject } from '../../catalog/object.ts';
 import { principalNameFault } from '../../model/principal_names.ts';
 import type { Properties } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
-import { mergePatch } from '../../standard/merge_patch.ts';
+import { mergePatch } from '../../standard/schema/merge_patch.ts';
 
 export const dottedNames = (values: readonly string[]) => values.map((value) => JSON.stringify(value)).join(', ');
 

@@ -4,7 +4,7 @@ import { queryChange } from '../../api/saved_queries/query_fields.ts';
 import { versionsMax } from '../../api/saved_queries/versions.ts';
 import { addVersion } from '../../catalog/object_versions.ts';
 import type { QueryContent } from '../../model/saved_queries.ts';
-import { mergePatch } from '../../standard/merge_patch.ts';
+import { mergePatch } from '../../standard/schema/merge_patch.ts';
 import type { Static } from '../../standard/type.ts';
 import { Type } from '../../standard/type.ts';
 import type { Schema } from '../../store/schema.ts';

@@ -8,7 +8,7 @@ import { type Category, type Endpoint, inputOfGet } from '../../standard/endpoin
 import { Failure, invalidParameter, violationsFailure, violationsOf } from '../../standard/failure.ts';
 import { type Parameters, parametersOf } from '../../standard/parameters.ts';
 import { type Route, Routes } from '../../standard/paths.ts';
-import { readableFields } from '../../standard/write_only.ts';
+import { readableFields } from '../../standard/schema/write_only.ts';
 import type { CheckCall, ScheduledCall, ScheduledRun } from '../../tasks/schedule.ts';
 import type { Context, Services } from '../records/handler_context.ts';
 

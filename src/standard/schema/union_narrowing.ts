@@ -1,8 +1,8 @@
 // Narrows a schema for error messages: each union is replaced by the member that the value was most likely intended for, so that the
 // errors are about that member. Also cuts the value down to the parts whose errors are reported, because checking all of a large body
 // would block other requests. See parameters.ts for the errors.
-import type { TSchema } from './type.ts';
-import { validation } from './validation.ts';
+import type { TSchema } from '../type.ts';
+import { validation } from '../validation.ts';
 
 /** The maximum number of invalid items of one list or map, or unknown fields of one object, that are reported. */
 const reportedMax = 8;

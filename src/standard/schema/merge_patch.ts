@@ -2,8 +2,8 @@
 // maps are merged, at any depth; everything else is replaced. A map whose values may be any JSON is replaced too, because null can be
 // a value in it.
 import type { TObject, TOptional, TProperties, TRecord, TSchema, TUnion } from 'typebox';
-import { invalidParameter } from './failure.ts';
-import { Type } from './type.ts';
+import { invalidParameter } from '../failure.ts';
+import { Type } from '../type.ts';
 
 /** The members of an object in a PATCH: all are optional, and null removes those that the object need not have. */
 type PatchedProperties<P extends TProperties> = {

@@ -1,5 +1,5 @@
 // Removes fields that a schema declares `writeOnly`: callers send them, but responses never include them.
-import type { TSchema } from './type.ts';
+import type { TSchema } from '../type.ts';
 
 interface Shape {
   readonly writeOnly?: boolean;
