@@ -12,7 +12,7 @@ import { preparedKey, type Session } from '../instance/connection_pool.ts';
 import type { WireOptions, WireStatement } from '../process/protocol.ts';
 import { preparedOnce, withPrepared } from '../query/prepared_once.ts';
 import { type Described, describedBy, describedByRunning } from '../query/results.ts';
-import { readStream } from '../query/streamed_rows.ts';
+import { parallelBufferBytes, readStream } from '../query/streamed_rows.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withoutSemicolon } from '../sql/statement_checks.ts';
 import { jsonExpression, resultTypeText } from '../types/type_mapping.ts';
@@ -259,7 +259,7 @@ async function exportArrow(
   const { layout, compression = 'none' } = into.format;
   const target = { directory, layout, compression, fileBytesMax: into.fileBytesMax, requireCurrent };
   const names = columns.map(({ name }) => name);
-  const stream = { requireCurrent, scratchFile: join(directory, 'again') };
+  const stream = { requireCurrent, scratchFile: join(directory, 'again'), bufferBytes: parallelBufferBytes };
   const written = await readStream(session.connection, rows, statement, stream, (prepared) =>
     writeArrow(prepared, names, target),
   );

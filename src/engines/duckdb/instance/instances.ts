@@ -37,7 +37,8 @@ export function lockData(connection: DuckDBConnection, spec: WarehouseSpec, file
     'enable_external_file_cache = false', // a file is read once, and its path may be reused for another one
     `allowed_directories = [${directories.map(quoteLiteral).join(', ')}]`,
     'enable_external_access = false',
-    `allowed_configs = ['checkpoint_threshold']`, // changed while files are copied (snapshot/snapshots.ts)
+    // Changed while files are copied (snapshot/snapshots.ts), and for each stream (query/streamed_rows.ts).
+    `allowed_configs = ['checkpoint_threshold', 'streaming_buffer_size']`,
     'lock_configuration = true',
   ]);
 }

@@ -23,7 +23,7 @@ import { jsonExpression, logicalTypeOf, resultTypeText } from '../types/type_map
 import { PagedFile, type PageEnd } from './paged_file.ts';
 import { bindParameters } from './parameters.ts';
 import { preparedOnce } from './prepared_once.ts';
-import { readStream } from './streamed_rows.ts';
+import { parallelBufferBytes, promptBufferBytes, readStream } from './streamed_rows.ts';
 import { joinedStrings, lastStringBytes } from './text_column.ts';
 
 /** Lines added above the caller's text, to correct positions in errors. */
@@ -32,6 +32,8 @@ const smallRows = 5000;
 const memoryRowsMax = 20_000;
 /** A larger result is a file, which has pages. */
 const inlineBytesMax = 262_144;
+/** The first page of a result that is computed at this rate may wait until the larger buffer is full, which takes half a second. */
+const fastBytesPerMs = parallelBufferBytes / 500;
 
 /** The parts of a SELECT that are cached between its runs. */
 export interface KnownSelect {
@@ -44,6 +46,8 @@ export interface KnownSelect {
   /** Whether the engine accepts a LIMIT at the end of the text; undefined until that was tried. */
   acceptsLimit: boolean | undefined;
   rowCount: number;
+  /** How fast a result larger than the buffers of a stream was computed in the last run; 0 for any other result. */
+  bytesPerMs: number;
 }
 
 export interface SelectContext {
@@ -140,6 +144,7 @@ function rowsOf(described: readonly Described[], sql: string, numbers: Options['
     text: withoutSemicolon(sql),
     acceptsLimit: beginsWithSelect(sql) ? undefined : false,
     rowCount: Number.POSITIVE_INFINITY,
+    bytesPerMs: 0,
   };
 }
 
@@ -270,14 +275,17 @@ async function fromStream(
   const report = onPage && ((page: PageEnd) => onPage({ columns, path, ...page }));
   const file = new PagedFile({ path, pageBytesMax, onPage: report });
   const text = `SELECT concat(${select.rowText}, e',\\n') ${from}`;
+  const bufferBytes = select.bytesPerMs < fastBytesPerMs ? promptBufferBytes : parallelBufferBytes;
+  const begun = performance.now();
   try {
     const counted = await readStream(
       session.connection,
       text,
       statement,
-      { requireCurrent, scratchFile: engineFile },
+      { requireCurrent, scratchFile: engineFile, bufferBytes },
       (prepared) => appendRows(prepared, file, rowsMax),
     );
+    select.bytesPerMs = file.bytes < parallelBufferBytes ? 0 : file.bytes / (performance.now() - begun);
     const rows: StatementResult['rows'] =
       file.bytes <= inlineBytesMax
         ? { kind: 'text', text: file.unwritten().slice(0, -2) }

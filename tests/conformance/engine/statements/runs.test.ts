@@ -221,6 +221,28 @@ test('pages are split between rows, and rows keep their order', async () => {
   assert.equal(existsSync(`${warehouse.root}/spool/none.rows`), false);
 });
 
+test('a result of many row groups is the same, and in order, when it is run again', async () => {
+  const rowCount = 400_000;
+  await warehouse.createTable('wide', { id: 'INT', filler: 'STRING' });
+  await warehouse.run(`INSERT INTO wide SELECT range, repeat('x', 80) FROM range(${rowCount})`);
+  const sql = `SELECT id, filler, CASE WHEN id = ? THEN error('stop') END FROM wide`;
+  const run = async (failingId: number) => {
+    const result = await warehouse.run(sql, { parameters: [failingId] });
+    assert.ok(result.rows.kind === 'file');
+    assert.deepEqual([result.rowCount, result.rows.firstRows.at(-1)], [rowCount, rowCount]);
+    return readFileSync(result.rows.path, 'utf8');
+  };
+  const first = await run(-1);
+  assert.ok(first.length > 36_000_000, 'it does not fit in the buffer of a stream');
+  let id = 0;
+  for (let at = 0; at < first.length; at = first.indexOf('\n', at) + 1, id++)
+    assert.ok(first.startsWith(`[${id},`, at), `row ${id}`);
+  assert.equal(id, rowCount);
+  for (let again = 0; again < 2; again++) assert.ok((await run(-1)) === first, 'the same bytes');
+  const failed = await codeOf(warehouse.run(sql, { parameters: [rowCount - 1000] }));
+  assert.equal(failed, 'SQL_INVALID');
+});
+
 test('errors contain the position in characters, and no internals', async () => {
   const cases: [string, number, number][] = [
     ['selec 1', 1, 1],
