@@ -75,7 +75,7 @@ function measuresOf({ perSecond, p99Ms, grown, drained, count }: MeasuredTasks):
       unit: '/s',
       target: rateTarget,
     },
-    { what: '- 99 of 100 answered within', value: p99Ms, unit: 'ms' },
+    { what: '- 99th percentile', value: p99Ms, unit: 'ms' },
     ...(grown === undefined ? [] : [{ ...memory, value: grown }]),
     { what: 'tasks of `SELECT 1` run by one runner', value: drained, unit: '/s' },
   ];

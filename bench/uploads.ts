@@ -66,7 +66,7 @@ async function measureGets(
 
 export const bench: Bench = {
   name: 'uploads',
-  claim: `An upload of 1 GB takes in at least ${ratioMin} of the bytes a second of a plain program that writes them to a file and flushes it.`,
+  claim: `An upload of 1 GB has at least ${ratioMin} of the throughput of a plain program that writes the same bytes to a file and flushes it.`,
   async run({ quick, workDirectory, print }) {
     const bytes = quick ? uploadBytes / 50 : uploadBytes;
     const durationMs = quick ? 500 : 6000;
@@ -100,20 +100,20 @@ export const bench: Bench = {
         measures: [
           rate,
           {
-            what: 'GET of a table at rest, half of them within',
+            what: 'GET of a table without uploads, 50th percentile',
             value: medianOf(resting, (result) => result.p50Ms),
             unit: 'ms',
           },
-          { what: '- 99 of 100 within', value: medianOf(resting, (result) => result.p99Ms), unit: 'ms' },
+          { what: '- 99th percentile', value: medianOf(resting, (result) => result.p99Ms), unit: 'ms' },
           {
-            what: 'GET of a table while uploads come, half of them within',
+            what: 'GET of a table during uploads, 50th percentile',
             value: medianOf(busy, (result) => result.p50Ms),
             unit: 'ms',
           },
-          { what: '- 99 of 100 within', value: medianOf(busy, (result) => result.p99Ms), unit: 'ms' },
+          { what: '- 99th percentile', value: medianOf(busy, (result) => result.p99Ms), unit: 'ms' },
         ],
         notes: [
-          'An upload: from before it is made until it is answered, with its digest; the client is in a process of its own on the same cores.',
+          'An upload: from its creation to its response, digest included; the client is a process of its own on the same cores.',
           'GET: four connections, one request at a time on each.',
         ],
       };

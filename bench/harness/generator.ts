@@ -10,7 +10,7 @@ const receiveBytes = 256 * 1024;
 const samplesMax = 4_000_000;
 
 /** Reproducible random numbers: mulberry32. */
-function chance(seed: number): () => number {
+function randomNumbers(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -22,7 +22,7 @@ function chance(seed: number): () => number {
 }
 
 /** Reads one response after another; reports when one is complete, with its bytes. */
-class Answers {
+class ResponseReader {
   /** The missing bytes of the response's body; negative: its head is incomplete. */
   #missing = -1;
   #bytes = 0;
@@ -45,9 +45,9 @@ class Answers {
         return undefined;
       }
       const text = head.toString('latin1', 0, end);
-      if (!text.startsWith(this.#status)) throw new Error(`not the wanted answer: ${head.toString('utf8', 0, 600)}`);
+      if (!text.startsWith(this.#status)) throw new Error(`unexpected response: ${head.toString('utf8', 0, 600)}`);
       const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1];
-      if (length === undefined) throw new Error(`an answer without Content-Length: ${text}`);
+      if (length === undefined) throw new Error(`a response without Content-Length: ${text}`);
       this.#missing = Number(length) - (head.length - end - headEnd.length);
     }
     if (this.#missing > 0) return undefined;
@@ -108,7 +108,7 @@ function requestsOf(job: LoadJob): { readonly take: () => Buffer | undefined; re
   const { order, count } = job;
   const requests: Buffer[] = [];
   if (order !== 'once') for (let n = 0; n < count; n++) requests.push(requestBytes(job.template, n));
-  const random = chance(job.seed ?? 1);
+  const random = randomNumbers(job.seed ?? 1);
   let next = job.first ?? 0;
   const take = (): Buffer | undefined => {
     if (order === 'random') return requests[Math.floor(random() * count)];
@@ -126,7 +126,7 @@ function load(job: LoadJob): Promise<LoadResult> {
   let open = job.connections;
   const { promise, resolve, reject } = Promise.withResolvers<LoadResult>();
   const connection = () => {
-    const answers = new Answers(job.status);
+    const reader = new ResponseReader(job.status);
     let sentAt = 0;
     const send = () => {
       const request = performance.now() < until ? take() : undefined;
@@ -140,7 +140,7 @@ function load(job: LoadJob): Promise<LoadResult> {
     };
     const receive = (size: number, buffer: Uint8Array): boolean => {
       try {
-        const bytes = answers.take(Buffer.from(buffer.buffer, buffer.byteOffset, size));
+        const bytes = reader.take(Buffer.from(buffer.buffer, buffer.byteOffset, size));
         if (bytes === undefined) return true;
         tally.add(sentAt, bytes);
         send();
@@ -168,7 +168,7 @@ function load(job: LoadJob): Promise<LoadResult> {
 class Exchanges {
   readonly #socket: Socket;
   readonly #job: PagesJob;
-  #answers = new Answers(200);
+  #reader = new ResponseReader(200);
   #tail = '';
   #done: ((bytes: number) => void) | undefined;
   #failed: ((error: unknown) => void) | undefined;
@@ -185,7 +185,7 @@ class Exchanges {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     this.#done = resolve;
     this.#failed = reject;
-    this.#answers = new Answers(200);
+    this.#reader = new ResponseReader(200);
     const headers = { Authorization: `Bearer ${this.#job.token}`, 'Content-Type': 'application/json' };
     const template = { method, path, headers, ...(body === undefined ? {} : { bodies: [body] }) };
     this.#socket.write(requestBytes(template, 0));
@@ -198,9 +198,9 @@ class Exchanges {
 
   #receive(chunk: Buffer): boolean {
     try {
-      const bytes = this.#answers.take(chunk);
+      const bytes = this.#reader.take(chunk);
       if (bytes === undefined) return true;
-      // The relevant fields of a result are at its end; a response whose last chunk cuts them is not understood.
+      // The relevant fields of a result are at its end; they must be in the last chunk.
       this.#tail = chunk.toString('latin1', Math.max(0, chunk.length - tailBytes));
       this.#done?.(bytes);
     } catch (error) {
@@ -212,7 +212,7 @@ class Exchanges {
 
 const tailBytes = 4096;
 
-/** The tail of every answer has it, unless the page is the last one. */
+/** The path of the next page: in the tail of every response, unless the page is the last one. */
 const nextPageIn = (tail: string): string | undefined => /"nextPage":"([^"]+)"/.exec(tail)?.[1];
 
 async function pages(job: PagesJob): Promise<PagesResult> {

@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type ApiResponse, bearerChallenge } from '../standard/envelope.ts';
-import { gathered, isReadPiece, pieceBytes } from '../standard/record_body.ts';
+import { concatenate, isReadPiece, pieceBytes } from '../standard/record_body.ts';
 import { hasBody } from './bodies/body.ts';
 import { type Coding, compressed, compressedBytesMin, compressor, preferenceOf } from './content_coding.ts';
 import { requestIdHeader } from './request_headers.ts';
@@ -120,7 +120,7 @@ async function sendCoded(
       await pipeline(Readable.from(slices(pieces), { objectMode: false }), compressor(coding), outgoing);
       return;
     }
-    const coded = await compressed(await gathered(pieces), coding, 'fast');
+    const coded = await compressed(await concatenate(pieces), coding, 'fast');
     if (!outgoing.destroyed) outgoing.writeHead(status, { ...headers, 'Content-Length': coded.length }).end(coded);
   } catch {
     outgoing.destroy();

@@ -19,7 +19,7 @@ export const pieceBytes = (piece: BodyPiece): number =>
   typeof piece === 'string' ? Buffer.byteLength(piece) : piece.byteLength;
 
 /** All bytes of the pieces. */
-export async function gathered(pieces: readonly BodyPiece[]): Promise<Uint8Array<ArrayBuffer>> {
+export async function concatenate(pieces: readonly BodyPiece[]): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
   for (const piece of pieces) {
     if (!isReadPiece(piece)) parts.push(Buffer.from(piece as Uint8Array));

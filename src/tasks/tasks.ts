@@ -231,14 +231,14 @@ export class Tasks {
     readonly limit: number;
     /** Only tasks of this principal; a token with scopes sees only those it submitted. */
     readonly of?: Principal | undefined;
-    readonly sought?: TaskFilter | undefined;
+    readonly filter?: TaskFilter | undefined;
   }): Promise<StoredTask[]> {
     let query = this.#store.db.selectFrom('tasks').selectAll().orderBy('task_id', 'desc').limit(options.limit);
     if (options.after !== undefined) query = query.where('task_id', '<', options.after);
     const { of } = options;
     if (of) query = query.where('owner', '=', of.id);
     if (of?.scopes) query = query.where('principal', '=', principalText(of));
-    for (const condition of conditionsOf(options.sought ?? {})) query = query.where(condition);
+    for (const condition of conditionsOf(options.filter ?? {})) query = query.where(condition);
     return (await query.execute()).map((row) => this.#runner.live(row));
   }
 

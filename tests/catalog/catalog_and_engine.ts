@@ -178,7 +178,7 @@ export class WarehouseInTest {
     });
   }
 
-  /** A drop that can be reverted for a while. */
+  /** A soft drop: it can be undone for `seconds`. */
   async hide(names: readonly string[], seconds: number): Promise<boolean> {
     return this.catalog.retrying(async () => {
       const chain = await this.catalog.find(path(...names));
@@ -210,7 +210,7 @@ export class WarehouseInTest {
       const category = path(...names).at(-1)!.category;
       const name = names.at(-1)!;
       const [dropped] = await this.catalog.findDropped(parents.at(-1)?.id ?? null, category, { name });
-      if (!dropped) throw new Failure('OBJECT_NOT_FOUND', 'there is none');
+      if (!dropped) throw new Failure('OBJECT_NOT_FOUND', `no dropped object is named ${name}`);
       const { id, spec } = dropped.object;
       const [root, database] = parents;
       const catalog = { id: root?.id ?? id, name: root?.name ?? newName };
@@ -249,7 +249,7 @@ export class WarehouseInTest {
     return contents.sort();
   }
 
-  /** What must not be there once all is settled. */
+  /** Objects in an intermediate state, and intents: both must be empty after recovery. */
   async unsettledObjects(): Promise<unknown[]> {
     return [
       ...(await this.store.db.selectFrom('objects').select(['name', 'state']).where('state', '!=', 'ready').execute()),

@@ -18,42 +18,42 @@ const before = ['c', 'c.d', 'c.d.t(a)', 'c.d.u(a)'];
 const scenarios: readonly Scenario[] = [
   {
     name: 'create a catalog',
-    run: (world) => world.createCatalog('c2'),
+    run: (warehouse) => warehouse.createCatalog('c2'),
     after: [...before, 'c2'],
   },
   {
     name: 'create a table',
-    run: (world) => world.createTable('c', 'd', 'new'),
+    run: (warehouse) => warehouse.createTable('c', 'd', 'new'),
     after: ['c', 'c.d', 'c.d.new(a)', 'c.d.t(a)', 'c.d.u(a)'],
   },
   {
     name: 'alter a table',
-    run: (world) => world.alterTable(['c', 'd', 't'], definition('a', 'b')),
+    run: (warehouse) => warehouse.alterTable(['c', 'd', 't'], definition('a', 'b')),
     after: ['c', 'c.d', 'c.d.t(a,b)', 'c.d.u(a)'],
   },
   {
     name: 'rename a table',
-    run: (world) => world.rename(['c', 'd', 't'], 'renamed'),
+    run: (warehouse) => warehouse.rename(['c', 'd', 't'], 'renamed'),
     after: ['c', 'c.d', 'c.d.renamed(a)', 'c.d.u(a)'],
   },
   {
     name: 'rename a database',
-    run: (world) => world.rename(['c', 'd'], 'renamed'),
+    run: (warehouse) => warehouse.rename(['c', 'd'], 'renamed'),
     after: ['c', 'c.renamed', 'c.renamed.t(a)', 'c.renamed.u(a)'],
   },
   {
     name: 'drop a table',
-    run: (world) => world.drop(['c', 'd', 't']),
+    run: (warehouse) => warehouse.drop(['c', 'd', 't']),
     after: ['c', 'c.d', 'c.d.u(a)'],
   },
   {
     name: 'drop a database and what is in it',
-    run: (world) => world.drop(['c', 'd'], true),
+    run: (warehouse) => warehouse.drop(['c', 'd'], true),
     after: ['c'],
   },
   {
     name: 'drop a catalog and what is in it',
-    run: (world) => world.drop(['c'], true),
+    run: (warehouse) => warehouse.drop(['c'], true),
     after: [],
   },
 ];
@@ -68,19 +68,20 @@ const withoutIds = (contents: readonly string[]): string[] =>
     })
     .sort();
 
-/** Throws at the n-th statement from now on; `forGood`: and at every later one, like a dead process. */
+/** Throws at the n-th statement from now on; `permanently`: at every later one too, as if the process had died. */
 class StoreFault {
   failAt = Number.POSITIVE_INFINITY;
-  forGood = false;
+  permanently = false;
   count = 0;
   readonly inject = (): void => {
     this.count++;
-    if (this.count === this.failAt || (this.forGood && this.count > this.failAt)) throw new Error('the store fails');
+    if (this.count === this.failAt || (this.permanently && this.count > this.failAt))
+      throw new Error('the store fails');
   };
-  arm(call: number, forGood: boolean): void {
+  arm(call: number, permanently: boolean): void {
     this.count = 0;
     this.failAt = call;
-    this.forGood = forGood;
+    this.permanently = permanently;
   }
 }
 
@@ -103,10 +104,10 @@ async function attempt(run: () => Promise<unknown>): Promise<'acknowledged' | 'f
 }
 
 /** Before any recovery, a reader sees the state before or after the change, or (for a drop) the object gone. */
-async function checkSeen(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
+async function checkVisible(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
   const contents = withoutIds(await warehouse.contents());
   const possible = [before, scenario.after].map((names) => JSON.stringify([...names].sort()));
-  assert(possible.includes(JSON.stringify(contents)), `a reader sees something half made: ${contents}`);
+  assert(possible.includes(JSON.stringify(contents)), `a reader sees a partly applied change: ${contents}`);
 }
 
 async function checkSettled(warehouse: WarehouseInTest, scenario: Scenario, acknowledged: boolean): Promise<void> {
@@ -114,11 +115,11 @@ async function checkSettled(warehouse: WarehouseInTest, scenario: Scenario, ackn
   assert.deepEqual(withoutIds(warehouse.engine.contents()), contents, 'the store and the engine agree');
   assert.deepEqual(await warehouse.unsettledObjects(), [], 'nothing is left open');
   if (acknowledged) assert.deepEqual(contents, [...scenario.after].sort(), 'the acknowledged change exists');
-  else await checkSeen(warehouse, scenario);
+  else await checkVisible(warehouse, scenario);
 }
 
 /** Repeated after the fault, as by a client, the request succeeds: now, or because it had been applied. */
-async function checkAgain(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
+async function checkRepeated(warehouse: WarehouseInTest, scenario: Scenario): Promise<void> {
   await scenario.run(warehouse).catch((error) => {
     assert(error instanceof Failure, `${error}`);
     assert(['OBJECT_ALREADY_EXISTS', 'OBJECT_NOT_FOUND'].includes(error.code), error.message);
@@ -136,28 +137,28 @@ for (const scenario of scenarios) {
       await warehouse.close();
     });
 
-    for (const forGood of [false, true]) {
-      test(`each statement of the store ${forGood ? 'is the last before the process dies' : 'fails once'}`, async () => {
+    for (const permanently of [false, true]) {
+      test(`each statement of the store ${permanently ? 'is the last before the process dies' : 'fails once'}`, async () => {
         const { warehouse: first, fault: counter } = await prepared();
         await scenario.run(first);
         const statements = counter.count;
-        assert(statements > 5, 'the change goes through the store');
+        assert(statements > 5, 'the change writes to the store');
         await first.close();
         for (let n = 1; n <= statements; n++) {
           for (const settledBy of ['recovery', 'the next request'] as const) {
             const { warehouse, fault } = await prepared();
-            fault.arm(n, forGood);
+            fault.arm(n, permanently);
             const outcome = await attempt(() => scenario.run(warehouse));
             fault.arm(Number.POSITIVE_INFINITY, false);
-            const survivingWarehouse = forGood
+            const survivingWarehouse = permanently
               ? await WarehouseInTest.open({ file: copyStore(warehouse.file), engine: warehouse.engine })
               : warehouse;
-            await checkSeen(survivingWarehouse, scenario);
+            await checkVisible(survivingWarehouse, scenario);
             if (settledBy === 'recovery') {
               await survivingWarehouse.catalog.recover();
               await checkSettled(survivingWarehouse, scenario, outcome === 'acknowledged');
             }
-            await checkAgain(survivingWarehouse, scenario);
+            await checkRepeated(survivingWarehouse, scenario);
             await warehouse.close();
             if (survivingWarehouse !== warehouse) await survivingWarehouse.close();
           }
@@ -172,10 +173,10 @@ for (const scenario of scenarios) {
           if (point.call === 1 && point.when === moment) throw new Failure('WAREHOUSE_FAILED', 'the engine died');
         };
         await assert.rejects(scenario.run(warehouse), { code: 'WAREHOUSE_FAILED' });
-        await checkSeen(warehouse, scenario);
+        await checkVisible(warehouse, scenario);
         await warehouse.catalog.recover();
         await checkSettled(warehouse, scenario, false);
-        await checkAgain(warehouse, scenario);
+        await checkRepeated(warehouse, scenario);
         await warehouse.close();
       });
 
@@ -187,11 +188,11 @@ for (const scenario of scenarios) {
         await assert.rejects(scenario.run(warehouse));
         await warehouse.catalog.recover();
         await warehouse.catalog.recover();
-        await checkSeen(warehouse, scenario);
+        await checkVisible(warehouse, scenario);
         warehouse.engine.fault = () => {};
         await warehouse.catalog.recover();
         await checkSettled(warehouse, scenario, false);
-        await checkAgain(warehouse, scenario);
+        await checkRepeated(warehouse, scenario);
         await warehouse.close();
       });
     }
@@ -230,10 +231,10 @@ test('if a process dies while the engine works, its successor completes or undoe
       for (const [id, { name, databases }] of structuredClone(engine.catalogs))
         copy.catalogs.set(id, { name, databases });
       const successor = await WarehouseInTest.open({ file, engine: copy });
-      await checkSeen(successor, scenario);
+      await checkVisible(successor, scenario);
       await successor.catalog.recover();
       await checkSettled(successor, scenario, false);
-      await checkAgain(successor, scenario);
+      await checkRepeated(successor, scenario);
       await successor.close();
       await warehouse.close();
     }

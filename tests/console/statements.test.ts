@@ -1,4 +1,4 @@
-// SQL text taken apart by the editor: its statements, the one at the cursor, the tables that it names, and its parameters.
+// The editor's parsing of SQL text: its statements, the one at the cursor, the tables that it names, and its parameters.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { namedTables, parametersOf, statementAt, statementsOf } from '../../console/src/editor/text/statements.ts';
@@ -40,7 +40,7 @@ test('tables are found with their paths and aliases', () => {
   ]);
 });
 
-test('parameters are counted by place or listed by name', () => {
+test('positional parameters are counted, named ones are listed', () => {
   assert.deepEqual(parametersOf("SELECT ?, '?', ? -- ?"), { count: 2, names: [] });
   assert.deepEqual(parametersOf('SELECT $2, $1, $1'), { count: 2, names: [] });
   assert.deepEqual(parametersOf('SELECT $from, $to, $from'), { count: 0, names: ['from', 'to'] });

@@ -83,7 +83,7 @@ function valuesOf(schema: TSchema): fc.Arbitrary<unknown> {
   const {
     type,
     anyOf,
-    const: only,
+    const: constant,
     items,
     properties,
     required = [],
@@ -91,7 +91,7 @@ function valuesOf(schema: TSchema): fc.Arbitrary<unknown> {
     maximum = 1e9,
   } = schema as Declared;
   if (anyOf) return fc.oneof(...anyOf.map(valuesOf));
-  if (only !== undefined) return fc.constant(only);
+  if (constant !== undefined) return fc.constant(constant);
   if (type === 'string') return text;
   if (type === 'boolean') return fc.boolean();
   if (type === 'null') return fc.constant(null);
@@ -109,7 +109,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** All shapes of a path lead to the same handler. */
+/** Without the paths that omit the catalog: they have the same handlers. */
 const tested = operations.filter(({ endpoint, path }) => endpoint.body && !path.startsWith('/api/v2/databases'));
 
 async function sendAll(operation: Operation, bodies: readonly object[]): Promise<void> {

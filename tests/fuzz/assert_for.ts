@@ -2,14 +2,14 @@
 // one run can take all the time, so the first is always completed.
 import fc from 'fast-check';
 
-/** As `fc.assert`, but interrupts the runs after the first when `forMs` have passed. */
+/** As `fc.assert`, but interrupts the runs after the first when `durationMs` have passed. */
 export async function assertFor<Ts extends [unknown, ...unknown[]]>(
   property: fc.IAsyncPropertyWithHooks<Ts>,
   parameters: fc.Parameters<Ts>,
-  forMs: number | undefined,
+  durationMs: number | undefined,
 ): Promise<void> {
-  if (forMs === undefined) return await fc.assert(property, parameters);
-  const deadline = performance.now() + forMs;
+  if (durationMs === undefined) return await fc.assert(property, parameters);
+  const deadline = performance.now() + durationMs;
   await fc.assert(property, { ...parameters, numRuns: 1 });
   const leftMs = deadline - performance.now();
   if (leftMs <= 0) return;

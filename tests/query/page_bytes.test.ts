@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { PageBytes } from '../../src/query/results/page_bytes.ts';
-import { gathered } from '../../src/standard/record_body.ts';
+import { concatenate } from '../../src/standard/record_body.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-pages-'));
 after(() => rmSync(directory, { recursive: true, force: true }));
@@ -18,8 +18,8 @@ test('a page that was found is read although its file has been removed since', a
   const page = await PageBytes.find([path], 0, rows.length + 2);
   rmSync(path);
   assert.equal(page.byteLength, rows.length);
-  assert.equal(Buffer.from(await gathered([page])).toString(), rows);
-  await assert.rejects(gathered([page]), { code: 'RESULT_EXPIRED' });
+  assert.equal(Buffer.from(await concatenate([page])).toString(), rows);
+  await assert.rejects(concatenate([page]), { code: 'RESULT_EXPIRED' });
 });
 
 test('a page is read again where its file has been moved to', async () => {
@@ -27,7 +27,7 @@ test('a page is read again where its file has been moved to', async () => {
   writeFileSync(savedPath, rows);
   assert.ok(!existsSync(path));
   const page = await PageBytes.find([path, savedPath], 0, rows.length);
-  for (let i = 0; i < 2; i++) assert.equal(Buffer.from(await gathered([page])).toString(), rows);
+  for (let i = 0; i < 2; i++) assert.equal(Buffer.from(await concatenate([page])).toString(), rows);
 });
 
 test('a page that is not read leaves no file open', async () => {
@@ -36,5 +36,5 @@ test('a page that is not read leaves no file open', async () => {
   const page = await PageBytes.find([path], 0, rows.length, 1);
   await new Promise((resolve) => setTimeout(resolve, 50));
   rmSync(path);
-  await assert.rejects(gathered([page]), { code: 'RESULT_EXPIRED' });
+  await assert.rejects(concatenate([page]), { code: 'RESULT_EXPIRED' });
 });

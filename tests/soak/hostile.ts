@@ -40,18 +40,18 @@ const everyMs = 20;
 const p99RatioMax = 10;
 const refusedShareMax = 1 / 10_000;
 
-export async function measureBesideHostile(forMs: number): Promise<HostileReport> {
+export async function measureBesideHostile(durationMs: number): Promise<HostileReport> {
   const server = await startProcess(['--connections-per-address-max=100000', '--log-level=fatal']);
   try {
     await prepare(server);
     const honestClient = new HonestClient(new Api(server.url, server.token));
-    const quiet = await honestClient.measure(forMs * quietShare);
+    const quiet = await honestClient.measure(durationMs * quietShare);
     const hostiles = kinds.map((kind) => {
       const authorization = `Basic ${Buffer.from(`${kind}:${password}`).toString('base64')}`;
       const workerData: HostileOptions = { kind, port: server.port, authorization };
       return { kind, worker: new Worker(new URL('./hostile_principal.ts', import.meta.url), { workerData }) };
     });
-    const hostile = await honestClient.measure(forMs * (1 - quietShare));
+    const hostile = await honestClient.measure(durationMs * (1 - quietShare));
     const answers = await Promise.all(
       hostiles.map(async ({ kind, worker }) => [kind, await untilExit(worker)] as const),
     );
@@ -98,9 +98,9 @@ class HonestClient {
   }
 
   /** Sends one request after another, rotating through the kinds. */
-  async measure(forMs: number): Promise<Latency> {
+  async measure(durationMs: number): Promise<Latency> {
     const times: number[] = [];
-    for (const endMs = performance.now() + forMs; performance.now() < endMs; await pause(everyMs)) {
+    for (const endMs = performance.now() + durationMs; performance.now() < endMs; await pause(everyMs)) {
       const startMs = performance.now();
       await this.#request(times.length);
       times.push(performance.now() - startMs);

@@ -29,11 +29,11 @@ const engineMemory = '128MiB';
 const sampleEveryMs = 1_000;
 const mebibyte = 1024 * 1024;
 
-export async function measureMemory(forMs: number): Promise<MemoryReport> {
+export async function measureMemory(durationMs: number): Promise<MemoryReport> {
   const server = await startProcess(['--query-history-max=500', `--warehouse-memory-bytes=${engineMemory}`]);
   try {
     (await server.put('/api/v2/databases/shop')).is(201);
-    const endMs = performance.now() + forMs;
+    const endMs = performance.now() + durationMs;
     const hasTime = () => performance.now() < endMs;
     const samples: Sample[] = [];
     const sampling = (async () => {

@@ -147,7 +147,7 @@ async function killedAtRandom(seed: number, deadline: number, problems: string[]
 async function model(seed: number, deadline: number): Promise<string> {
   const server = await start();
   try {
-    const commands = await runCatalogModel(server, { seed, runs: 100_000, forMs: deadline - Date.now() });
+    const commands = await runCatalogModel(server, { seed, runs: 100_000, durationMs: deadline - Date.now() });
     return `${commands} commands`;
   } finally {
     await server.close();
@@ -157,7 +157,7 @@ async function model(seed: number, deadline: number): Promise<string> {
 async function rights(seed: number, deadline: number): Promise<string> {
   const server = await start({ failedLoginsPerAddressMax: 1_000_000 });
   try {
-    const questions = await runGrantsModel(server, { seed, runs: 100_000, forMs: deadline - Date.now() });
+    const questions = await runGrantsModel(server, { seed, runs: 100_000, durationMs: deadline - Date.now() });
     return `${questions} questions`;
   } finally {
     await server.close();

@@ -20,7 +20,7 @@ import {
 } from '../../src/tasks/task.ts';
 import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'tabularium-line-'));
+const root = mkdtempSync(join(tmpdir(), 'tabularium-queue-'));
 const closing: (() => Promise<void>)[] = [];
 after(async () => {
   for (const close of closing) await close();
@@ -53,7 +53,7 @@ async function prepared(run: NonNullable<TaskKind['run']>, options: Partial<Task
   return { store, tasks, file, close };
 }
 
-/** Submitted before anything runs; returns the requests in the order in which they started. */
+/** Submits all tasks before the first starts. Returns their requests in the order in which they started. */
 async function startOrder(requests: readonly TaskRequest[], runnersMax = 1): Promise<string[]> {
   const order: string[] = [];
   const { tasks, close } = await prepared(async (task) => void order.push(String(task.request)), { runnersMax });
@@ -89,7 +89,7 @@ test('owners take turns: an owner of many tasks does not delay others', async ()
   const firsts = ['few 0', 'one 0', 'few 1'].map((name) => order.indexOf(name));
   assert(
     firsts.every((position) => position < 8),
-    `begun at ${firsts}`,
+    `started at positions ${firsts}`,
   );
   assert.deepEqual(
     order.filter((name) => name.startsWith('many')),
@@ -287,7 +287,7 @@ test('progress as amounts, with the estimated end', async () => {
   assert.deepEqual([endedTask?.progress, endedTask?.progressText, endedTask?.expectedEndAt], [1, '7 files', null]);
 });
 
-test('ten thousand queued tasks: each query uses an index, and memory holds none of them', async () => {
+test('ten thousand queued tasks: each query uses an index, and none of the tasks is held in memory', async () => {
   const { store, tasks } = await prepared(async () => undefined);
   const insert = async (from: number) => {
     for (let i = from; i < from + 5000; i += 100)

@@ -102,9 +102,9 @@ interface PrincipalsProps<R> {
 function Principals<R extends Principal>({ category, columns, fetchList, createForm }: PrincipalsProps<R>) {
   const [text, setText] = useState('');
   const [isCreating, setIsCreating] = useState(false);
-  const sought = useDeferredValue(text.trim());
+  const searchText = useDeferredValue(text.trim());
   const openRoom = useOpenRoom();
-  const namePattern = containsPattern(sought);
+  const namePattern = containsPattern(searchText);
   const { items, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = usePages<R>(
     [category, 'search', namePattern],
     (signal) => fetchList(namePattern, signal),

@@ -1,4 +1,4 @@
-// The page of a user: its fields, grants, tokens and what it did.
+// The page of a user: its fields, grants, tokens and activity.
 import { useQuery } from '@tanstack/react-query';
 import { Ban, CircleCheck } from 'lucide-react';
 import { useState } from 'react';
@@ -101,7 +101,7 @@ function SwitchDialog({ name, disabled, onClose }: SwitchDialogProps) {
       description={
         disabled
           ? 'Its password and tokens are accepted again.'
-          : 'Its password and tokens are refused until it is enabled again. Its grants and what it owns stay.'
+          : 'Its password and tokens are refused until it is enabled again. Its grants and objects are kept.'
       }
       call={(api, options) => api.users(name).update({ disabled: !disabled }, options)}
       submitLabel={disabled ? 'Enable' : 'Disable'}

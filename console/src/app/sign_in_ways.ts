@@ -33,7 +33,7 @@ export async function openProvider({ name, clientId, scope, authorizationEndpoin
   const returnTo = location.pathname + location.search + location.hash;
   rememberSignIn({ identityProvider: name, state, nonce, codeVerifier, redirectUri, returnTo });
   const url = new URL(authorizationEndpoint);
-  const asked = {
+  const parameters = {
     response_type: 'code',
     client_id: clientId,
     scope,
@@ -43,7 +43,7 @@ export async function openProvider({ name, clientId, scope, authorizationEndpoin
     state,
     nonce,
   };
-  for (const [field, value] of Object.entries(asked)) url.searchParams.set(field, value);
+  for (const [field, value] of Object.entries(parameters)) url.searchParams.set(field, value);
   location.assign(url);
 }
 

@@ -51,7 +51,7 @@ export function Explorer({ onInsert, onOpened }: ExplorerProps) {
   };
   const actions = { onInsert, onOpen };
   const [text, setText] = useState('');
-  const sought = useDeferredValue(text.trim());
+  const searchText = useDeferredValue(text.trim());
   return (
     <div className={styles.explorer}>
       <SearchBar label="Search tables and views" text={text} onChange={setText}>
@@ -59,7 +59,7 @@ export function Explorer({ onInsert, onOpened }: ExplorerProps) {
           <RefreshCw aria-hidden />
         </IconButton>
       </SearchBar>
-      {sought === '' ? <CatalogTree {...actions} /> : <Found text={sought} {...actions} />}
+      {searchText === '' ? <CatalogTree {...actions} /> : <Found text={searchText} {...actions} />}
     </div>
   );
 }

@@ -111,13 +111,13 @@ export function Room() {
   const [text, setText] = useState('');
   const [state, setState] = useState<StateChoice>('any');
   const [isOwn, setIsOwn] = useState(false);
-  const sought = useDeferredValue(text.trim());
+  const searchText = useDeferredValue(text.trim());
   const [selectedId] = useRoomPath();
   const openRoom = useOpenRoom();
   const submittedBy = isOwn ? sessionUser() : undefined;
   const body = {
     pageSize,
-    ...(sought === '' ? {} : { text: sought }),
+    ...(searchText === '' ? {} : { text: searchText }),
     ...(state === 'any' ? {} : { state }),
     ...(submittedBy === undefined ? {} : { submittedBy }),
   };

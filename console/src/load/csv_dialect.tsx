@@ -1,18 +1,18 @@
-// How a CSV file is read; a change reads its beginning again.
+// The dialect of a CSV file: detected, unless the user chooses another; each change updates the preview.
 import { Field } from '../ui/field.tsx';
 import { Select } from '../ui/overlays/select.tsx';
 import type { CsvOptions } from './load_session.ts';
 
 interface DialectProps {
-  readonly read: CsvOptions;
-  readonly asked: CsvOptions | undefined;
+  readonly detected: CsvOptions;
+  readonly chosen: CsvOptions | undefined;
   readonly onChange: (csv: CsvOptions) => void;
 }
 
 const delimiters = [',', ';', '\t', '|'] as const;
 
-export function CsvDialect({ read, asked, onChange }: DialectProps) {
-  const current = { ...read, ...asked };
+export function CsvDialect({ detected, chosen, onChange }: DialectProps) {
+  const current = { ...detected, ...chosen };
   const delimiter = current.delimiter ?? ',';
   const known: readonly string[] = delimiters;
   const choices = (known.includes(delimiter) ? known : [...known, delimiter]).map((value) => ({
@@ -22,7 +22,7 @@ export function CsvDialect({ read, asked, onChange }: DialectProps) {
   return (
     <>
       <Field label="Delimiter">
-        <Select value={delimiter} choices={choices} onChange={(value) => onChange({ ...asked, delimiter: value })} />
+        <Select value={delimiter} choices={choices} onChange={(value) => onChange({ ...chosen, delimiter: value })} />
       </Field>
       <Field label="First line">
         <Select
@@ -31,7 +31,7 @@ export function CsvDialect({ read, asked, onChange }: DialectProps) {
             { value: 'true', label: 'Column names' },
             { value: 'false', label: 'A row' },
           ]}
-          onChange={(value) => onChange({ ...asked, header: value === 'true' })}
+          onChange={(value) => onChange({ ...chosen, header: value === 'true' })}
         />
       </Field>
     </>

@@ -62,7 +62,7 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
               onKind={(kind) => setForm((before) => withKind(before, kind, file))}
               onChange={change}
             />
-            {inferred.format === 'csv' && <CsvDialect read={inferred.csv} asked={csv} onChange={load.readAgain} />}
+            {inferred.format === 'csv' && <CsvDialect detected={inferred.csv} chosen={csv} onChange={load.readAgain} />}
           </div>
           <Columns form={form} inferred={inferred} table={table} mapped={mapped} onChange={change} />
           <div className={styles.actions}>

@@ -73,10 +73,10 @@ const suggestedMax = 50;
 /** The name of a table, with suggestions from the server while it is written. */
 function ExistingTable({ form: { place, existing }, onChange }: Pick<TargetFieldsProps, 'form' | 'onChange'>) {
   const listId = useId();
-  const sought = useDeferredValue(existing);
+  const searchText = useDeferredValue(existing);
   const { catalog, database } = place;
-  const { items = [] } = usePages(['tables', 'suggested', catalog, database, sought], (signal) =>
-    databaseAt(place).tables.search({ namePattern: containsPattern(sought), pageSize: suggestedMax }, { signal }),
+  const { items = [] } = usePages(['tables', 'suggested', catalog, database, searchText], (signal) =>
+    databaseAt(place).tables.search({ namePattern: containsPattern(searchText), pageSize: suggestedMax }, { signal }),
   );
   return (
     <Field label="Table">

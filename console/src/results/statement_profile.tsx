@@ -1,5 +1,5 @@
 // The profile of a statement as a tree of operators: the time of each, how many rows it gave and read, and what it did. Profiling runs the
-// statement again, so it starts when it is asked for.
+// statement again, so it runs only on request.
 import { useQuery } from '@tanstack/react-query';
 import { Gauge } from 'lucide-react';
 import { client } from '../app/session.ts';

@@ -130,7 +130,7 @@ function StatementFields({ draft, onChange }: FieldsProps) {
         <Field label="Catalog">
           <TextInput value={draft.catalog} onChange={(catalog) => onChange({ catalog })} required />
         </Field>
-        <Field label="Database" description="Of names without one.">
+        <Field label="Database" description="For table names without a database.">
           <TextInput value={draft.database} onChange={(database) => onChange({ database })} />
         </Field>
         <Field label="Warehouse" description="By default that of the catalog.">
@@ -152,7 +152,7 @@ function RequestFields({ draft, onChange }: FieldsProps) {
           <TextInput isMonospace value={draft.on} onChange={(on) => onChange({ on })} required />
         </Field>
       </div>
-      <Field label="Body" description="JSON, as the action takes it." error={bodyFault(draft)}>
+      <Field label="Body" description="The body of the request, as JSON." error={bodyFault(draft)}>
         <TextArea isMonospace rows={5} value={draft.body} onChange={(body) => onChange({ body })} />
       </Field>
     </>
@@ -181,10 +181,10 @@ function RunFields({ draft, onChange }: FieldsProps) {
   );
 }
 
-const own = 'own';
+const custom = 'custom';
 const presetChoices = [
   ...presets.map(({ cron, label }) => ({ value: cron, label })),
-  { value: own, label: 'Other times' },
+  { value: custom, label: 'Custom' },
 ];
 
 function TimeFields({ draft, onChange }: FieldsProps) {
@@ -195,9 +195,9 @@ function TimeFields({ draft, onChange }: FieldsProps) {
     <div className={styles.triple}>
       <Field label="Runs">
         <Select
-          value={isPreset ? draft.cron : own}
+          value={isPreset ? draft.cron : custom}
           choices={presetChoices}
-          onChange={(cron) => cron !== own && onChange({ cron })}
+          onChange={(cron) => cron !== custom && onChange({ cron })}
         />
       </Field>
       <Field label="Cron expression" description="Minute, hour, day, month, day of the week.">

@@ -1,4 +1,4 @@
-// One task: how far it is, why it failed and what to do, what was asked, and its result.
+// One task: how far it is, why it failed and what to do, its request, and its result.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { SquareTerminal, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';

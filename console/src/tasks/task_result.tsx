@@ -107,7 +107,7 @@ function Others({ result }: { readonly result: Fields }) {
   ));
 }
 
-/** Larger pages are read when they are asked for: reading one takes the page's thread a while. */
+/** Larger pages are read on request, because reading one blocks the main thread of the page for a while. */
 const rowsBytesMax = 200_000;
 
 function FirstRows({ taskId, bytes }: { readonly taskId: string; readonly bytes: number }) {

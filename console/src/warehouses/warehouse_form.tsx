@@ -45,7 +45,7 @@ export function WarehouseForm({ warehouse, onClose, onSaved }: WarehouseFormProp
       title={warehouse ? `Change ${warehouse.name}` : 'New warehouse'}
       description={
         warehouse
-          ? 'Memory, threads and temporary disk change when no statement runs.'
+          ? 'Changes of memory, threads and temporary disk take effect when no statement is running.'
           : 'It starts with the first statement. Empty fields get the defaults of the server.'
       }
       isOpen

@@ -52,7 +52,7 @@ const example = {
 
 const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
 
-export const soughtFields = {
+export const filterFields = {
   principal: exact('The name of the user at the time of the event.'),
   action: exact('Such as `tables.create`.'),
   outcome: exact('`0`, `begun`, or a code.'),
@@ -88,7 +88,7 @@ export const auditEventsApi = category({
       category: 'audit_events',
       summary: 'Finds audit events by user, action, object, request, time and outcome, the newest first.',
       permission: { privilege: 'read', on: 'parent' },
-      fields: soughtFields,
+      fields: filterFields,
       record: EventRecord,
       example: { outcome: 'FORBIDDEN', from: '2026-01-31T00:00:00Z' },
     }),

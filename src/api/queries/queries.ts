@@ -65,7 +65,7 @@ const name = Type.Optional(Type.String({ maxLength: 128 }));
 
 const least = (of: string) => Type.Optional(Type.Number({ minimum: 0, description: `${of}: the minimum.` }));
 
-const soughtFields = {
+const filterFields = {
   state: Type.Optional(State),
   text: part('the SQL'),
   errorText: part('the message of its error'),
@@ -151,7 +151,7 @@ export const queriesApi = category({
       summary:
         'Finds statements by their text, times, sizes, errors and callers, newest first; all criteria must match.',
       permission: { privilege: 'read', on: 'parent', orWithin: true },
-      fields: soughtFields,
+      fields: filterFields,
       record: QueryRecord,
       example: { state: 'failed', text: 'lineorder', from: '2026-01-31T00:00:00Z' },
     }),

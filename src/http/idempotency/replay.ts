@@ -16,7 +16,7 @@ import { type Code, codes, type SuccessStatus } from '../../standard/codes.ts';
 import { acceptsIdempotencyKey, type Endpoint } from '../../standard/endpoint.ts';
 import { type ApiResponse, failureResponse } from '../../standard/envelope.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
-import { gathered } from '../../standard/record_body.ts';
+import { concatenate } from '../../standard/record_body.ts';
 import { idempotencyKeyHeader } from '../request_headers.ts';
 
 /** A completed request: its response, and the one stored for retries; undefined: a retry runs again. */
@@ -183,7 +183,7 @@ export class IdempotentRequests {
   async #store(keyed: KeyedRequest, guard: Guard, response: ApiResponse): Promise<void> {
     const { Location: location, ETag: etag } = response.headers;
     try {
-      const body = withoutSecrets((await gathered(response.body)).toString(), keyed.secretFields);
+      const body = withoutSecrets((await concatenate(response.body)).toString(), keyed.secretFields);
       await this.#keys.storeResponse(guard, { status: response.status, location, etag, body });
     } catch {
       // A retry reconstructs the response.

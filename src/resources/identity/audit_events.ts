@@ -2,7 +2,7 @@
 // that they record.
 import type { AuditEvent } from '../../access/audit/audit_log.ts';
 import type { AuditFilter } from '../../access/audit/audit_reader.ts';
-import { auditEventsApi, type soughtFields } from '../../api/identity/audit_events.ts';
+import { auditEventsApi, type filterFields } from '../../api/identity/audit_events.ts';
 import { Failure } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import type { Static, TObject } from '../../standard/type.ts';
@@ -48,7 +48,7 @@ async function eventsPage(context: Context, page: Page, filter: AuditFilter) {
   return pageOf(events, page, 'event_id', (event) => record(event, context));
 }
 
-async function filterOf({ from, to, object, ...rest }: Static<TObject<typeof soughtFields>>, context: Context) {
+async function filterOf({ from, to, object, ...rest }: Static<TObject<typeof filterFields>>, context: Context) {
   const times = { from: timeOf(from, '/from'), to: timeOf(to, '/to') };
   if (object === undefined) return { ...rest, ...times };
   const objectId = (await idsOf(targetOf(object, '/object'), context))?.at(-1) ?? noObject;
@@ -65,7 +65,7 @@ export const auditEvents = implement(auditEventsApi, {
     }
     return found(record(event, context));
   },
-  search: async ({ body: { pageSize: _size, pageToken: _token, ...sought }, page }, context) =>
-    eventsPage(context, page, await filterOf(sought, context)),
+  search: async ({ body: { pageSize: _size, pageToken: _token, ...filter }, page }, context) =>
+    eventsPage(context, page, await filterOf(filter, context)),
   verify: async (_input, context) => done(await context.auditReader.verify()),
 });

@@ -71,10 +71,10 @@ function ownHistory({ id, scopes }: Principal, context: Context): string {
   return scopes === undefined && context.directory.users.has(id) ? id : 'nobody';
 }
 
-async function queriesPage(context: Context, page: Page, sought: QueryFilter) {
+async function queriesPage(context: Context, page: Page, filter: QueryFilter) {
   const { reach, principal } = context.call;
   const owner = reach === 'within' ? ownHistory(principal, context) : undefined;
-  const entries = await context.history.list({ ...sought, owner, after: page.after, limit: page.limit + 1 });
+  const entries = await context.history.list({ ...filter, owner, after: page.after, limit: page.limit + 1 });
   return pageOf(entries, page, 'queryId', (entry) => record(entry, context));
 }
 
@@ -112,8 +112,8 @@ export const queries = implement(queriesApi, {
     };
     return done({ plan: await context.queries.explain(request, context.call) });
   },
-  search: searchWith(({ from, to, ...sought }, { page }, context) => {
+  search: searchWith(({ from, to, ...filter }, { page }, context) => {
     const times = { submittedFrom: timeOf(from, '/from'), submittedBefore: timeOf(to, '/to') };
-    return queriesPage(context, page, defined({ ...sought, ...times }));
+    return queriesPage(context, page, defined({ ...filter, ...times }));
   }),
 });

@@ -18,11 +18,11 @@ interface PageBody {
 
 /** The handler of a search: `find` gets the search criteria, without the fields of the page. */
 export function searchWith<B extends PageBody, I, R extends object>(
-  find: (sought: Omit<B, keyof PageBody>, input: I, context: Context) => Promise<Listed<R>>,
+  find: (filter: Omit<B, keyof PageBody>, input: I, context: Context) => Promise<Listed<R>>,
 ) {
   return (input: I & { readonly body: B }, context: Context) => {
-    const { pageSize: _size, pageToken: _token, ...sought } = input.body;
-    return find(sought, input, context);
+    const { pageSize: _size, pageToken: _token, ...filter } = input.body;
+    return find(filter, input, context);
   };
 }
 

@@ -25,10 +25,10 @@ export async function permitTask(privilege: Privilege, taskId: string, context: 
   call.permitted = true;
 }
 
-async function tasksPage(page: Page, sought: TaskFilter, context: Context) {
+async function tasksPage(page: Page, filter: TaskFilter, context: Context) {
   const { reach, principal } = context.call;
   const restrictedTo = reach === 'within' ? principal : undefined;
-  const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of: restrictedTo, sought });
+  const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of: restrictedTo, filter });
   return pageOf(found, page, 'taskId', (task) => taskRecord(task, context));
 }
 
@@ -53,8 +53,8 @@ export const tasks = implement(tasksApi, {
     if (!task) throw taskMissing(taskId);
     return done(await taskWithLinks(task, context));
   },
-  search: searchWith(({ from, to, ...sought }, { page }, context) => {
+  search: searchWith(({ from, to, ...filter }, { page }, context) => {
     const times = { submittedFrom: timeOf(from, '/from'), submittedBefore: timeOf(to, '/to') };
-    return tasksPage(page, { ...sought, ...times }, context);
+    return tasksPage(page, { ...filter, ...times }, context);
   }),
 });

@@ -65,12 +65,12 @@ export async function permittedUpload(uploadId: string, context: Context): Promi
 
 async function uploadsPage(
   { after, limit }: Page,
-  sought: { readonly namePattern?: string | undefined; readonly state?: StoredFile['state'] | undefined },
+  filter: { readonly namePattern?: string | undefined; readonly state?: StoredFile['state'] | undefined },
   context: Context,
 ) {
   const { reach, principal } = context.call;
   const owner = reach === 'within' ? principal.id : undefined;
-  const files = await context.files.list({ kind: 'upload', owner, after, limit: limit + 1, ...sought });
+  const files = await context.files.list({ kind: 'upload', owner, after, limit: limit + 1, ...filter });
   const page = files.slice(0, limit);
   // A token with scopes sees only uploads created with the same scopes.
   const mine = page.filter(
@@ -128,5 +128,5 @@ export const uploads = implement(uploadsApi, {
     const file = await permittedUpload(path.uploadId, context);
     return deleted(file ? await context.files.remove(file.fileId, context.call.actor) : false);
   },
-  search: searchWith((sought, { page }, context) => uploadsPage(page, sought, context)),
+  search: searchWith((filter, { page }, context) => uploadsPage(page, filter, context)),
 });

@@ -1,6 +1,5 @@
-// The files of one catalog are damaged, missing, older than acknowledged work, or foreign: it alone is refused, with the reason in
-// its record and in the health of its warehouse, nothing is created in its place, and the other catalogs are served.
-
+// The files of one catalog are damaged, missing, older than acknowledged work, or those of another catalog: only this catalog is refused,
+// with the reason in its record and in the health of its warehouse; its files are not created anew, and the other catalogs are served.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
@@ -73,8 +72,8 @@ interface Case {
   readonly name: string;
   readonly damage: (dataDirectory: string, id: string) => void;
   readonly reason: RegExp;
-  /** Not created again. */
-  readonly retainedFile?: (dataDirectory: string, id: string) => string;
+  /** The missing file that the server must not create anew. */
+  readonly missingFile?: (dataDirectory: string, id: string) => string;
 }
 
 const cases: readonly Case[] = [
@@ -89,12 +88,12 @@ const cases: readonly Case[] = [
     reason: /write-ahead log/,
   },
   {
-    name: 'the length of an entry of the log, which the engine takes for the end of it',
+    name: 'the length of an entry of the log, so that the engine assumes that the log ends there',
     damage: (d, id) => flipBytes(logOf(d, id), 10),
     reason: /log ends after 8 committed bytes, and \d+ were acknowledged/,
   },
   {
-    name: 'a log that lost its end',
+    name: 'a truncated log',
     damage: (d, id) => truncateFile(logOf(d, id), 40),
     reason: /log ends after \d+ committed bytes, and \d+ were acknowledged/,
   },
@@ -102,7 +101,7 @@ const cases: readonly Case[] = [
     name: 'a missing log',
     damage: (d, id) => remove(logOf(d, id)),
     reason: /write-ahead log of \d+ bytes .* missing/,
-    retainedFile: logOf,
+    missingFile: logOf,
   },
   {
     name: 'a missing file',
@@ -111,10 +110,10 @@ const cases: readonly Case[] = [
       remove(logOf(d, id));
     },
     reason: /its file is missing/,
-    retainedFile: fileOf,
+    missingFile: fileOf,
   },
   {
-    name: 'a directory in the place of the file',
+    name: 'a directory instead of the file',
     damage: (d, id) => {
       rmSync(fileOf(d, id));
       mkdirSync(fileOf(d, id));
@@ -122,7 +121,7 @@ const cases: readonly Case[] = [
     reason: /its file is a directory: move that away and put the file back, or restore the catalog from a backup/,
   },
   {
-    name: 'a named pipe in the place of the log',
+    name: 'a named pipe instead of the log',
     damage: (d, id) => {
       rmSync(logOf(d, id));
       execFileSync('mkfifo', [logOf(d, id)]);
@@ -151,7 +150,7 @@ const cases: readonly Case[] = [
     reason: /file of another catalog/,
   },
   {
-    name: 'a file over which the engine fails with an internal error',
+    name: 'a file that causes an internal error of the engine',
     damage: (d, id) => {
       breakRoot(fileOf(d, id));
     },
@@ -164,14 +163,14 @@ const cases: readonly Case[] = [
   },
 ];
 
-const damagedOne = (answer: Reply, reason: RegExp) => {
-  answer.is(503, 'CATALOG_DAMAGED', { catalog: 'a' });
-  assert.match(String(answer.at('reason')), reason);
-  assert.match(answer.message, /"a" is damaged/);
-  assert.doesNotMatch(answer.text, /retry|\/catalogs\//i);
+const requireDamaged = (reply: Reply, reason: RegExp) => {
+  reply.is(503, 'CATALOG_DAMAGED', { catalog: 'a' });
+  assert.match(String(reply.at('reason')), reason);
+  assert.match(reply.message, /"a" is damaged/);
+  assert.doesNotMatch(reply.text, /retry|\/catalogs\//i);
 };
 
-for (const { name, damage, reason, retainedFile } of cases) {
+for (const { name, damage, reason, missingFile } of cases) {
   test(`${name}: one catalog is refused, the others are served`, async () => {
     const dataDir = join(root, 'case');
     await rm(dataDir, { recursive: true, force: true });
@@ -181,17 +180,17 @@ for (const { name, damage, reason, retainedFile } of cases) {
     const server = await start({ dataDir, logLevel: 'silent' });
     try {
       assert.equal(await count(server, 'b'), 1010);
-      damagedOne(await query(server, 'a', 'SELECT count(*) FROM t'), reason);
-      damagedOne(await query(server, 'b', 'SELECT count(*) FROM a.d.t'), reason);
-      damagedOne(await server.post(`${databaseOf('a')}/tables/t/rows`, { rows: [[1]] }), reason);
-      damagedOne(await server.post('/api/v2/catalogs/a/databases', { name: 'e' }), reason);
+      requireDamaged(await query(server, 'a', 'SELECT count(*) FROM t'), reason);
+      requireDamaged(await query(server, 'b', 'SELECT count(*) FROM a.d.t'), reason);
+      requireDamaged(await server.post(`${databaseOf('a')}/tables/t/rows`, { rows: [[1]] }), reason);
+      requireDamaged(await server.post('/api/v2/catalogs/a/databases', { name: 'e' }), reason);
       const record = (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'damaged' });
       assert.match(String(record.at('stateReason')), reason);
       (await server.get('/api/v2/catalogs/b')).is(200, undefined, { state: 'ready', stateReason: null });
       const health = (await server.get('/api/v2/warehouses/default')).at<{ status: string; message: string }>('health');
       assert.equal(health.status, 'degraded');
       assert.match(health.message, /"a": /);
-      if (retainedFile) assert.equal(existsSync(retainedFile(dataDir, id)), false);
+      if (missingFile) assert.equal(existsSync(missingFile(dataDir, id)), false);
       (await server.delete('/api/v2/catalogs/a?cascade=true&purge=true')).is(200);
       assert.equal(existsSync(fileOf(dataDir, id)), false);
       assert.equal(await count(server, 'c'), 1010);
@@ -263,8 +262,8 @@ test('a damaged block is found by the statement that reads it; other tables and 
     assert.equal(await count(server, 'a'), 1010);
     (await server.get('/api/v2/catalogs/a')).is(200, undefined, { state: 'ready', stateReason: null });
     const reason = /the block at byte \d+ of its file is damaged/;
-    damagedOne(await query(server, 'a', 'SELECT sum(i) FROM large'), reason);
-    damagedOne(await query(server, 'b', 'SELECT sum(i) FROM a.d.large'), reason);
+    requireDamaged(await query(server, 'a', 'SELECT sum(i) FROM large'), reason);
+    requireDamaged(await query(server, 'b', 'SELECT sum(i) FROM a.d.large'), reason);
     const { taskId } = (await server.post(`${databaseOf('a')}/tables/large/optimize`, {})).is(202).result;
     const task = await server.get(uri`/tasks/${String(taskId)}?waitSeconds=30`);
     task.is(200, undefined, { state: 'failed', error: { code: 'CATALOG_DAMAGED' } });
@@ -292,13 +291,13 @@ test('after a checkpoint reads a damaged block, the catalog is refused and the o
   server = await start({ dataDir, logLevel: 'silent' });
   try {
     const reason = /the block at byte \d+ of its file is damaged/;
-    // Only the other column is read. The checkpoint then moves both, once the log is large enough for one.
+    // The statement reads only the intact column. A checkpoint, which starts when the log is large enough, reads both.
     (await query(server, 'a', 'DELETE FROM large WHERE j % 10 <> 0')).is(200);
     (await query(server, 'a', `INSERT INTO text SELECT repeat('x', 1000) || range FROM range(30000)`)).is(200);
     const insert = await query(server, 'a', `INSERT INTO text VALUES ('1')`);
-    damagedOne(insert, reason);
+    requireDamaged(insert, reason);
     assert.equal(insert.at('outcome'), 'unknown');
-    damagedOne(await query(server, 'a', 'SELECT count(*) FROM t'), reason);
+    requireDamaged(await query(server, 'a', 'SELECT count(*) FROM t'), reason);
     assert.match(String((await server.get('/api/v2/catalogs/a')).at('stateReason')), reason);
     assert.equal(await count(server, 'b'), 1010);
     assert.equal(await count(server, 'c'), 1010);
@@ -308,7 +307,7 @@ test('after a checkpoint reads a damaged block, the catalog is refused and the o
 });
 
 test('recorded positions survive a second start: an intact catalog is not reported', async () => {
-  const dataDir = join(root, 'sound');
+  const dataDir = join(root, 'intact');
   cpSync(join(root, 'base'), dataDir, { recursive: true });
   for (let i = 0; i < 2; i++) {
     const server = await start({ dataDir });

@@ -11,7 +11,7 @@ const seed = seedFrom('FUZZ_SEED');
 const path = process.env.FUZZ_PATH;
 const runs = Number(process.env.FUZZ_RUNS ?? 60);
 /** A replay has no time limit. */
-const forMs = path || runsAll ? undefined : new Budget(5).ms;
+const durationMs = path || runsAll ? undefined : new Budget(5).ms;
 
 let server: TestServer;
 before(async () => {
@@ -21,5 +21,5 @@ after(() => server.close());
 
 test('the catalog responds like its model', { timeout: deadlineMs(120_000 + runs * 5000) }, async (t) => {
   t.diagnostic(`FUZZ_SEED=${seed}`);
-  t.diagnostic(`${await runCatalogModel(server, { seed, runs, path, forMs })} commands`);
+  t.diagnostic(`${await runCatalogModel(server, { seed, runs, path, durationMs })} commands`);
 });

@@ -13,7 +13,7 @@ export interface CatalogRunOptions {
   /** Of a failure, as fast-check prints it. */
   readonly path?: string | undefined;
   /** No new run begins after this time. */
-  readonly forMs?: number | undefined;
+  readonly durationMs?: number | undefined;
 }
 
 const commandsMax = 60;
@@ -21,7 +21,7 @@ const pagesMax = 1000;
 
 /** Throws with the shortest commands whose responses differ; otherwise returns the number of commands. */
 export async function runCatalogModel(server: TestServer, options: CatalogRunOptions): Promise<number> {
-  const { seed, runs, path, forMs } = options;
+  const { seed, runs, path, durationMs } = options;
   let commands = 0;
   const property = fc.asyncProperty(sessions(commandsMax), async (session) => {
     const run = new CatalogRun(server, session.isShort);
@@ -32,7 +32,7 @@ export async function runCatalogModel(server: TestServer, options: CatalogRunOpt
       await run.check(command, model);
     }
   });
-  await assertFor(property, { seed, numRuns: runs, ...(path ? { path } : {}) }, forMs);
+  await assertFor(property, { seed, numRuns: runs, ...(path ? { path } : {}) }, durationMs);
   assert.ok(commands > 0, 'no command was sent');
   return commands;
 }

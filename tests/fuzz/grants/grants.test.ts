@@ -12,7 +12,7 @@ const seed = seedFrom('TEST_SEED');
 const path = process.env.TEST_PATH;
 const runs = Number(process.env.FUZZ_RUNS ?? 60);
 /** A replay has no time limit. */
-const forMs = path || runsAll ? undefined : new Budget(5).ms;
+const durationMs = path || runsAll ? undefined : new Budget(5).ms;
 
 let server: TestServer;
 before(async () => {
@@ -21,7 +21,9 @@ before(async () => {
 });
 after(() => server.close());
 
-test('the service allows what the rules allow', { timeout: deadlineMs(120_000 + runs * 5000) }, async (t) => {
+test('a request is allowed if and only if the rules allow it', {
+  timeout: deadlineMs(120_000 + runs * 5000),
+}, async (t) => {
   t.diagnostic(`TEST_SEED=${seed}`);
-  t.diagnostic(`${await runGrantsModel(server, { seed, runs, path, forMs })} questions`);
+  t.diagnostic(`${await runGrantsModel(server, { seed, runs, path, durationMs })} authorization decisions`);
 });

@@ -15,14 +15,14 @@ export interface GrantsRunOptions {
   /** Of a failure, as fast-check prints it. */
   readonly path?: string | undefined;
   /** No new run begins after this time. */
-  readonly forMs?: number | undefined;
+  readonly durationMs?: number | undefined;
 }
 
 const stepsMax = 60;
 
 /** Throws with the shortest run in which an answer differs; otherwise returns the number of questions. */
 export async function runGrantsModel(server: TestServer, options: GrantsRunOptions): Promise<number> {
-  const { seed, runs, path, forMs } = options;
+  const { seed, runs, path, durationMs } = options;
   let questionCount = 0;
   const property = fc.asyncProperty(stepSequences(stepsMax), async (steps) => {
     const world = await GrantsWorld.begin(server);
@@ -33,7 +33,7 @@ export async function runGrantsModel(server: TestServer, options: GrantsRunOptio
     }
   });
   // Finding a shorter run takes minutes: only the replay of a failure searches for one.
-  await assertFor(property, { seed, numRuns: runs, ...(path ? { path } : { endOnFailure: true }) }, forMs);
+  await assertFor(property, { seed, numRuns: runs, ...(path ? { path } : { endOnFailure: true }) }, durationMs);
   assert.ok(questionCount > 0, 'no question was asked');
   return questionCount;
 }

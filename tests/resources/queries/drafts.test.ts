@@ -136,8 +136,8 @@ test('saved queries are shared by grants, searched by folder and text, and keep 
   (await dan.post('/api/v2/users/eve/grants', { privilege: 'read', on: '/api/v2/saved_queries/revenue' })).is(201);
   (await eve.get('/api/v2/saved_queries/revenue/versions/1')).is(200, '0', { chart, sql: body.sql });
   (await eve.patch('/api/v2/saved_queries/revenue', { sql: 'DROP' })).is(403, 'FORBIDDEN');
-  const names = async (searcher: TestServer, sought: object) =>
-    (await searcher.post('/api/v2/saved_queries/search', sought))
+  const names = async (searcher: TestServer, filter: object) =>
+    (await searcher.post('/api/v2/saved_queries/search', filter))
       .is(200)
       .at<{ name: string }[]>('savedQueries')
       .map(({ name }) => name);

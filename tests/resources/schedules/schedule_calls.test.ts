@@ -1,5 +1,5 @@
 // Schedules that run actions of the API: loads and exports with credentials of an object store, changes of rows; secrets are not
-// revealed, refusals are reported, and each time has one task despite failures.
+// revealed, refusals are reported, and each scheduled time has one task despite failures.
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -56,8 +56,8 @@ test('a load and an export every hour, with credentials that are never shown', a
   const loading = request('load', { source: { s3: { ...target(), key: 'in/ran.csv' } }, mode: 'append' });
   const exporting = request('export', { format: 'csv', to: { s3: { ...target(), prefix: 'out' } } });
   const schedules = [
-    await world.make('loading', { ...loading, notify: notify(), priority: 'high' }),
-    await world.make('exporting', exporting),
+    await world.create('loading', { ...loading, notify: notify(), priority: 'high' }),
+    await world.create('exporting', exporting),
   ];
   schedules[0]?.is(201, '0', {
     query: null,
@@ -66,14 +66,14 @@ test('a load and an export every hour, with credentials that are never shown', a
   });
   for (let n = 1; n <= 2; n++) {
     await world.setTime(world.now + hour);
-    assert.equal(await world.ran('loaded'), n);
-    const loaded = await world.last('loading');
+    assert.equal(await world.countRuns('loaded'), n);
+    const loaded = await world.lastTask('loading');
     loaded.is(200, '0', { state: 'succeeded', type: 'load_table', priority: 'high', submittedBy: 'root' });
     await eventually('notified', () => receiver.noticesOf(loaded.at('taskId')).length > 0);
     assert.ok(receiver.noticesOf(loaded.at('taskId'))[0]?.headers['x-service-signature']);
-    const exported = (await world.last('exporting')).is(200, '0', { state: 'succeeded', type: 'export' });
+    const exported = (await world.lastTask('exporting')).is(200, '0', { state: 'succeeded', type: 'export' });
     assert.equal(exported.at('result', 'fileCount'), 1);
-    schedules.push(loaded, exported, await world.show('loading'), await world.show('exporting'));
+    schedules.push(loaded, exported, await world.get('loading'), await world.get('exporting'));
   }
   assert.equal((await Array.fromAsync(store.list('out'))).length, 4, 'two files with their manifests');
   for (const { text } of schedules)
@@ -89,7 +89,7 @@ test('a load and an export every hour, with credentials that are never shown', a
 });
 
 test('PATCH merges the action and the notification; credentials stay with the action and the object that they are for', async () => {
-  await world.make('merged', { query: { ...insertRun('merged'), catalog: 'default' } });
+  await world.create('merged', { query: { ...insertRun('merged'), catalog: 'default' } });
   const merged = path('merged');
   const sql = "INSERT INTO ran VALUES ('changed')";
   const changed = (await world.server.patch(merged, { query: { sql } })).is(200);
@@ -119,10 +119,10 @@ test('PATCH merges the action and the notification; credentials stay with the ac
 test('fields that are not given stay unchanged, credentials included; another action has none of the credentials of the previous one', async () => {
   (await world.server.patch(path('loading'), { comment: 'still' })).is(200, '0', { comment: 'still' });
   (await world.server.patch(path('loading'), { notify: null })).is(200, '0', { notify: null });
-  const loaded = await world.ran('loaded');
+  const loaded = await world.countRuns('loaded');
   await world.setTime(world.now + hour);
-  assert.equal(await world.ran('loaded'), loaded + 1);
-  (await world.last('loading')).is(200, '0', { state: 'succeeded', notify: null });
+  assert.equal(await world.countRuns('loaded'), loaded + 1);
+  (await world.lastTask('loading')).is(200, '0', { state: 'succeeded', notify: null });
   const [object] = (await world.services.catalog.find([{ category: 'schedules', name: 'loading' }])) ?? [];
   assert.ok(object);
   const storedSecrets = async () => JSON.stringify(await world.services.schedules.secretsOf(object.id));
@@ -136,38 +136,38 @@ test('fields that are not given stay unchanged, credentials included; another ac
     query: insertRun('sql'),
   });
   await world.setTime(world.now + hour);
-  assert.equal(await world.ran('sql'), 1);
+  assert.equal(await world.countRuns('sql'), 1);
   (await world.server.patch(path('loading'), { notify: notify() })).is(200);
   assert.ok((await storedSecrets()).includes(secret));
   for (const name of ['loading', 'exporting']) (await world.server.delete(path(name))).is(200);
   assert.equal(await storedSecrets(), '{}');
 });
 
-test('a statement whose end is notified; a rename keeps everything', async () => {
-  await world.make('notified', { notify: notify() });
+test('the end of a statement is notified; a rename keeps the notification', async () => {
+  await world.create('notified', { notify: notify() });
   (await world.server.post(`${path('notified')}/rename`, { newName: 'renamed' })).is(200, '0', {
     name: 'renamed',
     uri: '/api/v2/schedules/renamed',
   });
   (await world.server.get(path('notified'))).is(404, 'OBJECT_NOT_FOUND');
-  await world.make('notified');
+  await world.create('notified');
   (await world.server.post(`${path('notified')}/rename`, { newName: 'renamed' })).is(400, 'OBJECT_ALREADY_EXISTS');
   await world.setTime(world.now + hour);
-  assert.equal(await world.ran('notified'), 2);
-  const last = (await world.last('renamed')).is(200, '0', { target: '/api/v2/schedules/renamed' });
+  assert.equal(await world.countRuns('notified'), 2);
+  const last = (await world.lastTask('renamed')).is(200, '0', { target: '/api/v2/schedules/renamed' });
   await eventually('notified', () => receiver.noticesOf(last.at('taskId')).length > 0);
   for (const name of ['notified', 'renamed']) (await world.server.delete(path(name))).is(200);
 });
 
 test('a backup every night, with the credentials of an object store', async () => {
   const to = { s3: { ...target(), prefix: 'backups' } };
-  const schedule = await world.make('backing', {
+  const schedule = await world.create('backing', {
     ...request('backup', { to }, '/api/v2/databases/shop'),
     cron: '@daily',
   });
   assert.ok(!schedule.text.includes(`"${s3.secretAccessKey}"`), schedule.text);
   await world.setTime(world.now + 24 * hour);
-  const { backupId } = (await world.last('backing'))
+  const { backupId } = (await world.lastTask('backing'))
     .is(200, '0', { state: 'succeeded' })
     .at<{ backupId: string }>('result');
   assert.ok((await Array.fromAsync(store.list('backups'))).some(({ key }) => key.includes(backupId)));
@@ -195,21 +195,21 @@ test('every credential and secret field of any scheduled call is write-only', ()
     assert.ok(pointers.includes(name), name);
 });
 
-test('changes of rows, once for each of several missed times', async () => {
-  await world.make('adding', { ...request('insert_select', { sql: `SELECT 'added'` }), missedRuns: 'all' });
-  await world.make('changing', request('update', { set: { who: "'changed'" }, where: `who = 'never'` }));
-  await world.make('deleting', request('delete_rows', { where: `who = 'never'` }));
-  await world.make('tidying', request('optimize', {}));
-  await world.make('asking', request('query', { sql: 'SELECT count(*) FROM ran' }, '/api/v2/databases/shop'));
+test('actions that change rows run once for each missed time', async () => {
+  await world.create('adding', { ...request('insert_select', { sql: `SELECT 'added'` }), missedRuns: 'all' });
+  await world.create('changing', request('update', { set: { who: "'changed'" }, where: `who = 'never'` }));
+  await world.create('deleting', request('delete_rows', { where: `who = 'never'` }));
+  await world.create('tidying', request('optimize', {}));
+  await world.create('asking', request('query', { sql: 'SELECT count(*) FROM ran' }, '/api/v2/databases/shop'));
   await world.setTime(world.now + 3 * hour);
   for (const name of ['adding', 'changing', 'deleting', 'tidying', 'asking'])
-    (await world.last(name)).is(200, '0', { state: 'succeeded' });
-  assert.equal(await world.ran('added'), 3);
+    (await world.lastTask(name)).is(200, '0', { state: 'succeeded' });
+  assert.equal(await world.countRuns('added'), 3);
   for (const name of ['adding', 'changing', 'deleting', 'tidying', 'asking'])
     (await world.server.delete(path(name))).is(200);
 });
 
-test('runs as its owner, with the privileges of that time; a refusal is reported, and the next time follows', async () => {
+test('a schedule runs as its owner, with the privileges at that time; a refusal is reported, and the next run starts as usual', async () => {
   const ann = await newPerson(world.server, 'ann', [
     ['create', '/schedules'],
     ['use', '/warehouses/default'],
@@ -219,7 +219,7 @@ test('runs as its owner, with the privileges of that time; a refusal is reported
   (await ann.post('/api/v2/schedules', annsSchedule)).is(201, '0', { owner: 'ann' });
   const requireSubmissionRefused = async (code: string) => {
     await world.setTime(world.now + hour);
-    const last = (await world.last('ann')).is(200, '0', { state: 'failed', error: { code }, submittedBy: 'ann' });
+    const last = (await world.lastTask('ann')).is(200, '0', { state: 'failed', error: { code }, submittedBy: 'ann' });
     await eventually('notified', () => receiver.noticesOf(last.at('taskId')).length > 0);
     assert.partialDeepStrictEqual(receiver.noticesOf(last.at('taskId'))[0]?.task.error, { code });
     return last;
@@ -231,48 +231,48 @@ test('runs as its owner, with the privileges of that time; a refusal is reported
   for (const privilege of ['read', 'write'])
     (await world.server.post('/api/v2/users/ann/grants', { privilege, on: table })).is(201);
   await world.setTime(world.now + hour);
-  (await world.last('ann')).is(200, '0', { state: 'succeeded', submittedBy: 'ann' });
+  (await world.lastTask('ann')).is(200, '0', { state: 'succeeded', submittedBy: 'ann' });
   (await world.server.post(`${table}/rename`, { newName: 'away' })).is(200);
   await requireSubmissionRefused('FORBIDDEN');
   (await world.server.post('/api/v2/databases/shop/tables/away/rename', { newName: 'ran' })).is(200);
   (await world.server.patch('/api/v2/users/ann', { disabled: true })).is(200);
   await requireSubmissionRefused('FORBIDDEN');
-  (await world.show('ann')).is(200, '0', { error: 'the owner of the schedule is disabled' });
+  (await world.get('ann')).is(200, '0', { error: 'the owner of the schedule is disabled' });
   (await world.server.patch('/api/v2/users/ann', { disabled: false })).is(200);
   await world.setTime(world.now + hour);
-  (await world.last('ann')).is(200, '0', { state: 'succeeded' });
-  (await world.show('ann')).is(200, '0', { error: null });
+  (await world.lastTask('ann')).is(200, '0', { state: 'succeeded' });
+  (await world.get('ann')).is(200, '0', { error: null });
   (await world.server.delete(path('ann'))).is(200);
 });
 
-test('it is run at once, once for each key, and a refusal is a task that failed', async () => {
+test('a schedule that is run on request has one task for each idempotency key, and a failed task if it is refused', async () => {
   const call = (where: string) => request('insert_select', { sql: `SELECT 'at once'${where}` });
-  const { nextRunAt } = (await world.make('at once', call(''))).result;
+  const { nextRunAt } = (await world.create('at once', call(''))).result;
   const run = (key: string) =>
     world.server.request('POST', `${path('at once')}/run`, { body: {}, headers: { 'x-service-idempotency-key': key } });
   const first = (await run('a')).is(202, '0', { submittedBy: 'root', request: { sql: "SELECT 'at once'" } });
   (await run('a')).is(202, '0', { taskId: first.at('taskId') });
   (await run('b')).is(202);
   await world.setTime(world.now);
-  assert.equal(await world.ran('at once'), 2);
-  (await world.show('at once')).is(200, '0', { nextRunAt, error: null });
+  assert.equal(await world.countRuns('at once'), 2);
+  (await world.get('at once')).is(200, '0', { nextRunAt, error: null });
   (await world.server.post(`${table}/rename`, { newName: 'away' })).is(200);
   const refused = (await run('c')).is(202, '0', { state: 'failed', error: { code: 'OBJECT_NOT_FOUND' } });
   (await run('c')).is(202, '0', { taskId: refused.at('taskId') });
-  (await world.show('at once')).is(200, '0', { nextRunAt, lastTask: refused.at('uri') });
+  (await world.get('at once')).is(200, '0', { nextRunAt, lastTask: refused.at('uri') });
   (await world.server.post('/api/v2/databases/shop/tables/away/rename', { newName: 'ran' })).is(200);
   (await world.server.delete(path('at once'))).is(200);
 });
 
-test('nobody else determines its call, nor who is notified', async () => {
+test('another user can change neither the action of a schedule nor who is notified', async () => {
   const eve = await newPerson(world.server, 'eve', [['create', '/schedules']]);
-  await world.make('mine', request('delete_rows', { where: 'false' }));
+  await world.create('mine', request('delete_rows', { where: 'false' }));
   (await world.server.post('/api/v2/users/eve/grants', { privilege: 'alter', on: '/api/v2/schedules/mine' })).is(201);
   const before = receiver.notices.length;
   for (const change of [{ notify: notify() }, request('delete_rows', { where: 'true' })]) {
     (await eve.request('PATCH', path('mine'), change)).is(200, '0', { needsConfirmation: true });
     await world.setTime(world.now + hour);
-    (await world.show('mine')).is(200, '0', {
+    (await world.get('mine')).is(200, '0', {
       error: 'the owner of the schedule has not confirmed its action',
       lastTask: null,
     });
@@ -281,27 +281,27 @@ test('nobody else determines its call, nor who is notified', async () => {
   (await world.server.delete(path('mine'))).is(200);
 });
 
-test('whichever statement of the store fails, each time has one task', async () => {
-  await world.make('struck', { ...request('insert_select', { sql: `SELECT 'struck'` }), notify: notify() });
+test('whichever statement of the store fails, each scheduled time has one task', async () => {
+  await world.create('struck', { ...request('insert_select', { sql: `SELECT 'struck'` }), notify: notify() });
   await world.requireOneRunEach('struck');
   (await world.server.delete(path('struck'))).is(200);
 });
 
 test('a restarted server catches up on missed times, once', async () => {
-  await world.make('again', { ...request('insert_select', { sql: `SELECT 'again'` }), notify: notify() });
+  await world.create('again', { ...request('insert_select', { sql: `SELECT 'again'` }), notify: notify() });
   await world.server.close();
   world.now += 5 * hour;
-  await world.startAgain();
+  await world.restart();
   await world.setTime(world.now);
-  assert.equal(await world.ran('again'), 1);
+  assert.equal(await world.countRuns('again'), 1);
   await world.server.close();
-  await world.startAgain();
+  await world.restart();
   await world.setTime(world.now + minute);
-  assert.equal(await world.ran('again'), 1);
+  assert.equal(await world.countRuns('again'), 1);
   (await world.server.delete(path('again'))).is(200);
 });
 
-test('a call that the API would refuse is refused, with its position', async () => {
+test('a schedule whose request the API would refuse is refused, with a pointer to the field', async () => {
   const requireScheduleRefused = async (more: object, pointer: string, code = 'INVALID_PARAMETER') =>
     (await world.server.post('/api/v2/schedules', { name: 'no', cron: '0 * * * *', ...more })).is(400, code, {
       violations: [{ pointer }],

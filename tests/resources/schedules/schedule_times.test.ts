@@ -88,8 +88,8 @@ for (const [from, until] of seasons[2026])
     world.now = begin;
     const more = { cron: fixed, missedRuns: 'all' };
     for (const [i, timeZone] of zones.entries()) {
-      await world.make(`query-${i}-${from}`, { ...more, timeZone, query: { sql: 'SELECT 1' } });
-      await world.make(`request-${i}-${from}`, { ...more, timeZone, request });
+      await world.create(`query-${i}-${from}`, { ...more, timeZone, query: { sql: 'SELECT 1' } });
+      await world.create(`request-${i}-${from}`, { ...more, timeZone, request });
     }
     for (let instant = begin; instant < end; ) {
       instant = Math.min(end, instant + 7 * hour);
@@ -114,8 +114,8 @@ for (const [from, until] of seasons[2027])
     };
     for (const [i, timeZone] of zones.entries())
       for (const [name, more] of Object.entries(policies))
-        await world.make(`${name}-${i}-${from}`, { query: { sql: 'SELECT 1' }, cron: fixed, timeZone, ...more });
-    await world.make(`often-${from}`, {
+        await world.create(`${name}-${i}-${from}`, { query: { sql: 'SELECT 1' }, cron: fixed, timeZone, ...more });
+    await world.create(`often-${from}`, {
       cron: '*/15 * * * *',
       missedRuns: 'all',
       missedRunsMax: 9,
@@ -123,7 +123,7 @@ for (const [from, until] of seasons[2027])
     });
     await world.server.close();
     world.now = end;
-    await world.startAgain();
+    await world.restart();
     await world.setTime(end);
     await world.setTime(end + minute);
     for (const [i, zone] of zones.entries()) {

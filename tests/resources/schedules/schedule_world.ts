@@ -34,12 +34,12 @@ export class ScheduleWorld {
 
   async open(): Promise<void> {
     this.dataDir = await mkdtemp(join(tmpdir(), 'tabularium-schedules-'));
-    await this.startAgain();
+    await this.restart();
     (await this.server.put('/api/v2/databases/shop')).is(201);
     (await this.server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE ran (who STRING)' })).is(201);
   }
 
-  async startAgain(): Promise<void> {
+  async restart(): Promise<void> {
     const settings = { dataDir: this.dataDir, logLevel: 'fatal', ...this.#settings } as const;
     this.server = await start(settings, {
       assembled: (all) => {
@@ -56,7 +56,7 @@ export class ScheduleWorld {
     await rm(this.dataDir, { recursive: true, force: true });
   }
 
-  async make(name: string, more: object = {}): Promise<Reply> {
+  async create(name: string, more: object = {}): Promise<Reply> {
     const body: Record<string, unknown> = { name, query: insertRun(name), cron: '0 * * * *', ...more };
     if ('request' in more) delete body.query;
     return (await this.server.post('/api/v2/schedules', body)).is(201);
@@ -87,7 +87,7 @@ export class ScheduleWorld {
       await this.services.schedules.dispatch();
       this.onStoreStatement = undefined;
       await this.setTime(this.now);
-      assert.equal(await this.ran(runName), n, `statement ${n} failed`);
+      assert.equal(await this.countRuns(runName), n, `statement ${n} failed`);
     }
   }
 
@@ -95,15 +95,15 @@ export class ScheduleWorld {
     return (await this.services.tasks.list({ limit: 1000 })).filter(({ taskId }) => !this.#ended.has(taskId));
   }
 
-  async ran(runName: string): Promise<number> {
+  async countRuns(runName: string): Promise<number> {
     const rows = await this.server.rows('shop', 'SELECT count(*) FROM ran WHERE who = $1', [runName]);
     return Number(rows[0]?.[0]);
   }
 
-  show = async (name: string) => (await this.server.get(path(name))).is(200);
+  get = async (name: string) => (await this.server.get(path(name))).is(200);
 
   /** The record of the last run's task. */
-  async last(name: string): Promise<Reply> {
-    return (await this.server.get((await this.show(name)).at('lastTask'))).is(200);
+  async lastTask(name: string): Promise<Reply> {
+    return (await this.server.get((await this.get(name)).at('lastTask'))).is(200);
   }
 }

@@ -10,7 +10,7 @@ before(() => world.open());
 after(() => world.close());
 
 test('it runs at its times, once, as its owner, and shows when', async () => {
-  const record = await world.make('hourly', {
+  const record = await world.create('hourly', {
     timeZone: 'Europe/Berlin',
     priority: 'low',
     comment: 'as the clock strikes',
@@ -26,11 +26,11 @@ test('it runs at its times, once, as its owner, and shows when', async () => {
     owner: 'root',
   });
   await world.setTime(Date.parse('2026-01-31T10:59:59.999Z'));
-  assert.equal(await world.ran('hourly'), 0);
+  assert.equal(await world.countRuns('hourly'), 0);
   await world.setTime(Date.parse('2026-01-31T11:00:00Z'));
   await world.setTime(world.now);
   await world.setTime(world.now + minute);
-  assert.equal(await world.ran('hourly'), 1);
+  assert.equal(await world.countRuns('hourly'), 1);
   const after = (await world.server.get(path('hourly'))).is(200, '0', {
     lastRunAt: '2026-01-31T11:00:00.000Z',
     nextRunAt: '2026-01-31T12:00:00.000Z',
@@ -48,25 +48,25 @@ test('it runs at its times, once, as its owner, and shows when', async () => {
   assert.equal(lines.at<unknown[]>('auditEvents').length, 1);
   (await world.server.delete(path('hourly'))).is(200, '0', { deleted: true });
   await world.setTime(world.now + hour);
-  assert.equal(await world.ran('hourly'), 1);
+  assert.equal(await world.countRuns('hourly'), 1);
 });
 
 test('missed times: skipped, caught up once, or each, up to a maximum', async () => {
   world.now = Date.parse('2026-02-01T00:00:30Z');
-  await world.make('skip', { missedRuns: 'skip' });
-  await world.make('once', { missedRuns: 'once' });
-  await world.make('all', { missedRuns: 'all' });
-  await world.make('some', { missedRuns: 'all', missedRunsMax: 3 });
-  const counts = async () => Promise.all(['skip', 'once', 'all', 'some'].map((runName) => world.ran(runName)));
+  await world.create('skip', { missedRuns: 'skip' });
+  await world.create('once', { missedRuns: 'once' });
+  await world.create('all', { missedRuns: 'all' });
+  await world.create('some', { missedRuns: 'all', missedRunsMax: 3 });
+  const counts = async () => Promise.all(['skip', 'once', 'all', 'some'].map((runName) => world.countRuns(runName)));
   await world.server.close();
   world.now += 5 * hour + 10 * minute;
-  await world.startAgain();
+  await world.restart();
   await world.setTime(world.now);
   assert.deepEqual(await counts(), [0, 1, 5, 3]);
   await world.setTime(Date.parse('2026-02-01T06:00:59Z'));
   assert.deepEqual(await counts(), [1, 2, 6, 4], 'a minute late is on time');
   await world.server.close();
-  await world.startAgain();
+  await world.restart();
   await world.setTime(world.now);
   assert.deepEqual(await counts(), [1, 2, 6, 4], 'no time twice');
   for (const name of ['skip', 'once', 'all', 'some']) (await world.server.delete(path(name))).is(200);
@@ -74,22 +74,22 @@ test('missed times: skipped, caught up once, or each, up to a maximum', async ()
 
 test('clock changes: no time runs twice, unless the clock is set back so far that it must have been wrong', async () => {
   world.now = Date.parse('2026-02-02T10:30:00Z');
-  await world.make('jump');
+  await world.create('jump');
   await world.setTime(world.now + 30 * minute);
   await world.setTime(world.now - 20 * minute);
   await world.setTime(world.now + 20 * minute);
-  assert.equal(await world.ran('jump'), 1);
+  assert.equal(await world.countRuns('jump'), 1);
   await world.setTime(world.now + 400 * day);
-  assert.equal(await world.ran('jump'), 2, 'forward: one for all that was missed');
+  assert.equal(await world.countRuns('jump'), 2, 'forward: one for all that was missed');
   await world.setTime(Date.parse('2026-02-02T11:10:00Z'));
   await world.setTime(Date.parse('2026-02-02T12:00:00Z'));
-  assert.equal(await world.ran('jump'), 3, 'back: it follows the clock');
+  assert.equal(await world.countRuns('jump'), 3, 'back: it follows the clock');
   (await world.server.delete(path('jump'))).is(200);
 });
 
 test('whichever statement of the store fails, each time has one run', async () => {
   world.now = Date.parse('2026-02-03T00:30:00Z');
-  await world.make('struck');
+  await world.create('struck');
   await world.requireOneRunEach('struck');
   (await world.server.delete(path('struck'))).is(200);
 });
@@ -106,20 +106,20 @@ test('as its owner, with the privileges of the owner at that time', async () => 
   const annsSchedule = { name: 'ann', query: insertRun('ann'), cron: '0 * * * *' };
   (await ann.post('/api/v2/schedules', annsSchedule)).is(201, '0', { owner: 'ann', needsConfirmation: false });
   await world.setTime(world.now + hour);
-  assert.equal(await world.ran('ann'), 1);
+  assert.equal(await world.countRuns('ann'), 1);
   const grants = (await world.server.get('/api/v2/users/ann/grants')).at<{ privilege: string; uri: string }[]>(
     'grants',
   );
   const write = grants.find(({ privilege }) => privilege === 'write')?.uri as string;
   (await world.server.delete(write)).is(200, '0', { deleted: true });
   await world.setTime(world.now + hour);
-  assert.equal(await world.ran('ann'), 1);
+  assert.equal(await world.countRuns('ann'), 1);
   const { lastTask } = (await world.server.get(path('ann'))).is(200).result;
   (await world.server.get(String(lastTask))).is(200, '0', { state: 'failed', error: { code: 'FORBIDDEN' } });
   (await world.server.patch('/api/v2/users/ann', { disabled: true })).is(200);
   await world.setTime(world.now + hour);
   (await world.server.get(path('ann'))).is(200, '0', { error: 'the owner of the schedule is disabled' });
-  (await world.last('ann')).is(200, '0', {
+  (await world.lastTask('ann')).is(200, '0', {
     state: 'failed',
     attempt: 0,
     startedAt: null,
@@ -127,7 +127,7 @@ test('as its owner, with the privileges of the owner at that time', async () => 
   });
   (await world.server.patch('/api/v2/users/ann', { disabled: false })).is(200);
   await world.setTime(world.now + hour);
-  assert.notEqual((await world.show('ann')).at('lastTask'), lastTask, 'it continues');
+  assert.notEqual((await world.get('ann')).at('lastTask'), lastTask, 'it continues');
   (await world.server.delete(path('ann'))).is(200);
 });
 
@@ -139,25 +139,25 @@ test('only the owner determines what runs as the owner', async () => {
   ]);
   const evil = { name: 'evil', query: insertRun('evil'), cron: '0 * * * *' };
   (await eve.post('/api/v2/schedules', { ...evil, owner: 'root' })).is(201, '0', { needsConfirmation: true });
-  await world.make('kind');
+  await world.create('kind');
   (await world.server.post('/api/v2/users/eve/grants', { privilege: 'alter', on: '/api/v2/schedules/kind' })).is(201);
   (await eve.request('PATCH', path('kind'), { query: insertRun('evil') })).is(200, '0', { needsConfirmation: true });
   (await eve.request('PATCH', path('kind'), { owner: 'eve' })).is(403, 'FORBIDDEN');
   await world.setTime(world.now + hour);
-  assert.deepEqual([await world.ran('evil'), await world.ran('kind')], [0, 0]);
+  assert.deepEqual([await world.countRuns('evil'), await world.countRuns('kind')], [0, 0]);
   const why = 'the owner of the schedule has not confirmed its action';
   (await world.server.get(path('kind'))).is(200, '0', { error: why, lastTask: null });
   (await world.server.patch(path('kind'), { query: insertRun('kind') })).is(200, '0', { needsConfirmation: false });
   (await world.server.patch(path('evil'), { comment: 'seen' })).is(200, '0', { needsConfirmation: true });
   (await world.server.patch(path('evil'), { disabled: false })).is(200, '0', { needsConfirmation: false });
   await world.setTime(world.now + hour);
-  assert.deepEqual([await world.ran('evil'), await world.ran('kind')], [1, 1]);
+  assert.deepEqual([await world.countRuns('evil'), await world.countRuns('kind')], [1, 1]);
   for (const name of ['evil', 'kind']) (await world.server.delete(path(name))).is(200);
 });
 
 test('it is run at once, as its owner, for whoever may operate it, and its times stay', async () => {
   const bea = await newPerson(world.server, 'bea', []);
-  const record = await world.make('now', { disabled: true });
+  const record = await world.create('now', { disabled: true });
   (await bea.post(`${path('now')}/run`, {})).is(403, 'FORBIDDEN');
   (await world.server.post('/api/v2/users/bea/grants', { privilege: 'operate', on: path('now') })).is(201);
   const headers = { 'x-service-idempotency-key': 'once' };
@@ -165,8 +165,8 @@ test('it is run at once, as its owner, for whoever may operate it, and its times
   const task = (await run()).is(202, '0', { type: 'run_query', submittedBy: 'root', target: path('now') });
   (await run()).is(202, '0', { taskId: task.at('taskId') });
   await world.setTime(world.now);
-  assert.equal(await world.ran('now'), 1);
-  (await world.show('now')).is(200, '0', {
+  assert.equal(await world.countRuns('now'), 1);
+  (await world.get('now')).is(200, '0', {
     lastTask: task.at('uri'),
     lastRunAt: new Date(world.now).toISOString(),
     nextRunAt: null,
@@ -186,7 +186,7 @@ test('it is run at once, as its owner, for whoever may operate it, and its times
   });
   (await world.server.post(`${path('now')}/run`, {})).is(400, 'SCHEDULE_NOT_RUNNABLE');
   await world.setTime(world.now);
-  assert.equal(await world.ran('now'), 1);
+  assert.equal(await world.countRuns('now'), 1);
   (await world.server.delete(path('now'))).is(200);
 });
 
@@ -208,7 +208,7 @@ test('a token with scopes creates a schedule with these scopes', async () => {
   const joesSchedule = { name: 'joe', query: insertRun('joe'), cron: '0 * * * *' };
   (await confined.post('/api/v2/schedules', joesSchedule)).is(201, '0', { owner: 'joe' });
   await world.setTime(world.now + hour);
-  assert.equal(await world.ran('joe'), 0);
+  assert.equal(await world.countRuns('joe'), 0);
   (await world.server.get((await world.server.get(path('joe'))).is(200).at('lastTask'))).is(200, '0', {
     state: 'failed',
     error: { code: 'FORBIDDEN' },
@@ -218,7 +218,7 @@ test('a token with scopes creates a schedule with these scopes', async () => {
 
 test('at the limit of unfinished tasks it runs when there is room', async () => {
   world.now = Date.parse('2026-03-01T00:30:00Z');
-  await world.make('late');
+  await world.create('late');
   const waiting = (
     await world.server.query('shop', 'SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b', {
       waitSeconds: 0,
@@ -233,19 +233,19 @@ test('at the limit of unfinished tasks it runs when there is room', async () => 
   for (const { taskId } of await world.services.tasks.list({ limit: 1000 }))
     await world.services.tasks.wait(taskId, 10_000);
   await world.setTime(world.now + minute);
-  assert.equal(await world.ran('late'), 1);
+  assert.equal(await world.countRuns('late'), 1);
   (await world.server.get(path('late'))).is(200, '0', { error: null });
   (await world.server.delete(path('late'))).is(200);
 });
 
 test('while disabled its times pass; enabled or changed, times are computed from then on', async () => {
   world.now = Date.parse('2026-03-10T00:30:00Z');
-  await world.make('off', { missedRuns: 'all' });
+  await world.create('off', { missedRuns: 'all' });
   (await world.server.patch(path('off'), { disabled: true })).is(200, '0', { nextRunAt: null });
   await world.setTime(world.now + 3 * hour);
   (await world.server.patch(path('off'), { disabled: false })).is(200, '0', { nextRunAt: '2026-03-10T04:00:00.000Z' });
   await world.setTime(world.now + minute);
-  assert.equal(await world.ran('off'), 0);
+  assert.equal(await world.countRuns('off'), 0);
   const daily = { cron: '30 2 * * *', timeZone: 'America/New_York' };
   (await world.server.patch(path('off'), daily)).is(200, '0', { nextRunAt: '2026-03-10T06:30:00.000Z' });
   (await world.server.patch(path('off'), { comment: 'the same times' })).is(200, '0', {

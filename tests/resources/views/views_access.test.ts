@@ -1,4 +1,4 @@
-// Who may read through a view, and that decisions about a view end when it changes.
+// The privileges that reading through a view requires; cached decisions about a view become invalid when it changes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type GrantedPrivilege, newPerson, type Person } from '../../access/people.ts';
@@ -17,7 +17,7 @@ const table = (path: string, name: string, rows?: number) => world.table(path, n
 const view = (path: string, name: string, sql: string) => world.view(path, name, sql);
 const rows = (path: string, sql: string) => world.rows(path, sql);
 
-test('reading a view requires read on it and on everything under it', async () => {
+test('reading a view requires read on it and on all tables and views that it uses', async () => {
   const path = await database('read through');
   (await view(path, 'low', 'SELECT id FROM t WHERE false')).is(201);
   (await view(path, 'high', 'SELECT count(*) AS c FROM low')).is(201);
@@ -37,7 +37,7 @@ test('reading a view requires read on it and on everything under it', async () =
   for (const { message } of answers) assert.equal(message, answers[0]?.message);
   const all = await newPerson(server, 'v-all', [use, ...[high, low, t].map((on): GrantedPrivilege => ['read', on])]);
   assert.deepEqual((await readView(all)).is(200).at('rows'), [[0]]);
-  // The record shows only what the caller may know.
+  // The record shows only the objects that the caller may read.
   const partialReader = await newPerson(server, 'v-some', [
     ['read', high],
     ['drop', t],
@@ -75,7 +75,7 @@ test('a changed view applies to statements that were run before', async () => {
   (await countThroughView()).is(403, 'FORBIDDEN');
   (await server.patch(`${path}/views/v`, { sql: 'SELECT id FROM t LIMIT 1' })).is(200);
   assert.deepEqual((await countThroughView()).is(200).at('rows'), [[1]]);
-  // A table takes its name, and a view takes the table's.
+  // A table gets the name of the view, and later the view gets the name of the table.
   (await server.post(`${path}/views/v/rename`, { newName: 'w' })).is(200);
   (await countThroughView()).is(403, 'FORBIDDEN');
   await table(path, 'v', 2);

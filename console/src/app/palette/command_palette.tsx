@@ -109,9 +109,9 @@ export function CommandPalette({ focusedBefore, onClose }: CommandPaletteProps) 
   const [active, setActive] = useState(0);
   const id = useId();
   const list = useRef<HTMLDivElement>(null);
-  const sought = useDeferredValue(text.trim());
+  const searchText = useDeferredValue(text.trim());
   const fixed = useFixedEntries();
-  const { found, isSearching } = useFoundEntries(sought);
+  const { found, isSearching } = useFoundEntries(searchText);
   // What was found for an earlier text is shown only as far as it fits this one.
   const entries = [...fixed, ...found].filter(({ label }) => matches(label, text.trim()));
   const index = Math.min(active, entries.length - 1);

@@ -47,11 +47,14 @@ const pageSize = 200;
 
 export function SavedQueries({ onOpened }: { readonly onOpened: () => void }) {
   const [text, setText] = useState('');
-  const sought = useDeferredValue(text.trim());
-  const { items, error, refetch, hasNextPage, fetchNextPage } = usePages(['savedQueries', sought], (signal) =>
-    sought === ''
+  const searchText = useDeferredValue(text.trim());
+  const { items, error, refetch, hasNextPage, fetchNextPage } = usePages(['savedQueries', searchText], (signal) =>
+    searchText === ''
       ? client.savedQueries.list({ pageSize }, { signal })
-      : client.savedQueries.search({ namePattern: `%${sought.replaceAll(/[\\%_]/g, '\\$&')}%`, pageSize }, { signal }),
+      : client.savedQueries.search(
+          { namePattern: `%${searchText.replaceAll(/[\\%_]/g, '\\$&')}%`, pageSize },
+          { signal },
+        ),
   );
   const nodes = useMemo(() => nodesOf(items ?? []), [items]);
   return (
@@ -62,8 +65,11 @@ export function SavedQueries({ onOpened }: { readonly onOpened: () => void }) {
       ) : items === undefined ? (
         <Loading />
       ) : items.length === 0 ? (
-        <EmptyState icon={<FileCode2 aria-hidden />} title={sought === '' ? 'No saved queries yet' : 'Nothing found'}>
-          {sought === '' && 'Save a query to find it again and to share it.'}
+        <EmptyState
+          icon={<FileCode2 aria-hidden />}
+          title={searchText === '' ? 'No saved queries yet' : 'Nothing found'}
+        >
+          {searchText === '' && 'Save a query to find it again and to share it.'}
         </EmptyState>
       ) : (
         <Tree

@@ -1,5 +1,5 @@
 // Completion: databases, tables and views of the catalog, columns of the tables that the statement names (also by their alias), words
-// and functions of the dialect. Names come from the API, and are asked for only when they are needed.
+// and functions of the dialect. Names come from the API, and are requested only when they are needed.
 import {
   acceptCompletion,
   autocompletion,
@@ -85,7 +85,7 @@ async function complete(context: CompletionContext, names: NamesOfCatalog): Prom
     ...(known?.options ?? []),
     ...(isTable ? [] : functionCompletions),
   ];
-  // Only a longer beginning can be answered from these: the server was asked for names that begin like this one.
+  // The response can be reused only for longer prefixes: it has the names with this prefix.
   return { from, options };
 }
 

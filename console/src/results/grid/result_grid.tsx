@@ -1,5 +1,5 @@
-// The grid of a result: virtual in both directions, so that a million rows cost what is in view. A browser's elements end at some
-// million pixels; beyond that the scroll bar moves over the rows in proportion, which TanStack Virtual does not do.
+// The grid of a result: virtual in both directions, so that the cost depends on what is in view and not on the number of rows. Browsers
+// limit the height of an element to some million pixels; beyond that, scrolling is scaled, which TanStack Virtual does not do.
 import { ArrowDown, ArrowUp } from 'lucide-react';
 import {
   type KeyboardEvent,
@@ -95,9 +95,9 @@ function useViewport(rowCount: number) {
 
 /** Widths by the names and the first rows; the user may change them. */
 function useWidths(columns: readonly Column[], rows: Rows, rowCount: number) {
-  const [given, setGiven] = useState<Readonly<Record<number, number>>>({});
+  const [resized, setResized] = useState<Readonly<Record<number, number>>>({});
   const isLoaded = rowCount > 0 && rows.row(0) !== undefined;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: measured once per result, when its first rows are there
+  // biome-ignore lint/correctness/useExhaustiveDependencies: measured once per result, when its first rows have arrived
   const measured = useMemo(
     () =>
       columns.map(({ name, type }, column) => {
@@ -108,10 +108,11 @@ function useWidths(columns: readonly Column[], rows: Rows, rowCount: number) {
       }),
     [columns, isLoaded],
   );
-  const widths = measured.map((width, i) => given[i] ?? width);
+  const widths = measured.map((width, i) => resized[i] ?? width);
   const starts = widths.map((_, i) => widths.slice(0, i).reduce((sum, width) => sum + width, 0));
   const total = widths.reduce((sum, width) => sum + width, 0);
-  const resize = (column: number, width: number) => setGiven({ ...given, [column]: Math.max(columnWidthMin, width) });
+  const resize = (column: number, width: number) =>
+    setResized({ ...resized, [column]: Math.max(columnWidthMin, width) });
   return { widths, starts, total, resize };
 }
 
@@ -128,13 +129,13 @@ export function ResultGrid(props: ResultGridProps) {
   });
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.target !== scroller.current || rowCount === 0) return;
-    const at = selected ?? { row: 0, column: 0 };
-    if (event.key === 'Enter') onOpen(at);
+    const position = selected ?? { row: 0, column: 0 };
+    if (event.key === 'Enter') onOpen(position);
     if (event.key === 'c' && (event.ctrlKey || event.metaKey) && getSelection()?.isCollapsed !== false) {
       event.preventDefault();
-      void navigator.clipboard.writeText(textOf(rows.row(at.row)?.[at.column] ?? null));
+      void navigator.clipboard.writeText(textOf(rows.row(position.row)?.[position.column] ?? null));
     }
-    const next = movedBy(event, at, { rows: rowCount, columns: columns.length, page });
+    const next = movedBy(event, position, { rows: rowCount, columns: columns.length, page });
     if (!next) return;
     event.preventDefault();
     onSelect(next);

@@ -22,7 +22,7 @@ const repeatText = (count: number, text: (i: number) => string, separator = ', '
   Array.from({ length: count }, (_, i) => text(i)).join(separator);
 const brackets = `repeat('[',100000)||repeat(']',100000)`;
 
-async function areRefused(statements: readonly (readonly [string, StatementParameters?])[]): Promise<void> {
+async function requireRefused(statements: readonly (readonly [string, StatementParameters?])[]): Promise<void> {
   const before = warehouse.pid();
   for (const [sql, parameters] of statements) {
     const code = await codeOf(warehouse.run(sql, { parameters }));
@@ -33,7 +33,7 @@ async function areRefused(statements: readonly (readonly [string, StatementParam
 }
 
 test('very deeply nested JSON does not overflow the stack of the engine', () =>
-  areRefused([
+  requireRefused([
     [`SELECT from_json('{}', ${brackets})`],
     [`SELECT json_transform_strict('{}', ${brackets})`],
     [`SELECT json_structure(${brackets})`],
@@ -51,7 +51,7 @@ test('very deeply nested JSON does not overflow the stack of the engine', () =>
   ]));
 
 test('sizes in the arguments of functions are limited, whether they are constants, parameters or values', () =>
-  areRefused([
+  requireRefused([
     [`SELECT rpad('x', 2e9::INT, 'y')`],
     [`SELECT lpad('x', $1, 'y')`, [2_000_000_000]],
     [`SELECT max(rpad('x', n::INT, 'y')) FROM t`],
@@ -81,30 +81,30 @@ test('sizes in the arguments of functions are limited, whether they are constant
     [`SELECT damerau_levenshtein(deep, deep) FROM t`],
   ]));
 
-const killers: StatementParameters = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
-test('texts and lists that a function multiplies are limited, whether they are constants, parameters or values', () =>
-  areRefused([
+const largeTexts: StatementParameters = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
+test('functions whose result is many times as large as their arguments are limited, whether they are constants, parameters or values', () =>
+  requireRefused([
     [`SELECT replace(repeat('a', 1000000), 'a', repeat('b', 100000))`],
-    [`SELECT replace($1, 'a', $2)`, killers],
-    [`SELECT length(replace(x, 'a', y)) FROM (SELECT $1 || id AS x, $2 || id AS y FROM t)`, killers],
+    [`SELECT replace($1, 'a', $2)`, largeTexts],
+    [`SELECT length(replace(x, 'a', y)) FROM (SELECT $1 || id AS x, $2 || id AS y FROM t)`, largeTexts],
     [`SELECT list_transform([deep], lambda x: length(replace(x, '{', x))) FROM t`],
-    [`SELECT regexp_replace($1, 'a', $2, 'g')`, killers],
+    [`SELECT regexp_replace($1, 'a', $2, 'g')`, largeTexts],
     [`SELECT regexp_replace(repeat('a', 1000000), '(a)', repeat('\\1', 100000), 'g')`],
     [`SELECT regexp_replace(deep, 'a', deep) FROM t`],
     [`SELECT repeat(repeat('x', 100000), 100000)`],
-    ['SELECT repeat($1, n) FROM t', [killers[0]]],
+    ['SELECT repeat($1, n) FROM t', [largeTexts[0]]],
     ['SELECT repeat(range(1000000 + id), 100000) FROM t'],
-    ['SELECT repeat([$1], 1000)', [killers[0]]],
+    ['SELECT repeat([$1], 1000)', [largeTexts[0]]],
     ['SELECT list_select([deep], repeat([1], 1000000)) FROM t'],
     ['SELECT regexp_extract_all(deep, deep[1:2000]) FROM t'],
-    ['SELECT string_split_regex($1, $2[1:5000])', killers],
-    [`SELECT timezone($1, now())`, [killers[0]]],
+    ['SELECT string_split_regex($1, $2[1:5000])', largeTexts],
+    [`SELECT timezone($1, now())`, [largeTexts[0]]],
     [`SELECT TIMESTAMP '2020-01-01' AT TIME ZONE deep FROM t`],
     ['SELECT make_timestamptz(2020, 1, 1, 1, 1, 1, deep) FROM t'],
   ]));
 
 test('the original of a guarded function cannot be called', async () => {
-  await areRefused([
+  await requireRefused([
     [`SELECT system.main.rpad('x', 2000000000, 'y')`],
     [`SELECT system.rpad('x', 2000000000, 'y')`],
     [`SELECT "SYSTEM" /* */ . main . "rpad" ('x', 2000000000, 'y')`],
@@ -113,7 +113,7 @@ test('the original of a guarded function cannot be called', async () => {
   ]);
   const view = { catalog: warehouse.catalog, database: 'd', view: 'padded' };
   await warehouse.apply({ kind: 'createView', view, sql: `SELECT rpad('x', n::INT, 'y') AS p FROM t` });
-  await areRefused([['SELECT max(p) FROM padded']]);
+  await requireRefused([['SELECT max(p) FROM padded']]);
 });
 
 test('without a caller, as in a view, functions about the caller are refused; columns of the same names can be read', async () => {
@@ -132,8 +132,8 @@ test('without a caller, as in a view, functions about the caller are refused; co
   assert.equal(await codeOf(warehouse.run(`SELECT error('the function "x" is not allowed')`)), 'SQL_INVALID');
 });
 
-test('shapes that are disproportionately expensive are refused before they are bound', () =>
-  areRefused([
+test('statements that are disproportionately expensive to bind are refused before that', () =>
+  requireRefused([
     [`SELECT ${'lambda x: '.repeat(64)} 1`],
     [`SELECT list_transform([1], ${'lambda x: '.repeat(64)} 1)`],
     [`SELECT ${nested('list_transform([1], lambda x: ', 'x', ')', 40)}`],
