@@ -211,6 +211,28 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('advances the order of a column once for each click, however fast they follow', async () => {
+    const { consolePage, page } = await open();
+    await text(page).fill('SELECT i AS n FROM range(1000) t(i) ORDER BY hash(i)');
+    await run(page);
+    const header = page.getByRole('columnheader', { name: /^n/ });
+    const inOrder = async (sort: string | null, first: string | undefined) => {
+      await eventually(`the order is ${sort}`, async () => (await header.getAttribute('aria-sort')) === sort);
+      if (first !== undefined) await page.locator('[id=cell-0-0]').filter({ hasText: first }).waitFor();
+    };
+    await inOrder(null, undefined);
+    const asGiven = await page.locator('[id=cell-0-0]').innerText();
+    await header.getByRole('button').dblclick();
+    await inOrder('descending', '999');
+    await header.getByRole('button').click();
+    await inOrder(null, asGiven);
+    await header.getByRole('button').click();
+    await inOrder('ascending', '0');
+    await header.getByRole('button').click({ clickCount: 3 });
+    await inOrder('ascending', '0');
+    await consolePage.close();
+  });
+
   it('shows a cell in full, with JSON on several lines', async () => {
     const { consolePage, page } = await open();
     await text(page).fill("SELECT {'a': [1, 2], 'b': 'x'} AS nested, 12345678901234567890123::HUGEINT AS wide");

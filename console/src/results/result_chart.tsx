@@ -31,17 +31,17 @@ export function ResultChart({ run, begun, view, rowCount, chart }: ResultChartPr
     queryFn: () => run.ask({ kind: 'rows', view, from: 0, to: drawnMax }),
   });
   const settings = useMemo(
-    () => fittingChart(chart.settings, columns) ?? suggestChart(columns, rowCount),
-    [chart.settings, columns, rowCount],
+    () => data && (fittingChart(chart.settings, columns) ?? suggestChart(columns, rowCount, data)),
+    [chart.settings, columns, rowCount, data],
   );
   if (error) return <ErrorPanel error={error} title="The rows could not be read" onRetry={refetch} />;
+  if (!data) return <Loading />;
   if (!settings)
     return (
       <EmptyState icon={<ChartColumn aria-hidden />} title="Nothing to draw">
         A chart needs a column of numbers.
       </EmptyState>
     );
-  if (!data) return <Loading />;
   return (
     <Suspense fallback={<Loading label="Loading the chart…" />}>
       <ChartPanel columns={columns} rows={data} rowCount={rowCount} settings={settings} onChange={chart.onChange} />

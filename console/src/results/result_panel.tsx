@@ -14,7 +14,8 @@ import { useRowWindow } from './grid/row_window.ts';
 import { ResultBar } from './result_bar.tsx';
 import { ResultChart } from './result_chart.tsx';
 import styles from './result_panel.module.css';
-import type { BegunResult, Filter, Sort, View } from './run/messages.ts';
+import type { BegunResult, Filter, View } from './run/messages.ts';
+import { nextSort } from './run/row_order.ts';
 import type { RunState, StatementRun } from './run/statement_run.ts';
 import { ContinuingStatement, RunningStatement } from './running_statement.tsx';
 import { StatementProfile } from './statement_profile.tsx';
@@ -98,23 +99,29 @@ function Rows({ run, state, begun, chart }: RowsProps) {
   const [selected, setSelected] = useState<CellPosition>();
   const [opened, setOpened] = useState<CellPosition>();
   const { rows, error } = useRowWindow(run, view);
+  /** The view of the last click or key, which another may follow before the rows are in that order. */
+  const asked = useRef(view);
   const latest = useRef(view);
   latest.current = view;
   const changeView = useCallback(
     async (change: Partial<View>): Promise<void> => {
-      const next = { ...latest.current, ...change };
+      const next = { ...asked.current, ...change };
+      asked.current = next;
       try {
         // The rows are shown in the old order until those in the new one are known.
-        setViewSize(await run.ask({ kind: 'viewSize', view: next }));
+        const size = await run.ask({ kind: 'viewSize', view: next });
+        if (asked.current !== next) return;
+        setViewSize(size);
         setView(next);
         setSelected(undefined);
       } catch (failure) {
+        if (asked.current === next) asked.current = latest.current;
         showFailure('The rows could not be sorted or filtered', failure);
       }
     },
     [run],
   );
-  const onSort = (sort: Sort | undefined) => void changeView({ sort });
+  const onSort = (column: number) => void changeView({ sort: nextSort(asked.current.sort, column) });
   const onFilter = useCallback((filters: readonly Filter[]) => void changeView({ filters }), [changeView]);
   const openedColumn = opened && columns[opened.column];
   return (

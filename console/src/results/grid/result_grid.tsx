@@ -41,7 +41,8 @@ interface ResultGridProps {
   readonly rowCount: number;
   readonly rows: Rows;
   readonly sort: Sort | undefined;
-  readonly onSort: (sort: Sort | undefined) => void;
+  /** Called for each click on the head of a column. */
+  readonly onSort: (column: number) => void;
   readonly selected: CellPosition | undefined;
   readonly onSelect: (position: CellPosition) => void;
   /** Enter or a double click. */
@@ -252,16 +253,11 @@ interface HeadCellProps {
   readonly left: number;
   readonly width: number;
   readonly sort: Sort | undefined;
-  readonly onSort: (sort: Sort | undefined) => void;
+  readonly onSort: (column: number) => void;
   readonly onResize: (width: number) => void;
 }
 
 function HeadCell({ column: { name, type }, index, left, width, sort, onSort, onResize }: HeadCellProps) {
-  const next = !sort
-    ? { column: index, isDescending: false }
-    : sort.isDescending
-      ? undefined
-      : { column: index, isDescending: true };
   const onPointerMove = (event: PointerEvent<HTMLElement>): void => {
     if (!event.currentTarget.hasPointerCapture(event.pointerId)) return;
     const { left: start = 0 } = event.currentTarget.parentElement?.getBoundingClientRect() ?? {};
@@ -280,7 +276,7 @@ function HeadCell({ column: { name, type }, index, left, width, sort, onSort, on
         type="button"
         title={`${name} ${type}`}
         className={classNames(isNumberType(type) && styles.number)}
-        onClick={() => onSort(next)}
+        onClick={() => onSort(index)}
       >
         <span className={styles.name}>
           {name}

@@ -1,11 +1,17 @@
 // The order and the selection of rows that a view asks for, as indices of the rows. Nulls come last.
 import type { Column, Value } from '../../../../src/client/index.ts';
 import { isNumberType, textOf } from '../grid/value_text.ts';
-import type { View } from './messages.ts';
+import type { Sort, View } from './messages.ts';
 
 type Rows = readonly (readonly Value[])[];
 
 export const isWhole = ({ sort, filters }: View): boolean => sort === undefined && filters.length === 0;
+
+/** Each click on the head of a column: ascending, descending, then as the statement gives them. */
+export function nextSort(sort: Sort | undefined, column: number): Sort | undefined {
+  if (sort?.column !== column) return { column, isDescending: false };
+  return sort.isDescending ? undefined : { column, isDescending: true };
+}
 
 export function orderOf(columns: readonly Column[], rows: Rows, { sort, filters }: View): Uint32Array {
   const wanted = filters.map(({ column, text }) => ({ column, text: text.toLowerCase() }));
