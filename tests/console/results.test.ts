@@ -35,7 +35,7 @@ describe('a result', { skip: noBrowser }, () => {
     page.getByRole('group', { name: 'Show' }).getByRole('button', { name: view }).click();
 
   const sales = `SELECT month, region, sum(amount) AS revenue, count(*) AS orders FROM (
-    SELECT DATE '2025-01-01' + to_months((i % 12)::INTEGER) AS month, ['north', 'south', 'east'][1 + (i % 3)] AS region,
+    SELECT DATE '2025-01-01' + to_months((i % 12)::INTEGER) AS month, ['north', 'south', 'east'][1 + (i // 12) % 3] AS region,
       100 + (i * 37) % 500 AS amount FROM range(600) t(i)) GROUP BY ALL ORDER BY month, region`;
 
   it('is shown from its first page on, while later ones are computed', async () => {
@@ -121,7 +121,13 @@ describe('a result', { skip: noBrowser }, () => {
     const { consolePage, page } = await open(sales);
     await show(page, 'Chart');
     const chartImage = (kind: string) => page.getByRole('img', { name: `${kind} chart of the result` });
-    await chartImage('Line').waitFor();
+    await page.getByRole('img', { name: 'Line chart of the result, by region: east, north, south' }).waitFor();
+    await consolePage.photograph('chart_line');
+    await page.getByRole('combobox', { name: 'Split by' }).click();
+    await page.getByRole('option', { name: 'Not split' }).click();
+    await page.getByRole('img', { name: 'Line chart of the result', exact: true }).waitFor();
+    await page.getByRole('combobox', { name: 'Split by' }).click();
+    await page.getByRole('option', { name: 'By region' }).click();
     for (const kind of ['Bar', 'Area', 'Scatter', 'Pie', 'Heat map']) {
       await page.getByRole('combobox', { name: 'Kind of chart' }).click();
       await page.getByRole('option', { name: kind, exact: true }).click();

@@ -2,7 +2,8 @@
 // content security policy refuses styles in HTML.
 import type { EChartsCoreOption } from 'echarts/core';
 import type { Column, Value } from '../../../src/client/index.ts';
-import { isNumberType, isTimeType, textOf } from '../results/grid/value_text.ts';
+import { isNumberType, isTimeType } from '../results/grid/value_text.ts';
+import { labelOf, numberOf, seriesOf } from './chart_series.ts';
 import { type ChartSettings, groupOf } from './chart_settings.ts';
 
 type Rows = readonly (readonly Value[])[];
@@ -17,11 +18,6 @@ export interface ChartColors {
 
 const manyPoints = 2000;
 const slicesMax = 12;
-
-/** Midnight says nothing on an axis of days. */
-const labelOf = (value: Value | undefined): string =>
-  value == null ? 'NULL' : textOf(value).replace(/T00:00:00$/, '');
-const numberOf = (value: Value | undefined): number | null => (value == null ? null : Number(value));
 
 export function chartOptions(
   settings: ChartSettings,
@@ -44,6 +40,9 @@ export function chartOptions(
   const isValue = kind === 'scatter' && isNumberType(xType);
   const xOf = (row: readonly Value[]) => (isValue ? numberOf(row[xIndex]) : labelOf(row[xIndex]));
   const axis = axisOptions(colors);
+  const series = seriesOf(settings, columns, rows);
+  const isSplit = series.some((one) => one.rows !== rows);
+  const labels = rows.map((row) => labelOf(row[xIndex]));
   return {
     ...shared,
     xAxis: {
@@ -53,23 +52,23 @@ export function chartOptions(
       nameGap: 28,
       type: isTime ? 'time' : isValue ? 'value' : 'category',
       scale: true,
-      ...(isTime || isValue ? {} : { data: rows.map((row) => labelOf(row[xIndex])) }),
+      ...(isTime || isValue ? {} : { data: isSplit ? [...new Set(labels)] : labels }),
     },
     yAxis: { ...axis, type: 'value', name: y.length === 1 ? y[0] : '', scale: kind === 'scatter' || kind === 'line' },
     dataZoom: [{ type: 'inside', filterMode: 'none' }],
-    series: y.map((name) => {
-      const index = indexOf(name);
-      return {
-        name,
-        type: kind === 'area' ? 'line' : kind,
-        data: rows.map((row) => (isTime || isValue ? [xOf(row), numberOf(row[index])] : numberOf(row[index]))),
-        showSymbol: rows.length < 100,
-        symbolSize: kind === 'scatter' ? 6 : 5,
-        large: rows.length > manyPoints,
-        ...(kind === 'area' ? { areaStyle: { opacity: 0.25 } } : {}),
-        ...(kind === 'line' || kind === 'area' ? { sampling: 'lttb', connectNulls: false } : {}),
-      };
-    }),
+    series: series.map((one) => ({
+      name: one.name,
+      type: kind === 'area' ? 'line' : kind,
+      data: one.rows.map((row) => {
+        const value = numberOf(row[one.column]);
+        return isTime || isValue || isSplit ? [xOf(row), value] : value;
+      }),
+      showSymbol: one.rows.length < 100,
+      symbolSize: kind === 'scatter' ? 6 : 5,
+      large: one.rows.length > manyPoints,
+      ...(kind === 'area' ? { areaStyle: { opacity: 0.25 } } : {}),
+      ...(kind === 'line' || kind === 'area' ? { sampling: 'lttb', connectNulls: false } : {}),
+    })),
   };
 }
 

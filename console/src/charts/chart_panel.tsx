@@ -10,7 +10,7 @@ import {
 } from 'echarts/components';
 import { init, use } from 'echarts/core';
 import { CanvasRenderer } from 'echarts/renderers';
-import { useEffect, useRef } from 'react';
+import { useEffect, useMemo, useRef } from 'react';
 import type { Column, Value } from '../../../src/client/index.ts';
 import { useIsDark } from '../app/theme.ts';
 import { isNumberType } from '../results/grid/value_text.ts';
@@ -18,6 +18,7 @@ import { formatCount } from '../ui/format.ts';
 import { Select } from '../ui/overlays/select.tsx';
 import { type ChartColors, chartOptions } from './chart_options.ts';
 import styles from './chart_panel.module.css';
+import { splitRows } from './chart_series.ts';
 import { type ChartSettings, chartKindLabels, chartKinds, groupOf } from './chart_settings.ts';
 
 use([
@@ -72,6 +73,10 @@ export function ChartPanel({ columns, rows, rowCount, settings, onChange }: Char
       chart.dispose();
     };
   }, [settings, columns, rows, isDark]);
+  const hasAxes = settings.kind !== 'pie' && settings.kind !== 'heatmap';
+  const { parts = [], count } = useMemo(() => splitRows(settings, columns, rows), [settings, columns, rows]);
+  const split =
+    hasAxes && parts.length > 0 ? `, by ${settings.group}: ${parts.map(({ name }) => name).join(', ')}` : '';
   return (
     <div className={styles.panel}>
       <ChartFields columns={columns} settings={settings} onChange={onChange} />
@@ -80,20 +85,28 @@ export function ChartPanel({ columns, rows, rowCount, settings, onChange }: Char
           className={styles.note}
         >{`The first ${formatCount(rows.length)} of ${formatCount(rowCount)} rows are drawn.`}</p>
       )}
+      {hasAxes && count > parts.length && (
+        <p
+          className={styles.note}
+        >{`The ${parts.length} largest of ${formatCount(count)} values of ${settings.group} are drawn.`}</p>
+      )}
       <div
         ref={container}
         className={styles.chart}
         role="img"
-        aria-label={`${chartKindLabels[settings.kind]} chart of the result`}
+        aria-label={`${chartKindLabels[settings.kind]} chart of the result${split}`}
       />
     </div>
   );
 }
 
+/** No name of a column. */
+const noSplit = '';
+
 type ChartFieldsProps = Pick<ChartPanelProps, 'columns' | 'settings' | 'onChange'>;
 
 function ChartFields({ columns, settings, onChange }: ChartFieldsProps) {
-  const { kind, x, y } = settings;
+  const { kind, x, y, group } = settings;
   const choices = columns.map(({ name }) => ({ value: name, label: name }));
   const numbers = columns.filter(({ type }) => isNumberType(type)).map(({ name }) => name);
   const hasOneValue = kind === 'pie' || kind === 'heatmap';
@@ -115,8 +128,20 @@ function ChartFields({ columns, settings, onChange }: ChartFieldsProps) {
         label="Horizontal axis"
         value={x}
         choices={choices}
-        onChange={(next) => onChange({ ...settings, x: next })}
+        onChange={(next) => onChange({ ...settings, x: next, group: next === group ? null : group })}
       />
+      {!hasOneValue && (
+        <Select
+          isQuiet
+          label="Split by"
+          value={group ?? noSplit}
+          choices={[
+            { value: noSplit, label: 'Not split' },
+            ...choices.filter(({ value }) => value !== x).map(({ value, label }) => ({ value, label: `By ${label}` })),
+          ]}
+          onChange={(next) => onChange({ ...settings, group: next === noSplit ? null : next })}
+        />
+      )}
       {kind === 'heatmap' && (
         <Select
           isQuiet
