@@ -28,6 +28,8 @@ export interface ExportInto {
   readonly fileBytesMax?: number | undefined;
   /** Limit of the total size of the files. Throws FILE_QUOTA_EXCEEDED. */
   readonly bytesMax?: number | undefined;
+  /** Whether the files are flushed to the disk. Otherwise a crash of the operating system can truncate them, like the pages of a result. */
+  readonly isDurable?: boolean;
 }
 
 export interface ExportedFile {

@@ -101,7 +101,7 @@ export class Exports {
       if (isRetry) await destination.clear();
       const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target };
       const { format, fileBytesMax, to: _to, ...query } = task.request;
-      const into = { format, fileBytesMax, bytesMax: await destination.roomBytes() };
+      const into = { format, fileBytesMax, bytesMax: await destination.roomBytes(), isDurable: true };
       // Moving a file into the file store is cheap compared with writing it; uploading it may be most of the work.
       const reporting = isDownload(task) ? { progress } : {};
       const run = await this.#options.queries.run(

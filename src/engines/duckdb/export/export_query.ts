@@ -52,6 +52,7 @@ export async function exportQuery(
   await mkdir(directory);
   const files = new FileWatcher(directory, context.digests, {
     bytesMax: into.bytesMax,
+    flushes: into.isDurable ?? false,
     stop: () => session.connection.interrupt(),
     requireCurrent: context.requireCurrent,
   });

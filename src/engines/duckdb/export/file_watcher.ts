@@ -1,5 +1,5 @@
-// Watches the files that the engine writes: computes their digests and flushes their bytes while they grow, so that little of either
-// remains at the end, and stops the engine if the files become too large together, because COPY has no such limit. The engine only
+// Watches the files that the engine writes: computes their digests, and flushes their bytes on request, while they grow, so that little of
+// either remains at the end, and stops the engine if the files become too large together, because COPY has no such limit. The engine only
 // appends to files.
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,6 +20,8 @@ export interface FileDigest {
 export interface WatchOptions {
   /** Limit of the files' total size. */
   readonly bytesMax: number | undefined;
+  /** Whether a file is flushed to the disk before its digest is returned. */
+  readonly flushes: boolean;
   /** Must make the work fail; called repeatedly until it does. */
   readonly stop: () => void;
   /** Throws if computing the digests after the work must not continue. */
@@ -93,7 +95,7 @@ export class FileWatcher {
       const { ino: inode, size } = await file.stat();
       let offset = this.#digestedBytes(inode);
       const digest = this.#digests.start(this.#keyOf(inode), file.fd);
-      const flushing = offset < size ? this.#flush(file) : undefined;
+      const flushing = this.#options.flushes && offset < size ? this.#flush(file) : undefined;
       try {
         await digest.begin(offset, false);
         while (offset < size && shouldContinue()) {
