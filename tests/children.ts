@@ -5,6 +5,7 @@ import { eventually } from './deadline.ts';
 
 /** More than an idle process uses between two samples, in hundredths of a second of processor time. */
 const workTicks = 20;
+const idlePolls = 15;
 
 /** `except`: the process of the engine that runs statements. */
 export const childPids = (exceptPid?: number): number[] =>
@@ -12,7 +13,20 @@ export const childPids = (exceptPid?: number): number[] =>
     .map(Number)
     .filter((pid) => pid > 0 && pid !== exceptPid && statOf(pid)[1] === String(process.pid));
 
-/** One that is busy, and has been for some time. */
+/** Until none runs or waits for a processor, and none has for some time: one that starts would look like one that analyzes. */
+export async function idleChildren(exceptPid?: number): Promise<void> {
+  let last = '';
+  let polls = 0;
+  await eventually('every process waits', () => {
+    const pids = childPids(exceptPid);
+    const state = pids.map((pid) => `${pid}: ${ticksOf(pid)}`).join();
+    polls = state === last && !pids.some(runs) ? polls + 1 : 0;
+    last = state;
+    return polls >= idlePolls;
+  });
+}
+
+/** One that is busy, and has been for some time: of those that were there when it was idle. */
 export function busyChild(exceptPid?: number): Promise<number> {
   const before = new Map(childPids(exceptPid).map((pid) => [pid, ticksOf(pid)]));
   return eventually(
@@ -21,14 +35,25 @@ export function busyChild(exceptPid?: number): Promise<number> {
   );
 }
 
-/** The fields of /proc/<pid>/stat after the name of the program: its state, its parent, ... */
-function statOf(pid: number): string[] {
+/** The fields of /proc/<pid>/stat, or of a thread's, after the name of the program: its state, its parent, ... */
+function statOf(pid: number | string): string[] {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ');
   } catch {
     return [];
+  }
+}
+
+/** Whether one of its threads runs, waits for a processor, or waits for the disk. */
+function runs(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/task`).some((thread) =>
+      ['R', 'D'].includes(String(statOf(`${pid}/task/${thread}`)[0])),
+    );
+  } catch {
+    return false;
   }
 }
 

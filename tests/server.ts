@@ -194,9 +194,10 @@ export class TestServer {
   put = (path: string, body: unknown = {}) => this.request('PUT', path, { body });
   patch = (path: string, body: unknown) => this.request('PATCH', path, { body });
 
-  /** SQL in a database of the catalog `default`. */
+  /** SQL in a database of the catalog `default`. Waits longer than the API's default, so that no statement becomes a task by slowness. */
   query(database: string, sql: string, more: object = {}): Promise<Reply> {
-    return this.post(uri`/databases/${database}/query`, { sql, ...more });
+    const wait = 'after' in more ? {} : { waitSeconds: statementWaitSeconds() };
+    return this.post(uri`/databases/${database}/query`, { sql, ...wait, ...more });
   }
 
   /** The rows of a SELECT that must succeed. */

@@ -6,15 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { storeFileName } from '../../src/store/store.ts';
 import { grant, newPerson, type Person } from '../access/people.ts';
+import { eventually } from '../deadline.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';
 import { endOfTask, type Reply, start, type TestServer, uri } from '../server.ts';
 import { type BackupServer, backUpSucceeding, restore, startBackingUp } from './backing_up.ts';
-
-/** The maximum time after the end of a task until its credentials are deleted. */
-const forgottenMs = 500;
 
 describe('backups', () => {
   let backing: BackupServer;
@@ -178,7 +175,11 @@ describe('backups', () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'tabularium-keys-'));
     const { endpoint, bucket, accessKeyId, secretAccessKey } = s3;
     const target = { s3: { endpoint, bucket, prefix: 'keys', accessKeyId, secretAccessKey } } as const;
-    const first = await start({ dataDir });
+    let deletions = 0;
+    const injectStore = ({ sql }: { readonly sql: string }) => {
+      if (/^delete from "secrets"/.test(sql)) deletions++;
+    };
+    const first = await start({ dataDir }, { injectStore });
     const secret = (reply: Reply) => assert.ok(!reply.text.includes(secretAccessKey), reply.text);
     try {
       const accepted = await first.post('/api/v2/catalogs/default/backup', { to: target });
@@ -192,7 +193,7 @@ describe('backups', () => {
       const wrong = { s3: { ...target.s3, accessKeyId: 'another' } };
       const refused = await first.ended(await first.post('/api/v2/catalogs/default/backup', { to: wrong }));
       refused.is(200, '0', { state: 'failed', error: { code: 'REMOTE_REFUSED' } });
-      await pause(forgottenMs);
+      await eventually('the credentials of each task are deleted', () => deletions >= 3);
     } finally {
       await first.close();
     }

@@ -7,6 +7,7 @@ import type { Catalog } from '../../src/catalog/catalog.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import type { Store } from '../../src/store/store.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
+import { deadlineMs } from '../deadline.ts';
 import { copyStore, definition, path, principal, WarehouseInTest } from './catalog_and_engine.ts';
 
 function tasksOf(store: Store, catalog: () => Catalog): Tasks {
@@ -58,7 +59,7 @@ test('the task makes the change; until then the table is altering and refuses ot
   await warehouse.catalog.recover();
   assert.equal((await table(warehouse)).state, 'altering', 'what a task owns is the task’s');
   await tasks.start();
-  const task = await tasks.wait(taskId, 5000);
+  const task = await tasks.wait(taskId, deadlineMs(5000));
   assert.deepEqual([task?.state, task?.result], ['succeeded', { version: 2 }]);
   assert.equal(await columns(warehouse), 'a,b');
   await namesWhenSettled(warehouse);
@@ -72,7 +73,7 @@ test('if the engine refuses, the task fails and the table is unchanged', async (
     throw new Failure('CONSTRAINT_VIOLATED', 'twice the same key');
   };
   await tasks.start();
-  const task = await tasks.wait(taskId, 5000);
+  const task = await tasks.wait(taskId, deadlineMs(5000));
   assert.deepEqual([task?.state, task?.error?.code], ['failed', 'CONSTRAINT_VIOLATED']);
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
   await namesWhenSettled(warehouse);
@@ -100,7 +101,7 @@ test('if the task is cancelled while the engine works, the engine stops and the 
   await tasks.start();
   await pause(5);
   await tasks.cancel(taskId, principal);
-  assert.equal((await tasks.wait(taskId, 5000))?.state, 'cancelled');
+  assert.equal((await tasks.wait(taskId, deadlineMs(5000)))?.state, 'cancelled');
   assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
   await namesWhenSettled(warehouse);
   await tasks.stop(600);
@@ -115,7 +116,7 @@ test('if the engine dies and comes back, the task retries and succeeds', async (
     };
     const taskId = await alter(warehouse);
     await tasks.start();
-    const task = await tasks.wait(taskId, 5000);
+    const task = await tasks.wait(taskId, deadlineMs(5000));
     assert.deepEqual([task?.state, task?.attempt], ['succeeded', 3]);
     await namesWhenSettled(warehouse);
     await tasks.stop(600);
@@ -137,7 +138,7 @@ test('a server that stops hands the change over to its successor', async () => {
   const next = await prepared({ file: copyStore(warehouse.file), engine: warehouse.engine });
   await next.warehouse.catalog.recover();
   await next.tasks.start();
-  assert.equal((await next.tasks.wait(taskId, 5000))?.state, 'succeeded');
+  assert.equal((await next.tasks.wait(taskId, deadlineMs(5000)))?.state, 'succeeded');
   await namesWhenSettled(next.warehouse);
   await next.tasks.stop(600);
 });
@@ -150,7 +151,7 @@ test('if a server dies between the commit and the end of the task, its successor
   const { calls } = warehouse.engine;
   const next = await prepared({ file: copyStore(warehouse.file), engine: warehouse.engine });
   await next.tasks.start();
-  const task = await next.tasks.wait(taskId, 5000);
+  const task = await next.tasks.wait(taskId, deadlineMs(5000));
   assert.deepEqual([task?.state, task?.result], ['succeeded', { version: 2 }]);
   assert.equal(warehouse.engine.calls, calls);
   await next.warehouse.catalog.recover();
@@ -166,7 +167,7 @@ test('a task that gives up leaves no altering table: recovery ends the change', 
   };
   const taskId = await alter(warehouse);
   await tasks.start();
-  assert.equal((await tasks.wait(taskId, 5000))?.error?.code, 'TASK_ATTEMPTS_EXHAUSTED');
+  assert.equal((await tasks.wait(taskId, deadlineMs(5000)))?.error?.code, 'TASK_ATTEMPTS_EXHAUSTED');
   warehouse.engine.fault = () => {};
   await warehouse.catalog.recover();
   assert.equal((await table(warehouse)).state, 'ready');

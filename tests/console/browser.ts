@@ -34,7 +34,7 @@ export function buildConsole(): void {
 
 export async function launchBrowser(): Promise<Browser> {
   buildConsole();
-  return chromium.launch({ executablePath: executable, args });
+  return chromium.launch({ executablePath: executable, args, timeout: deadlineMs(30_000) });
 }
 
 export const desktop: BrowserContextOptions = { viewport: { width: 1280, height: 800 } };

@@ -11,12 +11,13 @@ import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { newPerson } from '../access/people.ts';
-import { eventually } from '../deadline.ts';
+import { eventually, spentMs } from '../deadline.ts';
 import { start, startProcess, type TestServer, uri } from '../server.ts';
 
+const requestTimeoutMs = spentMs(1_000);
 let server: TestServer;
 before(async () => {
-  server = await start({ uploadBytesMax: 40_000_000, requestTimeoutMs: 1_000, headersTimeoutMs: 1_000 });
+  server = await start({ uploadBytesMax: 40_000_000, requestTimeoutMs, headersTimeoutMs: requestTimeoutMs });
 });
 after(() => server.close());
 
@@ -185,7 +186,7 @@ test('a PUT may take longer than other requests', async () => {
   const upload = await begin();
   const socket = await sendHalf(upload, Buffer.from('abc'), 6);
   const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
-  await pause(2_600);
+  await pause(requestTimeoutMs + 1_600);
   socket.write('def');
   assert.match(await answered, /^HTTP\/1\.1 200 /);
   socket.destroy();

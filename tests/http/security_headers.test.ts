@@ -7,13 +7,14 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { connect as connectSecurely } from 'node:tls';
 import { fileURLToPath } from 'node:url';
+import { spentMs } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
 import { directoryOf, makePair } from './connection/certificates.ts';
 import { requestHead } from './connection/wire.ts';
 
 let plain: TestServer;
 before(async () => {
-  plain = await start({ requestBodyBytesMax: 1024, headersTimeoutMs: 1500 });
+  plain = await start({ requestBodyBytesMax: 1024, headersTimeoutMs: spentMs(1500) });
 });
 after(() => plain.close());
 
@@ -69,7 +70,7 @@ test('with TLS, every response has an HSTS header with the configured age', asyn
   const server = await start({
     ...files,
     requestBodyBytesMax: 1024,
-    headersTimeoutMs: 1500,
+    headersTimeoutMs: spentMs(1500),
     hstsMaxAgeSeconds: 86_400,
   });
   t.after(() => server.close());

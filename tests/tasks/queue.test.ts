@@ -19,6 +19,7 @@ import {
   type TaskRequest,
 } from '../../src/tasks/task.ts';
 import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
+import { deadlineMs } from '../deadline.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-queue-'));
 const closing: (() => Promise<void>)[] = [];
@@ -60,7 +61,7 @@ async function startOrder(requests: readonly TaskRequest[], runnersMax = 1): Pro
   const all: TaskRecord[] = [];
   for (const request of requests) all.push(await tasks.submit(request));
   await tasks.start();
-  for (const task of all) assert.equal((await tasks.wait(task.taskId, 5000))?.state, 'succeeded');
+  for (const task of all) assert.equal((await tasks.wait(task.taskId, deadlineMs(5000)))?.state, 'succeeded');
   await close();
   return order;
 }
@@ -110,7 +111,7 @@ test('a new owner is queued beside the next tasks of the others, not before wait
   while (order.length < 10) await new Promise((resolve) => setTimeout(resolve, 1));
   for (let i = 0; i < 5; i++) all.push(await tasks.submit(work('late', { request: 'late' })));
   gate.resolve();
-  for (const { taskId } of all) await tasks.wait(taskId, 5000);
+  for (const { taskId } of all) await tasks.wait(taskId, deadlineMs(5000));
   const waitedFor = order.flatMap((name, position) => (name === 'late' ? [position - 10] : []));
   assert.equal(waitedFor.length, 5);
   for (const [i, position] of waitedFor.entries()) assert(Math.abs(position - (2 * i + 1)) <= 2, `turns ${waitedFor}`);
@@ -137,10 +138,14 @@ test('a task with dependencies begins when all have succeeded, and not before', 
   const d = await tasks.submit(work('root', { request: 'd', after: [c.taskId, a.taskId] }));
   assert.deepEqual([c.after, c.state], [[a.taskId, b.taskId], 'pending']);
   await tasks.start();
-  assert.equal((await tasks.wait(d.taskId, 5000))?.state, 'succeeded');
+  assert.equal((await tasks.wait(d.taskId, deadlineMs(5000)))?.state, 'succeeded');
   assert.deepEqual([order.slice(0, 2).toSorted(), ...order.slice(2)], [['a', 'b'], 'c', 'd']);
   const lateTask = await tasks.submit(work('root', { request: 'e', after: [a.taskId] }));
-  assert.equal((await tasks.wait(lateTask.taskId, 5000))?.state, 'succeeded', 'after what has succeeded already');
+  assert.equal(
+    (await tasks.wait(lateTask.taskId, deadlineMs(5000)))?.state,
+    'succeeded',
+    'after what has succeeded already',
+  );
   await assert.rejects(tasks.submit(work('root', { after: ['none'] })), { code: 'INVALID_PARAMETER' });
 });
 
@@ -158,7 +163,7 @@ for (const [how, end] of [
     const third = await tasks.submit(work('root', { after: [second.taskId] }));
     await end(tasks, first.taskId);
     await tasks.start();
-    const ends = [await tasks.wait(second.taskId, 5000), await tasks.wait(third.taskId, 5000)];
+    const ends = [await tasks.wait(second.taskId, deadlineMs(5000)), await tasks.wait(third.taskId, deadlineMs(5000))];
     assert.deepEqual(
       ends.map((task) => [task?.state, task?.error?.code, task?.attempt]),
       [0, 1].map(() => ['failed', 'TASK_DEPENDENCY_FAILED', 0]),
@@ -170,7 +175,7 @@ for (const [how, end] of [
     if (how === 'removed') return;
     const lateTask = await tasks.submit(work('root', { after: [first.taskId] }));
     assert.equal(
-      (await tasks.wait(lateTask.taskId, 5000))?.error?.code,
+      (await tasks.wait(lateTask.taskId, deadlineMs(5000)))?.error?.code,
       'TASK_DEPENDENCY_FAILED',
       'it had failed already',
     );
@@ -184,7 +189,7 @@ test('more tasks depend on one than are updated in one transaction', async () =>
     Array.from({ length: 350 }, () => tasks.submit(work('root', { after: [first.taskId] }))),
   );
   await tasks.start();
-  for (const { taskId } of all) assert.equal((await tasks.wait(taskId, 5000))?.state, 'succeeded');
+  for (const { taskId } of all) assert.equal((await tasks.wait(taskId, deadlineMs(5000)))?.state, 'succeeded');
   assert.equal(ran, 351);
 });
 
@@ -194,7 +199,7 @@ test('a task that waits for others can be cancelled, and stays cancelled when th
   const second = await tasks.submit(work('root', { after: [first.taskId] }));
   assert.equal((await tasks.cancel(second.taskId, submitter))?.state, 'cancelled');
   await tasks.start();
-  assert.equal((await tasks.wait(first.taskId, 5000))?.state, 'succeeded');
+  assert.equal((await tasks.wait(first.taskId, deadlineMs(5000)))?.state, 'succeeded');
   assert.deepEqual(
     [(await tasks.get(second.taskId))?.state, (await tasks.get(second.taskId))?.attempt],
     ['cancelled', 0],
@@ -227,9 +232,9 @@ test('the queue is the same after a restart', async () => {
   const order: string[] = [];
   const second = await prepared(async (task) => void order.push(String(task.request)), { file: first.file });
   await second.tasks.start();
-  for (const { taskId } of [e, f]) await second.tasks.wait(taskId, 5000);
+  for (const { taskId } of [e, f]) await second.tasks.wait(taskId, deadlineMs(5000));
   const c = (await second.tasks.list({ limit: 10 })).at(-3) as TaskRecord;
-  await second.tasks.wait(c.taskId, 5000);
+  await second.tasks.wait(c.taskId, deadlineMs(5000));
   assert.deepEqual(order, ['d', 'a', 'e', 'f', 'b', 'c']);
 });
 
@@ -283,7 +288,7 @@ test('progress as amounts, with the estimated end', async () => {
   assert.deepEqual([progress, progressText], [0.25, '100 of 400 rows']);
   assert.equal(Date.parse(expectedEndAt as string), now + 30_000);
   gate.resolve();
-  const endedTask = await tasks.wait(task.taskId, 5000);
+  const endedTask = await tasks.wait(task.taskId, deadlineMs(5000));
   assert.deepEqual([endedTask?.progress, endedTask?.progressText, endedTask?.expectedEndAt], [1, '7 files', null]);
 });
 
@@ -341,7 +346,7 @@ test('clock changes: a delay ends in time, or after the clock was set back', asy
       await new Promise((resolve) => setTimeout(resolve, 1));
     now += jump;
     const other = await tasks.submit(work());
-    await tasks.wait(other.taskId, 5000);
+    await tasks.wait(other.taskId, deadlineMs(5000));
     const record = await tasks.wait(task.taskId, attempts > 1 ? 5000 : 50);
     assert.deepEqual(
       [record?.state, startedCount - 1],

@@ -109,7 +109,7 @@ test('hostile texts are refused or run; none ends the process', async () => {
     'WITH RECURSIVE r AS (FROM r) FROM r',
   ];
   for (const sql of texts) {
-    const code = await codeOf(warehouse.run(sql, { timeoutMs: 10_000, parameters: undefined }));
+    const code = await codeOf(warehouse.run(sql, { timeoutMs: deadlineMs(10_000), parameters: undefined }));
     assert.match(code, /^(?:none|SQL_\w+|PARAMETERS_INVALID|MEMORY_LIMIT_EXCEEDED)$/, `${sql.slice(0, 60)}: ${code}`);
   }
   assert.equal(warehouse.pid(), before, 'the process is the same');
@@ -132,7 +132,9 @@ test('random tokens result in clear failures', async () => {
       next() % 4 === 0 ? '' : ' ',
     );
     const text = i % 2 === 0 ? `SELECT ${sql}` : sql;
-    const code = await codeOf(warehouse.run(text, { timeoutMs: 5_000 })).catch((error: unknown) => `${error}`);
+    const code = await codeOf(warehouse.run(text, { timeoutMs: deadlineMs(5_000) })).catch(
+      (error: unknown) => `${error}`,
+    );
     assert.match(
       code,
       /^(?:none|SQL_\w+|PARAMETERS_INVALID|CONSTRAINT_VIOLATED)$/,
@@ -189,6 +191,7 @@ test('a statement that ignores its cancellation is blamed, and those beside it a
   const warehouse = await openWarehouse();
   try {
     const otherStatement = warehouse.run(endless).catch((error: unknown) => error);
+    await statementsRun(warehouse.engine, 1);
     const killer = await warehouse.run(uninterruptible, { timeoutMs: 500 }).catch((error: unknown) => error);
     assert.equal(killer instanceof Failure && killer.code, 'STATEMENT_TIMEOUT');
     assert.deepEqual([endedEngine(killer), endedEngine(await otherStatement)], [true, false]);

@@ -4,19 +4,19 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deadlineMs } from '../../deadline.ts';
+import { deadlineMs, spentMs } from '../../deadline.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
 import { isFailure, requestHead, Wire } from './wire.ts';
 
 const headersBytesMax = 16 * 1024;
-const requestTimeoutMs = 1000;
+const requestTimeoutMs = spentMs(2000);
 /** Node checks for late requests once a second. */
 const lateMs = deadlineMs(requestTimeoutMs + 2500);
 let server: ServerProcess;
 before(async () => {
   server = await startProcess([
     `--headers-bytes-max=${headersBytesMax}`,
-    '--headers-timeout-ms=600',
+    `--headers-timeout-ms=${spentMs(1200)}`,
     `--request-timeout-ms=${requestTimeoutMs}`,
     '--request-body-bytes-max=262144',
   ]);

@@ -2,12 +2,13 @@
 // if the request was valid (rest-standard B2).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { spentMs } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
 import { isFailure, requestHead, Wire } from './wire.ts';
 
 let server: TestServer;
 before(async () => {
-  server = await start({ headersTimeoutMs: 2000, requestTimeoutMs: 2000 });
+  server = await start({ headersTimeoutMs: spentMs(2000), requestTimeoutMs: spentMs(2000) });
 });
 after(() => server.close());
 

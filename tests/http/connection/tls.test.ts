@@ -15,7 +15,7 @@ import { TlsFiles } from '../../../src/http/connection/tls.ts';
 import { isLoopback } from '../../../src/http/connection/transport.ts';
 import type { Observation } from '../../../src/observe/observations.ts';
 import { SettingsError } from '../../../src/settings/read_settings.ts';
-import { eventually } from '../../deadline.ts';
+import { eventually, spentMs } from '../../deadline.ts';
 import { start } from '../../server.ts';
 import { certificateNameAt, directoryOf, httpsRequest, makePair, type PairFiles } from './certificates.ts';
 import { Wire } from './wire.ts';
@@ -263,7 +263,7 @@ test('changes without file events are found by polling; each fault is reported o
 
 test('a handshake that does not complete is aborted, and so is plain HTTP; both are counted', async (t) => {
   const files = makePair(directoryOf(t), 'strict');
-  const server = await start({ ...files, tlsHandshakeTimeoutMs: 1500, headersTimeoutMs: 60_000 });
+  const server = await start({ ...files, tlsHandshakeTimeoutMs: spentMs(1500), headersTimeoutMs: 60_000 });
   t.after(() => server.close());
   const brokenRequests = (code: string) =>
     readCounter(server.url, files.tlsCertFile, server.token, `tabularium_broken_requests_total{code="${code}"}`);

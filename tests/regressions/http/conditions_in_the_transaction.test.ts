@@ -17,6 +17,7 @@ import { ObjectChanged } from '../../../src/standard/expected_version.ts';
 import { openStore, type Store } from '../../../src/store/store.ts';
 import { versionOfTask } from '../../../src/tasks/task.ts';
 import { Tasks } from '../../../src/tasks/tasks.ts';
+import { deadlineMs } from '../../deadline.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-conditions-'));
 let store: Store;
@@ -83,7 +84,7 @@ test('a task that has begun meanwhile is not cancelled', async (t) => {
   await assert.rejects(tasks.remove(pending.taskId, actorExpecting(versionOfTask(pending))), ObjectChanged);
   assert.equal((await tasks.get(pending.taskId))?.state, 'running');
   resolve();
-  const ended = await tasks.wait(pending.taskId, 5000);
+  const ended = await tasks.wait(pending.taskId, deadlineMs(5000));
   assert.equal(ended?.state, 'succeeded');
   assert.equal(await tasks.remove(pending.taskId, actorExpecting(versionOfTask(ended))), true);
 });

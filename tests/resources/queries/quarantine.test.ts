@@ -2,22 +2,33 @@
 // and an operator can release it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { busyChild } from '../../children.ts';
+import { busyChild, idleChildren } from '../../children.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
-import { start, startProcess, statementRuns, type TestServer, uri } from '../../server.ts';
+import { type Reply, start, startProcess, statementRuns, type TestServer, uri } from '../../server.ts';
 
-/** One call of a function that ignores interrupts, for longer than the time limit of statements here. */
+/** One call of a function that ignores interrupts, for longer than `killerSeconds`. */
 const killer = `SELECT length(regexp_replace(repeat('ab', 60000000 + range::INT), 'b', 'c', 'g')) FROM range(1)`;
 const warehouse = '/api/v2/warehouses/default';
+const killerSeconds = 2;
 
 let server: TestServer;
 before(async () => {
-  server = await start({ warehouseStatementTimeoutSeconds: 2, warehouseMemoryBytes: 1024 ** 3, logLevel: 'silent' });
+  server = await start({ warehouseMemoryBytes: 1024 ** 3, logLevel: 'silent' });
   (await server.put('/api/v2/databases/d')).is(201);
   (await server.post('/api/v2/databases/d/tables', { name: 't', columns: [{ name: 'id', type: 'INT' }] })).is(201);
   (await server.query('d', 'INSERT INTO t SELECT range FROM range(100)')).is(200);
 });
 after(() => server.close());
+
+/** Begins a statement with a short time limit; the statements after it have the usual one, however slow the machine is. */
+async function begunKiller(sql: string, more: object = {}): Promise<{ readonly answer: Promise<Reply> }> {
+  const { statementTimeoutSeconds } = (await server.get(warehouse)).is(200).result;
+  (await server.patch(warehouse, { statementTimeoutSeconds: killerSeconds })).is(200);
+  const answer = server.query('d', sql, more);
+  await Promise.race([answer, statementRuns(server)]);
+  (await server.patch(warehouse, { statementTimeoutSeconds })).is(200);
+  return { answer };
+}
 
 /** Runs reads, one after another, while the work runs. */
 async function readsDuring<T>(work: Promise<T>): Promise<{ done: T; codes: string[]; statements: string[] }> {
@@ -41,7 +52,7 @@ async function readsDuring<T>(work: Promise<T>): Promise<{ done: T; codes: strin
 test('a statement that crashes the engine is refused; statements beside it are answered and never refused', {
   timeout: deadlineMs(120_000),
 }, async () => {
-  const { done, codes, statements } = await readsDuring(server.query('d', killer));
+  const { done, codes, statements } = await readsDuring((await begunKiller(killer)).answer);
   done.is(400, 'STATEMENT_TIMEOUT');
   assert.deepEqual([...new Set(codes)], ['0']);
   for (const sql of statements) (await server.query('d', sql)).is(200, '0');
@@ -51,14 +62,14 @@ test('a statement that crashes the engine is refused; statements beside it are a
 });
 
 test('expensive parameter values affect their own statement only; reads beside it are answered', {
-  timeout: 120_000,
+  timeout: deadlineMs(120_000),
 }, async () => {
   const multiplied = ['a'.repeat(1_000_000), 'b'.repeat(100_000)];
   const refused = await readsDuring(server.query('d', `SELECT replace($1, 'a', $2)`, { parameters: multiplied }));
   refused.done.is(400, 'SQL_INVALID');
   // No limit of a single call prevents this: each step doubles the text.
   const doubled = `SELECT length(list_reduce(range($1)::VARCHAR[], lambda a, b: a || a || b))`;
-  const { done, codes } = await readsDuring(server.query('d', doubled, { parameters: [100] }));
+  const { done, codes } = await readsDuring((await begunKiller(doubled, { parameters: [100] })).answer);
   assert.match(
     done.code,
     /^(?:SQL_INVALID|MEMORY_LIMIT_EXCEEDED|STATEMENT_TIMEOUT|STATEMENT_QUARANTINED)$/,
@@ -66,7 +77,7 @@ test('expensive parameter values affect their own statement only; reads beside i
   );
   assert.deepEqual([...new Set([...refused.codes, ...codes])], ['0']);
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0');
-  (await server.query('d', killer)).is(400, 'STATEMENT_TIMEOUT');
+  (await (await begunKiller(killer)).answer).is(400, 'STATEMENT_TIMEOUT');
 });
 
 test('a refused statement is released by an operator of the warehouse', { timeout: deadlineMs(120_000) }, async () => {
@@ -75,7 +86,7 @@ test('a refused statement is released by an operator of the warehouse', { timeou
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 1 });
   (await server.get(warehouse)).is(200, '0', { quarantinedStatements: 0 });
   (await server.post(`${warehouse}/release_quarantine`)).is(200, '0', { released: 0 });
-  (await server.query('d', killer)).is(400, 'STATEMENT_TIMEOUT');
+  (await (await begunKiller(killer)).answer).is(400, 'STATEMENT_TIMEOUT');
   (await server.post(uri`/warehouses/${'none'}/release_quarantine`)).is(404, 'OBJECT_NOT_FOUND');
 });
 
@@ -136,6 +147,7 @@ test('a statement that crashes the analysis process never reaches the engine, an
 }, async () => {
   await releasedStatements();
   (await bind(2_000_004)).is(400, 'SQL_NOT_SUPPORTED');
+  await idleChildren();
   const answer = bind(90_000_000);
   process.kill(await busyChild(), 'SIGSEGV');
   (await answer).is(400, 'STATEMENT_QUARANTINED');
@@ -149,11 +161,13 @@ test('a statement whose analysis process is killed from outside is analyzed agai
 }, async () => {
   // Two processes are ready, and each attempt uses one of them.
   for (const reply of await Promise.all([bind(2_000_000), bind(2_000_001)])) reply.is(400, 'SQL_NOT_SUPPORTED');
+  await idleChildren();
   const finiteQuery = bind(6_000_000);
   process.kill(await busyChild(), 'SIGKILL');
   (await finiteQuery).is(400, 'SQL_NOT_SUPPORTED');
   assert.equal(await releasedStatements(), 0);
   for (const reply of await Promise.all([bind(2_000_002), bind(2_000_003)])) reply.is(400, 'SQL_NOT_SUPPORTED');
+  await idleChildren();
   const oversized = bind(90_000_001);
   const first = await busyChild();
   process.kill(first, 'SIGKILL');

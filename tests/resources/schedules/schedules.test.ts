@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../../access/people.ts';
+import { deadlineMs } from '../../deadline.ts';
 import { day, hour, insertRun, minute, path, ScheduleWorld } from './schedule_world.ts';
 
 const world = new ScheduleWorld('2026-01-31T10:00:30Z', { principalTasksMax: 50 });
@@ -231,7 +232,7 @@ test('at the limit of unfinished tasks it runs when there is room', async () => 
   assert.match((await world.server.get(path('late'))).is(200).at('error'), /unfinished tasks \(limit 50\)/);
   (await world.server.post(`${waiting.at<string>('uri')}/cancel`)).is(200);
   for (const { taskId } of await world.services.tasks.list({ limit: 1000 }))
-    await world.services.tasks.wait(taskId, 10_000);
+    await world.services.tasks.wait(taskId, deadlineMs(10_000));
   await world.setTime(world.now + minute);
   assert.equal(await world.countRuns('late'), 1);
   (await world.server.get(path('late'))).is(200, '0', { error: null });

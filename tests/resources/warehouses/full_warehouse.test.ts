@@ -99,9 +99,9 @@ describe('a full warehouse', () => {
     await untilQueued('1 0');
     const waiting = waits.send(query, { sql: 'SELECT 1' }).catch(() => undefined);
     await untilQueued('1 1');
+    const from = performance.now();
     const { status, retryAfter } = await refused.send(query, { sql: 'SELECT 1' });
     assert.equal(status, 503);
-    const from = performance.now();
     // Displaces none: the waiting one came first.
     const earlyReply = await refused.send(query, { sql: 'SELECT 2' });
     const waitedMs = performance.now() - from;
