@@ -10,13 +10,15 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 const root = resolve(import.meta.dirname, '..');
 const outDirectory = join(root, 'dist/console');
 const stampFile = join(outDirectory, '.stamp');
-/** What the build reads: the console, what it imports from src/, the written pages, and the versions of its packages. */
+/** What the build reads: the console, what it imports from src/ and demo/, the written pages, and the versions of its packages. */
 const sources = [
   'console/**/*',
   'README.md',
   'docs/*.md',
   'docs/images/*',
   'src/{client,api,model,standard}/**/*.ts',
+  'src/demo/ssb_data.ts',
+  'demo/ssb/**/*.sql',
   'package-lock.json',
   'scripts/{build_console,documentation/*}.ts',
 ];

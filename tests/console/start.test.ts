@@ -37,12 +37,79 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     const text = page.getByRole('textbox', { name: 'SQL' });
     await page.getByRole('link', { name: 'Open the query in the editor' }).click();
     await text.getByText('date_trunc').waitFor();
-    await page.goBack();
+    await page.getByRole('button', { name: /^Run/ }).click();
+    await page.getByRole('gridcell', { name: 'Lagos' }).first().waitFor();
+    await page.getByRole('group', { name: 'Show' }).getByRole('button', { name: 'Chart' }).click();
+    await page
+      .getByRole('img', { name: 'Line chart of the result, by city: Berlin, Lagos, Lima, Osaka, Oslo' })
+      .locator('canvas')
+      .first()
+      .waitFor();
+    await consolePage.photograph('demo_chart');
+    await page.getByRole('link', { name: 'Start' }).click();
     await page
       .getByRole('region', { name: 'Recent statements' })
       .getByRole('link', { name: /count\(DISTINCT/ })
       .click();
     await text.getByText('customer_id').waitFor();
+    await consolePage.close();
+  });
+
+  it('loads the Star Schema Benchmark, also after it was cancelled, and offers its queries', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'start' });
+    const { page } = consolePage;
+    // Without the periodic refresh, what the page does has to refresh it.
+    await page.addInitScript(() => {
+      const { setInterval } = globalThis;
+      globalThis.setInterval = ((call: () => void, ms: number) =>
+        ms === 10_000 ? 0 : setInterval(call, ms)) as typeof setInterval;
+    });
+    await page.reload();
+    const { promise: isReleased, resolve: release } = Promise.withResolvers<void>();
+    const { promise: isSent, resolve: send } = Promise.withResolvers<void>();
+    await page.route(/\/tables\/lineorder\/rows$/, async (route) => {
+      send();
+      await isReleased;
+      await route.fallback();
+    });
+    const panel = page.getByRole('region', { name: 'Star Schema Benchmark' });
+    await panel.getByRole('button', { name: 'Load the benchmark' }).click();
+    await isSent;
+    await panel.getByText(/of 64,877 rows, loading lineorder/).waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('start_ssb_loading');
+    await panel.getByRole('button', { name: 'Cancel' }).click();
+    release();
+    await panel.getByText('A load was not completed.').waitFor();
+    const counts = 'SELECT count(*), count(DISTINCT (lo_orderkey, lo_linenumber)) FROM lineorder';
+    assert.deepEqual(await server.rows('ssb', counts), [[5000, 5000]]);
+    await panel.getByRole('button', { name: 'Continue the load' }).click();
+    const queries = panel.getByRole('list', { name: 'Queries of the benchmark' }).getByRole('link');
+    await queries.first().waitFor();
+    assert.equal(await queries.count(), 13);
+    assert.deepEqual(await server.rows('ssb', counts), [[60_000, 60_000]]);
+    const recent = page.getByRole('region', { name: 'Recent statements' });
+    await recent.getByText('(SELECT count(*) FROM customer)').first().waitFor();
+    await consolePage.photograph('start_ssb');
+    await queries.filter({ hasText: 'Q2.1' }).click();
+    await page.getByRole('textbox', { name: 'SQL' }).getByText('MFGR#12').waitFor();
+    await page.getByRole('button', { name: /^Run/ }).click();
+    await page
+      .getByRole('status')
+      .filter({ hasText: /\d rows? ·/ })
+      .waitFor();
+    await page.getByRole('link', { name: 'Start' }).click();
+    await recent.getByText('p_brand1').first().waitFor();
+    await consolePage.close();
+  });
+
+  it('keeps a database of another origin with the name of the benchmark as it is', async () => {
+    (await server.post('/api/v2/databases/ssb/rename', { newName: 'ssb_before' })).is(200);
+    (await server.post('/api/v2/databases', { name: 'ssb' })).is(201);
+    const consolePage = await ConsolePage.open(browser, server, { path: 'start' });
+    const panel = consolePage.page.getByRole('region', { name: 'Star Schema Benchmark' });
+    await panel.getByText('is not that of the benchmark').waitFor();
+    assert.equal(await panel.getByRole('button').count(), 0);
     await consolePage.close();
   });
 

@@ -9,6 +9,7 @@ import { Button } from '../ui/button.tsx';
 import { CodeBlock } from '../ui/data/code_block.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Progress } from '../ui/feedback.tsx';
+import { refreshWork } from './server_state.tsx';
 import styles from './start_room.module.css';
 
 const database = 'demo';
@@ -66,6 +67,7 @@ export function DemoData() {
       setError(failure);
     }
     setStep(undefined);
+    await refreshWork();
   };
   return (
     <section className={styles.panel} aria-labelledby="demo">

@@ -1,6 +1,7 @@
 // What the server does now, and what was done last.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { queryClient } from '../app/queries.ts';
 import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { ErrorPanel } from '../ui/error_panel.tsx';
@@ -24,6 +25,17 @@ const tones: Readonly<Record<string, Tone>> = {
 };
 const State = ({ state }: { readonly state: string }) => <Badge tone={tones[state] ?? 'neutral'}>{state}</Badge>;
 
+const panels = {
+  warehouses: ['warehouses', 'start'],
+  statements: ['queries', 'start'],
+  tasks: ['tasks', 'start'],
+} as const;
+
+/** Reads what the server did again, after the page made it do something. */
+export async function refreshWork(): Promise<void> {
+  await Promise.all(Object.values(panels).map((queryKey) => queryClient.invalidateQueries({ queryKey })));
+}
+
 interface PanelProps<T> {
   readonly title: string;
   readonly of: readonly unknown[];
@@ -38,6 +50,8 @@ function Panel<T>({ title, of, load, empty, children }: PanelProps<T>) {
     queryKey: of,
     queryFn: ({ signal }) => load(signal),
     refetchInterval: refreshMs,
+    // Who comes back from another page has done something there.
+    refetchOnMount: 'always',
   });
   return (
     <section className={styles.panel} aria-label={title}>
@@ -54,7 +68,7 @@ export function Warehouses() {
   return (
     <Panel
       title="Warehouses"
-      of={['warehouses', 'start']}
+      of={panels.warehouses}
       load={(signal) => client.warehouses.list({}, { signal }).all()}
       empty="There is no warehouse that you may see."
     >
@@ -79,7 +93,7 @@ export function RecentStatements() {
   return (
     <Panel
       title="Recent statements"
-      of={['queries', 'start']}
+      of={panels.statements}
       load={async (signal) => (await client.queries.list({ pageSize: recentMax }, { signal }).page()).items}
       empty="Nothing was run yet."
     >
@@ -111,7 +125,7 @@ export function RecentTasks() {
   return (
     <Panel
       title="Recent tasks"
-      of={['tasks', 'start']}
+      of={panels.tasks}
       load={async (signal) => (await client.tasks.list({ pageSize: recentMax }, { signal }).page()).items}
       empty="There are no tasks yet. Loads, exports and long statements are tasks."
     >

@@ -5,6 +5,7 @@ import { RoomLink } from '../app/room_path.tsx';
 import { Connect } from './connect.tsx';
 import { DemoData } from './demo_data.tsx';
 import { RecentStatements, RecentTasks, Warehouses } from './server_state.tsx';
+import { StarSchemaBenchmark } from './ssb.tsx';
 import styles from './start_room.module.css';
 
 interface StepProps {
@@ -40,6 +41,7 @@ export function Room() {
       <div className={styles.columns}>
         <div className={styles.column}>
           <DemoData />
+          <StarSchemaBenchmark />
           <Connect />
         </div>
         <div className={styles.column}>
