@@ -188,6 +188,32 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('reads files that are not in UTF-8, and lets the user correct how a file is read', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'load' });
+    const { page } = consolePage;
+    const choose = (name: string, buffer: Buffer) =>
+      page.getByLabel('File to load').setInputFiles({ name, mimeType: 'text/csv', buffer });
+    await choose('staff.csv', Buffer.from('id;name\n1;M\u00fcller\n', 'latin1'));
+    await page.getByRole('cell', { name: 'M\u00fcller' }).waitFor();
+    assert.match(await page.getByLabel('Encoding').innerText(), /Latin-1/);
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.getByRole('heading', { name: /1 row loaded/ }).waitFor();
+    assert.deepEqual(await server.rows('demo', 'SELECT * FROM staff'), [[1, 'M\u00fcller']]);
+    await page.getByRole('button', { name: 'Load another file' }).click();
+    await choose('wide.csv', Buffer.from('\ufeffid,name\n1,M\u00fcller\n', 'utf16le'));
+    await page.getByRole('cell', { name: 'M\u00fcller' }).waitFor();
+    await page.getByRole('button', { name: 'Choose another file' }).click();
+    await choose('twice.csv', Buffer.from('a,A\n1,2\n'));
+    await page.getByText('the file has two columns called').waitFor();
+    assert.equal(await page.getByText('Finding the columns').count(), 0);
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_unreadable');
+    await page.getByLabel('First line').click();
+    await page.getByRole('option', { name: 'A row' }).click();
+    await page.getByLabel('Load column1').waitFor();
+    await consolePage.close([/400 \(Bad Request\)/]);
+  });
+
   const stock = (lines: readonly string[]) => ({
     name: 'stock.csv',
     mimeType: 'text/csv',

@@ -14,6 +14,7 @@ import styles from './load_room.module.css';
 import { databaseAt, type InferredFile, type LoadContent, type Place, type Target } from './load_session.ts';
 import { MappingTable } from './mapping_table.tsx';
 import { TargetFields } from './target_fields.tsx';
+import { isCsvName } from './text_encoding.ts';
 import { useLoad } from './use_load.ts';
 
 interface FileLoadProps {
@@ -48,6 +49,11 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
         {stage.kind === 'uploading' && <Progress label="Sending the file" value={stage.progress} />}
         {stage.kind === 'inferring' && <Loading label="Finding the columns" />}
         {error !== undefined && <ErrorPanel title="The file could not be loaded" error={error} onRetry={load.retry} />}
+        {stage.kind === 'unreadable' && isCsvName(file.name) && (
+          <div className={styles.fields}>
+            <CsvDialect detected={undefined} chosen={csv} onChange={load.readAgain} />
+          </div>
+        )}
         <div>
           <Button onClick={onAgain}>Choose another file</Button>
         </div>
@@ -64,6 +70,11 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
             />
             {inferred.format === 'csv' && <CsvDialect detected={inferred.csv} chosen={csv} onChange={load.readAgain} />}
           </div>
+          {inferred.format === 'csv' && inferred.rows.length === 0 && (
+            <p className={styles.hint}>
+              No row at the beginning of the file matches these columns. Check its encoding and its delimiter.
+            </p>
+          )}
           <Columns form={form} inferred={inferred} table={table} mapped={mapped} onChange={change} />
           <div className={styles.actions}>
             <Button

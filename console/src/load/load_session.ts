@@ -2,10 +2,13 @@
 import { Task, type TaskRecord } from '../../../src/client/index.ts';
 import { client } from '../app/session.ts';
 
+export type Encoding = 'utf-8' | 'utf-16' | 'latin-1';
+
 /** How a CSV file is read; undefined: as detected. */
 export interface CsvOptions {
   readonly delimiter?: string;
   readonly header?: boolean;
+  readonly encoding?: Encoding;
 }
 
 export interface FileColumn {

@@ -14,12 +14,15 @@ import {
   startLoad,
   type Target,
 } from './load_session.ts';
+import { otherEncoding } from './text_encoding.ts';
 import { uploadFile } from './upload_file.ts';
 
 type Stage =
   | { readonly kind: 'empty' }
   | { readonly kind: 'uploading'; readonly progress: number }
   | { readonly kind: 'inferring' }
+  /** The columns were not found; a change of how the file is read may help. */
+  | { readonly kind: 'unreadable' }
   | { readonly kind: 'ready'; readonly inferred: InferredFile }
   | { readonly kind: 'loading'; readonly inferred: InferredFile; readonly task: Task; readonly record: TaskRecord }
   | { readonly kind: 'loaded'; readonly target: Target; readonly result: LoadResult };
@@ -46,6 +49,12 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
       setError(undefined);
       setStage({ kind: 'uploading', progress: 0 });
       const onProgress = (progress: number) => setStage({ kind: 'uploading', progress });
+      const encoding = csv ? undefined : await otherEncoding(file);
+      if (signal.aborted) return;
+      if (encoding) {
+        setCsv({ encoding });
+        return;
+      }
       upload.current ??= await uploadFile(file, { onProgress, signal });
       setStage({ kind: 'inferring' });
       const inferred = await inferColumns(place, upload.current, csv, signal);
@@ -53,7 +62,9 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
       setStage({ kind: 'ready', inferred });
     };
     run().catch((failure: unknown) => {
-      if (!signal.aborted) setError(failure);
+      if (signal.aborted) return;
+      setError(failure);
+      setStage({ kind: 'unreadable' });
     });
     return () => controller.abort();
   }, [file, csv, attempt]);
