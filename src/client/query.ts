@@ -34,13 +34,18 @@ interface Page {
   readonly columns?: readonly Column[];
   readonly rows?: readonly (readonly unknown[])[] | null;
   readonly nextPage?: string | undefined;
+  readonly pageCount?: number | null | undefined;
 }
 
-type Result = Immutable<Omit<QueryResult, 'rows'>> & Page;
+/** Statistics are absent while a task computes it. */
+type Result = Immutable<Omit<QueryResult, 'rows' | 'statistics'>> & Partial<Pick<QueryResult, 'statistics'>> & Page;
 type Counts = 'rowCount' | 'pageCount' | 'truncated';
 /** A result of which the first page is complete: its counts are null while later pages are computed. */
-type Begun = Omit<Result, 'rows' | 'nextPage'>;
-type Summary = Omit<Begun, Counts> & { readonly [C in Counts]: NonNullable<Result[C]> };
+type Begun = Omit<Result, 'rows' | 'nextPage' | 'statistics'>;
+type Summary = Omit<Begun, Counts> & { readonly [C in Counts]: NonNullable<Result[C]> } & Pick<
+    QueryResult,
+    'statistics'
+  >;
 
 type Rows = readonly (readonly Value[])[];
 
@@ -61,7 +66,7 @@ export class Query<R = Row> implements AsyncIterable<R> {
 
   /** As soon as the first page is complete. Later pages may still be computed: see `pages`. */
   async begun(): Promise<Begun> {
-    const { rows: _rows, nextPage: _nextPage, ...begun } = await this.#begun();
+    const { rows: _rows, nextPage: _nextPage, statistics: _statistics, ...begun } = await this.#begun();
     return begun;
   }
 
@@ -169,14 +174,26 @@ export class Query<R = Row> implements AsyncIterable<R> {
     return first instanceof Task ? this.#resultOf(first) : first;
   }
 
-  /** The result of a task has no rows; they are on its pages. */
+  /** The result of a task has no rows; they are on its pages, of which the first may be complete before the task ends. */
   async #resultOf(task: Task<Result>): Promise<Result> {
     const { onProgress, signal } = this.#options;
+    const begun = await this.#firstPageOf(await task.begun({ onProgress, signal }));
+    if (begun) return begun;
     const result = await task.done({ onProgress, signal });
     const { firstPage } = task.record;
     if (firstPage === undefined) return { ...result, task: task.uri };
     const { rows, nextPage } = await this.#page(firstPage);
     return { ...result, ...(rows ? { rows } : {}), ...(nextPage === undefined ? {} : { nextPage }) };
+  }
+
+  /** Undefined if the result is complete or has no page: then the task has it, or its error. */
+  async #firstPageOf({ endedAt, firstPage, queryId }: TaskRecord): Promise<Result | undefined> {
+    if (endedAt !== null || firstPage === undefined || queryId === undefined) return undefined;
+    const page = await this.#page(firstPage).catch(() => undefined);
+    if (!page?.rows || !page.columns || page.pageCount !== null) return undefined;
+    const { columns, rows, nextPage } = page;
+    const unknown = { rowCount: null, truncated: null, pageCount: null };
+    return { columns, rows, ...(nextPage === undefined ? {} : { nextPage }), ...unknown, queryId };
   }
 
   async #pageAfter({ nextPage }: Page): Promise<Page | undefined> {

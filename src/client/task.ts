@@ -14,7 +14,7 @@ export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What the server waits for before it shows a task that has not ended. */
+/** How long the server waits at most before it shows a task that has not ended. */
 const waitSeconds = 20;
 
 /** A task; `R` is its result. */
@@ -48,6 +48,17 @@ export class Task<R = unknown> {
       if (state === 'cancelled') throw errorOf('TASK_CANCELLED', this.#failure('the task was cancelled'));
       if (state === 'failed') throw errorOf(error?.code ?? 'INTERNAL_ERROR', this.#failure(error?.message ?? state));
       const seconds = onProgress ? 1 : waitSeconds;
+      const path = `${this.uri}?waitSeconds=${seconds}`;
+      await this.#read({ method: 'GET', path, isRead: true, signal, waitMs: seconds * 1000 });
+    }
+  }
+
+  /** Resolves when the first page of its rows is complete or it has ended. `onProgress`: as for `done`, without the last record. */
+  async begun({ onProgress, signal }: WaitOptions = {}): Promise<TaskRecord> {
+    for (let seconds = 1; ; seconds = onProgress ? 1 : Math.min(waitSeconds, seconds * 2)) {
+      const { endedAt, firstPage } = this.#record;
+      if (endedAt !== null || firstPage !== undefined) return this.#record;
+      onProgress?.(this.#record);
       const path = `${this.uri}?waitSeconds=${seconds}`;
       await this.#read({ method: 'GET', path, isRead: true, signal, waitMs: seconds * 1000 });
     }

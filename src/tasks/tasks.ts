@@ -264,6 +264,16 @@ export class Tasks {
     }
   }
 
+  /** Changes fields of the stored request of a task that has not ended: what its next attempt must know. */
+  async amendRequest(taskId: string, change: object): Promise<void> {
+    await this.#store.transaction(async (tx) => {
+      const row = await readTask(tx, taskId);
+      if (!row || isTerminal(row.state)) return;
+      const request = JSON.stringify({ ...JSON.parse(row.request), ...change });
+      await tx.updateTable('tasks').set({ request }).where('task_id', '=', taskId).execute();
+    });
+  }
+
   /** Idempotent. A pending task is cancelled immediately, a running one is signalled to stop, an ended one is not changed. */
   async cancel(taskId: string, actor: Actor): Promise<StoredTask | undefined> {
     const now = this.#clock();

@@ -84,6 +84,28 @@ describe('a result', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('is shown from its first page on, too, if its statement waited longer than the request', async () => {
+    (await server.post('/api/v2/warehouses', { name: 'single', queriesMax: 1 })).is(201);
+    (await server.post('/api/v2/catalogs', { name: 'lab', warehouse: 'single' })).is(201);
+    const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range % 7 = b.range % 11';
+    const blocking = (await server.post('/api/v2/catalogs/lab/query', { sql: endless, waitSeconds: 0.2 })).is(202);
+    const sql = `SELECT i AS n, repeat('x', 100) AS t, list_sum(list_transform(range(500), lambda x: x * i)) AS s FROM range(10000000) AS r(i)`;
+    const path = `sql?${new URLSearchParams({ sql, catalog: 'lab' })}`;
+    const consolePage = await ConsolePage.open(browser, server, { path });
+    const { page } = consolePage;
+    await page.getByRole('textbox', { name: 'SQL' }).filter({ hasText: 'SELECT i AS n' }).press('Control+Enter');
+    await page.getByRole('status').filter({ hasText: 'Waiting in the queue, number 1' }).waitFor();
+    (await server.post(`${blocking.at<string>('uri')}/cancel`)).is(200);
+    await page.getByRole('status').filter({ hasText: 'rows so far' }).waitFor();
+    await page.getByRole('gridcell', { name: '7', exact: true }).waitFor();
+    await page.getByText(/waited \d/).waitFor();
+    await consolePage.photograph('rows_so_far_of_a_task');
+    await page.getByRole('main').getByRole('button', { name: 'Cancel', exact: true }).last().click();
+    await page.getByRole('alert').getByText('Cancelled', { exact: true }).waitFor();
+    await page.getByRole('gridcell').first().waitFor();
+    await consolePage.close();
+  });
+
   it('is sorted and downloaded as text with all its pages, without running the statement again', async () => {
     const { consolePage, page } = await open("SELECT i AS n, repeat('x', 100) AS t FROM range(20000) AS r(i)");
     await page

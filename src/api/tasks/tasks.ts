@@ -49,7 +49,7 @@ const TaskRecordSchema = Type.Object({
   result: TaskResult,
   queryId: Type.Optional(Type.String({ description: 'Of the statement that it runs.' })),
   firstPage: Type.Optional(
-    Type.String({ description: 'The URI of the first page of rows; only of a query that succeeded.' }),
+    Type.String({ description: 'The URI of the first page of rows of a query, once it is complete.' }),
   ),
   rejectsLink: Type.Optional(
     Type.String({ description: 'A link to the rejected rows of a load, one JSON object per line; valid for an hour.' }),

@@ -22,7 +22,8 @@ export class LiveResult implements PageReceiver {
   /** Where pages begin, and where the last complete one ends. */
   readonly #offsets = [0];
   readonly #firstRows = [0];
-  #state: 'expected' | 'taken' | 'declined' | 'ended' = 'expected';
+  /** `deferred`: pages are kept for readers of a task; `taken`: rows were passed on. */
+  #state: 'expected' | 'deferred' | 'taken' | 'declined' | 'ended' = 'expected';
   /** Resolved when a page is complete or the result has ended. */
   #changed = Promise.withResolvers<void>();
 
@@ -40,14 +41,22 @@ export class LiveResult implements PageReceiver {
     return this.#state === 'taken';
   }
 
+  get hasPages(): boolean {
+    return this.#offsets.length > 1 && this.#isOpen;
+  }
+
+  get #isOpen(): boolean {
+    return this.#state === 'taken' || this.#state === 'deferred';
+  }
+
   add({ columns, path, end, endRow }: PageReady, run: StartedRun): void {
     if (this.#state === 'expected') {
-      this.#started = { ...run, columns };
-      this.#path = path;
       this.#state = 'taken';
       this.#begun.resolve(undefined);
     }
-    if (this.#state !== 'taken') return;
+    if (!this.#isOpen) return;
+    this.#started ??= { ...run, columns };
+    this.#path = path;
     this.#offsets.push(end);
     this.#firstRows.push(endRow);
     this.#wake();
@@ -58,10 +67,29 @@ export class LiveResult implements PageReceiver {
     if (this.#state === 'expected') this.#state = 'declined';
   }
 
+  /** Keeps pages, unless some were added already, until `take`: the statement may be run again until then. */
+  defer(): void {
+    if (this.#state === 'expected') this.#state = 'deferred';
+  }
+
+  /** Rows are about to be passed on. */
+  take(): void {
+    if (this.#state === 'deferred') this.#state = 'taken';
+  }
+
+  /** The statement is run, perhaps again: pages of an earlier run are forgotten. Throws TASK_INTERRUPTED if rows of it were passed on. */
+  restart(): void {
+    if (this.#state === 'taken')
+      throw new Failure('TASK_INTERRUPTED', 'the engine ended before the result was complete; run the query again');
+    this.#started = undefined;
+    this.#offsets.length = 1;
+    this.#firstRows.length = 1;
+  }
+
   /** Waits for a page at most `waitMs`. Returns `pending` if it is not complete then, and undefined if the result has ended. */
   async page(page: number, { waitMs, signal, savedPath }: PageWait): Promise<ResultPage | 'pending' | undefined> {
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
-    while (this.#state === 'taken') {
+    while (this.#isOpen) {
       const changed = this.#changed.promise;
       const [start, end] = [this.#offsets[page], this.#offsets[page + 1]];
       const rows = start !== undefined && end !== undefined && (await this.#rowsAt(start, end, savedPath));

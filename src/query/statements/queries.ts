@@ -169,6 +169,7 @@ export class Queries {
               const resultPath = `${spoolDirectory}/${queryId}`;
               const step = await this.#stepFor({ engine, warehouse, statement, analysis, queryId, resultPath }, caller);
               const end = caps.trackStatement(caller.principal.id, warehouse, (reason) => controller.abort(reason));
+              caller.pages?.restart();
               const execution = engine.execute(statement, {
                 analysis,
                 rowsMax: request.rowsMax,

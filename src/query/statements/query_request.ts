@@ -54,6 +54,8 @@ export type StartedRun = Pick<QueryRun, 'queryId' | 'sources' | 'statistics'>;
 /** Receives the pages of a select while later ones are computed. */
 export interface PageReceiver {
   add(page: PageReady, run: StartedRun): void;
+  /** Called before each run of the statement. Throws if pages of an earlier run were passed on. */
+  restart(): void;
   /** Whether pages were passed on, so that the statement cannot be run again. */
   readonly isTaken: boolean;
 }

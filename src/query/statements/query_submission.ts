@@ -166,26 +166,30 @@ export class QuerySubmitter {
       const { guard } = actor;
       const taskId = newId();
       let run = await withTimeout(Promise.race([work, live.begun]), waitSeconds * 1000);
-      live.decline();
+      if (run) live.decline();
+      else live.defer();
       if (!run && live.isTaken) {
         const answer = await this.#answerWithFirstPage(live, work, { ...submitted, abort, signal });
         if (answer) return answer;
         run = await work;
       }
-      live.end();
       let step: string | null | undefined;
       if (!run) {
         step = guard ? keyedStep(guard) : (await taskStep.assign(taskId)) ? taskId : null;
         if (step === null) run = await withTimeout(work, commitMsMax);
       }
-      if (run) return await this.#answerWithResult(run, { ...submitted, startedAt });
+      if (run) {
+        live.end();
+        return await this.#answerWithResult(run, { ...submitted, startedAt });
+      }
       // From here on the statement belongs to a task: the caller may disconnect.
       signal.removeEventListener('abort', abort);
       const continueAsTask = (task: Pick<TaskContext, 'progress' | 'signal'>) => {
         reported.task = task;
         if (reported.fraction !== undefined) task.progress(reported.fraction);
         task.signal.addEventListener('abort', abort, { once: true });
-        return work.then((done) => save({ taskId, principal }, done));
+        const saved = work.then((done) => save({ taskId, principal }, done));
+        return this.#streamed.follow(taskId, live, saved);
       };
       // The statement is already running and may finish before it is stopped.
       const startedTask = { ...submitted, request: { ...request, step } };
@@ -305,6 +309,11 @@ export class QuerySubmitter {
   async page(task: ResultOwner, page: number): Promise<ResultPage> {
     await this.#access.require(task);
     return this.#results.page(task.taskId, page);
+  }
+
+  /** Whether pages of a result that is being computed can be read. */
+  hasLivePages(taskId: string): boolean {
+    return this.#streamed.hasPages(taskId);
   }
 
   /** The pages that are complete, without their rows. Throws as `page`. */

@@ -1,5 +1,5 @@
-// Results whose first page is sent while later ones are computed. From the first page on, the statement belongs to a task, whose pages are
-// read here until the result is stored.
+// Results whose first pages are sent while later ones are computed. The statement belongs to a task, from its first page on or because it
+// took longer than its request waited; the pages of the task are read here until the result is stored.
 import type { Principal } from '../../model/principal.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -26,13 +26,17 @@ export interface StreamedStatement {
 }
 
 export class StreamedResults {
-  readonly #tasks: Pick<Tasks, 'adopt'>;
+  readonly #tasks: Pick<Tasks, 'adopt' | 'amendRequest'>;
   readonly #access: ResultAccess;
   readonly #results: Pick<ResultStore, 'rowsPath'>;
   /** By the ids of their tasks. */
   readonly #live = new Map<string, LiveResult>();
 
-  constructor(tasks: Pick<Tasks, 'adopt'>, access: ResultAccess, results: Pick<ResultStore, 'rowsPath'>) {
+  constructor(
+    tasks: Pick<Tasks, 'adopt' | 'amendRequest'>,
+    access: ResultAccess,
+    results: Pick<ResultStore, 'rowsPath'>,
+  ) {
     this.#tasks = tasks;
     this.#access = access;
     this.#results = results;
@@ -74,13 +78,40 @@ export class StreamedResults {
   }
 
   /**
+   * Connects the pages of a statement to its task until `saved` settles. Until a page is read, the statement may be run again: `saved`
+   * rejects as it would without pages.
+   */
+  follow<R>(taskId: string, live: LiveResult, saved: Promise<R>): Promise<R> {
+    this.#live.set(taskId, live);
+    return saved
+      .catch((error: unknown) => {
+        if (live.isTaken) rethrowAsFinal(error);
+        throw error;
+      })
+      .finally(() => {
+        this.#live.delete(taskId);
+        live.end();
+      });
+  }
+
+  hasPages(taskId: string): boolean {
+    return this.#live.get(taskId)?.hasPages === true;
+  }
+
+  /**
    * Returns a page of a result that is being computed, or one without rows if the page is not complete in time. Undefined if the result is
-   * not being computed (any more). Throws the failure of the statement.
+   * not being computed (any more) or has no page yet. Throws the failure of the statement.
    */
   async page(task: ResultOwner, page: number, signal: AbortSignal): Promise<ResultPage | undefined> {
     const live = this.#live.get(task.taskId);
-    if (!live) return undefined;
-    await this.#access.require(task);
+    if (!live?.hasPages) return undefined;
+    await this.#requireAccess(task, live);
+    if (!live.isTaken) {
+      // After a restart, the pages of another run might not continue those that are sent from here on.
+      await this.#tasks.amendRequest(task.taskId, { streamed: true });
+      live.take();
+      if (!live.hasPages) return undefined;
+    }
     const found = await live.page(page, this.#waitFor(task.taskId, signal));
     return found === 'pending' ? live.pendingPage(page) : found;
   }
@@ -88,9 +119,14 @@ export class StreamedResults {
   /** The complete pages of a result that is being computed, without their rows. Undefined if it is not (any more). */
   async pages(task: ResultOwner): Promise<readonly PageRows[] | undefined> {
     const live = this.#live.get(task.taskId);
-    if (!live) return undefined;
-    await this.#access.require(task);
+    if (!live?.hasPages) return undefined;
+    await this.#requireAccess(task, live);
     return live.pages;
+  }
+
+  async #requireAccess(task: ResultOwner, live: LiveResult): Promise<void> {
+    await this.#access.record(task.taskId, live.started.sources);
+    await this.#access.require(task);
   }
 
   #waitFor(taskId: string, signal: AbortSignal): PageWait {

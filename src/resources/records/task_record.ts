@@ -10,7 +10,7 @@ import { isOfType, type TaskRecord, versionOfTask } from '../../tasks/task.ts';
 import type { Context } from './handler_context.ts';
 import { redactedRequest } from './request_redaction.ts';
 
-type Parts = Pick<Context, 'call' | 'files' | 'history'>;
+type Parts = Pick<Context, 'call' | 'files' | 'history' | 'submitter'>;
 
 export function accepted<T extends TaskType>(task: TaskRecord<T>, context: Parts): Accepted<T> {
   const record = taskRecord(task, context);
@@ -39,7 +39,7 @@ export async function requireTask<T extends TaskType>(
  * The record of a task (rest-standard B5). `queryId`: of the statement that it runs; `firstPage`: the URI of the rows of a query;
  * `rejectsLink`: of the rows that a load rejected.
  */
-export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files, history }: Parts) {
+export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files, history, submitter }: Parts) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, ...shown } = task;
   const request = redactedRequest(task);
@@ -50,6 +50,7 @@ export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, file
   const rejects =
     typeof fileId === 'string' && endedAt ? { fileId, expiresAt: Date.parse(endedAt) + rejectsLifetimeMs } : undefined;
   const paged = typeof result === 'object' && result !== null && 'pageCount' in result && result.pageCount !== 0;
+  const hasPage = paged || (endedAt === null && submitter.hasLivePages(task.taskId));
   const queryId =
     typeof result === 'object' && result !== null && 'queryId' in result
       ? String(result.queryId)
@@ -58,7 +59,7 @@ export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, file
     ...shown,
     request,
     ...(queryId === undefined ? {} : { queryId }),
-    ...(paged ? { firstPage: `${uri}/pages/0` } : {}),
+    ...(hasPage ? { firstPage: `${uri}/pages/0` } : {}),
     ...(rejects ? { rejectsLink: files.link(rejects, 'read') } : {}),
     createdAt: submittedAt,
     createdBy: submittedBy,

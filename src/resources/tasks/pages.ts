@@ -23,7 +23,8 @@ export const pages = implement(pagesApi, {
     await permitTask('read', taskId, context);
     const task = await context.tasks.get(taskId);
     if (!task || !isOfType(task, runQueryTask)) throw taskMissing(taskId);
-    const hasPages = task.state === 'succeeded' ? !task.result?.files : task.request.streamed && task.endedAt === null;
+    const isStreamed = task.request.streamed || context.submitter.hasLivePages(taskId);
+    const hasPages = task.state === 'succeeded' ? !task.result?.files : isStreamed && task.endedAt === null;
     const all = hasPages ? await context.submitter.pages(task) : [];
     const pageCount = task.result?.pageCount ?? null;
     const from = after === undefined ? 0 : Number(after) + 1;
@@ -39,7 +40,8 @@ export const pages = implement(pagesApi, {
     let task = await context.tasks.get(taskId);
     if (!task || !isOfType(task, runQueryTask)) throw taskMissing(taskId);
     const page = /^(?:0|[1-9]\d{0,8})$/.test(text) ? Number(text) : undefined;
-    if (page !== undefined && task.request.streamed && task.state !== 'succeeded') {
+    const isStreamed = task.request.streamed || context.submitter.hasLivePages(taskId);
+    if (page !== undefined && isStreamed && task.state !== 'succeeded') {
       const { signal } = context.call;
       const streamed = await context.submitter.streamedPage(task, page, signal);
       if (streamed) return found(pageText(streamed, taskId, context));

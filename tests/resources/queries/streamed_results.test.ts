@@ -170,6 +170,68 @@ test('at the limit of unfinished tasks the whole result is waited for', async ()
   for (const task of [...tasks, taskOf(complete)]) (await server.delete(task)).is(200);
 });
 
+/** A task of a statement that waited longer than its request, because the only slot of its warehouse is taken until `free`. */
+async function waitingTask(sql: string, instance: Pick<TestServer, 'post' | 'get'>) {
+  (await instance.post('/api/v2/warehouses', { name: 'single', queriesMax: 1 })).is(201);
+  (await instance.post('/api/v2/catalogs', { name: 'lab', warehouse: 'single' })).is(201);
+  const submit = async (text: string) =>
+    (await instance.post('/api/v2/catalogs/lab/query', { sql: text, waitSeconds: 0.2 })).is(202).at<string>('uri');
+  const blocking = await submit(
+    'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range % 7 = b.range % 11',
+  );
+  const task = await submit(sql);
+  const free = async () => {
+    (await instance.post(`${blocking}/cancel`)).is(200);
+    await eventually(
+      'the first page is complete',
+      async () => (await instance.get(task)).at('firstPage') !== undefined,
+    );
+  };
+  return { task, free };
+}
+
+test('a task whose statement waited longer than its request serves the pages that are complete', async () => {
+  const { task, free } = await waitingTask(slow, server);
+  (await server.get(`${task}/pages`)).is(200, '0', { pages: [] });
+  (await server.get(`${task}/pages/0`)).is(404, 'OBJECT_NOT_FOUND');
+  await free();
+  (await server.get(task)).is(200, '0', { state: 'running', firstPage: `${task}/pages/0` });
+  const first = (await server.get(`${task}/pages/0`)).is(200, '0', { pageCount: null, nextPage: `${task}/pages/1` });
+  const rowCount = first.at<unknown[]>('rows').length;
+  (await server.get(`${task}/pages/1`)).is(200, '0', { page: 1, firstRow: rowCount, pageCount: null });
+  const listed = (await server.get(`${task}/pages`)).is(200).at<PageRecord[]>('pages');
+  assert.equal(listed[1]?.firstRow, rowCount);
+  (await server.post(`${task}/cancel`)).is(200);
+  (await endOfTask(server, task)).is(200, '0', { state: 'cancelled' });
+  (await server.get(`${task}/pages/0`)).is(400, 'STATEMENT_CANCELLED');
+  await forget(task);
+});
+
+test('after a crash, a task is run again unless pages of it were read', async () => {
+  const flags = [`--page-bytes-max=${pageBytesMax}`];
+  for (const isRead of [false, true]) {
+    const killed = await startProcess(flags);
+    const { task, free } = await waitingTask(slow, killed);
+    await free();
+    if (isRead) (await killed.get(`${task}/pages/0`)).is(200, '0', { pageCount: null });
+    killed.child.kill('SIGKILL');
+    await killed.exited;
+    const restarted = await startProcess(flags, killed.dataDirectory);
+    try {
+      if (isRead)
+        (await endOfTask(restarted, task)).is(200, '0', { state: 'failed', error: { code: 'TASK_INTERRUPTED' } });
+      else
+        await eventually('it runs again', async () => {
+          const { state, attempt } = (await restarted.get(task)).is(200).result as { state: string; attempt: number };
+          return state === 'running' && attempt === 2;
+        });
+    } finally {
+      await restarted.close();
+      await rm(killed.dataDirectory, { recursive: true, force: true });
+    }
+  }
+});
+
 test('a server that is killed leaves nothing, and its pages respond that the result is lost', async () => {
   const flags = [`--page-bytes-max=${pageBytesMax}`];
   const killed = await startProcess(flags);
