@@ -109,7 +109,8 @@ export async function consistentSnapshot(
       }
       await snapshot?.close();
     }
-    if (performance.now() > deadline) throw new RetryableError('the object to back up keeps being changed');
+    if (performance.now() > deadline)
+      throw new RetryableError('the object to back up was changed during each attempt; retry later');
     await pause(pauseMs, undefined, { signal });
   }
 }

@@ -120,7 +120,7 @@ export function unsealManifest(text: string, format: number): { readonly manifes
   const { digest, manifest } = (tryParse(text) ?? {}) as { digest?: unknown; manifest?: { formatVersion?: unknown } };
   if (typeof digest !== 'string' || typeof manifest !== 'object' || manifest === null)
     throw unusableBackup('its manifest is incomplete');
-  if (digestOf(manifest) !== digest) throw unusableBackup('its manifest is not as it was written');
+  if (digestOf(manifest) !== digest) throw unusableBackup('its manifest was changed after it was written');
   if (manifest.formatVersion !== format)
     throw unusableBackup(`it is of format ${JSON.stringify(manifest.formatVersion)}, and this release reads ${format}`);
   return { manifest, digest };
@@ -132,8 +132,7 @@ export function readManifest(text: string, backupId: string): ReadManifest {
   if (!validation().Compile(Manifest).Check(manifest)) throw unusableBackup('its manifest was not written by a server');
   if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');
   for (const { rows, parts } of manifest.databases.flatMap(({ tables }) => tables))
-    if (parts.reduce((sum, part) => sum + part.rows, 0) !== rows)
-      throw unusableBackup('its manifest contradicts itself');
+    if (parts.reduce((sum, part) => sum + part.rows, 0) !== rows) throw unusableBackup('its manifest is inconsistent');
   return { manifest, digest };
 }
 

@@ -58,7 +58,7 @@ export async function openRecordedTarget(
 ): Promise<BackupTarget> {
   if (to.kind === 'directory') {
     const found = await stat(to.path).catch(() => undefined);
-    if (!found?.isDirectory()) throw new Failure('REMOTE_REFUSED', 'there is no such directory');
+    if (!found?.isDirectory()) throw new Failure('REMOTE_REFUSED', 'the directory does not exist');
     return new DirectoryTarget(to.path);
   }
   const hosts = new HostAllowlist([new URL(to.endpoint).host]);

@@ -191,7 +191,7 @@ export class Restores {
     if (!authorizer.isAllowedOn(principal, 'read', 'catalogs', chain))
       throw new Failure(
         'FORBIDDEN',
-        'requires the privilege read on the object of the backup, or on all catalogs if that no longer exists',
+        'this needs the privilege read on the object of the backup, or on all catalogs if that no longer exists',
       );
   }
 

@@ -96,11 +96,11 @@ async function faultOf(
   if (file.bytes !== bytes) return `it has ${file.bytes} bytes instead of ${bytes}`;
   const hash = createHash('sha256');
   for await (const chunk of await target.read(path)) hash.update(chunk as Buffer);
-  if (hash.digest('hex') !== sha256) return 'it is not as it was written';
+  if (hash.digest('hex') !== sha256) return 'it was changed after it was written';
   const size = footerBytes(await target.readEnd(path, bytes, tailBytes));
   const found = size === undefined ? undefined : rowsOfFooter(await target.readEnd(path, bytes, size));
   if (found === undefined) return 'it is no Parquet file';
-  return found === rows ? undefined : `it has ${found} rows, and should have ${rows}`;
+  return found === rows ? undefined : `it has ${found} rows instead of ${rows}`;
 }
 
 /** Returns undefined if a manifest cannot be read, because the files that it refers to are unknown. */

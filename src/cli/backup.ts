@@ -53,14 +53,14 @@ function printVerdicts(
     const { tables, rows, files, bytes } = computeTotals(manifest);
     const category = of.category === 'catalogs' ? 'catalog' : 'database';
     const totals = `${tables} tables, ${rows} rows, ${files} files, ${bytes} bytes`;
-    print(`${isWhole ? 'whole ' : 'BROKEN'} ${backupId} ${takenAt} ${category} ${JSON.stringify(of.name)}: ${totals}`);
+    print(`${isWhole ? 'intact' : 'BROKEN'} ${backupId} ${takenAt} ${category} ${JSON.stringify(of.name)}: ${totals}`);
   }
   for (const { manifest, isWhole } of servers.backups) {
     const { backupId, takenAt, catalogsLeftOut } = manifest;
     const { catalogs, files, bytes } = serverTotals(manifest);
     const totals = `${catalogs} catalogs, ${files} files, ${bytes} bytes`;
     const without = catalogsLeftOut.map(({ name }) => `, without the damaged ${JSON.stringify(name)}`).join('');
-    print(`${isWhole ? 'whole ' : 'BROKEN'} ${backupId} ${takenAt} server: ${totals}${without}`);
+    print(`${isWhole ? 'intact' : 'BROKEN'} ${backupId} ${takenAt} server: ${totals}${without}`);
   }
   const count = backups.length + servers.backups.length;
   for (const { backupId, file, fault } of faults)

@@ -129,7 +129,7 @@ export class Query<R = Row> implements AsyncIterable<R> {
   async #arrowFile(): Promise<{ readonly response: Response; readonly task: string | undefined }> {
     const { files, task } = await this.#run({ format: 'arrow' });
     const uri = files?.[0]?.uri;
-    if (uri === undefined) throw new TypeError('the answer has no file');
+    if (uri === undefined) throw new TypeError('the response has no file');
     return { response: await this.#transport.download(uri, this.#options.signal), task };
   }
 

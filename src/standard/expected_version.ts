@@ -8,7 +8,7 @@ export class ObjectChanged extends Failure {
   readonly objectId: string | undefined;
 
   constructor(objectId?: string) {
-    super('CHANGE_IN_PROGRESS', 'The object was changed by other requests at the same time.');
+    super('CHANGE_IN_PROGRESS', 'the object was changed by other requests at the same time');
     this.objectId = objectId;
   }
 }

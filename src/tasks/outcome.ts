@@ -84,7 +84,7 @@ export function afterCrash(task: TaskRecord, kind: TaskKind | undefined): Outcom
 }
 
 function interrupted(): TaskError {
-  return { code: 'TASK_INTERRUPTED', message: 'The server stopped while the task ran.' };
+  return { code: 'TASK_INTERRUPTED', message: 'the server stopped while the task ran' };
 }
 
 function exhausted(attempts: number, error: unknown): TaskError {
@@ -92,7 +92,7 @@ function exhausted(attempts: number, error: unknown): TaskError {
   const code = error instanceof Failure ? { code: error.code } : {};
   return {
     code: 'TASK_ATTEMPTS_EXHAUSTED',
-    message: `The task failed after ${attempts} attempts. Last attempt: ${last}`,
+    message: `the task failed after ${attempts} attempts; the last one: ${last}`,
     result: { attempts, ...code },
   };
 }
@@ -103,7 +103,7 @@ export const endsEngine = (ended: Ended): boolean =>
 function endedEngines(times: number): TaskError {
   return {
     code: 'TASK_ENDED_ENGINE',
-    message: `The engine crashed or had to be stopped ${times} times while only this task was running in it.`,
+    message: `the engine crashed or had to be stopped ${times} times while only this task was running in it`,
     result: { enginesEnded: times },
   };
 }

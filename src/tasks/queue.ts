@@ -195,6 +195,6 @@ async function enqueue(tx: Transaction<Schema>, row: QueueKey & Pick<TaskRow, 't
 const isAhead = (time: number, now: number): boolean => time > now && time <= now + plausibleDelayMsMax;
 
 function dependencyFailed(taskId: string, state: string): TaskError {
-  const message = `The task depends on ${taskId}, which did not succeed (${state}).`;
+  const message = `the task depends on ${taskId}, which did not succeed (${state})`;
   return { code: 'TASK_DEPENDENCY_FAILED', message, result: { taskId, state } };
 }

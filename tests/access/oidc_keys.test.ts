@@ -106,7 +106,7 @@ describe('keys', () => {
     assert.deepEqual(changes, []);
     issuer.answerKeys = (response) => response.writeHead(500).end();
     await eventually('a failure', () => oidc.status('p1').error !== undefined);
-    assert.equal(oidc.status('p1').error, 'it answers with status 500');
+    assert.equal(oidc.status('p1').error, 'it returned status 500');
     issuer.answerKeys = undefined;
     await eventually('recovery', () => oidc.status('p1').error === undefined);
     const validToken = await token(signingKey);
@@ -212,14 +212,14 @@ describe('an issuer that answers with', () => {
     (response: ServerResponse) =>
       void response.writeHead(status, { 'content-type': 'application/json' }).end(body);
   const cases: [string, (response: ServerResponse) => void, string][] = [
-    ['an error', send('no', 503), 'it answers with status 503'],
-    ['no content', send('', 204), 'it answers with status 204'],
-    ['a page', send('<html>'), 'it answers with no JSON object'],
-    ['null', send('null'), 'it answers with no JSON object'],
+    ['an error', send('no', 503), 'it returned status 503'],
+    ['no content', send('', 204), 'it returned status 204'],
+    ['a page', send('<html>'), 'its response is not a JSON object'],
+    ['null', send('null'), 'its response is not a JSON object'],
     ['no keys', send('{}'), 'its response is not a set of keys'],
     ['keys that are no list', send('{"keys": {"0": {}}}'), 'its response is not a set of keys'],
     ['too many keys', send(JSON.stringify({ keys: Array(101).fill({ kty: 'EC' }) })), 'it has more than 100 keys'],
-    ['too much', send(Buffer.alloc(1024 * 1024 + 1, ' ')), 'its answer is larger than 1048576 bytes'],
+    ['too much', send(Buffer.alloc(1024 * 1024 + 1, ' ')), 'its response is larger than 1048576 bytes'],
   ];
   for (const [description, answer, error] of cases)
     it(`${description} has no keys`, async () => {
@@ -252,7 +252,7 @@ describe('an issuer that answers with', () => {
       issuer.answerKeys = answer;
       const oidc = oidcWith({}, { limits: { fetchMs: 50 } });
       await fetchCounts(oidc);
-      assert.equal(oidc.status('p1').error, 'it does not answer in time');
+      assert.equal(oidc.status('p1').error, 'it did not respond in time');
       await assert.rejects(oidc.verify(await token(signingKey)), unavailable);
     }
   });
@@ -273,12 +273,12 @@ describe('an issuer that answers with', () => {
     [
       'the document of another issuer',
       { issuer: 'https://elsewhere.example.com' },
-      'its discovery document is of another issuer',
+      'its discovery document is for another issuer',
     ],
-    ['the document of no issuer', { issuer: null }, 'its discovery document is of another issuer'],
+    ['the document of no issuer', { issuer: null }, 'its discovery document is for another issuer'],
     ['a document without keys', { jwks_uri: 7 }, 'its discovery document has no jwks_uri'],
-    ['keys over plain HTTP', { jwks_uri: 'http://keys.example.com/' }, 'its URL is not one of https'],
-    ['keys in a file', { jwks_uri: 'file:///etc/passwd' }, 'its URL is not one of https'],
+    ['keys over plain HTTP', { jwks_uri: 'http://keys.example.com/' }, 'its URL is not an https URL'],
+    ['keys in a file', { jwks_uri: 'file:///etc/passwd' }, 'its URL is not an https URL'],
   ];
   for (const [description, discovery, error] of documents)
     it(`${description} is not trusted`, async () => {
@@ -298,7 +298,7 @@ describe('an issuer that answers with', () => {
     };
     const oidc = oidcWith({ issuer: 'https://login.example.com/' }, { fetch: fetchElsewhere });
     await fetchCounts(oidc);
-    assert.equal(oidc.status('p1').error, 'its URL is not one of https');
+    assert.equal(oidc.status('p1').error, 'its URL is not an https URL');
     assert.deepEqual(requestedUrls, ['https://login.example.com/.well-known/openid-configuration']);
   });
 });

@@ -82,7 +82,7 @@ describe('a new key', () => {
       store.db.updateTable('secrets').set({ sealed: 'AAAA' }).where('name', '=', 'one').execute(),
     );
     const before = readFileSync(keyPath(directory), 'utf8');
-    await assert.rejects(rotate(directory), /"one" does not open.*nothing was done/);
+    await assert.rejects(rotate(directory), /"one" cannot be decrypted.*nothing was done/);
     assert.equal(readFileSync(keyPath(directory), 'utf8'), before);
     await withSecrets(directory, {}, async (secrets) => assert.equal(await secrets.get('two'), 'the second'));
   });

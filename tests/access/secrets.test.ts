@@ -73,11 +73,11 @@ describe('secrets', () => {
         const changedBytes = Buffer.from(bytes);
         changedBytes[index] = (changedBytes[index] ?? 0) ^ 1;
         await set(changedBytes.toString('base64'));
-        await assert.rejects(secrets.get('one'), /"one" does not open/, `byte ${index}`);
+        await assert.rejects(secrets.get('one'), /"one" cannot be decrypted/, `byte ${index}`);
       }
       for (const sealed of [await sealedOf('two'), '', 'AAAA', bytes.subarray(0, -1).toString('base64')]) {
         await set(sealed);
-        await assert.rejects(secrets.get('one'), /"one" does not open/);
+        await assert.rejects(secrets.get('one'), /"one" cannot be decrypted/);
       }
       await set(sealedText);
       assert.equal(await secrets.get('one'), 'text');

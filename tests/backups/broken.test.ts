@@ -104,7 +104,7 @@ describe('a damaged backup', () => {
     const { code, text } = await verify(intact);
     assert.match(
       text,
-      new RegExp(`^whole  ${backupId} .* catalog "source": 2 tables, 3000 rows, 2 files, \\d+ bytes\n`),
+      new RegExp(`^intact ${backupId} .* catalog "source": 2 tables, 3000 rows, 2 files, \\d+ bytes\n`),
     );
     assert.match(text, /All files exist and are unchanged\.\n$/);
     assert.equal(code, 0, text);
@@ -125,8 +125,8 @@ describe('a damaged backup', () => {
         bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
         await writeFile(await fileOf(path, 1), bytes);
       },
-      /parquet: it is not as it was written/,
-      /is not as it was written/,
+      /parquet: it was changed after it was written/,
+      /was changed after it was written/,
     ],
     [
       'the manifest says another number of rows',
@@ -134,8 +134,8 @@ describe('a damaged backup', () => {
         const text = await readFile(manifestOf(path), 'utf8');
         await writeFile(manifestOf(path), text.replaceAll('2000', '2001'));
       },
-      /FAULT: backup \S+: .*its manifest is not as it was written/,
-      /its manifest is not as it was written/,
+      /FAULT: backup \S+: .*its manifest was changed after it was written/,
+      /its manifest was changed after it was written/,
     ],
     [
       'the manifest is cut off',
@@ -151,8 +151,8 @@ describe('a damaged backup', () => {
           const [part] = table?.parts ?? [];
           if (table && part) table.rows = part.rows = 1999;
         }),
-      /it has 2000 rows, and should have 1999/,
-      /2000 rows, and should have 1999/,
+      /it has 2000 rows instead of 1999/,
+      /2000 rows instead of 1999/,
     ],
   ];
   for (const [description, spoil, faultText, refusal] of breaks)
@@ -205,7 +205,7 @@ describe('a damaged backup', () => {
     const keys = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey };
     const flags = ['--store-endpoint', endpoint];
     const verified = await verify(`s3://${bucket}/of/a day`, flags, keys);
-    assert.match(verified.text, /^whole .* 2 tables, 3000 rows, 2 files/);
+    assert.match(verified.text, /^intact .* 2 tables, 3000 rows, 2 files/);
     assert.equal(verified.code, 0, verified.text);
     const missing = await verify(`s3://${bucket}/elsewhere`, flags, keys);
     assert.deepEqual([missing.code, missing.text], [1, 'No backups found.\n']);

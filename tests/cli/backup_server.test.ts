@@ -108,7 +108,7 @@ describe('a running server', () => {
       assert.equal(status, 0, out + errors);
       assert.match(out, new RegExp(` to s3://${objects.bucket}/all: `));
       const verified = await command(['backup', 'verify', ...words], environment);
-      assert.match(verified.out, /^whole /m, verified.errors);
+      assert.match(verified.out, /^intact /m, verified.errors);
     } finally {
       await other.close();
       await objects.close();
@@ -135,7 +135,7 @@ describe('a running server', () => {
   it('refuses a target that its settings do not allow', options, async () => {
     const { status, out, errors } = await backupServer([join(root, 'elsewhere'), ...serverFlags()]);
     assert.deepEqual([status, out], [1, '']);
-    assert.match(errors, /^FAULT: .* is not in a directory that this server has for backups.* \(INVALID_PARAMETER\)$/m);
+    assert.match(errors, /^FAULT: .* is not in one of the backup directories of this server.* \(INVALID_PARAMETER\)$/m);
   });
 
   it('cannot write to the target, and the command reports why', options, async () => {
@@ -145,7 +145,7 @@ describe('a running server', () => {
     const { status, out, errors } = await backupServer([target, ...serverFlags()]);
     assert.deepEqual([status, out], [1, '']);
     assert.match(errors, /^failed/m);
-    assert.match(errors, /^FAULT: .*the directory of the backup answered ENOTDIR \(REMOTE_REFUSED\)$/m);
+    assert.match(errors, /^FAULT: .*the directory of the backup cannot be used: ENOTDIR \(REMOTE_REFUSED\)$/m);
     assert.match(errors, /^What to do: see \/api\/v2\/tasks\/\S+$/m);
   });
 

@@ -47,7 +47,7 @@ test('an intact data directory: no fault is reported, and nothing is changed', a
   await newDirectory();
   const checked = run('check');
   assert.equal(checked.status, 0, checked.stdout + checked.stderr);
-  assert.match(checked.stdout, /^sound {3}catalog "default": \d+ bytes\nNothing is wrong\.\n$/);
+  assert.match(checked.stdout, /^intact {2}catalog "default": \d+ bytes\nNothing is wrong\.\n$/);
   const server = await start({ dataDir: dataDir() });
   assert.deepEqual(await server.rows('d', 'SELECT count(*) FROM t'), [[300_000]]);
   await server.close();
@@ -112,7 +112,7 @@ test('a catalog that was never used has no file yet, and is intact', async () =>
   await (await start({ dataDir: unused })).close();
   const checked = spawnSync(process.execPath, [main, 'check', `--data-dir=${unused}`], { encoding: 'utf8' });
   assert.equal(checked.status, 0, checked.stdout + checked.stderr);
-  assert.match(checked.stdout, /^sound {3}catalog "default": never used, without a file$/m);
+  assert.match(checked.stdout, /^intact {2}catalog "default": never used, without a file$/m);
 });
 
 test('a byte in a block of a catalog: check names the table', async () => {

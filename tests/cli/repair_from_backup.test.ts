@@ -140,7 +140,7 @@ test('if the newest backup is damaged, the previous one is used', options, async
   tear(backups[1] as string);
   const { status, out, errors } = await check('--repair=backup', `--backup-place=${target}`);
   assert.equal(status, 0, out + errors);
-  assert.match(out, new RegExp(`^ +backup ${backups[1]} in .* cannot be used: .*not as it was written`, 'm'));
+  assert.match(out, new RegExp(`^ +backup ${backups[1]} in .* cannot be used: .*changed after it was written`, 'm'));
   assert.match(out, new RegExp(`from backup ${backups[0]}; losses:`));
   const server = await start({ dataDir: dataDir() });
   assert.equal(await count(server, 'a'), 1000);
@@ -178,7 +178,7 @@ test('without a usable backup: exit code 1, a message, and nothing is changed', 
   await rm(target, { recursive: true, force: true });
   const failedRepair = await check('--repair=backup');
   assert.equal(failedRepair.status, 1, failedRepair.out + failedRepair.errors);
-  assert.match(failedRepair.out, /cannot be used: there is no such directory/);
+  assert.match(failedRepair.out, /cannot be used: the directory does not exist/);
   const withoutBackup = await check('--repair=backup', `--backup-place=${target}`);
   assert.equal(withoutBackup.status, 2, withoutBackup.out + withoutBackup.errors);
   assert.match(withoutBackup.errors, /the directory .* does not exist/);

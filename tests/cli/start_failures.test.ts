@@ -95,7 +95,7 @@ const cases: readonly Case[] = [
   {
     name: 'an empty file of the token of root',
     prepare: (dataDir) => truncateSync(join(dataDir, 'root.token'), 0),
-    message: /root\.token holds no usable token; remove it to have a new one made/,
+    message: /root\.token contains no usable token; delete it and restart the server, which creates a new one/,
   },
   {
     name: 'a file in the place of the directory',

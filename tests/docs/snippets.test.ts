@@ -153,7 +153,7 @@ describe('the blocks of the documents', () => {
         assert.deepEqual(await query(path, 'SELECT count(*) FROM orders'), [[10]]);
       // The directory of the backups has one, and so has the object store.
       const verified =
-        /^whole {2}\S+ \S+ catalog "shop": 1 tables, 10 rows, \d+ files, \d+ bytes\nAll files exist and are unchanged\.$/gm;
+        /^intact \S+ \S+ catalog "shop": 1 tables, 10 rows, \d+ files, \d+ bytes\nAll files exist and are unchanged\.$/gm;
       assert.equal(output.match(verified)?.length, 2, output);
     },
     'docs/client.md': (output) => {

@@ -20,7 +20,7 @@ export function RunTimes({ next, timeZone }: RunTimesProps) {
           {fault.field === 'cron' ? 'The cron expression' : 'The time zone'} {fault.message}.
         </p>
       )}
-      {times?.length === 0 && <p className={styles.fault}>This expression names a time that never comes.</p>}
+      {times?.length === 0 && <p className={styles.fault}>This expression matches no time.</p>}
       {times && times.length > 0 && (
         <ol className={styles.times}>
           {times.map((ms) => (

@@ -129,7 +129,7 @@ export class IdentityProviders {
     if (spec.consoleClientId !== undefined && !spec.audiences.includes(spec.consoleClientId))
       return {
         pointer: '/consoleClientId',
-        message: 'must be one of the audiences, because ID tokens for it have it as such',
+        message: 'must be one of the audiences, because it is the audience of ID tokens for the console',
       };
     for (const [other, { issuer }] of this.#specs)
       if (other !== id && issuer === spec.issuer)

@@ -52,7 +52,7 @@ export const issuerKeyLimits: IssuerKeyLimits = {
 const answerBytesMax = 1024 * 1024;
 const keysMax = 100;
 const discoveryPath = '/.well-known/openid-configuration';
-const notHttps = 'its URL is not one of https';
+const notHttps = 'its URL is not an https URL';
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 /** Why keys are unavailable. Only for the log: it would reveal hosts in the server's network to callers. */
@@ -156,7 +156,7 @@ export class IssuerKeys {
     const { keys } = await this.#fetchKeySet(signal).catch((error: unknown) => {
       // The error of an aborted connection does not contain the reason for the abort.
       throw (signal.reason as Error | undefined)?.name === 'TimeoutError'
-        ? new KeysFault('it does not answer in time')
+        ? new KeysFault('it did not respond in time')
         : error;
     });
     if (!Array.isArray(keys)) throw new KeysFault('its response is not a set of keys');
@@ -172,7 +172,7 @@ export class IssuerKeys {
   async #discoverJwksUri(signal: AbortSignal): Promise<URL> {
     const { issuer } = this.#options;
     const found = await this.#read(urlOf(issuer.replace(/\/$/, '') + discoveryPath), signal);
-    if (found.issuer !== issuer) throw new KeysFault('its discovery document is of another issuer');
+    if (found.issuer !== issuer) throw new KeysFault('its discovery document is for another issuer');
     if (typeof found.jwks_uri !== 'string') throw new KeysFault('its discovery document has no jwks_uri');
     const url = urlOf(found.jwks_uri);
     // A remote issuer must not refer to this machine.
@@ -190,10 +190,10 @@ export async function readJson(response: Response): Promise<Readonly<Record<stri
   if (response.status !== 200) {
     await response.body?.cancel();
     const isRedirect = response.status >= 300 && response.status < 400;
-    throw new KeysFault(isRedirect ? 'it redirects' : `it answers with status ${response.status}`);
+    throw new KeysFault(isRedirect ? 'it redirects' : `it returned status ${response.status}`);
   }
   const parsed = parsedOf(await textOf(response));
-  if (typeof parsed !== 'object' || parsed === null) throw new KeysFault('it answers with no JSON object');
+  if (typeof parsed !== 'object' || parsed === null) throw new KeysFault('its response is not a JSON object');
   return parsed as Record<string, unknown>;
 }
 
@@ -220,7 +220,7 @@ async function textOf(response: Response): Promise<string> {
   let bytes = 0;
   for await (const part of response.body ?? []) {
     bytes += part.byteLength;
-    if (bytes > answerBytesMax) throw new KeysFault(`its answer is larger than ${answerBytesMax} bytes`);
+    if (bytes > answerBytesMax) throw new KeysFault(`its response is larger than ${answerBytesMax} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts).toString();
@@ -230,7 +230,7 @@ function parsedOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new KeysFault('it answers with no JSON object');
+    throw new KeysFault('its response is not a JSON object');
   }
 }
 

@@ -77,7 +77,8 @@ export class OidcSignIn {
   async idTokenOf(name: string, { nonce, ...code }: AuthorizationCode): Promise<string> {
     const provider = this.#options.providers().find((one) => one.name === name && !one.disabled);
     const clientId = provider?.consoleClientId;
-    if (!provider || clientId === undefined) throw refused('there is no such identity provider for the console');
+    if (!provider || clientId === undefined)
+      throw refused('no identity provider with this name can be used to sign in to the console');
     const endpoints = await this.#endpointsOf(provider.issuer);
     if (!endpoints) throw unavailable();
     const idToken = await this.#exchange(endpoints.token, clientId, provider, code);
@@ -137,16 +138,16 @@ export class OidcSignIn {
   async #discover(issuer: string): Promise<Endpoints | undefined> {
     try {
       const url = secureUrl(issuer.replace(/\/$/, '') + discoveryPath);
-      if (!url) throw new Error('its URL is not one of https');
+      if (!url) throw new Error('its URL is not an https URL');
       const headers = { accept: 'application/json' };
       const found = await readJson(await this.#options.fetch(url, { headers, signal: AbortSignal.timeout(fetchMs) }));
       const token = secureUrl(String(found.token_endpoint));
       const authorization = secureUrl(String(found.authorization_endpoint));
       if (found.issuer !== issuer || !token || !authorization)
-        throw new Error('its discovery document is of another issuer, or lacks its endpoints');
+        throw new Error('its discovery document is for another issuer, or lacks its endpoints');
       // A remote issuer must not refer to this machine.
       if (issuer.startsWith('https:') && (token.protocol !== 'https:' || authorization.protocol !== 'https:'))
-        throw new Error('its URL is not one of https');
+        throw new Error('its URL is not an https URL');
       return { authorization: authorization.href, token };
     } catch (error) {
       this.#failed(issuer, error);
@@ -176,4 +177,4 @@ function nonceOf(idToken: string): unknown {
 
 const refused = (message: string) => new Failure('UNAUTHENTICATED', message);
 const unavailable = () =>
-  new Failure('IDENTITY_PROVIDER_UNAVAILABLE', 'the identity provider does not answer, or not as it should');
+  new Failure('IDENTITY_PROVIDER_UNAVAILABLE', 'the identity provider did not respond, or its response is invalid');

@@ -37,6 +37,8 @@ export function readRootToken(dataDirectory: string): string | undefined {
   const advice = 'put the file back, or remove what is there to have a new one made';
   const token = readOperatorFile({ path, what: 'the token of root', advice })?.toString().trim();
   if (token !== undefined && token.length < 32)
-    throw new DataDirectoryError(`${path} holds no usable token; remove it to have a new one made`);
+    throw new DataDirectoryError(
+      `${path} contains no usable token; delete it and restart the server, which creates a new one`,
+    );
   return token;
 }

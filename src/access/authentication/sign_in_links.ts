@@ -31,7 +31,7 @@ export class SignInLinks {
     if (!link || link.expiresAt <= this.#clock())
       throw new Failure(
         'UNAUTHENTICATED',
-        'the sign-in link was used, has expired, or is of an earlier start of the server',
+        'the sign-in link was used, has expired, or was printed by an earlier start of the server',
       );
     return link.userId;
   }

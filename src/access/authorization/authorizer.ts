@@ -179,7 +179,7 @@ export class Authorizer {
   /** What is private to a user is closed to its tokens with scopes. */
   #requireWholeUser(principal: Principal): void {
     if (principal.scopes === undefined && this.#directory.isActive(principal)) return;
-    throw new Failure('FORBIDDEN', 'a token with scopes has no access to what is private to its user');
+    throw new Failure('FORBIDDEN', 'a token with scopes has no access to the private objects of its user');
   }
 
   /** Never true for a token with scopes: it could create a token without them. */

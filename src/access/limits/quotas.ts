@@ -227,6 +227,6 @@ function sum(results: ReadonlyMap<string, number>): number {
 }
 
 function quotaExceeded(principalResultBytesMax: number, storedBytes: number, resultBytes: number): Failure {
-  const message = `the stored results of this principal would exceed ${principalResultBytesMax} bytes; delete tasks to remove some`;
+  const message = `the stored results of this principal would exceed ${principalResultBytesMax} bytes; delete tasks that have results`;
   return new Failure('RESULT_QUOTA_EXCEEDED', message, { principalResultBytesMax, storedBytes, resultBytes });
 }

@@ -59,7 +59,7 @@ export function readKey(text: string, where: string): SecretKey {
   const bytes = isHex || isBase64 ? Buffer.from(trimmed, isHex ? 'hex' : 'base64') : Buffer.alloc(0);
   if (bytes.length !== keyBytes)
     throw new SecretKeyError(
-      `${where} must hold a key: ${keyBytes} random bytes in base64 or hexadecimal, as \`openssl rand -base64 ${keyBytes}\` makes them`,
+      `${where} must hold a key: ${keyBytes} random bytes in base64 or hexadecimal, such as the output of \`openssl rand -base64 ${keyBytes}\``,
     );
   return keyOf(bytes);
 }

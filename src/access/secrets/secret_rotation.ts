@@ -89,6 +89,8 @@ function openSecret(key: SecretKey, name: string, sealed: string): string {
   try {
     return key.open(name, sealed);
   } catch {
-    throw new SecretKeyError(`the secret ${JSON.stringify(name)} does not open: its row was changed; nothing was done`);
+    throw new SecretKeyError(
+      `the secret ${JSON.stringify(name)} cannot be decrypted: its row was changed; nothing was done`,
+    );
   }
 }

@@ -83,7 +83,7 @@ export class Secrets {
     try {
       return this.#key.open(name, row.sealed);
     } catch (cause) {
-      throw new Error(`the secret ${JSON.stringify(name)} does not open: its row was changed`, { cause });
+      throw new Error(`the secret ${JSON.stringify(name)} cannot be decrypted: its row was changed`, { cause });
     }
   }
 

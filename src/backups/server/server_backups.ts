@@ -244,7 +244,10 @@ export class ServerBackups {
       actor.changed = true;
       const task = await tasks.wait(backupId, stopWaitMs);
       if (task && task.endedAt === null)
-        throw new Failure('CHANGE_IN_PROGRESS', 'the backup is being made, and its task has not stopped yet');
+        throw new Failure(
+          'CHANGE_IN_PROGRESS',
+          'the backup is still running: cancel its task, and retry when it has stopped',
+        );
     }
     if (!keepFiles) {
       // The precondition of the request is checked with this change, which alters the state.

@@ -61,11 +61,11 @@ export async function loadServerManifest(
   if (manifest.backupId !== backupId) throw unusableBackup('its manifest is that of another backup');
   for (const { bytes, pieces } of manifest.files)
     if (pieces.reduce((sum, piece) => sum + piece.bytes, 0) !== bytes)
-      throw unusableBackup('its manifest contradicts itself');
+      throw unusableBackup('its manifest is inconsistent');
   for (const path of [storePath, keysPath])
     if (!manifest.files.some((file) => file.path === path)) throw unusableBackup(`it lacks ${path}`);
   if (new Set(manifest.files.map(({ path }) => path)).size !== manifest.files.length)
-    throw unusableBackup('its manifest contradicts itself');
+    throw unusableBackup('its manifest is inconsistent');
   return manifest;
 }
 

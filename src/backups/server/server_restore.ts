@@ -41,7 +41,7 @@ export async function restoreServer(target: BackupTarget, restore: ServerRestore
   const manifest = await chooseManifest(target, restore);
   if (manifest.storeVersion > schemaVersion)
     throw unusableBackup(
-      `release ${manifest.release} made it, with a newer metadata store (version ${manifest.storeVersion}) than this release knows (${schemaVersion}); restore it with that release, or a later one`,
+      `it was made by release ${manifest.release}, whose metadata store (version ${manifest.storeVersion}) is newer than that of this release (version ${schemaVersion}); restore it with that release or a later one`,
     );
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
   const keysFile = join(dataDirectory, keysPath);

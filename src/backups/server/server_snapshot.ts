@@ -67,7 +67,9 @@ export async function serverSnapshot(parts: SnapshotParts, signal: AbortSignal):
       if (instant) return snapshotOf(parts, instant, damaged, release);
       await pause(pauseMs, undefined, { signal });
     }
-    throw new RetryableError('no consistent instant was found: running writes kept committing');
+    throw new RetryableError(
+      'no consistent instant was found, because statements kept committing; retry when fewer write',
+    );
   } catch (error) {
     await release();
     throw error;

@@ -60,7 +60,7 @@ async function faultsOf(target: BackupTarget, { backupId, files }: ServerManifes
 async function digestFault(target: BackupTarget, file: string, sha256: string): Promise<string | undefined> {
   const hash = createHash('sha256');
   for await (const chunk of await target.read(file)) hash.update(chunk as Buffer);
-  return hash.digest('hex') === sha256 ? undefined : 'it is not as it was written';
+  return hash.digest('hex') === sha256 ? undefined : 'it was changed after it was written';
 }
 
 /** Removes folders that have no manifest and no recent file. @returns the number of files, and their bytes. */

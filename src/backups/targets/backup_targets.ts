@@ -69,7 +69,9 @@ export class BackupTargets {
       isAbsolute(path) && !path.includes('\0') ? await resolveRealPath(resolve(path), direction === 'to') : undefined;
     const isIn = (directory: string) => real === directory || real?.startsWith(directory + sep);
     if (real === undefined || !directories.some(isIn))
-      throw refused('is not in a directory that this server has for backups, or there is nothing of that name');
+      throw refused(
+        'is not in one of the backup directories of this server (setting `backupDirectories`), or does not exist',
+      );
     return real;
   }
 }

@@ -121,7 +121,7 @@ async function mapErrors<T>(work: Promise<T>): Promise<T> {
     const { code = '' } = cause as NodeJS.ErrnoException;
     if (full.has(code)) throw new Failure('STORAGE_FULL', 'the disk of the backup is full', {}, { cause });
     if (lasting.has(code))
-      throw new Failure('REMOTE_REFUSED', `the directory of the backup answered ${code}`, {}, { cause });
+      throw new Failure('REMOTE_REFUSED', `the directory of the backup cannot be used: ${code}`, {}, { cause });
     throw cause;
   }
 }

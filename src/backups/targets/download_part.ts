@@ -36,7 +36,8 @@ export async function downloadPart(
   const counted = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       received += chunk.length;
-      if (received > bytes) return done(unusableBackup(`the file ${file} is larger than it was`, { file }));
+      if (received > bytes)
+        return done(unusableBackup(`the file ${file} is larger than its manifest states`, { file }));
       hash.update(chunk);
       done(null, chunk);
     },
@@ -49,7 +50,8 @@ export async function downloadPart(
       { signal },
     );
     if (received !== bytes) throw unusableBackup(`file ${file} has ${received} bytes instead of ${bytes}`, { file });
-    if (hash.digest('hex') !== sha256) throw unusableBackup(`the file ${file} is not as it was written`, { file });
+    if (hash.digest('hex') !== sha256)
+      throw unusableBackup(`the file ${file} was changed after it was written`, { file });
   } catch (error) {
     await rm(to, { force: true });
     if (signal.aborted && !cancelled.aborted)

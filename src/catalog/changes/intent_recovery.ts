@@ -89,7 +89,7 @@ async function requireSameName(
   const current = isBlocked(intent) ? await context.statements.byId.first(context.store.db, { id }) : undefined;
   if (!current || current.name === name) return;
   const newName = current.name;
-  const message = `The blocked rename of "${name}" in ${category} is now complete; repeat the request with the name "${newName}".`;
+  const message = `the blocked rename of "${name}" in ${category} is now complete; repeat the request with the name "${newName}"`;
   throw new Failure('CHANGE_IN_PROGRESS', message, { category, name, newName }, { outcome: 'notApplied' });
 }
 
@@ -158,7 +158,7 @@ async function noteEngineDeath(context: CatalogContext, intent: IntentRow): Prom
 }
 
 function blockedBy({ category, name }: ObjectRow): Failure {
-  const message = `"${name}" in ${category} is blocked: an interrupted change of it cannot be recovered. Change or delete it first.`;
+  const message = `"${name}" in ${category} is blocked: an interrupted change of it cannot be recovered; change or delete it first`;
   return new Failure('CHANGE_IN_PROGRESS', message, { category, name }, { retryAfterSeconds: 60 });
 }
 

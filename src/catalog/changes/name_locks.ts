@@ -66,9 +66,7 @@ export class NameLocks {
         () => {
           const queue = this.#held.get(key);
           queue?.splice(queue.indexOf(waiter), 1);
-          reject(
-            new Failure('CHANGE_IN_PROGRESS', 'another change of this object is still in progress; try again later'),
-          );
+          reject(new Failure('CHANGE_IN_PROGRESS', 'another change of this object is still in progress; retry later'));
         },
         Math.max(0, ms),
       );

@@ -8,14 +8,14 @@ import type { CatalogStatements } from '../statements.ts';
 import { Blocked, type CatalogContext } from './change_context.ts';
 
 export function notFound(category: Category, name: string): Failure {
-  return objectNotFound(category, name, `There is no "${name}" in ${category}.`);
+  return objectNotFound(category, name, `there is no "${name}" in ${category}`);
 }
 
 export function alreadyExists(category: Category, requested: string, existing: string): Failure {
   const message =
     requested === existing
-      ? `"${requested}" already exists in ${category}.`
-      : `"${requested}" differs from the existing "${existing}" in ${category} by case only; SQL would not tell them apart.`;
+      ? `"${requested}" already exists in ${category}`
+      : `"${requested}" differs from the existing "${existing}" in ${category} only by case; names are case-insensitive`;
   return new Failure('OBJECT_ALREADY_EXISTS', message, { category, name: existing });
 }
 

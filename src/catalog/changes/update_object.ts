@@ -150,7 +150,7 @@ async function requireCurrentRow(
   // Checked before the version: `expectedVersion` refers to the object that has this name now.
   if (row.name !== object.name) throw new ObjectChanged(row.id);
   if (expectedVersion !== undefined && expectedVersion !== row.version) {
-    const message = `The version is ${row.version}, not ${expectedVersion}.`;
+    const message = `the version is ${row.version}, not ${expectedVersion}`;
     throw new Failure('VERSION_CONFLICT', message, { version: row.version });
   }
   if (row.version !== object.version) throw new ObjectChanged(row.id);

@@ -26,8 +26,8 @@ export async function checkCatalogs(work: CatalogsToCheck): Promise<number> {
     const shown = JSON.stringify(catalog.name);
     // Its file is created at its first use.
     const isUnused = recorded === undefined && bytes === undefined && (await databasesIn(store, catalog)) === 0;
-    if (isUnused) say(`sound   catalog ${shown}: never used, without a file`);
-    else if (faults.length === 0) say(`sound   catalog ${shown}: ${bytes} bytes`);
+    if (isUnused) say(`intact  catalog ${shown}: never used, without a file`);
+    else if (faults.length === 0) say(`intact  catalog ${shown}: ${bytes} bytes`);
     else {
       say(`DAMAGED catalog ${shown}: ${faults.join('; ')}`);
       if (!(await repaired(work, catalog, faults))) damaged++;

@@ -139,7 +139,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
       if (objects.token !== changingToken || !(error instanceof Failure) || error.code !== 'SQL_INVALID') throw error;
       throw new Failure(
         'WAREHOUSE_BUSY',
-        'the tables of the statement are being changed; try again',
+        'the tables of the statement are being changed; retry later',
         {},
         { cause: error },
       );

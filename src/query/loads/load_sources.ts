@@ -210,7 +210,8 @@ export class LoadFiles {
     const real = isAbsolute(path) && !path.includes('\0') ? await realpath(path).catch(() => undefined) : undefined;
     const isAllowed = real !== undefined && directories.some((directory) => real.startsWith(directory + sep));
     const isFile = isAllowed && (await stat(real).catch(() => undefined))?.isFile() === true;
-    if (!isFile) throw refused('is not a file in a directory that this server loads from');
+    if (!isFile)
+      throw refused('is not a file in one of the load directories of this server (setting `loadDirectories`)');
     return real;
   }
 

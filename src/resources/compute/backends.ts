@@ -81,7 +81,7 @@ export const backends = implement(backendsApi, {
       return { outcome: 'created', record, created: false, uri: record.uri };
     }
     if (existing)
-      throw new Failure('OBJECT_ALREADY_EXISTS', `the backend ${JSON.stringify(name)} exists`, {
+      throw new Failure('OBJECT_ALREADY_EXISTS', `the backend ${JSON.stringify(name)} already exists`, {
         category: 'backends',
         name,
       });

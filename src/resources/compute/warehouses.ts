@@ -146,7 +146,7 @@ export const warehouses = implement(warehousesApi, {
     if (!object) return deleted(false);
     const living = (await catalogsOf(context.catalog, object.name)).map(({ name }) => name);
     if (living.length > 0)
-      throw new Failure('IN_USE', `catalogs live in the warehouse: ${dottedNames(living)}`, { catalogs: living });
+      throw new Failure('IN_USE', `the warehouse contains catalogs: ${dottedNames(living)}`, { catalogs: living });
     const dropped = await droppedCatalogsOf(context.catalog, object.name);
     if (dropped.length > 0) {
       const message = `the warehouse contains dropped catalogs that can be restored: ${dottedNames(dropped)}`;

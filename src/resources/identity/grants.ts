@@ -191,13 +191,13 @@ const handlers = {
     if (!ids) throw invalidParameter('/on', 'exists', `refers to an object that does not exist: ${JSON.stringify(on)}`);
     const grantId = grantIdOf(privilege, ids);
     if (name !== undefined && name !== grantId)
-      throw invalidParameter('/name', 'grant', `of this grant is ${JSON.stringify(grantId)}; it may be left out`);
+      throw invalidParameter('/name', 'grant', `must be ${JSON.stringify(grantId)} for this grant, or omitted`);
     const outcome = await context.grants.create(id, privilege, ids, context.call.actor);
     if (!outcome) throw missing(grantId);
     if (!outcome.created && ifExists === 'fail') {
       const grantee = segments[0].category === 'users' ? 'user' : 'role';
       const result = { category: 'grants', name: grantId };
-      throw new Failure('OBJECT_ALREADY_EXISTS', `the ${grantee} has this grant already`, result);
+      throw new Failure('OBJECT_ALREADY_EXISTS', `the ${grantee} already has this grant`, result);
     }
     const grantRecord = await record(outcome.grant, segments, context);
     return created(grantRecord, outcome.created);

@@ -55,7 +55,8 @@ async function setMembers(
 ): Promise<RecordOf<typeof rolesApi>> {
   const [object] = await context.catalog.require(path);
   const members = change(new Set(context.directory.membersOf(object.id)));
-  if (members.size > membersMax) throw invalidParameter('/members', 'maxItems', `would be more than ${membersMax}`);
+  if (members.size > membersMax)
+    throw invalidParameter('/members', 'maxItems', `must have at most ${membersMax} members`);
   const changed = await context.catalog.update(object, {
     principal: context.call.actor,
     inTransaction: (tx) => writeMembers(tx, object.id, members),

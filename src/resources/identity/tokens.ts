@@ -59,7 +59,8 @@ function expiryOf(requested: string | null | undefined): number | undefined {
   if (Number.isNaN(expiresAt))
     throw invalidParameter('/expiresAt', 'format', 'must be a time such as 2026-12-31T00:00:00Z');
   if (expiresAt <= now) throw invalidParameter('/expiresAt', 'future', 'is past');
-  if (expiresAt > now + lifetimeMsMax) throw invalidParameter('/expiresAt', 'maximum', 'is more than ten years away');
+  if (expiresAt > now + lifetimeMsMax)
+    throw invalidParameter('/expiresAt', 'maximum', 'must be at most ten years from now');
   return expiresAt;
 }
 
@@ -80,13 +81,13 @@ export const tokens = implement(tokensApi, {
   create: async ({ segments, body, ifExists }, context) => {
     const { name, scopes = null, expiresAt } = body;
     const fault = nameFault(name);
-    if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is not acceptable: ${fault}`, { name });
+    if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is invalid: ${fault}`, { name });
     const [user] = await context.catalog.require(segments);
     if (context.call.principal.scopes !== undefined)
-      throw new Failure('FORBIDDEN', 'a token that is confined by scopes makes no tokens');
+      throw new Failure('FORBIDDEN', 'a token with scopes cannot create tokens');
     // A token of the first user gives all of its privileges, so only the first user may create one.
     if (user.id === 'root' && context.call.principal.id !== 'root')
-      throw new Failure('FORBIDDEN', 'the first user makes its tokens itself');
+      throw new Failure('FORBIDDEN', 'only root can create tokens of root');
     const existing = ifExists === 'return' ? await context.tokens.find(user.id, name) : undefined;
     if (existing) {
       const shown = await record(existing, segments[0], context);

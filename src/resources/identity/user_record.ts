@@ -90,7 +90,7 @@ async function identityOf({ provider, subject }: Static<typeof Identity>, contex
 export function requireFreeIdentity(spec: UserSpec, userId: string | undefined, context: Context): void {
   const { identity } = spec;
   const other = identity && context.directory.userOfIdentity(identity.providerId, identity.subject);
-  if (other && other.id !== userId) throw invalidParameter('/identity', 'unique', 'is another user already');
+  if (other && other.id !== userId) throw invalidParameter('/identity', 'unique', 'already belongs to another user');
 }
 
 /** Only the first user can change itself; it cannot be renamed or disabled. */
@@ -104,7 +104,7 @@ export function protectRoot(object: CatalogObject, context: Context, what: strin
 
 export async function requireOwnUser(object: CatalogObject, context: Context): Promise<void> {
   if (object.id === rootUserId && context.call.principal.id !== rootUserId)
-    throw new Failure('FORBIDDEN', 'the first user is changed by itself alone');
+    throw new Failure('FORBIDDEN', 'only root can change the user root');
   // Whoever can set a user's password can log in as that user.
   await requirePrivilege('own', [segment('users', object.name)], context);
 }

@@ -21,7 +21,11 @@ export const users = implement(usersApi, {
   create: async ({ body, ifExists }, context) => {
     const { name, owner } = body;
     if (name.includes(':'))
-      throw new Failure('INVALID_NAME', 'a user name has no colon: Basic credentials end it there', { name });
+      throw new Failure(
+        'INVALID_NAME',
+        'a user name must not contain a colon, which ends the name in Basic credentials',
+        { name },
+      );
     const existing = ifExists === 'return' ? await context.catalog.find([segment('users', name)]) : undefined;
     if (!existing && name !== rootPrincipal.name) requirePrincipalName(name);
     const spec = existing ? {} : await specOf({}, body, name, context);
@@ -67,7 +71,12 @@ export const users = implement(usersApi, {
     const [object] = await context.catalog.require(segments);
     protectRoot(object, context, 'renamed');
     requirePrincipalName(newName);
-    if (newName.includes(':')) throw new Failure('INVALID_NAME', 'a user name has no colon', { name: newName });
+    if (newName.includes(':'))
+      throw new Failure(
+        'INVALID_NAME',
+        'a user name must not contain a colon, which ends the name in Basic credentials',
+        { name: newName },
+      );
     const changed = await context.catalog.update(object, { name: newName, principal: context.call.actor });
     return done(await render([segment('users', newName)], [changed.object ?? object], context, shownUser));
   },

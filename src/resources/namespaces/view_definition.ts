@@ -118,7 +118,7 @@ async function seenSource({ name, isView, uses }: ViewSource, context: Context):
   const object = chain?.at(-1);
   // The query was allowed just before, so an object in it was dropped or replaced since.
   if (!chain || !object || foldName(object.name) !== foldName(name.table))
-    throw new Failure('CHANGE_IN_PROGRESS', 'what the query reads is being changed');
+    throw new Failure('CHANGE_IN_PROGRESS', 'an object that the query reads is being changed; retry later');
   return { id: object.id, version: object.version, path: chain.map((object) => object.name), uses };
 }
 

@@ -191,6 +191,6 @@ async function requireDropped<K extends string>(
   const found = await context.catalog.findDropped(parents.at(-1)?.id ?? null, category, by);
   const dropped = found.find(({ object }) => mayUndrop(context, category, parents, object));
   if (dropped) return dropped;
-  const message = `There is no dropped "${requested}" in ${category} that can be restored.`;
+  const message = `there is no dropped "${requested}" in ${category} that can be restored`;
   throw objectNotFound(category, requested, message);
 }

@@ -98,7 +98,7 @@ async function readDefinition(body: CreateTableBody, [root, database]: ParentCha
   const { warehouse } = root.spec;
   const engine = await context.warehouses.engineOf(warehouse);
   if (body.sql !== undefined && body.columns !== undefined)
-    throw invalidParameter('/columns', 'exclusive', 'is given by `sql` already');
+    throw invalidParameter('/columns', 'exclusive', 'is already given by `sql`');
   if (body.sql === undefined) {
     if (body.columns === undefined) throw invalidParameter('/columns', 'required', 'is required, or `sql`');
     if (body.name === undefined) throw invalidParameter('/name', 'required', 'is required');
@@ -178,7 +178,7 @@ export async function tableRequest(
 async function requireReplicas(needed: number, warehouse: string, context: Context): Promise<void> {
   const available = await context.warehouses.availableBackends(warehouse);
   if (needed <= available) return;
-  const message = `the table asks for ${needed} replicas, and ${available} backends are available`;
+  const message = `the table requires ${needed} replicas, but only ${available} backends are available`;
   throw new Failure('NOT_ENOUGH_BACKENDS', message, { needed, available });
 }
 
@@ -221,7 +221,11 @@ export async function changeTable(
   const next = await nextSpec(change, table, warehouse, context);
   const engineChange = engineChangeOf(change, chain, next, context);
   if (!engineChange && options.after?.length)
-    throw invalidParameter('/after', 'task', 'is for what a task does; this change is one of the record alone');
+    throw invalidParameter(
+      '/after',
+      'task',
+      'applies only to changes that run as a task; this change affects only the record',
+    );
   if (engineChange && next.columns.some((column) => column.defaultValue !== undefined)) {
     await checkDefaults(next.columns, table.spec.columns, await context.warehouses.use(warehouse));
   }
@@ -331,7 +335,7 @@ function columnChanged(change: ColumnChange, table: CatalogObject<TableSpec>, co
     case 'dropColumn':
       requireUnused(change.name, spec);
       if (spec.columns.length === 1)
-        throw new Failure('CHANGE_NOT_SUPPORTED', 'a table keeps at least one column; delete the table instead');
+        throw new Failure('CHANGE_NOT_SUPPORTED', 'a table must keep at least one column; delete the table instead');
       return { ...spec, columns: spec.columns.filter((candidate) => candidate !== column) };
     case 'renameColumn': {
       requireFreeColumnName(change.newName, { columns: spec.columns.filter((candidate) => candidate !== column) });
@@ -367,10 +371,10 @@ export function columnMissing(name: string): Failure {
 /** The name of a column follows the rules for all names (rest-standard B1). */
 function requireFreeColumnName(name: string, { columns }: Pick<TableSpec, 'columns'>): void {
   const fault = nameFault(name);
-  if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is not acceptable: ${fault}`, { name });
+  if (fault !== undefined) throw new Failure('INVALID_NAME', `the name is invalid: ${fault}`, { name });
   const existing = columns.find((column) => foldName(column.name) === foldName(name));
   if (!existing) return;
-  const message = `the table has the column ${JSON.stringify(existing.name)}; names that differ in case only are one to SQL`;
+  const message = `the table has the column ${JSON.stringify(existing.name)}; names are case-insensitive`;
   throw new Failure('OBJECT_ALREADY_EXISTS', message, { category: 'columns', name: existing.name });
 }
 

@@ -56,7 +56,7 @@ export async function createFromQuery(
   const { asSelect, name } = body;
   const waitSeconds = waitSecondsOf(asSelect, '/asSelect');
   for (const other of ['columns', 'sql'] as const)
-    if (body[other] !== undefined) throw invalidParameter(`/${other}`, 'exclusive', 'is given by `asSelect` already');
+    if (body[other] !== undefined) throw invalidParameter(`/${other}`, 'exclusive', 'is already given by `asSelect`');
   if (name === undefined) throw invalidParameter('/name', 'required', 'is required');
   const chain = await context.catalog.require(parents);
   const parameters = asSelect.parameters;
@@ -69,7 +69,7 @@ export async function createFromQuery(
   };
   const columns = (await context.queries.describe(request, context.call)).map(({ name: column, type, logical }) => {
     if (logical) return { name: column, type: formatType(logical) };
-    const message = `the column ${JSON.stringify(column)} of the query has type ${type}, which no table holds: CAST it`;
+    const message = `the column ${JSON.stringify(column)} of the query has type ${type}, which tables do not support; cast it to another type`;
     throw new Failure('SQL_NOT_SUPPORTED', message);
   });
   const spec = tableSpec({ ...body, columns }, await context.warehouses.engineOf(chain[0].spec.warehouse));

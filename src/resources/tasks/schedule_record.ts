@@ -131,7 +131,7 @@ function requireTimes(spec: ScheduleSpec, context: Context): void {
     if (error instanceof CronFault) throw invalidParameter(`/${error.field}`, 'time', error.message);
     throw error;
   }
-  throw invalidParameter('/cron', 'time', 'names a time that never comes');
+  throw invalidParameter('/cron', 'time', 'matches no time');
 }
 
 const shownOf = ({ url, secret }: { readonly url: string; readonly secret?: string }) => ({

@@ -59,7 +59,7 @@ function loadRequestOf(body: Body): Omit<NewTableInput, 'source'> {
   else if (!inferOnly) throw invalidParameter('/table', 'required', 'is required');
   if (inferOnly && dryRun) throw invalidParameter('/dryRun', 'exclusive', 'cannot be combined with `inferOnly`');
   if (body.waitSeconds !== undefined && !inferOnly)
-    throw invalidParameter('/waitSeconds', 'inferOnly', 'is for `inferOnly`: a load is a task at once');
+    throw invalidParameter('/waitSeconds', 'inferOnly', 'is allowed only with `inferOnly`: a load is always a task');
   if (columns && types)
     throw invalidParameter('/types', 'exclusive', 'cannot be combined with `columns`, which have types');
   columns?.forEach(({ type, defaultValue }, i) => {

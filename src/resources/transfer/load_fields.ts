@@ -17,7 +17,7 @@ export function splitSource({ s3: from, ...source }: Static<typeof Source>): {
     throw invalidParameter(
       '/source/s3',
       'credentials',
-      'has `accessKeyId` and `secretAccessKey`, perhaps with `sessionToken`, or none of them',
+      'must have `accessKeyId` and `secretAccessKey` (optionally with `sessionToken`), or none of them',
     );
   const s3 = storePlace(location);
   if (accessKeyId === undefined || secretAccessKey === undefined) return { source: { s3 }, credentials: undefined };

@@ -83,7 +83,7 @@ async function uploadsPage(
 }
 
 function alreadyExists(uploadId: string): Failure {
-  return new Failure('OBJECT_ALREADY_EXISTS', `there is a file ${JSON.stringify(uploadId)}`, {
+  return new Failure('OBJECT_ALREADY_EXISTS', `a file with the id ${JSON.stringify(uploadId)} already exists`, {
     category: 'uploads',
     name: uploadId,
   });

@@ -216,7 +216,12 @@ export async function applyChange(
   } catch (error) {
     if (signal?.aborted && !(error instanceof Failure)) throw cancelled();
     if (isConflict(error)) {
-      throw new Failure('WAREHOUSE_BUSY', 'other statements keep changing the object', {}, { cause: error });
+      throw new Failure(
+        'WAREHOUSE_BUSY',
+        'other statements keep changing the object; retry later',
+        {},
+        { cause: error },
+      );
     }
     throw error;
   } finally {
@@ -294,7 +299,10 @@ async function alterTable(
   } catch (error) {
     if (!isConstraintError(error)) throw error;
     const violation = await violatedByAlteration(connection, change);
-    throw violation ?? new Failure('CONSTRAINT_VIOLATED', 'the data does not fit the change', {}, { cause: error });
+    throw (
+      violation ??
+      new Failure('CONSTRAINT_VIOLATED', 'the data does not satisfy the changed definition', {}, { cause: error })
+    );
   }
 }
 

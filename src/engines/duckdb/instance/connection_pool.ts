@@ -212,7 +212,7 @@ export class Sessions {
       if (performance.now() > deadline) {
         throw new Failure(
           'CHANGE_IN_PROGRESS',
-          `statements in the catalog ${JSON.stringify(catalog)} did not end within ${exclusiveWaitMs} ms; try again`,
+          `statements in the catalog ${JSON.stringify(catalog)} did not end within ${exclusiveWaitMs} ms; retry later`,
         );
       }
       await new Promise((resolve) => setTimeout(resolve, exclusivePollMs));

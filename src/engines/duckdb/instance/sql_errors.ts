@@ -104,7 +104,7 @@ export function failureOf(error: unknown, statement: StatementText): Error {
   if (/^TransactionContext Error/.test(message)) {
     return new Failure(
       'WAREHOUSE_BUSY',
-      'gave up after repeated conflicts with concurrent changes of the same rows; try again',
+      'gave up after repeated conflicts with concurrent changes of the same rows; retry later',
       {},
       { cause: error },
     );

@@ -49,7 +49,7 @@ export class TableLocks {
     const timedOut = () =>
       new Failure(
         'CHANGE_IN_PROGRESS',
-        `statements that write to the table did not end within ${lockWaitMs} ms; try again`,
+        `statements that write to the table did not end within ${lockWaitMs} ms; retry later`,
       );
     const isFree = () => !this.#changed.has(key);
     // From here on no new writer starts; wait for the running ones.

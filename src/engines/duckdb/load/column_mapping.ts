@@ -196,7 +196,7 @@ async function requireSingleExpression(connection: DuckDBConnection, text: strin
   const isOne = Array.isArray(list) && list.length === 1 && (from as { type?: string } | undefined)?.type === 'EMPTY';
   if (!isOne || containsNode(rest, (node) => 'class' in node)) throw refused('it is not one expression');
   if (containsNode(list, (node) => node.class === 'SUBQUERY')) throw refused('it has a subquery');
-  if (containsNode(list, (node) => node.class === 'STAR')) throw refused('it has a star');
+  if (containsNode(list, (node) => node.class === 'STAR')) throw refused('it contains a star (*)');
   if (containsNode(list, (node) => node.class === 'PARAMETER')) throw refused('it has a parameter');
 }
 

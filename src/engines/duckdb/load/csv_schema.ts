@@ -26,10 +26,10 @@ export async function csvSchema(
   const first = await firstLine(connection, file);
   if (first === undefined) throw dataInvalid('the file is empty');
   if (first.includes('\0'))
-    throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, say so in `csv.encoding`', { line: 1 });
+    throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, set `csv.encoding`', { line: 1 });
   const delimiter = file.csv.delimiter ?? delimiterOf(first, file.csv.quote ?? '"');
   const fields = csvFields(first, { delimiter, quote: file.csv.quote ?? '"', escape: file.csv.escape });
-  if (fields === undefined) throw dataInvalid('the first line has a quote that does not end', { row: 1 });
+  if (fields === undefined) throw dataInvalid('the first line has an unclosed quote', { row: 1 });
   if (fields.length > statementLimits.selectColumns)
     throw dataInvalid(`the file has more than ${statementLimits.selectColumns} columns`, { line: 1 });
   const csv = { ...file.csv, delimiter };

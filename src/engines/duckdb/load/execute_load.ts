@@ -105,7 +105,7 @@ async function createTable(connection: DuckDBConnection, statements: readonly st
     for (const sql of statements) await connection.run(sql);
   } catch (error) {
     if (!(error instanceof Error) || !/already exists/.test(error.message)) throw error;
-    const message = `a table ${JSON.stringify(name)} is being made`;
+    const message = `a table ${JSON.stringify(name)} is being created`;
     throw new Failure('CHANGE_IN_PROGRESS', message, {}, { cause: error });
   }
 }

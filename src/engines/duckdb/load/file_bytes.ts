@@ -7,9 +7,9 @@ import type { DataFormat } from '../../load.ts';
 const signatureBytes = 64;
 
 const kinds: readonly (readonly [string, (head: Buffer) => boolean])[] = [
-  ['is Parquet: say so in `format`', (head) => head.toString('latin1', 0, 4) === 'PAR1'],
-  ['is packed by gzip: say so in `compression`', (head) => head.readUInt16BE(0) === 0x1f8b],
-  ['is packed by zstd: say so in `compression`', (head) => head.readUInt32BE(0) === 0x28b52ffd],
+  ['is Parquet: set `format`', (head) => head.toString('latin1', 0, 4) === 'PAR1'],
+  ['is compressed with gzip: set `compression`', (head) => head.readUInt16BE(0) === 0x1f8b],
+  ['is compressed with zstd: set `compression`', (head) => head.readUInt32BE(0) === 0x28b52ffd],
   ['is a ZIP archive, which is not supported', (head) => head.readUInt32BE(0) === 0x504b0304],
 ];
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -27,7 +27,7 @@ export async function conflictingFormat(path: string, format: DataFormat): Promi
     if (known) return known[0];
     if (format !== 'csv' && head.subarray(0, 3).equals(byteOrderMark))
       return 'begins with a byte order mark (BOM), which JSON has not';
-    return format === 'csv' && isJson.test(head.toString()) ? 'is JSON: say so in `format`' : undefined;
+    return format === 'csv' && isJson.test(head.toString()) ? 'is JSON: set `format`' : undefined;
   } finally {
     await file.close();
   }

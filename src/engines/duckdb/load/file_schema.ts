@@ -34,7 +34,7 @@ export async function readFileSchema(
   const seen = new Set<string>();
   for (const { name } of schema.columns) {
     if (name === '') throw dataInvalid('a column of the file has no name');
-    if (seen.has(foldName(name))) throw dataInvalid(`the file has two columns called ${JSON.stringify(name)}`);
+    if (seen.has(foldName(name))) throw dataInvalid(`the file has two columns named ${JSON.stringify(name)}`);
     seen.add(foldName(name));
   }
   return schema;
@@ -88,13 +88,13 @@ async function requireKeys(
   );
   const keys = new Set(rows.map(([key]) => key));
   if (doubtful.some(({ name }) => !keys.has(name)))
-    throw dataInvalid('the file has keys that are empty, or that differ in nothing but their case');
+    throw dataInvalid('the file has keys that are empty or that differ only in case');
 }
 
 export const noObjectReason = 'it is no JSON object in UTF-8';
 
 function noObject(row: number | undefined): Failure {
-  if (row === undefined) return dataInvalid('the file holds no JSON objects');
+  if (row === undefined) return dataInvalid('the file contains no JSON objects');
   const reason = noObjectReason;
   return dataInvalid(`row ${row}: ${reason}`, { row, column: null, reason });
 }

@@ -53,7 +53,7 @@ export const selectText = (values: readonly string[], from: string): string =>
 
 function requireKey({ mode, definition }: FileLoad): void {
   if (mode !== 'upsert' || definition.primaryKey.length > 0) return;
-  const message = 'the table has no primary key by which rows could be replaced';
+  const message = 'the mode `upsert` requires a table with a primary key';
   throw invalidParameter('/mode', 'key', message, message);
 }
 

@@ -56,7 +56,7 @@ function runStepsOnce(
     if (newSteps === steps.length) return void (await run());
     const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
     if (newSteps > 0 || keyedRows !== batch.rowCount)
-      throw new Failure('CHANGE_IN_PROGRESS', 'some of the requests were completed before');
+      throw new Failure('CHANGE_IN_PROGRESS', 'some of the inserts were already completed');
   });
 }
 

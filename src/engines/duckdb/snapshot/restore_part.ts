@@ -44,7 +44,7 @@ async function insertPart(connection: DuckDBConnection, part: PartToRestore, fil
   const [row] = await rowsOf(connection, `SELECT count(*) FROM ${qualifiedTable(part.table)}`);
   const rowCount = Number(row?.[0]);
   if (rowCount === rowsBefore + rows) return;
-  if (rowCount !== rowsBefore) throw new Error(`the table has ${rowCount} rows, and should have ${rowsBefore}`);
+  if (rowCount !== rowsBefore) throw new Error(`the table has ${rowCount} rows instead of ${rowsBefore}`);
   const { rowsChanged } = await connection.run(readPartText(part, file));
-  if (rowsChanged !== rows) throw dataInvalid(`a file has ${rowsChanged} rows, and should have ${rows}`);
+  if (rowsChanged !== rows) throw dataInvalid(`a file has ${rowsChanged} rows instead of ${rows}`);
 }

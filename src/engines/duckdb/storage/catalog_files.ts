@@ -202,7 +202,7 @@ export async function retryingBusyFile<T>(work: () => Promise<T>, signal: AbortS
       if (attempt > busyFileWaitsMax || signal?.aborted) {
         throw new Failure(
           'WAREHOUSE_BUSY',
-          'statements are still running under the old name of the catalog; try again',
+          'statements are still running under the old name of the catalog; retry later',
           {},
           { cause: error },
         );
