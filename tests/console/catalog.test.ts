@@ -231,4 +231,28 @@ describe('the catalog', { skip: noBrowser }, () => {
     (await server.delete('/api/v2/databases/secret')).is(200);
     await consolePage.close([refused]);
   });
+
+  it('offers that path in the editor, too: in the select of databases and in completion', async () => {
+    (await server.put('/api/v2/databases/secret')).is(201);
+    const table = '/catalogs/default/databases/shop/tables/old_orders';
+    const fay = await newPerson(server, 'fay', [['read', table]]);
+    const consolePage = await ConsolePage.open(browser, server, { path: 'sql', token: fay.token });
+    const { page } = consolePage;
+    const text = page.getByRole('textbox', { name: 'SQL' });
+    await text.click();
+    await page.keyboard.type('SELECT * FROM s');
+    await page.getByRole('option', { name: /^shop/ }).waitFor();
+    assert.equal(await page.getByRole('option', { name: /^secret/ }).count(), 0);
+    await page.keyboard.press('Escape');
+    await page.getByRole('combobox', { name: 'Database' }).click();
+    assert.deepEqual(await page.getByRole('listbox').getByRole('option').allInnerTexts(), ['No database', 'shop']);
+    await consolePage.photograph('place_of_one_table');
+    await page.getByRole('option', { name: 'shop', exact: true }).click();
+    await text.fill('SELECT 1 ');
+    await page.keyboard.press('End');
+    await page.keyboard.type('FROM ol');
+    await page.getByRole('option', { name: /^old_orders/ }).waitFor();
+    (await server.delete('/api/v2/databases/secret')).is(200);
+    await consolePage.close([refused]);
+  });
 });

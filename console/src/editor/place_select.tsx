@@ -1,6 +1,6 @@
 // The database that names without one are looked up in.
 import { useQuery } from '@tanstack/react-query';
-import { client } from '../app/session.ts';
+import { browsedDatabases } from '../app/browsed_databases.ts';
 import type { Place } from '../results/run/messages.ts';
 import { type Choice, Select } from '../ui/overlays/select.tsx';
 
@@ -18,16 +18,12 @@ function placeOf(value: string): Place {
   return { catalog, database };
 }
 
-/** All catalogs and their databases; few servers have more than a hundred. */
 async function readPlaces(signal: AbortSignal): Promise<readonly Place[]> {
-  const catalogs = await client.catalogs.list({}, { signal }).all();
-  const places = await Promise.all(
-    catalogs.map(async ({ name: catalog }) => {
-      const databases = await client.catalogs(catalog).databases.list({ pageSize: 500 }, { signal }).all();
-      return [{ catalog }, ...databases.map(({ name: database }) => ({ catalog, database }))];
-    }),
-  );
-  return places.flat();
+  const catalogs = await browsedDatabases(signal);
+  return catalogs.flatMap(({ catalog, databases }) => [
+    { catalog },
+    ...databases.map((database) => ({ catalog, database })),
+  ]);
 }
 
 export function PlaceSelect({ place, onChange }: PlaceSelectProps) {

@@ -2,6 +2,7 @@
 // begins with that table.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { browsedDatabases } from '../app/browsed_databases.ts';
 import { useRoomPath } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
@@ -14,14 +15,8 @@ import styles from './load_room.module.css';
 import type { Place, Target } from './load_session.ts';
 
 async function places(signal: AbortSignal): Promise<Place[]> {
-  const catalogs = await client.catalogs.browse({}, { signal }).all();
-  const found = await Promise.all(
-    catalogs.map(async ({ name: catalog }) => {
-      const databases = await client.catalogs(catalog).databases.browse({ pageSize: 500 }, { signal }).all();
-      return databases.map(({ name: database }) => ({ catalog, database }));
-    }),
-  );
-  return found.flat();
+  const catalogs = await browsedDatabases(signal);
+  return catalogs.flatMap(({ catalog, databases }) => databases.map((database) => ({ catalog, database })));
 }
 
 export function Room() {

@@ -1,5 +1,6 @@
 // The names that completion offers, read through the query cache, so that typing asks for each of them once.
 
+import { browsedDatabasesOf } from '../../app/browsed_databases.ts';
 import { queryClient } from '../../app/queries.ts';
 import { client } from '../../app/session.ts';
 import type { Place } from '../../results/run/messages.ts';
@@ -32,17 +33,14 @@ export function namesFrom({ catalog, database: own }: Place): NamesOfCatalog {
               ];
             },
           }),
-    databases: (prefix) =>
-      queryClient.fetchQuery({
-        queryKey: ['databases', catalog, 'startingWith', prefix.toLowerCase()],
+    databases: async (prefix) => {
+      const all = await queryClient.fetchQuery({
+        queryKey: ['databases', catalog, 'browsed'],
         staleTime,
-        queryFn: async ({ signal }) => {
-          const found = await databasesOf(catalog)
-            .search({ namePattern: startPattern(prefix), pageSize }, { signal })
-            .page();
-          return found.items.map(({ name }) => name);
-        },
-      }),
+        queryFn: ({ signal }) => browsedDatabasesOf(catalog, signal),
+      });
+      return all.filter((name) => name.toLowerCase().startsWith(prefix.toLowerCase()));
+    },
     columns: (path) => {
       const [table, database = own, inCatalog = catalog] = path.toReversed();
       if (table === undefined || database === undefined) return Promise.resolve(undefined);
