@@ -293,6 +293,27 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('says that a file was not loaded again into a new table under the same label', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'load' });
+    const { page } = consolePage;
+    const load = async (lines: readonly string[]) => {
+      await page.getByLabel('File to load').setInputFiles(stock(lines));
+      await page.getByLabel('New table').fill('labelled');
+      await page.getByLabel('Label', { exact: true }).fill('first of March');
+      await page.getByRole('button', { name: 'Load', exact: true }).click();
+    };
+    await load(['1,1,2026-03-01,x']);
+    await page.getByRole('heading', { name: '1 row loaded into demo.labelled' }).waitFor();
+    await page.getByRole('button', { name: 'Load another file' }).click();
+    await load(['1,1,2026-03-01,x', '2,2,2026-03-01,x']);
+    await page.getByRole('heading', { name: 'Not loaded again into demo.labelled' }).waitFor();
+    await page.getByText('give the table another name').waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_not_again');
+    assert.deepEqual(await server.rows('demo', 'SELECT count(*) FROM labelled'), [[1]]);
+    await consolePage.close();
+  });
+
   it('fits on a phone, and in the dark', async () => {
     const consolePage = await ConsolePage.open(browser, server, { ...phone, colorScheme: 'dark', path: 'start' });
     const { page } = consolePage;

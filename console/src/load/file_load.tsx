@@ -38,7 +38,7 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
       ? mapColumns(table.data.columns, inferred, form.sources)
       : undefined;
   const content = contentOf(form, mapped);
-  if (stage.kind === 'loaded') return <Loaded result={stage.result} target={stage.target} onAgain={onAgain} />;
+  if (stage.kind === 'loaded') return <Loaded {...stage} onAgain={onAgain} />;
   if (stage.kind === 'loading')
     return <LoadProgress record={stage.record} onCancel={() => void stage.task.cancel().catch(load.setError)} />;
   return (

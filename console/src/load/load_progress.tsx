@@ -29,26 +29,28 @@ export function LoadProgress({ record, onCancel }: { readonly record: TaskRecord
 interface LoadedProps {
   readonly result: LoadResult;
   readonly target: Target;
+  /** Whether the table was to be created. */
+  readonly isNew: boolean;
   readonly onAgain: () => void;
 }
 
-export function Loaded({ result, target, onAgain }: LoadedProps) {
+const rowsText = (count: number): string => `${formatCount(count)} ${count === 1 ? 'row' : 'rows'}`;
+
+export function Loaded({ result, target, isNew, onAgain }: LoadedProps) {
   const { rowsLoaded, rowsRejected, repeated } = result;
   const { catalog, database, table } = target;
   return (
     <section className={styles.panel} aria-label="Result of the load">
       <h2>
-        {repeated
-          ? 'Not loaded again'
-          : rowsLoaded === null
-            ? 'Loaded'
-            : `${formatCount(rowsLoaded)} ${rowsLoaded === 1 ? 'row' : 'rows'} loaded`}{' '}
-        into {database}.{table}
+        {repeated ? 'Not loaded again' : rowsLoaded === null ? 'Loaded' : `${rowsText(rowsLoaded)} loaded`} into{' '}
+        {database}.{table}
       </h2>
       {repeated && (
         <p>
-          A load with this label was done before{rowsLoaded !== null && `, of ${formatCount(rowsLoaded)} rows`}. To load
-          the file again, change the label or leave it empty.
+          A load with this label was done before{rowsLoaded !== null && `, of ${rowsText(rowsLoaded)}`}.{' '}
+          {isNew
+            ? 'It created the table. To load the file again, give the table another name, or load it into the existing table.'
+            : 'To load the file again, change the label or leave it empty.'}
         </p>
       )}
       {rowsRejected !== null && rowsRejected > 0 && <Rejected result={result} count={rowsRejected} />}
@@ -72,7 +74,7 @@ function Rejected({ result: { rejectedRows, rejectsLink }, count }: RejectedProp
   const isPart = rejectedRows.length < count;
   return (
     <>
-      <h3>{count === 1 ? '1 row was rejected' : `${formatCount(count)} rows were rejected`}</h3>
+      <h3>{`${rowsText(count)} ${count === 1 ? 'was' : 'were'} rejected`}</h3>
       {rejectsLink !== undefined && (
         <p>
           <a href={rejectsLink} download>

@@ -1,6 +1,7 @@
 // One load of an uploaded file: its inference, its task and its result. Holds no component.
 import { Task, type TaskRecord } from '../../../src/client/index.ts';
 import { client } from '../app/session.ts';
+import type { UploadedFile } from './upload_file.ts';
 
 export type Encoding = 'utf-8' | 'utf-16' | 'latin-1';
 
@@ -95,15 +96,21 @@ export interface LoadOptions {
   readonly signal: AbortSignal;
 }
 
+export interface StartedLoad {
+  readonly task: Task;
+  /** The task is that of an earlier load with the same label, which made the table of this name. */
+  readonly isEarlier: boolean;
+}
+
 /** Starts the task that fills the table. */
 export async function startLoad(
   target: Target,
-  upload: string,
+  { uploadId, createdAt }: UploadedFile,
   content: LoadContent,
   { csv, errorsMax, label, signal }: LoadOptions,
-): Promise<Task> {
+): Promise<StartedLoad> {
   const file = {
-    source: { upload },
+    source: { upload: uploadId },
     errorsMax,
     ...(csv ? { csv } : {}),
     ...(label === '' ? {} : { label }),
@@ -112,22 +119,25 @@ export async function startLoad(
   const { table } = target;
   if (content.kind === 'existing') {
     const { columns, mode } = content;
-    return (await database.tables(table).load({ ...file, columns, mode }, { signal })) as Task;
+    const task = (await database.tables(table).load({ ...file, columns, mode }, { signal })) as Task;
+    return { task, isEarlier: false };
   }
   const columns = content.columns
     .filter(({ isLoaded }) => isLoaded)
     .map(({ name, source, type }) => ({ name, source, type }));
   const submitted = await database.load({ ...file, table, columns }, { signal });
-  if (submitted instanceof Task) return submitted as Task;
-  throw new Error('the server did not start a load');
+  if (!(submitted instanceof Task)) throw new Error('the server did not start a load');
+  const task = submitted as Task;
+  return { task, isEarlier: Date.parse(task.record.submittedAt) < Date.parse(createdAt) };
 }
 
 export async function endOfLoad(
-  task: Task,
+  { task, isEarlier }: StartedLoad,
   onProgress: (record: TaskRecord) => void,
   signal: AbortSignal,
 ): Promise<LoadResult> {
-  const result = (await task.done({ onProgress, signal })) as LoadResult;
+  const done = (await task.done({ onProgress, signal })) as LoadResult;
+  const result = { ...done, repeated: done.repeated || isEarlier };
   // Only a record that was read by itself has the link.
   return result.rowsRejected === 0 ? result : { ...result, rejectsLink: (await task.refresh(signal)).rejectsLink };
 }

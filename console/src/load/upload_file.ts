@@ -7,12 +7,19 @@ interface UploadOptions {
   readonly signal: AbortSignal;
 }
 
-/** Returns the id of the upload. Rejects with the signal's reason when it is aborted. */
-export async function uploadFile(file: File, { onProgress, signal }: UploadOptions): Promise<string> {
-  const { uploadId, link } = await client.uploads.create({ name: file.name, bytes: file.size }, { signal });
+/** A file that the server has. */
+export interface UploadedFile {
+  readonly uploadId: string;
+  /** By the clock of the server, before the file was sent. */
+  readonly createdAt: string;
+}
+
+/** Rejects with the signal's reason when it is aborted. */
+export async function uploadFile(file: File, { onProgress, signal }: UploadOptions): Promise<UploadedFile> {
+  const { uploadId, link, createdAt } = await client.uploads.create({ name: file.name, bytes: file.size }, { signal });
   if (link === undefined) throw new Error('the server sent no link for the file');
   await send(file, link, { onProgress, signal });
-  return uploadId;
+  return { uploadId, createdAt };
 }
 
 function send(file: File, link: string, { onProgress, signal }: UploadOptions): Promise<void> {

@@ -15,7 +15,7 @@ import {
   type Target,
 } from './load_session.ts';
 import { otherEncoding } from './text_encoding.ts';
-import { uploadFile } from './upload_file.ts';
+import { type UploadedFile, uploadFile } from './upload_file.ts';
 
 type Stage =
   | { readonly kind: 'empty' }
@@ -25,7 +25,7 @@ type Stage =
   | { readonly kind: 'unreadable' }
   | { readonly kind: 'ready'; readonly inferred: InferredFile }
   | { readonly kind: 'loading'; readonly inferred: InferredFile; readonly task: Task; readonly record: TaskRecord }
-  | { readonly kind: 'loaded'; readonly target: Target; readonly result: LoadResult };
+  | { readonly kind: 'loaded'; readonly target: Target; readonly isNew: boolean; readonly result: LoadResult };
 
 interface StartOptions {
   readonly errorsMax: number;
@@ -37,7 +37,7 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
   const [error, setError] = useState<unknown>();
   const [csv, setCsv] = useState<CsvOptions>();
   const [attempt, setAttempt] = useState(0);
-  const upload = useRef<string>(undefined);
+  const upload = useRef<UploadedFile>(undefined);
   const leaving = useRef<AbortController>(undefined);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt repeats what failed
@@ -57,7 +57,7 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
       }
       upload.current ??= await uploadFile(file, { onProgress, signal });
       setStage({ kind: 'inferring' });
-      const inferred = await inferColumns(place, upload.current, csv, signal);
+      const inferred = await inferColumns(place, upload.current.uploadId, csv, signal);
       onInferred(inferred);
       setStage({ kind: 'ready', inferred });
     };
@@ -75,10 +75,10 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
     const { inferred } = stage;
     setError(undefined);
     try {
-      const task = await startLoad(target, upload.current, content, { csv, errorsMax, label, signal });
-      const onProgress = (record: TaskRecord) => setStage({ kind: 'loading', inferred, task, record });
-      const result = await endOfLoad(task, onProgress, signal);
-      setStage({ kind: 'loaded', target, result });
+      const started = await startLoad(target, upload.current, content, { csv, errorsMax, label, signal });
+      const onProgress = (record: TaskRecord) => setStage({ kind: 'loading', inferred, task: started.task, record });
+      const result = await endOfLoad(started, onProgress, signal);
+      setStage({ kind: 'loaded', target, isNew: content.kind === 'new', result });
       objectsStore.refresh();
       await Promise.all(
         ['databases', 'tables'].map((category) => queryClient.invalidateQueries({ queryKey: [category] })),
