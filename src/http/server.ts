@@ -1,5 +1,6 @@
 // The HTTP server: sockets, their limits, and errors that occur before a request exists. Paths under /api/ go to request_pipeline.ts;
 // the system endpoints (rest-standard B9) and the console are passed in as `operation`. The only user of node:http and node:https as a server.
+
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -10,6 +11,7 @@ import { type ApiResponse, failureResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { networkOf } from './connection/client_address.ts';
 import { Connections } from './connection/connections.ts';
+import { listenError } from './connection/listen_error.ts';
 import type { Transport } from './connection/transport.ts';
 import { SignInRequests } from './console/sign_in_requests.ts';
 import { FileCall, FileRequests } from './files.ts';
@@ -138,12 +140,13 @@ export class HttpServer<Context> {
     // Without a listener for 'upgrade', a request that offers one (Java's client, curl --http2) is answered as plain HTTP.
   }
 
-  /** Resolves with the port once connections are accepted. */
+  /** Resolves with the port once connections are accepted. Throws OperatorError if the address cannot be used. */
   listen(host: string, port: number): Promise<number> {
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
+      const fail = (error: Error) => reject(listenError(error, host, port));
+      this.#server.once('error', fail);
       this.#server.listen({ host, port, backlog: 1024 }, () => {
-        this.#server.off('error', reject);
+        this.#server.off('error', fail);
         const { transport, observe } = this.#options;
         transport?.tls?.watch((pair) => (this.#server as SecureServer).setSecureContext(pair), observe);
         resolve((this.#server.address() as AddressInfo).port);

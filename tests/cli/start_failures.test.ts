@@ -1,6 +1,7 @@
 // Errors that prevent a start have a message that says what to do, and an exit code: each through the real command.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   closeSync,
   cpSync,
@@ -14,6 +15,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -218,3 +220,22 @@ for (const { name, flags = [], code = 1, prepare, mount, message: says, skip = f
     if (name.startsWith('no metadata store')) assert.equal(existsSync(store(dataDir)), false);
   });
 }
+
+test('an address that cannot be used: a message and exit code 1', async (t) => {
+  const other = createServer().listen(0, '127.0.0.1');
+  t.after(() => other.close());
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const used = new RegExp(`^another program listens on port ${port} of 127\\.0\\.0\\.1: stop it, or .* --port$`, 'm');
+  for (const [flags, says] of [
+    [[`--port=${port}`], used],
+    [['--port=0', '--insecure', '--host=192.0.2.1'], /^192\.0\.2\.1 is not an address of this machine: .* --host$/m],
+    [['--port=0', '--insecure', '--host=name.invalid'], /^name\.invalid has no address: .* --host$/m],
+  ] as const) {
+    const command = [main, `--data-dir=${join(root, 'base')}`, '--log-level=fatal', ...flags];
+    const ended = spawnSync(process.execPath, command, { encoding: 'utf8', timeout: startMsMax });
+    assert.equal(ended.status, 1, ended.stderr);
+    assert.match(ended.stderr, says);
+    assert.doesNotMatch(ended.stderr, /^\s+at /m, 'a stack trace');
+  }
+});
