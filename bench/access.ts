@@ -328,7 +328,7 @@ export const bench: Bench = {
     measures: await measure(options),
     notes: [
       'The baseline is the same server with a gate that lets everybody in as root and asks nothing (`bench/harness/open_server.ts`).',
-      `Servers on one core, turn by turn; the load generator on another, where it polls. ${connections} connections, 8 for lists; 20,000 tables of 17 columns in each store.`,
+      `Servers on one core, alternately; the load generator on another, where it polls. ${connections} connections, 8 for lists; 20,000 tables of 17 columns in each store.`,
       'Few grants: three users and 101 roles. Very many: 10,000 users with a token and 5 grants each, in 10 of 1,000 roles with 50 grants each.',
       'The processor time counts all threads of the server, the warm-up included.',
     ],

@@ -105,7 +105,7 @@ export const bench: Bench = {
     return {
       measures,
       notes: [
-        'Server and bare server on one core, turn by turn; the load generator on another, where it polls: waking it would cost the slower server more.',
+        'Server and bare server on one core, alternately; the load generator on another, where it polls: waking it would cost the slower server more.',
         'The stores are filled by repeating the row of a table that was created through REST (`bench/harness/filled_store.ts`).',
         'The processor time counts all threads of the server, the warm-up included; it hardly depends on what else the machine does.',
         'At random, a store of 100,000 tables is larger than the cache of ready records (`recordCacheBytesMax`): most requests read the store.',

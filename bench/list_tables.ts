@@ -52,7 +52,7 @@ export const bench: Bench = {
       return {
         measures: [measure, { what: 'the same page made from the store, after a start', value: cold, unit: 'ms' }],
         notes: [
-          `${connections} connections; server and bare server on one core, the load generator on another, turn by turn.`,
+          `${connections} connections; server and bare server on one core, the load generator on another, alternately.`,
         ],
       };
     } finally {

@@ -11,7 +11,7 @@ import type { Submitted } from './task.ts';
 export interface CallOptions {
   /** Cancels the call, its retries and its waits; the call rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** By default a change that is no SQL query has a key of its own, so that the client may retry it. False: no key. */
+  /** By default the client generates a key for every change except SQL statements, so that it can retry the change. False: no key. */
   readonly idempotencyKey?: string | false | undefined;
   /** The `ETag` of the record that the change requires. */
   readonly ifMatch?: string | undefined;

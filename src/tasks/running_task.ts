@@ -27,7 +27,6 @@ export class RunningTask {
   readonly #observe: Observe;
   #timer: NodeJS.Timeout | undefined;
   #writtenAt = Number.NEGATIVE_INFINITY;
-
   readonly #clock: () => number;
   readonly #holder: string | null;
 

@@ -1,5 +1,5 @@
 // The declarations against the standard's own rules (rest-standard A1, A3, A5), and the OpenAPI document against itself: it is
-// the committed one, its references lead somewhere, its examples fit their schemas.
+// the committed one, its references resolve, its examples match their schemas.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -60,7 +60,7 @@ interface ComposedSchema {
   readonly examples?: unknown;
 }
 
-/** The schema without `allOf` and `oneOf`, of which generators of clients make wrong types. */
+/** The schema without `allOf` and `oneOf`, for which client generators produce wrong types. */
 function withoutComposition(
   { oneOf: _, ...schema }: ComposedSchema,
   schemas: Readonly<Record<string, ComposedSchema>>,
@@ -135,7 +135,7 @@ test('links of a 202 lead to operations that have the parameter in their path', 
   }
 });
 
-test('a body that must not be empty says so', () => {
+test('the schema of a body that must not be empty has minProperties', () => {
   const schemas = document.components.schemas as Record<string, { readonly minProperties?: number }>;
   for (const name of ['UpdateTableRequest', 'UndropRequest']) assert.equal(schemas[name]?.minProperties, 1, name);
 });
@@ -188,7 +188,7 @@ test('operations have ids by action and a description', () => {
     );
 });
 
-test('schemas have no unions but of components, and no patterns of names, which generators of clients do not understand', () => {
+test('schemas have only unions of components, and no patterns of names, because client generators do not support others', () => {
   eachObject(document.components, (object) => {
     const { anyOf = [] } = object as { readonly anyOf?: readonly { readonly $ref?: string; readonly type?: string }[] };
     const otherTypes = anyOf.filter(({ $ref, type }) => $ref === undefined && type !== 'null');
@@ -275,7 +275,7 @@ test('codes: declared ones exist, none is repeated, and each status of the close
     assert.equal(new Set(endpoint.codes).size, endpoint.codes.length, `${operationName} declares a code twice`);
     const responses = document.paths[path]?.[method]?.responses ?? {};
     const failures = new Set(codesOf(endpoint).map((code) => String(codes[code].status)));
-    // A method that is not allowed is a failure of the path, and of no operation.
+    // METHOD_NOT_ALLOWED belongs to the path, not to an operation.
     failures.delete('405');
     const { default: general, ...others } = responses as Readonly<Record<string, object>>;
     assert.deepEqual(general, { $ref: '#/components/responses/Failure' }, operationName);
@@ -310,7 +310,7 @@ function fits(schema: TSchema, value: unknown, operationName: string): void {
   assert.ok(validator.Check(value), `${operationName}: ${JSON.stringify(validator.Errors(value))}`);
 }
 
-test('examples fit their schemas', () => {
+test('examples match their schemas', () => {
   for (const category of categories) {
     fits(category.record, category.example, category.name);
     for (const endpoint of category.endpoints) {

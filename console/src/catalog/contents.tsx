@@ -1,4 +1,4 @@
-// What a catalog or a database contains, as a table that is read as one scrolls.
+// The contents of a catalog or a database, as a table whose pages are fetched while the user scrolls.
 import { Inbox } from 'lucide-react';
 import { useMemo } from 'react';
 import { usePages } from '../app/queries.ts';
@@ -68,7 +68,7 @@ function count<R>(id: string, header: string, value: (record: R) => number | nul
 
 interface ContentsProps {
   readonly kind: ObjectKind;
-  /** The names of what contains them. */
+  /** The names of the objects that contain them. */
   readonly parent: readonly string[];
 }
 
@@ -122,7 +122,7 @@ export function Contents({ kind, parent }: ContentsProps) {
 interface ListProps<R> extends ContentsProps {
   readonly columns: readonly Column<R>[];
   readonly fetchList: Parameters<typeof usePages<R>>[1];
-  /** The names of what may not be read itself, but contains something that may; undefined: the kind contains nothing. */
+  /** Fetches the names of objects that the caller may not read but that contain readable ones; undefined for kinds without children. */
   readonly fetchPaths?: Parameters<typeof usePages<Browsed>>[1];
 }
 
@@ -131,7 +131,7 @@ interface Browsed {
   readonly readable: boolean;
 }
 
-/** Of what may not be read itself, only the name is shown. */
+/** Only the name is shown of an object that the caller may not read. */
 function withUnread<R extends Item>({ value, render, ...column }: Column<R>): Column<R | Browsed> {
   const nameOf = ({ name }: Browsed) => (column.id === 'name' ? name : null);
   return {

@@ -15,7 +15,7 @@ export function LoadProgress({ record, onCancel }: { readonly record: TaskRecord
       <h2>Loading</h2>
       <Progress label="Loading" value={progress} />
       <p className={styles.hint}>
-        {progressText ?? (state === 'pending' ? 'Waiting for its turn' : 'Reading the file')}
+        {progressText ?? (state === 'pending' ? 'Waiting in the queue' : 'Reading the file')}
       </p>
       <div>
         <Button look="danger" onClick={onCancel}>
@@ -47,7 +47,7 @@ export function Loaded({ result, target, isNew, onAgain }: LoadedProps) {
       </h2>
       {repeated && (
         <p>
-          A load with this label was done before{rowsLoaded !== null && `, of ${rowsText(rowsLoaded)}`}.{' '}
+          A load with this label has already succeeded{rowsLoaded !== null && `, of ${rowsText(rowsLoaded)}`}.{' '}
           {isNew
             ? 'It created the table. To load the file again, give the table another name, or load it into the existing table.'
             : 'To load the file again, change the label or leave it empty.'}

@@ -1,4 +1,4 @@
-// The load of a file while its page is open: sends the file at once, infers its columns, runs the task. Leaving the page ends what waits.
+// The load of a file while its page is open: sends the file at once, infers its columns, runs the task. Leaving the page aborts the upload.
 import { useEffect, useRef, useState } from 'react';
 import type { Task, TaskRecord } from '../../../src/client/index.ts';
 import { queryClient } from '../app/queries.ts';

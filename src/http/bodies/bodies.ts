@@ -38,7 +38,7 @@ type Fields = Record<string, unknown>;
 
 /** A body adds 1 to the cost for each block of this many bytes. */
 const bytesPerCost = 64 * 1024;
-const nothing = Buffer.alloc(0);
+const emptyBody = Buffer.alloc(0);
 
 export class Bodies {
   readonly #options: BodiesOptions;
@@ -63,7 +63,7 @@ export class Bodies {
     };
     if (received?.isLarge) return this.#readLarge(received, form, request);
     const check = hasNameInPath ? parameters.checkBodyWithoutName : parameters.checkBody;
-    const { fields } = checkedBody(received?.content ?? nothing, form, check);
+    const { fields } = checkedBody(received?.content ?? emptyBody, form, check);
     const { rowsIn } = endpoint;
     if (rowsIn !== undefined) fields[rowsIn] = new ParsedRows(fields[rowsIn] as readonly unknown[]);
     return fields;

@@ -31,8 +31,8 @@ function uriOfObjects(path: readonly string[], objects: readonly CatalogObject[]
       version,
       objects.map(({ category, name }) => segment(category, name)),
     );
-  const mark = path.at(-1);
-  return mark === undefined || mark === globalScope ? `/api/${version}` : `/api/${version}/${categoryOfScope(mark)}`;
+  const scope = path.at(-1);
+  return scope === undefined || scope === globalScope ? `/api/${version}` : `/api/${version}/${categoryOfScope(scope)}`;
 }
 
 /** A principal that grants or revokes must be allowed to grant there, and hold the privilege itself. */
@@ -45,13 +45,13 @@ async function mayGrant(privilege: Privilege, target: Target, context: Context):
   );
 }
 
-/** The same by ids, because the object may have been dropped. */
+/** Throws FORBIDDEN unless the caller may revoke. Finds the object by its ids, because it may have been dropped. */
 async function requireMayRevoke({ path, privilege }: Grant, context: Context): Promise<void> {
   const objects = await context.catalog.findByIdsWithDropped(objectIdsOf(path));
   const target = targetOf(uriOfObjects(path, objects, context), '/on');
   const { principal } = context.call;
   const { authorizer } = context.access;
-  const may = (wanted: Privilege) => authorizer.isAllowedOn(principal, wanted, target.category, objects);
+  const may = (required: Privilege) => authorizer.isAllowedOn(principal, required, target.category, objects);
   if (!may('grant') || !may(privilege)) throw forbidden('grant', target);
 }
 

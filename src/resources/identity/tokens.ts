@@ -58,7 +58,7 @@ function expiryOf(requested: string | null | undefined): number | undefined {
   const expiresAt = Date.parse(requested);
   if (Number.isNaN(expiresAt))
     throw invalidParameter('/expiresAt', 'format', 'must be a time such as 2026-12-31T00:00:00Z');
-  if (expiresAt <= now) throw invalidParameter('/expiresAt', 'future', 'is past');
+  if (expiresAt <= now) throw invalidParameter('/expiresAt', 'future', 'is in the past');
   if (expiresAt > now + lifetimeMsMax)
     throw invalidParameter('/expiresAt', 'maximum', 'must be at most ten years from now');
   return expiresAt;
@@ -72,11 +72,11 @@ export const tokens = implement(tokensApi, {
     const rows = await context.tokens.list(user.id, { after: page.after, limit: page.limit + 1 });
     return pageOf(rows, page, 'name', (row) => record(row, segments[0], context));
   },
-  get: async ({ path: { token }, segments: [of] }, context) => {
-    const [user] = await context.catalog.require([of]);
+  get: async ({ path: { token }, segments: [userSegment] }, context) => {
+    const [user] = await context.catalog.require([userSegment]);
     const row = await context.tokens.find(user.id, token);
     if (!row) throw missing(token);
-    return found(await record(row, of, context));
+    return found(await record(row, userSegment, context));
   },
   create: async ({ segments, body, ifExists }, context) => {
     const { name, scopes = null, expiresAt } = body;
@@ -85,7 +85,7 @@ export const tokens = implement(tokensApi, {
     const [user] = await context.catalog.require(segments);
     if (context.call.principal.scopes !== undefined)
       throw new Failure('FORBIDDEN', 'a token with scopes cannot create tokens');
-    // A token of the first user gives all of its privileges, so only the first user may create one.
+    // A token of root has all privileges, so only root may create one.
     if (user.id === 'root' && context.call.principal.id !== 'root')
       throw new Failure('FORBIDDEN', 'only root can create tokens of root');
     const existing = ifExists === 'return' ? await context.tokens.find(user.id, name) : undefined;
@@ -105,8 +105,8 @@ export const tokens = implement(tokensApi, {
     const shown = await record(row, segments[0], context);
     return created({ ...shown, secret }, true);
   },
-  delete: async ({ path: { token }, segments: [of] }, context) => {
-    const [user] = (await context.catalog.find([of])) ?? [];
+  delete: async ({ path: { token }, segments: [userSegment] }, context) => {
+    const [user] = (await context.catalog.find([userSegment])) ?? [];
     const row = user && (await context.tokens.find(user.id, token));
     return deleted(row ? await context.tokens.remove(row, context.call.actor) : false);
   },

@@ -29,12 +29,12 @@ const setsMin = 8;
 test('a public data set is the same after loading', async (t) => {
   const remaining = sampled(t, 6, [...setNames().entries()], (sampledCount) => sampledCount >= setsMin);
   const loadNextSet = async () => {
-    for (let next = remaining.next(); !next.done; next = remaining.next()) await isTheSame(...next.value);
+    for (let next = remaining.next(); !next.done; next = remaining.next()) await requireSameRows(...next.value);
   };
   await Promise.all(Array.from({ length: atOnce }, loadNextSet));
 });
 
-async function isTheSame(i: number, name: string): Promise<void> {
+async function requireSameRows(i: number, name: string): Promise<void> {
   const original = await sets.original(name);
   assert.deepEqual(original.got, original.expected, name);
   const others = name === largest ? [] : formats.filter((format) => format !== formatOf(name));

@@ -152,7 +152,7 @@ scenarios(
   ],
 );
 
-test('difficult values are returned as they were inserted', async () => {
+test('strings with special characters are returned as they were inserted', async () => {
   const values = [
     '',
     ' ',
@@ -242,7 +242,7 @@ test('rows are read page by page to the end', async () => {
   (await server.get(`${tables}/texts/rows?pageSize=1${token}`)).is(400, 'INVALID_PAGE_TOKEN');
 });
 
-test('a body over the limit of rows', async () => {
+test('a body with more rows than the limit is refused', async () => {
   const body = `{"rows":[["${'x'.repeat(8 * 1024 * 1024)}"]]}`;
   (await server.request('POST', items, { body })).is(400, 'BODY_TOO_LARGE', { bytesMax: 8 * 1024 * 1024 });
 });

@@ -180,7 +180,7 @@ scenarios(
   ],
 );
 
-test('suspended: 503 until it is resumed; then statements run', async () => {
+test('a suspended warehouse responds with 503 until it is resumed', async () => {
   (await server.post(`${main}/suspend`)).is(200, '0', { state: 'suspended' });
   for (const reply of [
     await server.query('shop', 'SELECT 1'),
@@ -205,7 +205,7 @@ test('suspending ends running and waiting statements, with the reason', async ()
   (await server.post(`${main}/resume`)).is(200, '0', { runningQueries: 0, queuedQueries: 0 });
 });
 
-test('suspended after idle seconds, resumed by the next statement', async () => {
+test('an idle warehouse is suspended, and resumed by the next statement', async () => {
   (await server.patch(main, { autoSuspendSeconds: 1 })).is(200);
   (await server.query('shop', 'SELECT 1')).is(200);
   await untilTrue('asleep', async () => (await state()) === 'suspended');
@@ -221,7 +221,7 @@ test('suspended after idle seconds, resumed by the next statement', async () => 
   (await server.query('shop', 'SELECT 1')).is(200);
 });
 
-test('the queue full: 503 WAREHOUSE_BUSY at once; a wait that is too long: the same', async () => {
+test('503 WAREHOUSE_BUSY: at once if the queue is full, and after the time limit for waiting in it', async () => {
   (await server.patch(main, { queriesMax: 1, queueMax: 1 })).is(200);
   const first = server.query('shop', endless);
   await untilTrue('one runs', async () => (await load()) === '1 0');
@@ -248,7 +248,7 @@ test('a statement over its time limit is stopped', async () => {
   assert.equal(await load(), '0 0');
 });
 
-test('a statement over the memory or spill limit: a clear failure, and others continue', async () => {
+test('a statement over the memory or spill limit fails with a code of its own, and others continue', async () => {
   (await server.patch(main, { memoryLimitBytes: 128 * 1024 * 1024, spillLimitBytes: 1024 * 1024 })).is(200);
   const big =
     'SELECT count(*) FROM (SELECT range, hash(range) h, repeat(range::TEXT, 20) s FROM range(20000000) ORDER BY h, s)';
@@ -259,7 +259,7 @@ test('a statement over the memory or spill limit: a clear failure, and others co
   (await server.patch(main, { memoryLimitBytes: 512 * 1024 * 1024, spillLimitBytes: 1024 ** 3 })).is(200);
 });
 
-test('a disabled backend: 503 that names the tables; after it is enabled statements run', async () => {
+test('while a backend is disabled, statements are refused with 503 and the names of the tables', async () => {
   (await server.post(`${backend}/disable`)).is(200, '0', { state: 'disabled' });
   const unavailable = (reply: Reply) => reply.is(503, 'REPLICAS_UNAVAILABLE', { tables: ['default.shop.t'] });
   assert.match(unavailable(await server.query('shop', 'SELECT * FROM t')).message, /default\.shop\.t/);

@@ -110,9 +110,9 @@ function strings(slices: readonly VectorSlice[], length: number, validity: Valid
   for (const { from, count, data, longStrings } of parts) {
     for (let i = from; i < from + count; i++) {
       if (validity === undefined || isValid(validity, item)) {
-        const own = data.getUint32(i * stringBytes, true);
-        if (own > inlineBytesMax) longStrings.add(i, own);
-        bytes += own;
+        const itemBytes = data.getUint32(i * stringBytes, true);
+        if (itemBytes > inlineBytesMax) longStrings.add(i, itemBytes);
+        bytes += itemBytes;
       }
       requireInt32(bytes);
       valueOffsets[++item] = bytes;

@@ -29,7 +29,7 @@ const watchMs = 500;
 const residentSlackBytes = 256 * 1024 * 1024;
 const residentFactor = 1.25;
 
-/** Signals of a process that crashed by its own fault. SIGKILL comes from outside: an operator, or a system short of memory. */
+/** Signals of a process that crashed because of a defect in it. SIGKILL comes from outside: an operator, or a system short of memory. */
 const crashSignals: ReadonlySet<NodeJS.Signals> = new Set(['SIGSEGV', 'SIGBUS', 'SIGABRT', 'SIGILL', 'SIGFPE']);
 
 /** Operations whose cost a caller's text or rows can drive up. */

@@ -39,11 +39,12 @@ const fails = (work: Promise<unknown>, code: string, label = code) =>
   );
 
 test('addresses that are not public', () => {
-  const no =
+  const privateAddresses =
     '0.0.0.0 10.1.2.3 100.64.1.1 127.0.0.1 169.254.169.254 172.31.0.1 192.168.1.1 198.19.0.1 224.0.0.1 255.255.255.255';
-  const no6 =
+  const privateAddressesV6 =
     ':: ::1 fe80::1 fc00::1 fd00:ec2::254 ff02::1 ::ffff:127.0.0.1 ::ffff:8.8.8.8 64:ff9b::7f00:1 2002:7f00:1:: 2001:db8::1';
-  for (const address of `${no} ${no6}`.split(' ')) assert.equal(isPublic(address), false, address);
+  for (const address of `${privateAddresses} ${privateAddressesV6}`.split(' '))
+    assert.equal(isPublic(address), false, address);
   for (const address of ['8.8.8.8', '172.32.0.1', '2606:4700:4700::1111'])
     assert.equal(isPublic(address), true, address);
   assert.equal(isPublic('localhost'), false);
