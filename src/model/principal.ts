@@ -74,6 +74,8 @@ export interface Actor {
   expectedVersion?: ObjectVersion | undefined;
   /** Set when the audit trail has, or certainly will have, an event for the request. */
   audited?: boolean;
+  /** The object that an engine was about to change: the event with the outcome names it, too. */
+  begunObjectId?: string | undefined;
   /** Set before the first write for the request: no error before that has side effects. */
   writing?: boolean;
   /** Set after a change for the request: a later failure cannot report that nothing was applied. */

@@ -263,6 +263,20 @@ describe('a statement', () => {
   });
 });
 
+test('the events of an object include the outcome of the rows that were written to it', async () => {
+  const columns = [{ name: 'a', type: 'INT' as const, nullable: false }];
+  await server.client.databases.create({ name: 'outcomes' });
+  const table = '/api/v2/databases/outcomes/tables/t';
+  (await server.post('/api/v2/databases/outcomes/tables', { name: 't', columns, primaryKey: ['a'] })).is(201);
+  (await server.post(`${table}/rows`, { rows: [[1]] })).is(201);
+  (await server.post(`${table}/rows`, { rows: [[1]] })).is(400, 'CONSTRAINT_VIOLATED');
+  const events = (await server.post('/api/v2/audit_events/search', { object: table }))
+    .is(200)
+    .at<Event[]>('auditEvents');
+  const outcomes = events.filter(({ action }) => action === 'rows.create').map(({ outcome }) => outcome);
+  assert.deepEqual(outcomes.sort(), ['0', 'CONSTRAINT_VIOLATED', 'begun', 'begun']);
+});
+
 test('a wrong path writes no event, and refusals outside the API write one', async () => {
   const count = async () => (await server.post('/api/v2/audit_events/verify')).is(200).at<number>('eventCount');
   await server.post('/api/v2/audit_events/search');

@@ -152,6 +152,7 @@ export class AuditTrail implements Trail {
    */
   begin(actor: Actor, facts: Omit<AuditFacts, 'outcome'>): Promise<void> {
     actor.writing = true;
+    actor.begunObjectId = facts.objectId;
     const event: PendingEvent = { actor, facts: { ...facts, outcome: 'begun' }, at: this.#clock() };
     return new Promise((resolve, reject) => this.#beginGroups.add({ event, resolve, reject }));
   }
@@ -162,12 +163,12 @@ export class AuditTrail implements Trail {
    */
   enqueue(actor: Partial<Actor>, facts: AuditFacts): void {
     const at = this.#clock();
-    const { id, name, address } = actor;
-    const { outcome, details } = facts;
+    const { id, name, address, begunObjectId } = actor;
+    const { outcome, details, objectId = begunObjectId } = facts;
     const isRefusal = outcome !== '0' && outcome !== 'begun' && details === undefined;
     if (isRefusal && !this.#refusals.shouldLog({ id, name, address, outcome }, at)) return;
     if (this.#pending.length >= pendingMax) this.#droppedCount++;
-    else this.#pending.push({ actor, facts, at });
+    else this.#pending.push({ actor, facts: { ...facts, objectId }, at });
   }
 
   flush(): Promise<void> {
