@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { deadlineMs } from '../deadline.ts';
 import type { TestServer } from '../server.ts';
 
@@ -21,6 +21,7 @@ const args = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  '--process-per-site',
 ];
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -61,10 +62,57 @@ const reportViolations = `document.addEventListener('securitypolicyviolation', (
   reportViolation('policy: ' + violatedDirective + ' ' + blockedURI + ' ' + (element?.outerHTML ?? '').slice(0, 300));
 });`;
 
-/** A page of a browser of its own, and what went wrong in it. */
+/** Contexts with the usual options, by browser and origin: each is used by one page after the other. */
+const usualContexts = new WeakMap<Browser, Map<string, UsualContext>>();
+
+/**
+ * A page that stays open retains the process of the origin (`--process-per-site`), and with it the compiled scripts: half of the cost of
+ * opening a page. What a page stores is deleted before the next one.
+ */
+class UsualContext {
+  readonly context: BrowserContext;
+  readonly #keeper: Page;
+  isFree = true;
+
+  private constructor(context: BrowserContext, keeper: Page) {
+    this.context = context;
+    this.#keeper = keeper;
+  }
+
+  static async of(browser: Browser, origin: string): Promise<UsualContext> {
+    const contexts = usualContexts.get(browser) ?? new Map<string, UsualContext>();
+    usualContexts.set(browser, contexts);
+    const known = contexts.get(origin);
+    if (known?.isFree) return known;
+    const context = await newContext(browser, {});
+    const keeper = await context.newPage();
+    await keeper.goto(`${origin}/livez`);
+    const created = new UsualContext(context, keeper);
+    contexts.set(origin, created);
+    return created;
+  }
+
+  async end(): Promise<void> {
+    const pages = this.context.pages().filter((page) => page !== this.#keeper);
+    for (const page of pages) for (const event of ['console', 'pageerror'] as const) page.removeAllListeners(event);
+    // What a page sends at its last moment, such as a draft, would reach the next test.
+    await this.context.setOffline(true);
+    for (const page of pages) await page.close();
+    await this.context.setOffline(false);
+    await this.context.clearCookies();
+    await this.#keeper.evaluate(() => localStorage.clear());
+    this.isFree = true;
+  }
+}
+
+const newContext = (browser: Browser, options: BrowserContextOptions): Promise<BrowserContext> =>
+  browser.newContext({ ...desktop, reducedMotion: 'reduce', ...options });
+
+/** A page without anything that another one stored, and what went wrong in it. */
 export class ConsolePage {
   readonly page: Page;
   readonly problems: string[] = [];
+  #usual: UsualContext | undefined;
 
   constructor(page: Page, origin: string) {
     this.page = page;
@@ -81,12 +129,18 @@ export class ConsolePage {
   }
 
   static async open(browser: Browser, server: TestServer, options: OpenOptions = {}): Promise<ConsolePage> {
-    const { path = '', token = server.token, ...context } = options;
-    const browsing = await browser.newContext({ ...desktop, reducedMotion: 'reduce', ...context });
-    await browsing.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
-    const consolePage = new ConsolePage(await browsing.newPage(), server.url);
-    await browsing.exposeFunction('reportViolation', (violation: string) => void consolePage.problems.push(violation));
-    await browsing.addInitScript(reportViolations);
+    const { path = '', token = server.token, ...contextOptions } = options;
+    const usual = Object.keys(contextOptions).length === 0 ? await UsualContext.of(browser, server.url) : undefined;
+    if (usual) usual.isFree = false;
+    const context = usual?.context ?? (await newContext(browser, contextOptions));
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
+    const consolePage = new ConsolePage(await context.newPage(), server.url);
+    consolePage.#usual = usual;
+    await consolePage.page.exposeFunction(
+      'reportViolation',
+      (violation: string) => void consolePage.problems.push(violation),
+    );
+    await consolePage.page.addInitScript(reportViolations);
     await consolePage.page.goto(`${server.url}/console/${path}`);
     await consolePage.page.getByRole('main').waitFor();
     if (token !== null) await consolePage.signIn(token);
@@ -119,7 +173,7 @@ export class ConsolePage {
 
   /** `expected`: problems that the test caused, such as the message of the browser for a 401. */
   async close(expected: readonly RegExp[] = []): Promise<void> {
-    await this.page.context().close();
+    await (this.#usual?.end() ?? this.page.context().close());
     assert.deepEqual(
       this.problems.filter((problem) => !expected.some((pattern) => pattern.test(problem))),
       [],
