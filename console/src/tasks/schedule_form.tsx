@@ -1,12 +1,9 @@
 // The form of a new schedule, and of one that is changed; the next times are shown while the expression is written.
-import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useId, useMemo, useState } from 'react';
 import { scheduledActions } from '../../../src/api/tasks/scheduled_actions.ts';
 import { client } from '../app/session.ts';
-import { Button } from '../ui/button.tsx';
-import { ErrorPanel } from '../ui/error_panel.tsx';
+import { RecordDialog } from '../forms/record_dialog.tsx';
 import { Field, TextArea, TextInput } from '../ui/field.tsx';
-import { Dialog } from '../ui/overlays/dialog.tsx';
 import { Select } from '../ui/overlays/select.tsx';
 import { RunTimes } from './run_times.tsx';
 import { nextTimes, presets } from './schedule_times.ts';
@@ -47,71 +44,43 @@ const priorityChoices = [
 export function ScheduleForm({ schedule, onClose, onSaved }: ScheduleFormProps) {
   const [draft, setDraft] = useState(() => (schedule ? draftOf(schedule) : newDraft()));
   const change = (next: Partial<ScheduleDraft>) => setDraft({ ...draft, ...next });
-  const formId = useId();
-  const queryClient = useQueryClient();
-  const save = useMutation({
-    mutationFn: () =>
-      schedule
-        ? client.schedules(schedule.name).update({ ...changeOf(draft, schedule), expectedVersion: schedule.version })
-        : client.schedules.create({ name: draft.name, ...creationOf(draft) }),
-    onSuccess: (saved) => {
-      void queryClient.invalidateQueries({ queryKey: ['schedules'] });
-      onClose();
-      onSaved?.(saved);
-    },
-  });
+  const save = () =>
+    schedule
+      ? client.schedules(schedule.name).update({ ...changeOf(draft, schedule), expectedVersion: schedule.version })
+      : client.schedules.create({ name: draft.name, ...creationOf(draft) });
   const next = useMemo(() => nextTimes(draft.cron, draft.timeZone), [draft.cron, draft.timeZone]);
   const isComplete =
     draft.name !== '' && (draft.kind === 'query' ? draft.sql.trim() !== '' : draft.on !== '') && !bodyFault(draft);
   return (
-    <Dialog
+    <RecordDialog
       title={schedule ? `Change ${schedule.name}` : 'New schedule'}
-      isOpen
+      isNew={!schedule}
+      isComplete={isComplete && (next.times?.length ?? 0) > 0}
+      save={save}
+      category="schedules"
+      failedTitle="The schedule was not saved"
       onClose={onClose}
-      size="wide"
-      actions={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            look="primary"
-            type="submit"
-            form={formId}
-            disabled={!isComplete || !next.times || next.times.length === 0 || save.isPending}
-          >
-            {schedule ? 'Save' : 'Create'}
-          </Button>
-        </>
-      }
+      onSaved={onSaved}
     >
-      <form
-        id={formId}
-        className={styles.form}
-        onSubmit={(event) => {
-          event.preventDefault();
-          save.mutate();
-        }}
-      >
-        {!schedule && (
-          <div className={styles.pair}>
-            <Field label="Name">
-              <TextInput value={draft.name} onChange={(name) => change({ name })} required autoFocus />
-            </Field>
-            <Field label="What it does">
-              <Select value={draft.kind} choices={kinds} onChange={(kind) => change({ kind })} />
-            </Field>
-          </div>
-        )}
-        {draft.kind === 'query' ? (
-          <StatementFields draft={draft} onChange={change} />
-        ) : (
-          <RequestFields draft={draft} onChange={change} />
-        )}
-        <TimeFields draft={draft} onChange={change} />
-        <RunTimes next={next} timeZone={draft.timeZone} />
-        <RunFields draft={draft} onChange={change} />
-        {save.error && <ErrorPanel error={save.error} title="The schedule was not saved" />}
-      </form>
-    </Dialog>
+      {!schedule && (
+        <div className={styles.pair}>
+          <Field label="Name">
+            <TextInput value={draft.name} onChange={(name) => change({ name })} required autoFocus />
+          </Field>
+          <Field label="What it does">
+            <Select value={draft.kind} choices={kinds} onChange={(kind) => change({ kind })} />
+          </Field>
+        </div>
+      )}
+      {draft.kind === 'query' ? (
+        <StatementFields draft={draft} onChange={change} />
+      ) : (
+        <RequestFields draft={draft} onChange={change} />
+      )}
+      <TimeFields draft={draft} onChange={change} />
+      <RunTimes next={next} timeZone={draft.timeZone} />
+      <RunFields draft={draft} onChange={change} />
+    </RecordDialog>
   );
 }
 
