@@ -7,6 +7,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { taskCodesOf } from '../src/api/tasks/task_codes.ts';
+import { type TaskType, taskTypes } from '../src/api/tasks/task_types.ts';
 import { type Client, createClient } from '../src/client/index.ts';
 import { heartbeatMs } from '../src/engines/duckdb/process/protocol.ts';
 import { type ServerHooks, startServer } from '../src/main.ts';
@@ -36,6 +38,7 @@ const routes = new Routes(categoriesWith({ rowsBodyBytesMax: 1 }));
 
 /** A code that the endpoint does not declare is in no document and no client's plan. */
 function requireDeclared(method: string, path: string, reply: Reply): void {
+  if (reply.code === '0') requireDeclaredFailures(reply);
   if (!path.startsWith('/api/') || ['0', 'API_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MALFORMED_HTTP'].includes(reply.code))
     return;
   const { endpoint, category } = routes.resolve(method, path.split('?', 1)[0] as string);
@@ -44,6 +47,23 @@ function requireDeclared(method: string, path: string, reply: Reply): void {
     declared,
     `${category.name}.${endpoint.auditName ?? endpoint.action ?? endpoint.verb} does not declare ${reply.code}: ${reply.text}`,
   );
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** A task that failed has a code that its type declares; lists and searches have several tasks. */
+function requireDeclaredFailures({ request, result }: Reply): void {
+  const { tasks = [result] } = result;
+  for (const task of Array.isArray(tasks) ? tasks.filter(isRecord) : []) {
+    const { taskId, type, error } = task;
+    if (typeof taskId !== 'string' || !isRecord(error) || !taskTypes.some((known) => known === type)) continue;
+    const declared = taskCodesOf(type as TaskType);
+    assert.ok(
+      declared?.some((code) => code === error.code) ?? true,
+      `${request}: src/api/tasks/task_codes.ts does not declare ${error.code} for ${type}: ${JSON.stringify(error)}`,
+    );
+  }
 }
 
 /** An answer under /api/, already held to the standard. */

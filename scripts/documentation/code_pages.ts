@@ -6,7 +6,7 @@ import { failureResponse } from '../../src/standard/envelope.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { ownCodesOf, sharedCodes } from '../../src/standard/openapi/endpoint_codes.ts';
 import { code, fence, type Page, pretty, table } from './page.ts';
-import { endpoints } from './reference.ts';
+import { endpoints, failuresOfTask } from './reference.ts';
 
 export const codeNames = Object.keys(codes) as readonly Code[];
 
@@ -73,9 +73,7 @@ const shared: readonly (readonly [readonly Code[], string])[] = [
   [sharedCodes.withIdempotencyKey, 'Every operation that accepts an idempotency key can send it.'],
 ];
 
-/** An operation whose task can fail with a code says so in its description. */
-const isOfTask = (name: Code, { task, description = '' }: Endpoint): boolean =>
-  task !== undefined && description.includes(code(name));
+const isOfTask = (name: Code, { task }: Endpoint): boolean => failuresOfTask(task).includes(name);
 
 function sendersOf(name: Code): string[] {
   const general = shared.filter(([names]) => names.includes(name)).map(([, text]) => text);

@@ -3,6 +3,7 @@
 import { curlText } from '../../console/src/forms/curl_text.ts';
 import { categoriesApi } from '../../src/api/categories.ts';
 import { implementWith } from '../../src/api/implement.ts';
+import { taskCodesOf } from '../../src/api/tasks/task_codes.ts';
 import { type TaskType, taskResults } from '../../src/api/tasks/task_types.ts';
 import { type Client, type DescribedCall, describeCall } from '../../src/client/index.ts';
 import { camelCase } from '../../src/standard/camel_case.ts';
@@ -191,19 +192,34 @@ function resultText(category: Category, endpoint: Endpoint): string[] {
     return [`**Result**: a page: \`${key}\`${each}, and \`nextPageToken\` if there are more.`, more];
   }
   if (result === undefined && verb === 'action')
-    return [`**Result**: a task (202) of the type \`${task}\`, whose \`result\` has:`, taskResultTable(task)];
+    return [
+      `**Result**: a task (202) of the type \`${task}\`, whose \`result\` has:`,
+      taskResultTable(task),
+      taskCodesText(task),
+    ];
   if (result === undefined || result === category.record) {
     const created = verb === 'create' ? ', with `created`: false if it already existed' : '';
-    return [`**Result**: ${record}${created}.${byTask}`];
+    return [`**Result**: ${record}${created}.${byTask}`, taskCodesText(task)];
   }
-  return [`**Result**${byTask === '' ? ':' : `.${byTask}`}`, fieldTable(result, false)];
+  return [`**Result**${byTask === '' ? ':' : `.${byTask}`}`, fieldTable(result, false), taskCodesText(task)];
 }
 
 const taskResultTable = (task: string | undefined): string =>
   task !== undefined && Object.hasOwn(taskResults, task) ? fieldTable(taskResults[task as TaskType], false) : '';
 
+const linkToCode = (name: Code): string => `[${code(name)}](../codes/${name}.md)`;
+
+/** The codes with which the task of an operation can fail. */
+export const failuresOfTask = (task: string | undefined): readonly Code[] =>
+  task !== undefined && Object.hasOwn(taskResults, task) ? (taskCodesOf(task as TaskType) ?? []) : [];
+
+function taskCodesText(task: string | undefined): string {
+  const links = failuresOfTask(task).map(linkToCode);
+  return links.length > 0 ? `**Codes of a task that failed** (\`error.code\`): ${links.join(', ')}.` : '';
+}
+
 const codesText = (codes: readonly Code[]): string => {
-  const links = codes.map((name) => `[${code(name)}](../codes/${name}.md)`);
+  const links = codes.map(linkToCode);
   const own = links.length > 0 ? `${links.join(', ')}, and ` : '';
   return `**Codes**: ${own}those that [every request](../codes.md) can have.`;
 };

@@ -1,4 +1,5 @@
 // All categories, in the order in which documents list them.
+import { taskResults } from '../api/tasks/task_types.ts';
 import type { Category } from '../standard/endpoint.ts';
 import type { OpenApiInfo } from '../standard/openapi/document.ts';
 import { backends } from './compute/backends.ts';
@@ -68,9 +69,13 @@ export function apiInfo(release: string): OpenApiInfo {
     description: 'An analytical data warehouse driven entirely through one consistent REST API.',
     release,
     version: 'v2',
-    taskLinks: {
-      showTask: { operationId: 'tasks.get', parameter: 'taskId' },
-      cancelTask: { operationId: 'tasks.cancel', parameter: 'taskId' },
+    tasks: {
+      category: tasks,
+      results: taskResults,
+      links: {
+        showTask: { operationId: 'tasks.get', parameter: 'taskId' },
+        cancelTask: { operationId: 'tasks.cancel', parameter: 'taskId' },
+      },
     },
   };
 }

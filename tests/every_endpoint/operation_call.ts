@@ -110,6 +110,7 @@ function requireDeclaredResult(operation: Operation, reply: Reply): void {
     reply.status === first || (reply.status === 202 && endpoint.task !== undefined),
     `${reply.request}: ${reply.status}`,
   );
+  if (reply.status === 202 && endpoint.task !== 'any') assert.equal(reply.at('type'), endpoint.task, reply.request);
   if (reply.status > 200) assert.equal(reply.headers.location, reply.at('uri'), `${reply.request}: Location`);
   const key = reply.status === 202 ? taskRecord : endpoint;
   const validator = compiled.get(key) ?? Compile(successSchema(operation, reply.status));

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { TObject, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { type TaskType, taskResults } from '../../src/api/tasks/task_types.ts';
 import { nameFault } from '../../src/model/names.ts';
 import { release } from '../../src/model/release.ts';
 import { apiInfo, categoriesWith } from '../../src/resources/index.ts';
@@ -25,6 +26,30 @@ const document = JSON.parse(JSON.stringify(openApi(categories, apiInfo(release))
   paths: Record<string, Record<string, DescribedOperation>>;
   components: Record<string, Record<string, object>>;
 };
+
+interface TitledSchema {
+  readonly title?: string;
+  readonly anyOf?: readonly TitledSchema[];
+}
+
+interface AcceptedResponse {
+  readonly links: object;
+  readonly content: { readonly 'application/json': { readonly schema: AcceptedSchema } };
+}
+
+interface AcceptedSchema {
+  readonly $ref?: string;
+  readonly allOf?: readonly [
+    AcceptedSchema,
+    {
+      readonly properties: {
+        readonly result: {
+          readonly properties: { readonly type: { const: string }; readonly result: { anyOf: readonly object[] } };
+        };
+      };
+    },
+  ];
+}
 
 interface Link {
   readonly operationId: string;
@@ -125,10 +150,30 @@ test('the limits of names in the document are those that handlers check', () => 
     assert.equal(validator.Check(name), nameFault(name) === undefined, JSON.stringify(name));
 });
 
+test('a 202 is the envelope with the record of a task, of the declared type and with the result of that type', () => {
+  const types = new Set<string>();
+  for (const { endpoint, path, method } of operations) {
+    if (endpoint.task === undefined) continue;
+    types.add(endpoint.task);
+    const { $ref = '' } = (document.paths[path]?.[method]?.responses as Record<string, { $ref?: string }>)['202'] ?? {};
+    const response = document.components.responses?.[$ref.split('/').at(-1) ?? ''] as AcceptedResponse;
+    assert.deepEqual(Object.keys(response.links), ['showTask', 'cancelTask'], path);
+    const { schema } = response.content['application/json'];
+    const [envelope, declared] = schema.allOf ?? [schema, undefined];
+    assert.equal(envelope?.$ref, '#/components/schemas/TaskResponse', path);
+    const { type, result } = declared?.properties.result.properties ?? {};
+    assert.equal(type?.const, endpoint.task === 'any' ? undefined : endpoint.task, path);
+    if (!Object.hasOwn(taskResults, endpoint.task)) continue;
+    const { title, anyOf = [{ title }] } = taskResults[endpoint.task as TaskType] as TitledSchema;
+    const expected = anyOf.map((member) => ({ $ref: `#/components/schemas/${member.title}` }));
+    assert.deepEqual(result?.anyOf, [...expected, { type: 'null' }], path);
+  }
+  assert.ok(types.has('any') && types.size > 10, `${[...types]}`);
+});
+
 test('links of a 202 lead to operations that have the parameter in their path', () => {
-  const { AcceptedTask } = document.components.responses as Record<string, { readonly links: Record<string, Link> }>;
-  const links = AcceptedTask?.links ?? {};
-  assert.deepEqual(Object.keys(links), ['showTask', 'cancelTask']);
+  const links = document.components.links as Record<string, Link>;
+  assert.deepEqual(Object.keys(links), ['CancelTask', 'ShowTask']);
   for (const { operationId, parameters } of Object.values(links)) {
     const operation = operations.find((candidate) => candidate.operationId === operationId);
     for (const name of Object.keys(parameters)) assert.ok(operation?.path.includes(`{${name}}`), operationId);
@@ -155,8 +200,11 @@ test('components have names without numbers, and requests, results and failures 
   }
   const { requestBodies = {}, responses = {} } = document.components;
   for (const [name, body] of [...Object.entries(requestBodies), ...Object.entries(responses)]) {
-    const { content } = body as { content: Record<string, { schema: object }> };
-    assert.deepEqual(Object.keys(content['application/json']?.schema ?? {}), ['$ref'], name);
+    const { content } = body as { content: Record<string, { schema: AcceptedSchema }> };
+    const schema = content['application/json']?.schema ?? {};
+    // The task of a 202 is that of all tasks with a type and its result.
+    assert.deepEqual(Object.keys(schema.allOf?.[0] ?? schema), ['$ref'], name);
+    assert.equal(schema.allOf !== undefined, /^Accepted(?!Task$)/.test(name), name);
   }
 });
 

@@ -186,6 +186,7 @@ export const taskResults = {
 };
 
 export type TaskType = keyof typeof taskResults;
+export const taskTypes = Object.keys(taskResults) as readonly TaskType[];
 export type TaskResultOf<T extends TaskType> = Sendable<Static<(typeof taskResults)[T]>>;
 
 interface Titled {

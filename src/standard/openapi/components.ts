@@ -7,7 +7,7 @@ export interface OpenApiOptions {
   readonly forClients: boolean;
 }
 
-const kinds = ['schemas', 'parameters', 'headers', 'requestBodies', 'responses'] as const;
+const kinds = ['schemas', 'parameters', 'headers', 'requestBodies', 'responses', 'links'] as const;
 export type ComponentKind = (typeof kinds)[number];
 
 interface Component {

@@ -11,14 +11,14 @@ import { pascal } from './names.ts';
 import { nounOf, type Operation, operationsOf } from './operations.ts';
 import { headers, parametersOf, sharedParametersOf } from './parameters.ts';
 import { Schemas } from './schemas.ts';
-import { type Names, Successes, type TaskLinks } from './successes.ts';
+import { type Names, Successes, type TaskDescription } from './successes.ts';
 
 export interface OpenApiInfo {
   readonly title: string;
   readonly description: string;
   readonly release: string;
   readonly version: ApiVersion;
-  readonly taskLinks?: TaskLinks;
+  readonly tasks?: TaskDescription;
 }
 
 export function openApi(
@@ -85,7 +85,7 @@ class Descriptions {
     this.#categories = categories;
     this.#components = components;
     this.#schemas = new Schemas(components, options);
-    this.#successes = new Successes(components, this.#schemas, options, info.taskLinks);
+    this.#successes = new Successes(components, this.#schemas, options, info.tasks);
   }
 
   operation(operation: Operation): Json {

@@ -112,7 +112,7 @@ export function failuresOf(endpoint: Endpoint, components: Components, forClient
 }
 
 /** Statuses with the same meaning for all operations: each would repeat them. Generators of clients handle listed statuses better. */
-const generalStatuses: readonly FailureStatus[] = [401, 406, 415, 500];
+const generalStatuses: readonly FailureStatus[] = [401, 403, 406, 415, 500];
 
 function generalFailure(components: Components): Json {
   const all = generalStatuses.map((status) => `${status}: ${meanings[status as OperationStatus].description}`);

@@ -3,6 +3,7 @@ import { type Category, type Endpoint, isPaged } from '../endpoint.ts';
 import { listKeyOf } from '../parameters.ts';
 import { type TObject, type TSchema, Type } from '../type.ts';
 import type { Components, Json, OpenApiOptions } from './components.ts';
+import { pascal } from './names.ts';
 import type { Schemas } from './schemas.ts';
 
 /** What the document calls a category and its operations. */
@@ -21,23 +22,29 @@ interface Success {
   readonly result: Json;
   readonly example?: unknown;
   readonly headers?: readonly ('ETag' | 'Location')[];
-  readonly links?: Json;
 }
 
 const creation = { created: Type.Boolean({ description: 'False if the object already existed.' }) };
 
-/** Operations on the task of a 202, by the name of the link; the parameter in their path is a field of its record. */
-export type TaskLinks = Readonly<Record<string, { readonly operationId: string; readonly parameter: string }>>;
+/** What the document states about the task of a 202. */
+export interface TaskDescription {
+  /** The category of tasks. */
+  readonly category: Category;
+  /** The result of a task by its type. */
+  readonly results: Readonly<Record<string, TSchema>>;
+  /** Operations on the task, by the name of the link; the parameter in their path is a field of its record. */
+  readonly links: Readonly<Record<string, { readonly operationId: string; readonly parameter: string }>>;
+}
 
 export class Successes {
   readonly #components: Components;
   readonly #schemas: Schemas;
   readonly #forClients: boolean;
-  readonly #taskLinks: TaskLinks;
+  readonly #tasks: TaskDescription | undefined;
 
-  constructor(components: Components, schemas: Schemas, { forClients }: OpenApiOptions, taskLinks: TaskLinks = {}) {
+  constructor(components: Components, schemas: Schemas, { forClients }: OpenApiOptions, tasks?: TaskDescription) {
     this.#forClients = forClients;
-    this.#taskLinks = taskLinks;
+    this.#tasks = tasks;
     this.#components = components;
     this.#schemas = schemas;
   }
@@ -47,7 +54,7 @@ export class Successes {
     const success = this.#successOf(endpoint, category, names);
     return {
       ...(success ? { [success.status]: this.#response(success) } : {}),
-      ...(endpoint.task ? { 202: this.#accepted() } : {}),
+      ...(endpoint.task && this.#tasks ? { 202: this.#accepted(endpoint.task, this.#tasks) } : {}),
     };
   }
 
@@ -162,27 +169,28 @@ export class Successes {
     };
   }
 
-  #accepted(): Json {
-    const result = {
-      type: 'object',
-      required: ['taskId', 'state', 'uri', 'cancelUri'],
-      properties: {
-        taskId: { type: 'string' },
-        state: { type: 'string' },
-        uri: { type: 'string', description: 'Where the state of the task is shown.' },
-        cancelUri: { type: 'string', description: 'Where the task is cancelled, by POST.' },
-      },
-      description: 'The record of the task.',
-    };
-    const links = Object.entries(this.#taskLinks).map(([name, { operationId, parameter }]) => [
-      name,
-      { operationId, parameters: { [parameter]: `$response.body#/result/${parameter}` } },
+  /** The envelope with the record of a task; of the declared type, unless generators of clients would lose the null of its fields. */
+  #accepted(type: string, { category, results, links }: TaskDescription): Json {
+    const { name, result } = this.#record(category, { object: pascal(category.singular), operation: '' });
+    const envelope = this.#envelopeSchema(name, result);
+    const declared = this.#forClients ? undefined : results[type];
+    const typed = declared && { type: { const: type }, result: this.#schemas.describe(orNull(declared)) };
+    const linked = Object.entries(links).map(([link, { operationId, parameter }]) => [
+      link,
+      this.#components.add('links', pascal(`_${link}`), {
+        operationId,
+        parameters: { [parameter]: `$response.body#/result/${parameter}` },
+      }),
     ]);
-    return this.#envelope('A task was submitted.', {
-      name: 'AcceptedTask',
-      result,
-      headers: ['Location'],
-      ...(links.length > 0 ? { links: Object.fromEntries(links) } : {}),
+    return this.#components.add('responses', typed ? `Accepted${pascal(`_${type}`)}` : 'AcceptedTask', {
+      description: 'A task was submitted.',
+      headers: headersOf(['Location']),
+      content: {
+        'application/json': {
+          schema: typed ? { allOf: [envelope, { properties: { result: { properties: typed } } }] } : envelope,
+        },
+      },
+      links: Object.fromEntries(linked),
     });
   }
 
@@ -192,9 +200,22 @@ export class Successes {
 
   #envelope(
     description: string,
-    { name, responseName = name, result, example, headers = [], links }: Omit<Success, 'status'>,
+    { name, responseName = name, result, example, headers = [] }: Omit<Success, 'status'>,
   ): Json {
-    const schema = this.#components.add('schemas', `${name}Response`, {
+    return this.#components.add('responses', responseName, {
+      description,
+      headers: headersOf(headers),
+      content: {
+        'application/json': {
+          schema: this.#envelopeSchema(name, result),
+          ...(example === undefined ? {} : { example: { code: '0', message: 'OK', result: example } }),
+        },
+      },
+    });
+  }
+
+  #envelopeSchema(name: string, result: Json): Json {
+    return this.#components.add('schemas', `${name}Response`, {
       type: 'object',
       required: ['code', 'message', 'result'],
       properties: {
@@ -203,17 +224,12 @@ export class Successes {
         result: this.#components.add('schemas', name, result),
       },
     });
-    const named = headers.map((header) => [header, { $ref: `#/components/headers/${header}` }]);
-    return this.#components.add('responses', responseName, {
-      description,
-      headers: { 'x-service-request-id': { $ref: '#/components/headers/RequestId' }, ...Object.fromEntries(named) },
-      content: {
-        'application/json': {
-          schema,
-          ...(example === undefined ? {} : { example: { code: '0', message: 'OK', result: example } }),
-        },
-      },
-      ...(links ? { links } : {}),
-    });
   }
 }
+
+const orNull = (schema: TSchema): TSchema => Type.Union([schema, Type.Null()]);
+
+const headersOf = (names: readonly string[]): Json => ({
+  'x-service-request-id': { $ref: '#/components/headers/RequestId' },
+  ...Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
+});
