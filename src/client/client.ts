@@ -1,5 +1,6 @@
 // The client: categories and endpoints as functions, made from the table of operations when they are first used. Typed by types.ts.
 import { snakeCase } from '../standard/camel_case.ts';
+import { type DownloadOptions, download } from './download.ts';
 import { List, type Page } from './list.ts';
 import { type Category, type Operation, operationNamed } from './operation.ts';
 import { topCategories, waitSecondsDefault } from './operations.ts';
@@ -7,12 +8,20 @@ import { Query, type QueryOptions, type Row } from './query.ts';
 import { Submitted, Task, type TaskRecord } from './task.ts';
 import { type Answer, type ClientOptions, type Outgoing, type Sender, Transport } from './transport.ts';
 import type { CallOptions, CategoryClients, CreateOptions } from './types.ts';
+import { type UploadOptions, type UploadRecord, type UploadSource, upload } from './upload.ts';
 
 export interface Client extends CategoryClients {
   /** Runs one SQL statement when its rows or its summary are first asked for. `R`: the type of a row, which is not checked. */
   query<R = Row>(sql: string, options?: QueryOptions): Query<R>;
   /** A task by its id, to wait for it or to cancel it. */
   task<R = unknown>(taskId: string, options?: Pick<CallOptions, 'signal'>): Promise<Task<R>>;
+  /**
+   * Sends a file in parts and resolves when the server has all of it; after a lost connection it continues where the server has the file.
+   * The source of a load is the `uploadId` of its record.
+   */
+  upload(source: UploadSource, options?: UploadOptions): Promise<UploadRecord>;
+  /** The bytes of a file by its link, from the result of a query, an export or a load; continued after a lost connection. */
+  download(link: string, options?: DownloadOptions): ReadableStream<Uint8Array>;
 }
 
 const version = 'v2';
@@ -34,6 +43,8 @@ export function clientOver(transport: Sender): Client {
       const { result } = await transport.send({ method: 'GET', path, isRead: true, signal });
       return new Task(transport, result as unknown as TaskRecord);
     },
+    upload: (source: UploadSource, given: UploadOptions = {}) => upload(transport, `${base}/uploads`, source, given),
+    download: (link: string, given: DownloadOptions = {}) => download(transport, link, given),
   };
   // The compiler cannot follow the table of operations; tests/client compares it with the declarations.
   return client as unknown as Client;

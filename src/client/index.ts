@@ -2,6 +2,7 @@
 export type { TaskResultOf } from '../api/tasks/task_types.ts';
 export { type Client, createClient } from './client.ts';
 export { type DescribedCall, describeCall } from './described_call.ts';
+export type { DownloadOptions } from './download.ts';
 export { errors, TabulariumError } from './errors.ts';
 export { ExactNumber } from './exact_json.ts';
 export { List, type Page } from './list.ts';
@@ -9,4 +10,5 @@ export { type Column, Query, type QueryOptions, type ResultPage, type Row } from
 export { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';
 export type { ClientOptions } from './transport.ts';
 export type { CallOptions, CreateOptions } from './types.ts';
+export type { TransferProgress, UploadOptions, UploadRecord, UploadSource } from './upload.ts';
 export type { Value } from './values.ts';

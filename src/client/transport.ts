@@ -22,6 +22,8 @@ export interface Outgoing {
   /** Below the URL of the server, percent-encoded. */
   readonly path: string;
   readonly body?: unknown;
+  /** Bytes of a file in place of a body, and their position in it. The path is a signed link, which needs no token. */
+  readonly part?: { readonly bytes: Uint8Array<ArrayBuffer> | Blob; readonly contentRange: string } | undefined;
   /** Whether it changes nothing, so that it can be sent as often as needed. */
   readonly isRead: boolean;
   readonly idempotencyKey?: string | undefined;
@@ -40,7 +42,11 @@ export interface Answer {
 /** What sends the requests of a client. */
 export interface Sender {
   send(outgoing: Outgoing): Promise<Answer>;
-  download(link: string, signal: AbortSignal | undefined): Promise<Response>;
+  download(
+    link: string,
+    signal: AbortSignal | undefined,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Response>;
 }
 
 const timeoutMsDefault = 60_000;
@@ -74,12 +80,15 @@ export class Transport implements Sender {
   }
 
   /** Fetches a file by its signed link, which needs no token. */
-  async download(link: string, signal: AbortSignal | undefined): Promise<Response> {
-    // The signature in the query is a credential.
-    const outgoing = { method: 'GET', path: link.replace(/\?.*/, ''), isRead: true } as const;
+  async download(
+    link: string,
+    signal: AbortSignal | undefined,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Response> {
+    const outgoing = { method: 'GET', path: withoutSignature(link), isRead: true } as const;
     let response: Response;
     try {
-      response = await (this.#options.fetch ?? fetch)(this.#base + link, signal ? { signal } : {});
+      response = await (this.#options.fetch ?? fetch)(this.#base + link, { headers, ...(signal ? { signal } : {}) });
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
       throw errorOf('NO_ANSWER', { status: 0, message: `GET ${outgoing.path}: ${reasonOf(cause)}`, cause });
@@ -89,7 +98,7 @@ export class Transport implements Sender {
   }
 
   async #attempt(outgoing: Outgoing): Promise<Answer> {
-    const { method, path, body, signal, waitMs = 0 } = outgoing;
+    const { method, path, body, part, signal, waitMs = 0 } = outgoing;
     const timeoutMs = outgoing.timeoutMs ?? this.#options.timeoutMs ?? timeoutMsDefault;
     const deadline = AbortSignal.timeout(timeoutMs + waitMs);
     let response: Response;
@@ -98,20 +107,21 @@ export class Transport implements Sender {
       response = await (this.#options.fetch ?? fetch)(this.#base + path, {
         method,
         headers: await this.#headers(outgoing),
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(part ? { body: part.bytes } : body === undefined ? {} : { body: JSON.stringify(body) }),
         signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       });
       text = await response.text();
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
       const reason = deadline.aborted ? 'no answer in time' : reasonOf(cause);
-      throw errorOf('NO_ANSWER', { status: 0, message: `${method} ${path}: ${reason}`, cause });
+      throw errorOf('NO_ANSWER', { status: 0, message: `${method} ${shownPath(outgoing)}: ${reason}`, cause });
     }
     return answerOf(outgoing, response, text);
   }
 
-  async #headers({ body, idempotencyKey, ifMatch }: Outgoing): Promise<Record<string, string>> {
+  async #headers({ body, part, idempotencyKey, ifMatch }: Outgoing): Promise<Record<string, string>> {
     const { token, headers } = this.#options;
+    if (part) return { 'content-type': 'application/octet-stream', 'content-range': part.contentRange };
     const secret = typeof token === 'function' ? await token() : token;
     return {
       ...headers,
@@ -130,12 +140,17 @@ interface Envelope {
   readonly result: Answer['result'];
 }
 
-function answerOf({ method, path }: Outgoing, response: Response, text: string): Answer {
+/** The signature of a link is a credential. */
+const withoutSignature = (link: string): string => link.replace(/\?.*/, '');
+
+const shownPath = ({ path, part }: Outgoing): string => (part ? withoutSignature(path) : path);
+
+function answerOf(outgoing: Outgoing, response: Response, text: string): Answer {
   const { status, headers } = response;
   const requestId = headers.get('x-service-request-id') ?? undefined;
   const envelope = envelopeOf(text);
   if (!envelope) {
-    const message = `${method} ${path}: status ${status} without the envelope {code, message, result}; is this the URL of a Tabularium server?`;
+    const message = `${outgoing.method} ${shownPath(outgoing)}: status ${status} without the envelope {code, message, result}; is this the URL of a Tabularium server?`;
     throw errorOf('NO_ENVELOPE', { status, message, requestId });
   }
   const { code, message, result } = envelope;

@@ -155,7 +155,8 @@ test('a 202 is the envelope with the record of a task, of the declared type and 
   for (const { endpoint, path, method } of operations) {
     if (endpoint.task === undefined) continue;
     types.add(endpoint.task);
-    const { $ref = '' } = (document.paths[path]?.[method]?.responses as Record<string, { $ref?: string }>)['202'] ?? {};
+    const responses = (document.paths[path]?.[method]?.responses ?? {}) as Record<string, { $ref?: string }>;
+    const { $ref = '' } = responses['202'] ?? {};
     const response = document.components.responses?.[$ref.split('/').at(-1) ?? ''] as AcceptedResponse;
     assert.deepEqual(Object.keys(response.links), ['showTask', 'cancelTask'], path);
     const { schema } = response.content['application/json'];

@@ -1,7 +1,6 @@
 // One load of an uploaded file: its inference, its task and its result. Holds no component.
-import { Task, type TaskRecord } from '../../../src/client/index.ts';
+import { Task, type TaskRecord, type UploadRecord } from '../../../src/client/index.ts';
 import { client } from '../app/session.ts';
-import type { UploadedFile } from './upload_file.ts';
 
 export type Encoding = 'utf-8' | 'utf-16' | 'latin-1';
 
@@ -105,7 +104,7 @@ export interface StartedLoad {
 /** Starts the task that fills the table. */
 export async function startLoad(
   target: Target,
-  { uploadId, createdAt }: UploadedFile,
+  { uploadId, createdAt }: UploadRecord,
   content: LoadContent,
   { csv, errorsMax, label, signal }: LoadOptions,
 ): Promise<StartedLoad> {

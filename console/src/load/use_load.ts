@@ -1,7 +1,8 @@
 // The load of a file while its page is open: sends the file at once, infers its columns, runs the task. Leaving the page aborts the upload.
 import { useEffect, useRef, useState } from 'react';
-import type { Task, TaskRecord } from '../../../src/client/index.ts';
+import type { Task, TaskRecord, TransferProgress, UploadRecord } from '../../../src/client/index.ts';
 import { queryClient } from '../app/queries.ts';
+import { client } from '../app/session.ts';
 import { objectsStore } from '../explorer/objects_store.ts';
 import {
   type CsvOptions,
@@ -15,7 +16,9 @@ import {
   type Target,
 } from './load_session.ts';
 import { otherEncoding } from './text_encoding.ts';
-import { type UploadedFile, uploadFile } from './upload_file.ts';
+
+/** Progress is shown after each part. */
+const partBytes = 2 * 1024 * 1024;
 
 type Stage =
   | { readonly kind: 'empty' }
@@ -37,7 +40,7 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
   const [error, setError] = useState<unknown>();
   const [csv, setCsv] = useState<CsvOptions>();
   const [attempt, setAttempt] = useState(0);
-  const upload = useRef<UploadedFile>(undefined);
+  const upload = useRef<UploadRecord>(undefined);
   const leaving = useRef<AbortController>(undefined);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt repeats what failed
@@ -48,14 +51,15 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
     const run = async () => {
       setError(undefined);
       setStage({ kind: 'uploading', progress: 0 });
-      const onProgress = (progress: number) => setStage({ kind: 'uploading', progress });
       const encoding = csv ? undefined : await otherEncoding(file);
       if (signal.aborted) return;
       if (encoding) {
         setCsv({ encoding });
         return;
       }
-      upload.current ??= await uploadFile(file, { onProgress, signal });
+      const onProgress = ({ bytes, total = file.size }: TransferProgress) =>
+        setStage({ kind: 'uploading', progress: total === 0 ? 1 : bytes / total });
+      upload.current ??= await client.upload(file, { onProgress, signal, partBytes });
       setStage({ kind: 'inferring' });
       const inferred = await inferColumns(place, upload.current.uploadId, csv, signal);
       onInferred(inferred);
