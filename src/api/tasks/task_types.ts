@@ -186,7 +186,8 @@ export const taskResults = {
 };
 
 export type TaskType = keyof typeof taskResults;
-export const taskTypes = Object.keys(taskResults) as readonly TaskType[];
+export const isTaskType = (type: string): type is TaskType => Object.hasOwn(taskResults, type);
+export const taskTypes: readonly TaskType[] = Object.keys(taskResults).filter(isTaskType);
 export type TaskResultOf<T extends TaskType> = Sendable<Static<(typeof taskResults)[T]>>;
 
 interface Titled {
