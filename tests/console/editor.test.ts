@@ -88,6 +88,30 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await consolePage.close([/status of 400/]);
   });
 
+  it('shows line numbers at the height of their lines when a page with a text is opened', async () => {
+    const { consolePage, page } = await open();
+    // The editor measures its lines once, in its first frame: a style that still changes then leaves the numbers beside them.
+    await page.addInitScript(`globalThis.changing = [];
+      addEventListener('transitionrun', ({ target, propertyName }) => {
+        if (target instanceof Element && target.closest('.cm-editor')) changing.push(propertyName);
+      }, { capture: true });`);
+    await page.goto(
+      `${server.url}/console/sql?${new URLSearchParams({ sql: 'SELECT 1,\n  2,\n  3,\n  4 AS last_line' })}`,
+    );
+    await text(page).getByText('last_line').waitFor();
+    await page.evaluate(
+      'new Promise((resolve) => { let frames = 10; const next = () => (frames-- > 0 ? requestAnimationFrame(next) : resolve()); next(); })',
+    );
+    const tops = async (selector: string) =>
+      Promise.all((await page.locator(selector).all()).map(async (element) => (await element.boundingBox())?.y));
+    // The first of the gutter is an invisible one, which makes it as wide as its widest number.
+    const [, ...numbers] = await tops('.cm-lineNumbers .cm-gutterElement');
+    assert.equal(numbers.length, 4);
+    assert.deepEqual(numbers, await tops('.cm-line'));
+    assert.deepEqual(await page.evaluate('changing'), []);
+    await consolePage.close();
+  });
+
   it('shows the plan of the statement under the cursor while the pointer rests on the run button', async () => {
     const { consolePage, page } = await open();
     await text(page).fill('SELECT customer, sum(price) FROM shop.orders GROUP BY customer');
