@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
+import { newPerson } from '../access/people.ts';
 import { start, type TestServer } from '../server.ts';
 import { ConsolePage, launchBrowser, noBrowser, phone } from './browser.ts';
 
@@ -264,6 +265,29 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
       [0, 1, 2, 3, 4].map((i) => [i, i, 'shelf']),
     );
     await consolePage.close();
+  });
+
+  it('adds a file to the only table that a user may write', async () => {
+    (await server.post('/api/v2/databases', { name: 'archive' })).is(201);
+    const columns = [{ name: 'amount', type: 'INT' }];
+    await server.client.databases('archive').tables.create({ name: 'counts', columns });
+    const table = '/catalogs/default/databases/archive/tables/counts';
+    const writer = await newPerson(server, 'writer', [
+      ['create', '/uploads'],
+      ['read', table],
+      ['write', table],
+      ['use', '/warehouses/default'],
+    ]);
+    const path = 'load/default/archive/counts';
+    const consolePage = await ConsolePage.open(browser, server, { path, token: writer.token });
+    const { page } = consolePage;
+    await page.getByLabel('File to load').setInputFiles(stock(['900,41,2026-02-01,x']));
+    await page.getByText('Not loaded from the file: ID, seen, extra').waitFor();
+    await consolePage.photograph('load_one_table');
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.getByRole('heading', { name: '1 row loaded into archive.counts' }).waitFor();
+    assert.deepEqual(await server.rows('archive', 'SELECT amount FROM counts'), [[41]]);
+    await consolePage.close([/status of 40/]);
   });
 
   it('does not load a file twice under the same label', async () => {

@@ -29,7 +29,12 @@ interface FileLoadProps {
 export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
   const [form, setForm] = useState(() => newLoadForm(file, places, into));
   const change = (part: Partial<LoadForm>) => setForm((before) => ({ ...before, ...part }));
-  const load = useLoad(file, form.place, ({ columns }) => change({ columns, sources: {} }));
+  const load = useLoad(
+    file,
+    form.place,
+    form.kind === 'existing' && form.existing !== '' ? form.existing : undefined,
+    ({ columns }) => change({ columns, sources: {} }),
+  );
   const { stage, error, csv } = load;
   const inferred = stage.kind === 'ready' ? stage.inferred : undefined;
   const table = useExistingTable(form);

@@ -56,13 +56,20 @@ export interface LoadResult {
 
 export const databaseAt = ({ catalog, database }: Place) => client.catalogs(catalog).databases(database);
 
+/** `table`: the existing table that the file is loaded into; the right to write it is sufficient then. */
 export async function inferColumns(
   place: Place,
+  table: string | undefined,
   upload: string,
   csv: CsvOptions | undefined,
   signal: AbortSignal,
 ): Promise<InferredFile> {
-  const body = { source: { upload }, inferOnly: true, ...(csv ? { csv } : {}) };
+  const body = {
+    source: { upload },
+    inferOnly: true,
+    ...(table === undefined ? {} : { table }),
+    ...(csv ? { csv } : {}),
+  };
   const found = await databaseAt(place).load(body, { signal }).done({ signal });
   if (!found || !('columns' in found)) throw new Error('the server did not describe the file');
   const { columns, rows, format, bytes } = found;

@@ -35,7 +35,12 @@ interface StartOptions {
   readonly label: string;
 }
 
-export function useLoad(file: File, place: Place, onInferred: (inferred: InferredFile) => void) {
+export function useLoad(
+  file: File,
+  place: Place,
+  table: string | undefined,
+  onInferred: (inferred: InferredFile) => void,
+) {
   const [stage, setStage] = useState<Stage>({ kind: 'empty' });
   const [error, setError] = useState<unknown>();
   const [csv, setCsv] = useState<CsvOptions>();
@@ -61,7 +66,7 @@ export function useLoad(file: File, place: Place, onInferred: (inferred: Inferre
         setStage({ kind: 'uploading', progress: total === 0 ? 1 : bytes / total });
       upload.current ??= await client.upload(file, { onProgress, signal, partBytes });
       setStage({ kind: 'inferring' });
-      const inferred = await inferColumns(place, upload.current.uploadId, csv, signal);
+      const inferred = await inferColumns(place, table, upload.current.uploadId, csv, signal);
       onInferred(inferred);
       setStage({ kind: 'ready', inferred });
     };

@@ -65,8 +65,8 @@ export const loadDatabaseApi = {
     summary: 'Creates a table from a CSV, JSON, NDJSON or Parquet file, with all rows or not at all.',
     description:
       'Always a task, whose result is that of a load of a table, with `table`. The table is invisible before it is complete, and a failed load leaves no table. ' +
-      'With `inferOnly` nothing is created: the response (200) is the definition that the table would have, and its first rows; after `waitSeconds` it continues as a task (202).',
-    permission: { privilege: 'create', on: 'object' },
+      'With `inferOnly` nothing is created: the response (200) is the definition that the table would have, and its first rows; after `waitSeconds` it continues as a task (202). With an existing `table`, `write` on it is sufficient for that.',
+    permission: { privilege: 'create', on: 'object', orWithin: true },
     codes: [
       'INVALID_NAME',
       'OBJECT_ALREADY_EXISTS',

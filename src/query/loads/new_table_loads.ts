@@ -119,7 +119,7 @@ export class NewTableLoads {
 
   /** Returns the inferred definition of the table and its first rows. */
   async infer(request: NewTableRequest, run: LoadRun): Promise<InferredDefinition> {
-    const parents = await this.#authorize(request, run.principal);
+    const parents = await this.#authorizeInference(request, run.principal);
     return this.#withAttempt(request, run, parents, async (attempt) => {
       const { spec, inferred } = await attempt.inferred();
       const { columns, ...body } = this.#parts.definitions.bodyOf(spec);
@@ -226,10 +226,22 @@ export class NewTableLoads {
     return (await this.#parts.catalog.require(path)) as Parents;
   }
 
+  /** Whoever may load a file into an existing table may see how it would be read. */
+  async #authorizeInference(request: NewTableRequest, principal: Principal): Promise<Parents> {
+    const { path, table } = request;
+    const target = { category: 'catalogs', path: [...path, { category: 'tables', name: table }] };
+    const isAllowed = table !== '' && (await this.#parts.authorizer.isAllowed(principal, 'write', target));
+    return isAllowed ? this.#requireSame(request, principal) : this.#authorize(request, principal);
+  }
+
   /** Rights and names are checked again, because the task may have waited. */
   async #authorize(request: NewTableRequest, principal: Principal): Promise<Parents> {
-    const { authorizer, pipeline } = this.#parts;
-    await authorizer.require(principal, 'create', { category: 'catalogs', path: request.path });
+    await this.#parts.authorizer.require(principal, 'create', { category: 'catalogs', path: request.path });
+    return this.#requireSame(request, principal);
+  }
+
+  async #requireSame(request: NewTableRequest, principal: Principal): Promise<Parents> {
+    const { pipeline } = this.#parts;
     const parents = await this.#parents(request);
     await pipeline.requireUse(parents[0].spec.warehouse, principal);
     if (parents[1].id === request.databaseId) return parents;

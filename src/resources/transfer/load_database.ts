@@ -12,6 +12,7 @@ import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { TaskRecord, TaskRequest } from '../../tasks/task.ts';
 import type { Context } from '../records/handler_context.ts';
 import { done } from '../records/outcomes.ts';
+import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 import { accepted, acceptedTask } from '../records/task_record.ts';
 import { tableRequest } from '../table_definitions/create_and_alter.ts';
@@ -25,6 +26,7 @@ type DatabasePath = readonly [Segment<'catalogs'>, Segment<'databases'>];
 export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, DatabasePath> = {
   load: async ({ segments, body }, context) => {
     const { principal, actor, version } = context.call;
+    if (context.call.reach === 'within') await requireTarget(body, segments, context);
     const { source, credentials } = splitSource(body.source);
     const request = await context.newTableLoads.request(segments, { ...loadRequestOf(body), source }, principal);
     const creation = await creationOf(request, segments, body.owner, context);
@@ -49,6 +51,12 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
     }
   },
 };
+
+/** Of a caller that may not create tables in the database: only how a file would be read into a table that the caller may write. */
+async function requireTarget({ inferOnly, table }: Body, path: DatabasePath, context: Context): Promise<void> {
+  if (inferOnly && table !== undefined) return requirePrivilege('write', [...path, segment('tables', table)], context);
+  return requirePrivilege('create', path, context);
+}
 
 type Body = BodyOf<(typeof loadDatabaseApi)['load']>;
 

@@ -170,6 +170,28 @@ test('inferOnly shows the table in the form of a definition, and creates nothing
   assert.partialDeepStrictEqual(task.at('result'), { table: 'shown', format: 'csv' });
 });
 
+test('inferOnly with a table needs no more than the right to write that table', async () => {
+  for (const name of ['written', 'unwritten'])
+    (await server.post('/api/v2/databases/d/tables', { name, columns: [{ name: 'id', type: 'INT' }] })).is(201);
+  const table = '/catalogs/default/databases/d/tables/written';
+  const writer = await newPerson(server, 'one_table', [
+    ['write', table],
+    ['use', '/warehouses/default'],
+  ]);
+  const source = { path: writeSource('one_table.csv', 'id\n7\n') };
+  const load = (body: object) => writer.post('/api/v2/databases/d/load', { source, ...body });
+  (await load({ table: 'written', inferOnly: true })).is(200, '0', { columns: [{ name: 'id' }], rows: [[7]] });
+  (await load({ table: 'written', inferOnly: true, waitSeconds: 0 })).is(202);
+  for (const refused of [
+    { inferOnly: true },
+    { table: 'unwritten', inferOnly: true },
+    { table: 'missing', inferOnly: true },
+    { table: 'written', dryRun: true },
+    { table: 'new' },
+  ])
+    (await load(refused)).is(403, 'FORBIDDEN');
+});
+
 test('a dry run does everything and leaves nothing', async () => {
   const table = newTableName();
   const body = { table, source: { path: writeSource('dry.csv', `${csv}x,c,\n`) }, types: { id: 'INT' }, dryRun: true };
