@@ -2,8 +2,9 @@
 // to do.
 
 import { existsSync } from 'node:fs';
-import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { open, readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { createOperatorDirectory } from '../operator/operator_directory.ts';
 import { OperatorError } from '../operator/operator_error.ts';
 import { requireDirectories, requireRegularFiles } from '../operator/operator_file.ts';
 import { storeFileName } from './store.ts';
@@ -24,17 +25,22 @@ export interface DataDirectoryEntries {
 
 /** Creates the directory if it does not exist. Throws OperatorError. */
 export async function prepareDataDirectory(directory: string, entries: DataDirectoryEntries): Promise<void> {
+  await createDataDirectory(directory);
+  requireRegularFiles(entries.files.map((path) => resolve(directory, path)));
+  requireDirectories([...entries.directories, catalogsDirectoryName].map((path) => resolve(directory, path)));
+  await requireStore(directory);
+}
+
+/** Creates the directory if it does not exist, and checks that it is writable. Throws DataDirectoryError. */
+export async function createDataDirectory(directory: string): Promise<void> {
   try {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await createOperatorDirectory(directory);
     await writeProbe(join(directory, `.probe-${process.pid}`));
   } catch (error) {
     throw new DataDirectoryError(describeUnwritable(directory, (error as NodeJS.ErrnoException).code), {
       cause: error,
     });
   }
-  requireRegularFiles(entries.files.map((path) => resolve(directory, path)));
-  requireDirectories([...entries.directories, catalogsDirectoryName].map((path) => resolve(directory, path)));
-  await requireStore(directory);
 }
 
 /** A new store beside existing catalogs would contain neither these catalogs nor users and grants. */
@@ -76,6 +82,8 @@ function describeUnwritable(directory: string, code: string | undefined): string
     case 'ENOSPC':
     case 'EDQUOT':
       return `there is no disk space left for ${subject}: free some, then restart the server`;
+    case 'ENOENT':
+      return `${subject} cannot be created there: choose another with --data-dir`;
     case 'EEXIST':
     case 'ENOTDIR':
       return `${subject} is not a directory: choose another with --data-dir`;

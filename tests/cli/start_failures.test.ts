@@ -40,6 +40,8 @@ interface Case {
   readonly name: string;
   /** Further flags. */
   readonly flags?: readonly string[];
+  /** Instead of the directory that is prepared. */
+  readonly directory?: string;
   /** The exit code; 1 by default. */
   readonly code?: number;
   readonly prepare?: (dataDirectory: string) => void;
@@ -106,6 +108,13 @@ const cases: readonly Case[] = [
       writeFileSync(dataDir, '');
     },
     message: /is not a directory: choose another with --data-dir/,
+  },
+  {
+    // procfs refuses with ENOENT, as for a missing parent.
+    name: 'a directory that the file system does not create',
+    directory: '/proc/tabularium/data',
+    message: /^the data directory \/proc\/tabularium\/data cannot be created there: choose another with --data-dir$/m,
+    skip: onLinux,
   },
   {
     name: 'a read-only directory',
@@ -196,7 +205,7 @@ const named: readonly Case[] = [
   },
 ];
 
-for (const { name, flags = [], code = 1, prepare, mount, message: says, skip = false } of [
+for (const { name, flags = [], directory, code = 1, prepare, mount, message: says, skip = false } of [
   ...cases,
   ...replaced,
   ...named,
@@ -206,7 +215,7 @@ for (const { name, flags = [], code = 1, prepare, mount, message: says, skip = f
     await rm(dataDir, { recursive: true, force: true });
     cpSync(join(root, 'base'), dataDir, { recursive: true });
     prepare?.(dataDir);
-    const command = [process.execPath, main, '--port=0', `--data-dir=${dataDir}`, ...flags];
+    const command = [process.execPath, main, '--port=0', `--data-dir=${directory ?? dataDir}`, ...flags];
     const script = `mount -t tmpfs -o ${mount?.options} tmpfs "$0" && { ${mount?.command ?? ''} exec "$@"; }`;
     const [program, ...args] = mount
       ? ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', script, dataDir, ...command]

@@ -5,6 +5,7 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { dirname, join } from 'node:path';
 import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
+import { createDataDirectory } from '../../store/data_directory.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
 import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/store_copy.ts';
 import { syncPath } from '../../store/sync_path.ts';
@@ -43,7 +44,7 @@ export async function restoreServer(target: BackupTarget, restore: ServerRestore
     throw unusableBackup(
       `it was made by release ${manifest.release}, whose metadata store (version ${manifest.storeVersion}) is newer than that of this release (version ${schemaVersion}); restore it with that release or a later one`,
     );
-  await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
+  await createDataDirectory(dataDirectory);
   const keysFile = join(dataDirectory, keysPath);
   try {
     await fetchFile(target, manifest, findFile(manifest, keysPath), keysFile, signal);

@@ -1,7 +1,8 @@
 // The targets that the server may write backups to and read them from: directories and object store hosts from the settings. A refusal
 // does not reveal whether the target exists.
-import { mkdir, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, resolve, sep } from 'node:path';
+import { createOperatorDirectory } from '../../operator/operator_directory.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
@@ -52,7 +53,7 @@ export class BackupTargets {
       );
     const path = await this.#allowed(request.path, direction);
     if (direction === 'to')
-      await mkdir(path, { recursive: true, mode: 0o700 }).catch((cause) => {
+      await createOperatorDirectory(path).catch((cause) => {
         throw new Failure('REMOTE_REFUSED', 'the directory of the backup cannot be created', {}, { cause });
       });
     // Resolved again: a symbolic link that was created meanwhile must not lead elsewhere.
