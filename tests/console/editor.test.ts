@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { eventually } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
 import { ConsolePage, launchBrowser, noBrowser } from './browser.ts';
@@ -39,6 +39,15 @@ describe('the SQL room', { skip: noBrowser }, () => {
   const text = (page: Page) => page.getByRole('textbox', { name: 'SQL' });
   const run = (page: Page) => page.keyboard.press('Control+Enter');
   const cell = (page: Page, name: string) => page.getByRole('gridcell', { name, exact: true }).first();
+  const middleOf = async (locator: Locator, offset: number): Promise<[number, number]> => {
+    const { x, y, width, height } = (await locator.boundingBox()) as {
+      x: number;
+      y: number;
+      width: number;
+      height: number;
+    };
+    return [x + width / 3 + offset, y + height / 2];
+  };
   const drafts = async () =>
     (await server.get('/api/v2/drafts'))
       .is(200)
@@ -148,6 +157,68 @@ describe('the SQL room', { skip: noBrowser }, () => {
       const running = (await server.post('/api/v2/queries/search', { state: 'running' })).is(200);
       return running.at<unknown[]>('queries').length === 0;
     });
+    await consolePage.close();
+  });
+
+  it('shows no plan by itself after Cancel and beside an error, and shows it when the pointer comes anew', async () => {
+    const { consolePage, page } = await open();
+    const plan = page.getByRole('region', { name: 'plan' });
+    const runButton = page.getByRole('button', { name: /^Run/ });
+    // Chromium's own clock, so that the delay of the preview passes without waiting for it.
+    await page.clock.install();
+    let explained = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/explain')) explained++;
+    });
+    await text(page).fill('SELECT count(*) FROM range(3000000) a(x), range(3000000) b(y) WHERE x + y < 0');
+    await run(page);
+    const cancel = page.getByRole('main').getByRole('button', { name: 'Cancel' }).first();
+    await cancel.hover();
+    await cancel.click();
+    await page.getByRole('alert').getByText('Cancelled', { exact: true }).waitFor();
+    await runButton.waitFor();
+    const rest = async () => {
+      // The pointer trembles on the button.
+      await page.mouse.move(...(await middleOf(runButton, 1)));
+      await page.clock.runFor(5000);
+      await page.mouse.move(...(await middleOf(runButton, 0)));
+      await page.clock.runFor(5000);
+    };
+    await rest();
+    assert.equal(explained, 0);
+    await page.mouse.move(600, 600);
+    await rest();
+    await plan.waitFor();
+    await page.mouse.move(600, 600);
+    await page.clock.runFor(5000);
+    await plan.waitFor({ state: 'detached' });
+    await text(page).fill('SELECT nothing FROM nowhere');
+    await run(page);
+    await page.getByRole('alert').getByText('nowhere').first().waitFor();
+    explained = 0;
+    await rest();
+    assert.equal(explained, 0);
+    await text(page).fill('SELECT 1 AS corrected');
+    await page.mouse.move(600, 600);
+    await rest();
+    await plan.waitFor();
+    await consolePage.close([/status of 4/]);
+  });
+
+  it('says that there is nothing to run where the text is empty or only a comment', async () => {
+    const { consolePage, page } = await open();
+    await text(page).fill('');
+    await page.getByRole('button', { name: /^Run/ }).click();
+    await page.getByText('The editor is empty.').first().waitFor();
+    await text(page).fill('-- later\n/* or never */');
+    await run(page);
+    await page.getByText('The text contains only comments.').first().waitFor();
+    await text(page).fill('SELECT 1 -- one');
+    await page.keyboard.press('Control+End');
+    for (let i = 0; i < '-- one'.length; i++) await page.keyboard.press('Shift+ArrowLeft');
+    await run(page);
+    await page.getByText('The selection contains no statement.').first().waitFor();
+    await consolePage.photograph('sql_nothing_to_run');
     await consolePage.close();
   });
 

@@ -11,7 +11,7 @@ import { ResultPanel } from '../results/result_panel.tsx';
 import { prepareResults } from '../results/run/statement_run.ts';
 import { Split } from '../ui/layout/split.tsx';
 import { Tabs } from '../ui/layout/tabs.tsx';
-import { showFailure } from '../ui/overlays/toasts.tsx';
+import { showFailure, showToast } from '../ui/overlays/toasts.tsx';
 import styles from './editor_room.module.css';
 import { EditorToolbar } from './editor_toolbar.tsx';
 import { ParametersBar, parametersFor } from './parameters_bar.tsx';
@@ -21,7 +21,7 @@ import { TabBar } from './tabs/tab_bar.tsx';
 import { closeRunsExcept, startRun, useTabRun } from './tabs/tab_runs.ts';
 import { tabsStore, useTabs } from './tabs/tabs_store.ts';
 import { namesFrom } from './text/catalog_names.ts';
-import { runnableSpan } from './text/runnable_statement.ts';
+import { reasonNothingRuns, runnableSpan } from './text/runnable_statement.ts';
 import { type EditorHandle, SqlEditor } from './text/sql_editor.tsx';
 
 export function Room() {
@@ -116,7 +116,7 @@ interface ActiveTabProps {
 function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
   const { id, sql, place, parameters } = tab;
   const [isSaving, setIsSaving] = useState(false);
-  const { run, isRunning, error } = useTabRun(id);
+  const { run, isRunning, failed, error } = useTabRun(id);
   const names = useMemo(() => namesFrom(place), [place]);
   const statement = () => {
     const state = editor.current?.view.state;
@@ -125,8 +125,14 @@ function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
     const text = state.sliceDoc(span.from, span.to);
     return { sql: text, place, parameters: parametersFor(text, parameters) ?? undefined, start: span.from };
   };
-  const onRun = (): void => {
+  const requireStatement = () => {
     const found = statement();
+    const state = editor.current?.view.state;
+    if (!found && state) showToast('There is nothing to run', reasonNothingRuns(state));
+    return found;
+  };
+  const onRun = (): void => {
+    const found = requireStatement();
     if (found) startRun(id, found, found.start);
   };
   const onFormat = (): void => void format(id);
@@ -141,6 +147,8 @@ function ActiveTab({ tab, editor, onToggleSide }: ActiveTabProps) {
         tab={tab}
         isRunning={isRunning}
         statement={statement}
+        requireStatement={requireStatement}
+        failed={failed}
         onRun={onRun}
         onCancel={() => run?.cancel()}
         onFormat={onFormat}

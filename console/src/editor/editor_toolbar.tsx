@@ -1,6 +1,6 @@
 // The bar above the text of a tab: run or cancel, where it runs, format and save.
 import { ListTree, PanelLeft, Play, Save, Square, WandSparkles } from 'lucide-react';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import type { Statement } from '../results/run/messages.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import styles from './editor_room.module.css';
@@ -14,6 +14,10 @@ interface EditorToolbarProps {
   readonly isRunning: boolean;
   /** What Run would run. */
   readonly statement: () => Statement | undefined;
+  /** The same; if there is none, a message says so. */
+  readonly requireStatement: () => Statement | undefined;
+  /** The statement whose error is shown. */
+  readonly failed: Statement | undefined;
   readonly onRun: () => void;
   readonly onCancel: () => void;
   readonly onFormat: () => void;
@@ -22,8 +26,12 @@ interface EditorToolbarProps {
 }
 
 export function EditorToolbar(props: EditorToolbarProps) {
-  const { tab, isRunning, statement, onRun, onCancel, onFormat, onSave, onToggleSide } = props;
-  const [isPressed, setIsPressed] = useState(false);
+  const { tab, isRunning, statement, requireStatement, failed, onRun, onCancel, onFormat, onSave, onToggleSide } =
+    props;
+  // The pointer rests where a button was pressed, or where the button changed because of a key: it did not come to read the plan.
+  const [isResting, setIsResting] = useState(false);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: at the beginning and at the end of each run
+  useEffect(() => setIsResting(true), [isRunning]);
   const [explained, setExplained] = useState<Statement>();
   return (
     <div className={styles.toolbar}>
@@ -32,21 +40,19 @@ export function EditorToolbar(props: EditorToolbarProps) {
           <PanelLeft aria-hidden />
         </IconButton>
       </span>
-      <span className={styles.run} onPointerLeave={() => setIsPressed(false)}>
+      <span
+        className={styles.run}
+        onPointerEnter={() => setIsResting(false)}
+        onPointerLeave={() => setIsResting(false)}
+        onClickCapture={() => setIsResting(true)}
+      >
         {isRunning ? (
           <Button look="danger" icon={<Square aria-hidden />} onClick={onCancel}>
             Cancel
           </Button>
         ) : (
-          <PlanPreview statement={statement} isDisabled={isPressed}>
-            <Button
-              look="primary"
-              icon={<Play aria-hidden />}
-              onClick={() => {
-                setIsPressed(true);
-                onRun();
-              }}
-            >
+          <PlanPreview statement={statement} failed={failed} isDisabled={isResting}>
+            <Button look="primary" icon={<Play aria-hidden />} onClick={onRun}>
               Run
               <kbd className={styles.keys} aria-hidden>
                 Ctrl ⏎
@@ -58,7 +64,7 @@ export function EditorToolbar(props: EditorToolbarProps) {
       <PlaceSelect place={tab.place} onChange={(place) => tabsStore.update(tab.id, { place })} />
       {explained && <PlanDialog statement={explained} onClose={() => setExplained(undefined)} />}
       <span className={styles.space} />
-      <IconButton label="Explain" onClick={() => setExplained(statement())}>
+      <IconButton label="Explain" onClick={() => setExplained(requireStatement())}>
         <ListTree aria-hidden />
       </IconButton>
       <IconButton label="Format" keys="Shift+Alt+F" onClick={onFormat}>

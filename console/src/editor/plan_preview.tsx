@@ -25,15 +25,19 @@ export function explain({ sql, place, parameters }: Statement, signal: AbortSign
 interface PlanPreviewProps {
   /** Read when the preview opens; undefined: there is no statement. */
   readonly statement: () => Statement | undefined;
-  /** It does not open: the pointer rests on the button because it was pressed. */
+  /** Whose error is shown below the editor: its plan would cover it. */
+  readonly failed: Statement | undefined;
+  /** It does not open: the pointer rests on the button for another reason. */
   readonly isDisabled: boolean;
   readonly children: ReactElement;
 }
 
-export function PlanPreview({ statement, isDisabled, children }: PlanPreviewProps) {
+export function PlanPreview({ statement, failed, isDisabled, children }: PlanPreviewProps) {
   const [isOpen, setIsOpen] = useState(false);
+  const onOpenChange = (open: boolean): void =>
+    setIsOpen(open && !isDisabled && (failed === undefined || statement()?.sql !== failed.sql));
   return (
-    <PreviewCard.Root open={isOpen && !isDisabled} onOpenChange={(open) => setIsOpen(open && !isDisabled)}>
+    <PreviewCard.Root open={isOpen && !isDisabled} onOpenChange={onOpenChange}>
       <PreviewCard.Trigger render={children} delay={openMs} />
       <PreviewCard.Portal>
         <PreviewCard.Positioner side="bottom" align="start" sideOffset={6} className={styles.positioner}>

@@ -49,5 +49,12 @@ export function useTabRun(tabId: string) {
     if (typeof result.line !== 'number') return undefined;
     return { start: current.start, line: result.line, column: numberOf(result.column), message };
   }, [state, current]);
-  return { run: current?.run, isRunning: state?.kind === 'running', error };
+  const isFailed = state?.kind === 'failed' && state.error.code !== 'TASK_CANCELLED';
+  return {
+    run: current?.run,
+    isRunning: state?.kind === 'running',
+    /** The statement whose error is shown. */
+    failed: isFailed ? current?.run.statement : undefined,
+    error,
+  };
 }

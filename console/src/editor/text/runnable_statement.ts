@@ -18,10 +18,21 @@ interface Text {
   };
 }
 
-/** What is selected, or the statement at the cursor. */
+/** What is selected, or the statement at the cursor; undefined if that is only space and comments. */
 export function runnableSpan({ doc, selection: { main } }: Text): StatementSpan | undefined {
-  if (!main.empty) return { from: main.from, to: main.to };
-  return statementAt(doc.toString(), main.head);
+  const text = doc.toString();
+  if (main.empty) return statementAt(text, main.head);
+  return statementsOf(text.slice(main.from, main.to)).length === 0 ? undefined : { from: main.from, to: main.to };
+}
+
+/** Why `runnableSpan` finds nothing. */
+export function reasonNothingRuns({ doc, selection: { main } }: Text): string {
+  if (!main.empty)
+    return 'The selection contains no statement. Select one, or select nothing to run the statement at the cursor.';
+  const isBlank = doc.toString().trim() === '';
+  return isBlank
+    ? 'The editor is empty. Write a statement first.'
+    : 'The text contains only comments. Write a statement first.';
 }
 
 function marksOf(state: EditorView['state']): DecorationSet {
