@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
+import { newPerson } from '../../access/people.ts';
 import { statementWaitSeconds } from '../../deadline.ts';
 import { type Reply, type ServerProcess, start, startProcess, type TestServer, uri } from '../../server.ts';
 import {
@@ -301,6 +302,44 @@ test('after a checkpoint reads a damaged block, the catalog is refused and the o
     assert.match(String((await server.get('/api/v2/catalogs/a')).at('stateReason')), reason);
     assert.equal(await count(server, 'b'), 1010);
     assert.equal(await count(server, 'c'), 1010);
+  } finally {
+    await server.close();
+  }
+});
+
+test('a caller who may not see a damaged catalog gets the answers of one that does not exist', async () => {
+  const dataDir = join(root, 'hidden');
+  cpSync(join(root, 'base'), dataDir, { recursive: true });
+  flipBytes(fileOf(dataDir, ids.a as string), 20, 4);
+  const server = await start({ dataDir, logLevel: 'silent' });
+  try {
+    const eve = await newPerson(server, 'eve', [
+      ['use', '/warehouses/default'],
+      ['read', '/catalogs/b'],
+    ]);
+    const answer = async (catalog: string, sql: string) => {
+      const { status, code, message } = await eve.post(`${databaseOf(catalog)}/query`, {
+        sql,
+        waitSeconds: statementWaitSeconds(),
+      });
+      return { status, code, message };
+    };
+    // With `zz` in the place of `a`, the text differs in that name only.
+    for (const sql of [
+      'SELECT * FROM a.d.t',
+      'INSERT INTO a.d.t VALUES (1)',
+      'SELECT 1 WHERE EXISTS (FROM a.d.t)',
+      'EXPLAIN SELECT * FROM a.d.t',
+    ]) {
+      const absent = await answer('b', sql.replace('a.d.t', 'zz.d.t'));
+      assert.deepEqual(await answer('b', sql), absent, sql);
+      assert.notEqual(absent.code, 'CATALOG_DAMAGED');
+    }
+    for (const sql of ['SELECT 1', 'SELECT * FROM t', 'SELECT nothing']) {
+      const absent = await answer('zz', sql);
+      assert.deepEqual(await answer('a', sql), { ...absent, message: absent.message.replace('/zz/', '/a/') }, sql);
+    }
+    requireDamaged(await query(server, 'b', 'SELECT * FROM a.d.t'), /block at byte 0/);
   } finally {
     await server.close();
   }
