@@ -7,6 +7,7 @@ import type { BackupTarget } from '../backups/targets/backup_target.ts';
 import { sweepUnnamed, type Verdict, verifyBackups } from '../backups/verification.ts';
 import { Failure } from '../standard/failure.ts';
 import { openBackupTarget } from './backup_location.ts';
+import { catalogCount } from './backup_server.ts';
 import type { Command } from './command.ts';
 
 export const backupVerifyCommand: Command = {
@@ -58,7 +59,7 @@ function printVerdicts(
   for (const { manifest, isWhole } of servers.backups) {
     const { backupId, takenAt, catalogsLeftOut } = manifest;
     const { catalogs, files, bytes } = serverTotals(manifest);
-    const totals = `${catalogs} catalogs, ${files} files, ${bytes} bytes`;
+    const totals = `${catalogCount(catalogs)}, ${files} files, ${bytes} bytes`;
     const without = catalogsLeftOut.map(({ name }) => `, without the damaged ${JSON.stringify(name)}`).join('');
     print(`${isWhole ? 'intact' : 'BROKEN'} ${backupId} ${takenAt} server: ${totals}${without}`);
   }

@@ -196,6 +196,16 @@ for (const [sql, endpoint] of refusedBySql) {
   });
 }
 
+test('a function with arguments of wrong types: the message lists the first overloads only', async () => {
+  const reply = await server.post(url, { sql: 'SELECT $1 + $2', parameters: [[1], true] });
+  reply.is(400, 'SQL_INVALID', { line: 1 });
+  assert.match(
+    reply.message,
+    /^No function matches .*'\+\(.*Candidate functions:\n\t\+\(.*\n\t… \(line 1, column \d+\)$/s,
+  );
+  assert.ok(reply.message.length <= 300, reply.message);
+});
+
 const forbidden = [
   'SELECT 1; SELECT 2',
   'SELECT 1; DROP TABLE t',

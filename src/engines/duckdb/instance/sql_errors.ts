@@ -162,11 +162,22 @@ export function offsetOfByte(sql: string, byte: number): number {
   return Buffer.from(sql, 'utf8').subarray(0, Math.max(0, byte)).toString('utf8').length;
 }
 
+/** Of a list of overloads, which can be of thousands of characters, the first lines up to this length are shown. */
+const candidatesLengthMax = 120;
+
+function shortenCandidates(message: string): string {
+  return message.replace(/(\n\tCandidate functions:)((?:\n\t[^\n]*)+)/, (_, head: string, list: string) => {
+    if (list.length <= candidatesLengthMax) return head + list;
+    const end = list.lastIndexOf('\n', candidatesLengthMax);
+    return `${head}${end > 0 ? list.slice(0, end) : ''}\n\t…`;
+  });
+}
+
 /** The first paragraph of the message, without the type of the error and without anything that looks like a file path. */
 export function cleaned(message: string): string {
   const [first = ''] = message.split(/\n\n|\nPossible solutions|\nLINE \d|(?<=\.) Use "SET /);
   return (
-    first
+    shortenCandidates(first)
       .replace(/^[A-Z][A-Za-z ]* Error: /, '')
       // Suggestions would reveal names that the caller may not see.
       .replace(/\n*(?:Did you mean|Candidate tables)[^\n]*/g, '')
