@@ -162,6 +162,31 @@ describe('the console', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('has a title for each room and each object, and shows the active room in the bar of a phone', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { ...phone, path: 'access' });
+    const { page } = consolePage;
+    const titled = (title: string) => page.waitForFunction(`document.title === ${JSON.stringify(title)}`);
+    await titled('Access · Tabularium');
+    const active = page.getByRole('navigation', { name: 'Rooms' }).locator('[aria-current=page]');
+    const { x, width } = (await active.boundingBox()) ?? { x: 0, width: 0 };
+    assert.ok(width > 0 && x >= 0 && x + width <= 390 - 64, `the room Access begins at ${x}`);
+    await page.goto(`${server.url}/console/catalog/default/shop/orders`);
+    await titled('orders · Catalog · Tabularium');
+    await page.goto(`${server.url}/console/catalog`);
+    await titled('Catalog · Tabularium');
+    await page.goto(`${server.url}/console/sql?sql=SELECT%201`);
+    await page.waitForFunction('/^Query \\d+ · SQL · Tabularium$/.test(document.title)');
+    await page.goto(`${server.url}/console/start`);
+    await titled('Start · Tabularium');
+    const curl = await page.getByRole('region', { name: 'curl' }).boundingBox();
+    const copy = await page.getByRole('button', { name: 'Copy curl' }).boundingBox();
+    assert.ok(curl && copy && curl.x + curl.width <= copy.x, 'the button is beside the text');
+    await page.getByRole('button', { name: 'Copy curl' }).scrollIntoViewIfNeeded();
+    await consolePage.photograph('start_phone_connect');
+    await consolePage.checkAccessibility();
+    await consolePage.close();
+  });
+
   for (const [form, options] of [
     ['light', { colorScheme: 'light' }],
     ['dark', { colorScheme: 'dark' }],

@@ -1,6 +1,7 @@
 // The head of the page of a user or a role, with its deletion, and the tabs of that page, one of which is in the address.
 import { Trash2, UserRound, Users } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
+import { usePageTitle } from '../app/page_title.ts';
 import { queryClient } from '../app/queries.ts';
 import { RoomLink, useOpenRoom, useRoomPath, useRoomSearch } from '../app/room_path.tsx';
 import { CallDialog } from '../forms/call_dialog.tsx';
@@ -25,6 +26,7 @@ const lost = {
 export function PrincipalHead({ category, name, comment, marks, actions }: PrincipalHeadProps) {
   const [isDeleting, setIsDeleting] = useState(false);
   const openRoom = useOpenRoom();
+  usePageTitle(name);
   const noun = category === 'users' ? 'user' : 'role';
   return (
     <>

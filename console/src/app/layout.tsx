@@ -1,12 +1,13 @@
 // The frame of every page: the rail of rooms, which is a bar at the bottom of a phone, and the menu of the user.
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { BookOpen, CircleUser, LogOut, Monitor, Moon, Search, Sun } from 'lucide-react';
-import { Suspense, useEffect, useState } from 'react';
+import { Suspense, useEffect, useRef, useState } from 'react';
 import { SignIn } from '../sign_in/sign_in.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { Menu } from '../ui/overlays/menu.tsx';
 import styles from './layout.module.css';
 import { Logo } from './logo.tsx';
+import { useRoomTitle } from './page_title.ts';
 import { CommandPalette } from './palette/command_palette.tsx';
 import { rooms } from './rooms.ts';
 import { signOut, useSessionState } from './session.ts';
@@ -35,6 +36,14 @@ export function Layout() {
   const state = useSessionState();
   const path = useRouterState({ select: ({ location }) => location.pathname });
   const palette = usePalette();
+  useRoomTitle(state.session ? roomAt(path)?.label : 'Sign in');
+  const list = useRef<HTMLUListElement>(null);
+  const isSignedIn = state.session !== undefined;
+  // On a phone not all rooms fit beside each other.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: when another room is opened
+  useEffect(() => {
+    list.current?.querySelector('[aria-current=page]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+  }, [roomAt(path), isSignedIn]);
   if (!state.session) return <SignIn reason={state.reason} />;
   return (
     <div className={styles.layout}>
@@ -45,7 +54,7 @@ export function Layout() {
         <div className={styles.brand} aria-hidden>
           <Logo />
         </div>
-        <ul className={styles.rooms}>
+        <ul ref={list} className={styles.rooms}>
           <li>
             <button type="button" className={styles.room} title="Command palette (Ctrl+K)" onClick={palette.open}>
               <Search aria-hidden />

@@ -1,6 +1,7 @@
 // The room of the catalog: the explorer, and the page of the object in the address: /console/catalog/default/shop/orders.
 import { PanelLeft } from 'lucide-react';
 import { useState } from 'react';
+import { usePageTitle } from '../app/page_title.ts';
 import { useRoomPath, useRoomSearch } from '../app/room_path.tsx';
 import { Explorer } from '../explorer/explorer.tsx';
 import { IconButton } from '../ui/button.tsx';
@@ -12,6 +13,7 @@ import { TableOrViewPage } from './table_or_view_page.tsx';
 
 export function Room() {
   const path = useRoomPath();
+  usePageTitle(path.at(-1));
   const { kind } = useRoomSearch();
   const [isExplorerOpen, setIsExplorerOpen] = useState(false);
   return (

@@ -1,6 +1,7 @@
 // The SQL room: the explorer and the saved queries at the side, the tabs, the editor, and the result of what was run.
 import { Play, Save, WandSparkles } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState } from 'react';
+import { usePageTitle } from '../app/page_title.ts';
 import { useCommands } from '../app/palette/commands.ts';
 import { useOpenRoom, useRoomSearch } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
@@ -44,6 +45,7 @@ export function Room() {
     setIsSideOpen(false);
   };
   const active = tabs.find(({ id }) => id === activeId);
+  usePageTitle(active?.name);
   return (
     <div className={styles.room} data-side={isSideOpen ? 'open' : undefined}>
       <Split

@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Plus, Server } from 'lucide-react';
 import { useState } from 'react';
+import { usePageTitle } from '../app/page_title.ts';
 import { RoomLink, useOpenRoom, useRoomPath } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button } from '../ui/button.tsx';
@@ -18,6 +19,7 @@ const refetchEveryMs = 3000;
 
 export function Room() {
   const [named] = useRoomPath();
+  usePageTitle(named);
   const openRoom = useOpenRoom();
   const isNarrow = useIsNarrow();
   const [isCreating, setIsCreating] = useState(false);
