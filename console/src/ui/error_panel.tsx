@@ -1,10 +1,11 @@
-// A failure: what happened, its code, and what to do, which the table of codes says.
+// A failure: what happened, its code, and what to do, see failure_advice.ts.
 import { CircleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { TabulariumError } from '../../../src/client/index.ts';
 import { codes } from '../../../src/standard/codes.ts';
 import { Button } from './button.tsx';
 import styles from './error_panel.module.css';
+import { userAdvice } from './failure_advice.ts';
 
 /** Codes that the client gives itself; see src/client/errors.ts. */
 const clientAdvice: Readonly<Record<string, string>> = {
@@ -13,11 +14,10 @@ const clientAdvice: Readonly<Record<string, string>> = {
   TASK_CANCELLED: 'It was cancelled; run it again if that was not intended.',
 };
 
-/** What to do, in the words of docs/codes.md; undefined for an error that is not the service's. */
+/** What to do; undefined for an error that is not the service's. */
 export function adviceOf(error: unknown): string | undefined {
   if (!(error instanceof TabulariumError)) return undefined;
-  const known: Readonly<Record<string, { readonly client: string }>> = codes;
-  return clientAdvice[error.code] ?? known[error.code]?.client;
+  return clientAdvice[error.code] ?? userAdvice(error.code, error.result);
 }
 
 /** The code leads to its page of the documentation; those of the client have none. In a tab of its own, so that no text of this page is lost. */

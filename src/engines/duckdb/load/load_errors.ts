@@ -3,7 +3,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { DataFile } from '../../load.ts';
 import { lineLongerThan } from './file_bytes.ts';
-import { dataInvalid, jsonRowBytesMax } from './reader_sql.ts';
+import { dataInvalid, jsonRowBytesMax, withNothingLoaded } from './reader_sql.ts';
 
 /** Limit of a row's text in a failure. */
 const textCharactersMax = 500;
@@ -38,7 +38,7 @@ const notWhole = () => dataInvalid('the file is incomplete, or not of this forma
 
 function ofConstraint(message: string): Failure {
   const text = publicMessage(message);
-  return new Failure('CONSTRAINT_VIOLATED', `${text}; nothing was loaded`, { engineMessage: text });
+  return new Failure('CONSTRAINT_VIOLATED', withNothingLoaded(text), { engineMessage: text });
 }
 
 function csvFailure(message: string): Failure | undefined {

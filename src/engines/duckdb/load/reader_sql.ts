@@ -20,8 +20,11 @@ export interface FileSchema extends DataFile {
   readonly columns: readonly FileColumn[];
 }
 
+/** A message of the engine may end with a period. */
+export const withNothingLoaded = (message: string): string => `${message.replace(/[.\s]+$/, '')}; nothing was loaded`;
+
 export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
-  new Failure('DATA_INVALID', `${message}; nothing was loaded`, result);
+  new Failure('DATA_INVALID', withNothingLoaded(message), result);
 
 export interface SchemaOptions {
   /** Column names by which a header is recognized. */

@@ -1,0 +1,61 @@
+// What a user of the console can do about a failure, with the values of its result. The advice of the table of codes is for programs, and names
+// the fields of the result.
+import { codes } from '../../../src/standard/codes.ts';
+
+type Result = Readonly<Record<string, unknown>>;
+
+/** Between backticks: shown as code. */
+const quoted = (value: unknown): string => `\`${String(value)}\``;
+const isShown = (value: unknown): boolean => typeof value === 'string' || typeof value === 'number';
+
+/** `row 3, column \`price\``: of the fields that the result has. */
+const placeOf = (result: Result, fields: readonly string[]): string =>
+  fields
+    .filter((field) => isShown(result[field]))
+    .map((field) => `${field} ${typeof result[field] === 'number' ? result[field] : quoted(result[field])}`)
+    .join(', ');
+
+const atPlace = (result: Result, fields: readonly string[]): string => {
+  const place = placeOf(result, fields);
+  return place === '' ? '' : ` at ${place}`;
+};
+
+const advice = {
+  INVALID_PARAMETER: () => 'Correct the values that the message names.',
+  UNKNOWN_FIELD: () => 'Reload the page: it may be of another version than the server.',
+  MALFORMED_JSON: (result) => `Correct the text${atPlace(result, ['line', 'column'])}.`,
+  BODY_TOO_LARGE: ({ bytesMax, valuesMax }) =>
+    `Send less data at once${isShown(bytesMax) ? `; the limit is ${bytesMax} bytes` : isShown(valuesMax) ? `; the limit is ${valuesMax} values` : ''}.`,
+  IN_USE: () => 'Change or remove the objects that depend on it first.',
+  TASK_DEPENDENCY_FAILED: ({ taskId }) =>
+    `Find out why the task ${isShown(taskId) ? `${quoted(taskId)} ` : 'before it '}did not succeed, then run both again.`,
+  SQL_INVALID: (result) => `Correct the statement${atPlace(result, ['line', 'column'])}.`,
+  ROWS_INVALID: () => 'Correct the rows that the message names.',
+  DATA_INVALID: (result) =>
+    `Correct the data${atPlace(result, ['line', 'row', 'column'])}, or the options of its format.`,
+  CONSTRAINT_VIOLATED: () => 'Correct the rows that violate the constraint.',
+  RESULT_QUOTA_EXCEEDED: () => 'Delete tasks whose results are no longer needed, or request fewer rows.',
+  FILE_OFFSET_INVALID: () => 'Start the upload again; it continues where it ended.',
+  FILE_DIGEST_MISMATCH: () => 'Start the upload again; it continues where it ended.',
+  FILE_QUOTA_EXCEEDED: () => 'Delete uploads that are no longer needed.',
+  DRAFT_QUOTA_EXCEEDED: () => 'Delete drafts that are no longer needed.',
+  OBJECT_NOT_FOUND: ({ name }) =>
+    isShown(name)
+      ? `Check the name ${quoted(name)}; the object may have been renamed or dropped.`
+      : 'Check the name; the object may have been renamed or dropped.',
+  INTERNAL_ERROR: ({ errorId }) =>
+    `Try again later. If it fails again, report it to the operator of the server${isShown(errorId) ? ` with the id ${quoted(errorId)}` : ''}.`,
+  REMOTE_REFUSED: ({ remoteStatus }) =>
+    `Correct the address or the credentials${isShown(remoteStatus) ? `; the remote server responded with the status ${remoteStatus}` : ''}.`,
+  CATALOG_DAMAGED: ({ reason }) =>
+    `Notify an operator${isShown(reason) ? ` (${reason})` : ''}: \`tabularium check\` reports what can be repaired.`,
+  REPLICAS_UNAVAILABLE: ({ tables }) =>
+    `Try again when the backends of ${Array.isArray(tables) && tables.every(isShown) ? tables.map(quoted).join(', ') : 'its tables'} are available again.`,
+} satisfies Partial<Record<keyof typeof codes, (result: Result) => string>>;
+
+/** Undefined for a code that this console does not know. */
+export function userAdvice(code: string, result: Result): string | undefined {
+  const known: Readonly<Record<string, (result: Result) => string>> = advice;
+  const table: Readonly<Record<string, { readonly client: string }>> = codes;
+  return known[code]?.(result) ?? table[code]?.client;
+}
