@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
+import { eventually } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
 import { ConsolePage, launchBrowser, noBrowser, phone } from './browser.ts';
 
@@ -165,7 +166,7 @@ describe('the console', { skip: noBrowser }, () => {
   it('has a title for each room and each object, and shows the active room in the bar of a phone', async () => {
     const consolePage = await ConsolePage.open(browser, server, { ...phone, path: 'access' });
     const { page } = consolePage;
-    const titled = (title: string) => page.waitForFunction(`document.title === ${JSON.stringify(title)}`);
+    const titled = (title: string) => eventually(`the title is ${title}`, async () => (await page.title()) === title);
     await titled('Access · Tabularium');
     const active = page.getByRole('navigation', { name: 'Rooms' }).locator('[aria-current=page]');
     const { x, width } = (await active.boundingBox()) ?? { x: 0, width: 0 };
@@ -175,7 +176,7 @@ describe('the console', { skip: noBrowser }, () => {
     await page.goto(`${server.url}/console/catalog`);
     await titled('Catalog · Tabularium');
     await page.goto(`${server.url}/console/sql?sql=SELECT%201`);
-    await page.waitForFunction('/^Query \\d+ · SQL · Tabularium$/.test(document.title)');
+    await eventually('the title names the tab', async () => /^Query \d+ · SQL · Tabularium$/.test(await page.title()));
     await page.goto(`${server.url}/console/start`);
     await titled('Start · Tabularium');
     const curl = await page.getByRole('region', { name: 'curl' }).boundingBox();
