@@ -1,10 +1,12 @@
 // The client: categories and endpoints as functions, made from the table of operations when they are first used. Typed by types.ts.
+
 import { snakeCase } from '../standard/camel_case.ts';
 import { type DownloadOptions, download } from './download.ts';
 import { List, type Page } from './list.ts';
 import { type Category, type Operation, operationNamed } from './operation.ts';
 import { topCategories, waitSecondsDefault } from './operations.ts';
 import { Query, type QueryOptions, type Row } from './query.ts';
+import { randomId } from './random_id.ts';
 import { Submitted, Task, type TaskRecord } from './task.ts';
 import { type Answer, type ClientOptions, type Outgoing, type Sender, Transport } from './transport.ts';
 import type { CallOptions, CategoryClients, CreateOptions } from './types.ts';
@@ -104,7 +106,7 @@ function requestOf(operation: Operation, path: string, given: Fields, options: O
   const { method, isRead = false, action, accepts } = operation;
   const hasBody = method === 'POST' || method === 'PATCH';
   const isCreate = method === 'POST' && action === undefined;
-  const { idempotencyKey = isRead ? false : crypto.randomUUID() } = options;
+  const { idempotencyKey = isRead ? false : randomId() } = options;
   return {
     method: isCreate && options.ifExists === 'return' ? 'PUT' : method,
     path: hasBody ? path : path + queryOf(given),

@@ -1,8 +1,10 @@
 // Uploads: sends the bytes of a file in parts, and continues where the server has the file after a failure.
+
 import type { RecordOf } from '../api/handlers.ts';
 import type { uploadsApi } from '../api/transfer/uploads.ts';
 import { chunksOfStream } from './byte_stream.ts';
 import { TabulariumError } from './errors.ts';
+import { randomId } from './random_id.ts';
 import { type Sender, sleep } from './transport.ts';
 
 export type UploadRecord = RecordOf<typeof uploadsApi>;
@@ -75,7 +77,7 @@ class Upload {
   constructor(sender: Sender, uploadsPath: string, source: UploadSource, options: UploadOptions) {
     this.#sender = sender;
     this.#uploadsPath = uploadsPath;
-    this.#id = options.uploadId ?? crypto.randomUUID();
+    this.#id = options.uploadId ?? randomId();
     this.#path = `${uploadsPath}/${this.#id}`;
     this.#source = source;
     this.#options = options;

@@ -12,6 +12,8 @@ import type { TestServer } from '../server.ts';
 const root = resolve(import.meta.dirname, '../..');
 const executable = '/usr/bin/chromium';
 const outDirectory = join(root, 'tests/output/console');
+/** The host of this machine by another name than localhost. */
+export const otherHost = 'warehouse.test';
 const args = [
   '--headless',
   '--no-sandbox',
@@ -22,6 +24,8 @@ const args = [
   '--disable-component-update',
   '--disable-sync',
   '--process-per-site',
+  // A page of another host over plain HTTP is no secure context, and lacks some functions of the browser.
+  `--host-resolver-rules=MAP ${otherHost} 127.0.0.1`,
 ];
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 

@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { SignInProvider } from '../access/sign_in_provider.ts';
 import { start, type TestServer } from '../server.ts';
-import { ConsolePage, desktop, launchBrowser, noBrowser } from './browser.ts';
+import { ConsolePage, desktop, launchBrowser, noBrowser, otherHost } from './browser.ts';
 
 const unauthorized = /status of 401/;
 
@@ -56,6 +56,24 @@ describe('signing in to the console', { skip: noBrowser }, () => {
     assert.equal(tokens.length, 1, 'the token of the first test only');
     await consolePage.close();
     assert.deepEqual(other.problems, []);
+  });
+
+  it('works over plain HTTP from another machine, where the browser lacks what it has in secure contexts only', async () => {
+    const origin = `http://${otherHost}:${new URL(server.url).port}`;
+    const context = await browser.newContext({ ...desktop, reducedMotion: 'reduce' });
+    const consolePage = new ConsolePage(await context.newPage(), origin);
+    const { page } = consolePage;
+    await page.goto(`${origin}/console/sql`);
+    assert.equal(await page.evaluate('isSecureContext'), false);
+    await consolePage.signIn(server.token);
+    await page.getByRole('textbox', { name: 'SQL' }).fill("SELECT 'over plain ' || 'HTTP' AS answer");
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('gridcell', { name: 'over plain HTTP' }).click();
+    await page.evaluate("addEventListener('copy', () => { globalThis.copied = document.activeElement.value; })");
+    await page.keyboard.press('Control+c');
+    assert.equal(await page.evaluate('globalThis.copied'), 'over plain HTTP');
+    // Browsers ignore the header there, and say so.
+    await consolePage.close([/Cross-Origin-Opener-Policy header has been ignored/]);
   });
 
   it('signs in by an identity provider, and returns to the requested page', async () => {

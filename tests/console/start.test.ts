@@ -205,7 +205,7 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     await page.getByRole('cell', { name: 'M\u00fcller' }).waitFor();
     await page.getByRole('button', { name: 'Choose another file' }).click();
     await choose('twice.csv', Buffer.from('a,A\n1,2\n'));
-    await page.getByText('the file has two columns called').waitFor();
+    await page.getByText('the file has two columns named').waitFor();
     assert.equal(await page.getByText('Finding the columns').count(), 0);
     await consolePage.checkAccessibility();
     await consolePage.photograph('load_unreadable');
@@ -268,25 +268,25 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
   });
 
   it('adds a file to the only table that a user may write', async () => {
-    (await server.post('/api/v2/databases', { name: 'archive' })).is(201);
+    (await server.post('/api/v2/databases', { name: 'reports' })).is(201);
     const columns = [{ name: 'amount', type: 'INT' }];
-    await server.client.databases('archive').tables.create({ name: 'counts', columns });
-    const table = '/catalogs/default/databases/archive/tables/counts';
+    await server.client.databases('reports').tables.create({ name: 'counts', columns });
+    const table = '/catalogs/default/databases/reports/tables/counts';
     const writer = await newPerson(server, 'writer', [
       ['create', '/uploads'],
       ['read', table],
       ['write', table],
       ['use', '/warehouses/default'],
     ]);
-    const path = 'load/default/archive/counts';
+    const path = 'load/default/reports/counts';
     const consolePage = await ConsolePage.open(browser, server, { path, token: writer.token });
     const { page } = consolePage;
     await page.getByLabel('File to load').setInputFiles(stock(['900,41,2026-02-01,x']));
     await page.getByText('Not loaded from the file: ID, seen, extra').waitFor();
     await consolePage.photograph('load_one_table');
     await page.getByRole('button', { name: 'Load', exact: true }).click();
-    await page.getByRole('heading', { name: '1 row loaded into archive.counts' }).waitFor();
-    assert.deepEqual(await server.rows('archive', 'SELECT amount FROM counts'), [[41]]);
+    await page.getByRole('heading', { name: '1 row loaded into reports.counts' }).waitFor();
+    assert.deepEqual(await server.rows('reports', 'SELECT amount FROM counts'), [[41]]);
     await consolePage.close([/status of 40/]);
   });
 

@@ -1,8 +1,10 @@
 // The bar above the rows of a result: how many there are, a filter, and the ways to take them elsewhere.
+
 import { Copy, Download, Filter as FilterIcon } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import type { Column } from '../../../src/client/index.ts';
 import { Button } from '../ui/button.tsx';
+import { copyText } from '../ui/clipboard.ts';
 import { formatBytes, formatCount, formatDuration } from '../ui/format.ts';
 import { Menu } from '../ui/overlays/menu.tsx';
 import { Select } from '../ui/overlays/select.tsx';
@@ -37,7 +39,7 @@ export function ResultBar({ run, state, begun, view, rowCount, onFilter, views }
   const copy = async (format: CopyFormat): Promise<void> => {
     try {
       const text = await run.ask({ kind: 'export', view, format, rowsMax: copiedRowsMax });
-      await navigator.clipboard.writeText(text);
+      await copyText(text);
       const count = Math.min(rowCount, copiedRowsMax);
       const rest = count < rowCount ? 'These are the first rows; download the result to get all.' : undefined;
       showToast(`${formatCount(count)} rows copied`, rest);

@@ -9,6 +9,7 @@ import { Button } from '../ui/button.tsx';
 import { CodeBlock } from '../ui/data/code_block.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Progress } from '../ui/feedback.tsx';
+import { findDatabase } from './find_database.ts';
 import { refreshWork } from './server_state.tsx';
 import styles from './start_room.module.css';
 
@@ -34,12 +35,9 @@ FROM demo.orders o JOIN demo.customers c ON o.customer_id = c.id
 GROUP BY ALL
 ORDER BY month, city`;
 
-/** By lists, which show what the caller may read: a look-up of what is missing would be an error in the console of the browser. */
 async function exists(signal: AbortSignal): Promise<boolean> {
-  const catalogs = await client.catalogs.list({}, { signal }).all();
-  if (!catalogs.some(({ name }) => name === 'default')) return false;
-  const found = await client.databases.search({ namePattern: database }, { signal }).all();
-  return found.some(({ name, tableCount }) => name === database && tableCount >= tables.length);
+  const demo = await findDatabase(database, signal);
+  return demo !== undefined && demo.tableCount >= tables.length;
 }
 
 export function DemoData() {

@@ -2,6 +2,7 @@
 // load that ended early continues after the last row that the server has; nothing that exists is changed or deleted.
 import { ssbTables } from '../../../src/demo/ssb_data.ts';
 import { client } from '../app/session.ts';
+import { findDatabase } from './find_database.ts';
 
 export const database = 'ssb';
 /** 60,000 order lines: some seconds, and the least for which every query of the benchmark finds rows. */
@@ -34,10 +35,8 @@ export const lineCount = tables.find(({ table }) => table.name === 'lineorder')?
 /** `other`: the database has the name, but not the tables. */
 export type SsbState = 'missing' | 'incomplete' | 'complete' | 'other';
 
-/** By a search, which shows what the caller may read: a look-up of what is missing would be an error in the console of the browser. */
 export async function ssbState(signal: AbortSignal): Promise<SsbState> {
-  const found = await client.databases.search({ namePattern: database }, { signal }).all();
-  const ssb = found.find(({ name }) => name === database);
+  const ssb = await findDatabase(database, signal);
   if (!ssb) return 'missing';
   const state = ssb.properties[stateProperty];
   if (state === undefined) return ssb.tableCount >= tables.length ? 'complete' : 'other';

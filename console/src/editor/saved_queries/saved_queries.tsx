@@ -1,4 +1,5 @@
 // Saved queries beside the catalog: searched as one types, by folder, opened in a tab; and the dialog that saves the active tab.
+
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { FileCode2, Link2 } from 'lucide-react';
 import { useDeferredValue, useMemo, useState } from 'react';
@@ -6,6 +7,7 @@ import type { Client } from '../../../../src/client/index.ts';
 import { usePages } from '../../app/queries.ts';
 import { client } from '../../app/session.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
+import { copyText } from '../../ui/clipboard.ts';
 import { Tree, type TreeNode } from '../../ui/data/tree.tsx';
 import { ErrorPanel } from '../../ui/error_panel.tsx';
 import { EmptyState, Loading } from '../../ui/feedback.tsx';
@@ -99,9 +101,9 @@ function LinkAction({ name }: { readonly name: string }) {
       label={`Copy a link to ${name}`}
       onClick={(event) => {
         event.stopPropagation();
-        void navigator.clipboard
-          .writeText(linkTo(name))
-          .then(() => showToast('Link copied', 'It opens the query for everybody who may read it.'));
+        void copyText(linkTo(name)).then(() =>
+          showToast('Link copied', 'It opens the query for everybody who may read it.'),
+        );
       }}
     >
       <Link2 aria-hidden />

@@ -2,6 +2,7 @@
 // in a draft on the server, so that no text is lost: not by a reload, a crash, an expired sign-in, or by closing a tab.
 import { useSyncExternalStore } from 'react';
 import { errors } from '../../../../src/client/index.ts';
+import { randomId } from '../../../../src/client/random_id.ts';
 import { client, lastMomentClient, sessionUser } from '../../app/session.ts';
 import { bodyOf, closedAtOf, type DraftRecord, type Tab, type TabContent, tabOf } from './tab.ts';
 
@@ -29,7 +30,7 @@ const emptyContent = (name: string): TabContent => ({
 
 const newTab = (content: TabContent): Tab => ({
   ...content,
-  id: crypto.randomUUID(),
+  id: randomId(),
   version: undefined,
   save: 'saved',
 });

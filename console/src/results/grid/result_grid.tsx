@@ -1,5 +1,6 @@
 // The grid of a result: virtual in both directions, so that the cost depends on what is in view and not on the number of rows. Browsers
 // limit the height of an element to some million pixels; beyond that, scrolling is scaled, which TanStack Virtual does not do.
+
 import { ArrowDown, ArrowUp } from 'lucide-react';
 import {
   type KeyboardEvent,
@@ -13,6 +14,7 @@ import {
 } from 'react';
 import type { Column, Value } from '../../../../src/client/index.ts';
 import { classNames } from '../../ui/class_names.ts';
+import { copyText } from '../../ui/clipboard.ts';
 import type { Sort } from '../run/messages.ts';
 import styles from './result_grid.module.css';
 import { isNumberType, textOf } from './value_text.ts';
@@ -134,7 +136,7 @@ export function ResultGrid(props: ResultGridProps) {
     if (event.key === 'Enter') onOpen(position);
     if (event.key === 'c' && (event.ctrlKey || event.metaKey) && getSelection()?.isCollapsed !== false) {
       event.preventDefault();
-      void navigator.clipboard.writeText(textOf(rows.row(position.row)?.[position.column] ?? null));
+      void copyText(textOf(rows.row(position.row)?.[position.column] ?? null));
     }
     const next = movedBy(event, position, { rows: rowCount, columns: columns.length, page });
     if (!next) return;
@@ -178,7 +180,11 @@ export function ResultGrid(props: ResultGridProps) {
           tabIndex={-1}
           className={styles.body}
           style={{ transform: `translateY(${offset}px)` }}
-          onClick={(event) => withPosition(event.target, onSelect)}
+          onClick={(event) => {
+            withPosition(event.target, onSelect);
+            // The cell that was clicked has the focus now, and its element may be used for another one.
+            scroller.current?.focus({ preventScroll: true });
+          }}
           onDoubleClick={(event) => withPosition(event.target, onOpen)}
         >
           {indices.map((row) => (

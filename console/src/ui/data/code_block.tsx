@@ -1,7 +1,9 @@
 // Text to copy: a command, a statement, a secret that is shown once.
+
 import { Check, Copy } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { IconButton } from '../button.tsx';
+import { copyText } from '../clipboard.ts';
 import styles from './code_block.module.css';
 
 const copiedMs = 1500;
@@ -20,7 +22,7 @@ export function CopyButton({
     return () => clearTimeout(timer);
   }, [isCopied]);
   const copy = async () => {
-    await navigator.clipboard.writeText(typeof text === 'function' ? text() : text);
+    await copyText(typeof text === 'function' ? text() : text);
     setIsCopied(true);
   };
   return (
