@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { deadlineMs, eventually, spentMs } from '../../deadline.ts';
+import { deadlineMs, eventually, spentMs, statementWaitSeconds } from '../../deadline.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
 import { requestHead, Wire } from './wire.ts';
 
@@ -30,7 +30,8 @@ async function untilStopping({ port }: ServerProcess): Promise<void> {
 /** Sends a statement on a connection of its own. */
 function sendQuery(server: ServerProcess, sql: string): Wire {
   const wire = new Wire(server.port);
-  const body = JSON.stringify({ sql });
+  // A statement that takes longer would become a task.
+  const body = JSON.stringify({ sql, waitSeconds: statementWaitSeconds() });
   const lines = ['Content-Type: application/json', `Content-Length: ${body.length}`];
   wire.write(requestHead(server.token, 'POST /api/v2/catalogs/default/query', ...lines) + body);
   return wire;
