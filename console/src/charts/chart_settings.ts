@@ -24,7 +24,7 @@ export interface ChartSettings {
 }
 
 const manyCategories = 60;
-/** Lines, or bars beside each other, that can be told apart. */
+/** Lines, or bars beside each other, that can be distinguished. */
 export const splitsMax = 12;
 
 /** A chart that suits the types and the rows, which may be the first ones; undefined if nothing can be drawn. */

@@ -1,5 +1,5 @@
-// The encoding of a text file, from the bytes at its beginning: the server reads UTF-8 unless it is told otherwise, and spreadsheets also save
-// Latin-1 and UTF-16. What the beginning does not show can be chosen in the form.
+// The encoding of a text file, from the bytes at its beginning: the server reads UTF-8 unless the request states another one, and
+// spreadsheets save Latin-1 and UTF-16. What the beginning does not show can be chosen in the form.
 import type { Encoding } from './load_session.ts';
 
 const sampleBytes = 1_048_576;
