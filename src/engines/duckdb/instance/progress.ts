@@ -57,8 +57,9 @@ export class CallProgress {
     if (percentage >= 0) this.#reportChange(this.#from + ((this.#to - this.#from) * Math.min(100, percentage)) / 100);
   }
 
+  /** A stage may begin lower than the counter of the one before it ended. */
   #reportChange(fraction: number): void {
-    if (fraction === this.#reported) return;
+    if (this.#reported !== undefined && fraction <= this.#reported) return;
     this.#reported = fraction;
     this.#report(fraction);
   }
