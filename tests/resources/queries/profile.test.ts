@@ -116,7 +116,7 @@ test('a plan requires the privilege to run the statement', async () => {
 test('a statement is found by any field of its history entry', async () => {
   const search = async (body: object) =>
     (await server.post('/api/v2/queries/search', body)).is(200).at<{ queryId: string }[]>('queries');
-  const sql = "SELECT i, 'filter' AS mark FROM t";
+  const sql = "SELECT i, 'sought' AS mark FROM t";
   const before = new Date().toISOString();
   const succeeded = (await server.query('shop', sql)).is(200).result;
   const failed = (await server.query('shop', 'SELECT sought_by_nobody FROM t')).is(400, 'SQL_INVALID').result;
