@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { newPerson } from '../../access/people.ts';
-import { statementWaitSeconds } from '../../deadline.ts';
+import { eventually, statementWaitSeconds } from '../../deadline.ts';
 import { type Reply, type ServerProcess, start, startProcess, type TestServer, uri } from '../../server.ts';
 import {
   breakRoot,
@@ -296,7 +296,11 @@ test('after a checkpoint reads a damaged block, the catalog is refused and the o
     // The statement reads only the intact column. A checkpoint, which starts when the log is large enough, reads both.
     (await query(server, 'a', 'DELETE FROM large WHERE j % 10 <> 0')).is(200);
     (await query(server, 'a', `INSERT INTO text SELECT repeat('x', 1000) || range FROM range(30000)`)).is(200);
-    const insert = await query(server, 'a', `INSERT INTO text VALUES ('1')`);
+    // It waits while another transaction is open.
+    const insert = await eventually('a checkpoint has read the block', async () => {
+      const reply = await query(server, 'a', `INSERT INTO text VALUES ('1')`);
+      return reply.status !== 200 && reply;
+    });
     requireDamaged(insert, reason);
     assert.equal(insert.at('outcome'), 'unknown');
     requireDamaged(await query(server, 'a', 'SELECT count(*) FROM t'), reason);
