@@ -90,12 +90,15 @@ export const client: Client = createClient({
   fetch: watchedFetch,
 });
 
-/** For the last request of a page that is being hidden: it outlives the page, and its body has at most 64 kB. */
+/** The request outlives the page; its body has at most 64 kB. */
+const lastMomentFetch: typeof fetch = (input, init) => plainFetch(input, { ...init, keepalive: true });
+
+/** For the last request of a page that is being hidden. */
 export const lastMomentClient: Client = createClient({
   url,
   retryForMs: 0,
   token: () => state.session?.token ?? '',
-  fetch: (input, init) => plainFetch(input, { ...init, keepalive: true }),
+  fetch: lastMomentFetch,
 });
 
 export const sessionToken = (): string => state.session?.token ?? '';
@@ -168,8 +171,8 @@ export async function signOut(): Promise<void> {
   change({ session: undefined, reason: 'byUser' });
   tell({ kind: 'signedOut' });
   if (!session?.tokenName) return;
-  // Without a connection the token lives until it expires.
-  await clientWith(session.token)
+  // Users close the page after signing out. Without a connection the token lives until it expires.
+  await createClient({ url, retryForMs: 0, token: session.token, fetch: lastMomentFetch })
     .users(session.user)
     .tokens(session.tokenName)
     .delete()
