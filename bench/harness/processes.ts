@@ -77,12 +77,25 @@ export function heldBytes(pid: number): { readonly own: number; readonly proport
 
 /** Microseconds of processor time of all threads of a process; undefined if the system does not report it. */
 export function computedMicroseconds(pid: number): number | undefined {
+  let nanoseconds = 0;
+  let threads = 0;
   try {
-    let nanoseconds = 0;
     for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      nanoseconds += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ', 1)[0]);
+      const spent = threadNanoseconds(`/proc/${pid}/task/${thread}`);
+      if (spent === undefined) continue;
+      nanoseconds += spent;
+      threads++;
     }
-    return nanoseconds / 1000;
+  } catch {
+    return undefined;
+  }
+  return threads === 0 ? undefined : nanoseconds / 1000;
+}
+
+/** Undefined for a thread that has ended since it was listed. */
+function threadNanoseconds(thread: string): number | undefined {
+  try {
+    return Number(readFileSync(`${thread}/schedstat`, 'utf8').split(' ', 1)[0]);
   } catch {
     return undefined;
   }

@@ -133,9 +133,10 @@ export class TabulariumServer {
     await Promise.all([promise, pipeline(content, put)]);
   }
 
-  /** A response with its headers, for the bare server to repeat, without those that Node.js writes itself. */
+  /** An uncompressed response with its headers, for the bare server to repeat, without those that Node.js writes itself. */
   async capture(path: string): Promise<CapturedAnswer> {
-    const response = await fetch(new URL(path, this.url), { headers: this.authorization });
+    const headersSent = { ...this.authorization, 'accept-encoding': 'identity' };
+    const response = await fetch(new URL(path, this.url), { headers: headersSent });
     const headers: Record<string, string> = {};
     for (const [name, value] of response.headers) {
       if (!['date', 'connection', 'keep-alive'].includes(name)) headers[name] = value;
