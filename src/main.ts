@@ -59,8 +59,8 @@ import { assembleBackups } from './resources/transfer/assemble_backups.ts';
 import { helpText, readSettings, type Settings, warehouseDefaults } from './settings/read_settings.ts';
 import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
-import { StoreChecks } from './store/integrity/scheduled_checks.ts';
-import { openStore, type Store, storeFileName } from './store/store.ts';
+import { StoreChecks } from './store/sqlite/integrity/scheduled_checks.ts';
+import { openSqliteStore, type SqliteStore, storeFileName } from './store/sqlite/sqlite_store.ts';
 import { Schedules } from './tasks/schedules.ts';
 import { Tasks } from './tasks/tasks.ts';
 import { Webhooks } from './tasks/webhooks.ts';
@@ -69,7 +69,7 @@ export type { RunningServer } from './cli/serve.ts';
 
 export interface ServerHooks {
   /** Fault tests: called before every statement of the store. */
-  readonly injectStore?: Parameters<typeof openStore>[0]['inject'];
+  readonly injectStore?: Parameters<typeof openSqliteStore>[0]['inject'];
   /** Fault tests: wraps the engine. */
   readonly wrapEngine?: (engine: Engine) => Engine;
   /** Benchmarks: replaces the authorizer, to measure the cost of authorization. */
@@ -165,7 +165,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
   });
   const loading = await readLoadSettings(settings, dataDirectory);
   const backupDirectories = await readBackupDirectories(settings.backupDirectories, dataDirectory, loading.directories);
-  const store = await openStore({
+  const store = await openSqliteStore({
     file: join(dataDirectory, storeFileName),
     inject: hooks.injectStore,
     checkMs: settings.storeCheckStartMs,
@@ -217,7 +217,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
 }
 
 /** Closes a store that lacks acknowledged changes, so that it can be replaced. */
-async function openJournal(dataDirectory: string, store: Store): Promise<AuditJournal> {
+async function openJournal(dataDirectory: string, store: SqliteStore): Promise<AuditJournal> {
   try {
     return await AuditJournal.open(dataDirectory, store);
   } catch (error) {

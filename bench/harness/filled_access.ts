@@ -6,7 +6,8 @@ import { grantPath, objectIdsOf } from '../../src/access/authorization/grant_sco
 import { grantIdOf } from '../../src/access/authorization/grants.ts';
 import { newId } from '../../src/model/ids.ts';
 import { foldName } from '../../src/model/names.ts';
-import { openStore, type Store, storeFileName } from '../../src/store/store.ts';
+import { openSqliteStore, storeFileName } from '../../src/store/sqlite/sqlite_store.ts';
+import type { Store } from '../../src/store/store.ts';
 import { filledDatabase } from './filled_store.ts';
 
 export interface UserGroup {
@@ -33,7 +34,7 @@ export const secretOf = (crowd: string, number = '{name}'): string => `tbl_pat_b
 export const userName = (crowd: string, n: number): string => `${crowd}_user_${String(n).padStart(6, '0')}`;
 
 export async function fillAccess(dataDirectory: string, crowds: readonly UserGroup[]): Promise<void> {
-  const store = await openStore({ file: join(dataDirectory, storeFileName) });
+  const store = await openSqliteStore({ file: join(dataDirectory, storeFileName) });
   try {
     const tables = await tablePaths(store);
     for (const crowd of crowds) await fillCrowd(store, crowd, tables);

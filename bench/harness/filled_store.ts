@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { newId } from '../../src/model/ids.ts';
 import { foldName } from '../../src/model/names.ts';
-import { openStore } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import { TabulariumServer } from './server.ts';
 
 export const filledDatabase = 'filled';
@@ -46,7 +46,7 @@ export async function fillStore(
 }
 
 async function repeatRow(file: string, tables: number): Promise<void> {
-  const store = await openStore({ file });
+  const store = await openSqliteStore({ file });
   try {
     const row = await store.db
       .selectFrom('objects')

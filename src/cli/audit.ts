@@ -2,7 +2,7 @@
 import { auditKeyOf } from '../access/assemble_access.ts';
 import { verifyAudit } from '../access/audit/audit_reader.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
-import { StoreInUse } from '../store/sqlite.ts';
+import { StoreInUse } from '../store/store_errors.ts';
 import type { Command } from './command.ts';
 import { secretsOf, withStore } from './data_directory.ts';
 

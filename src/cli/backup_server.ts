@@ -9,8 +9,8 @@ import { adviceFor } from '../client/advice.ts';
 import { createClient, TabulariumError, Task, type TaskRecord, type TaskResultOf } from '../client/index.ts';
 import { OperatorError } from '../operator/operator_error.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
-import { isStoreInUse } from '../store/sqlite.ts';
-import { storeFileName } from '../store/store.ts';
+import { isStoreInUse } from '../store/sqlite/sqlite_dialect.ts';
+import { storeFileName } from '../store/sqlite/sqlite_store.ts';
 import { type BackupLocation, parseBackupLocation } from './backup_location.ts';
 import type { Command } from './command.ts';
 

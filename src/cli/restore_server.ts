@@ -5,7 +5,7 @@ import { type ServerManifest, storePath } from '../backups/server/server_manifes
 import { isEmptyDirectory, restoreServer } from '../backups/server/server_restore.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { Failure } from '../standard/failure.ts';
-import { catalogsInCopy } from '../store/store_copy.ts';
+import { catalogsInCopy } from '../store/sqlite/store_copy.ts';
 import { openBackupTarget } from './backup_location.ts';
 import { catalogCount, notInBackup } from './backup_server.ts';
 import type { CatalogChecks } from './check/catalog_checks.ts';

@@ -7,7 +7,7 @@ import type { Metrics } from '../observe/metrics.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { type OpenApiInfo, openApi } from '../standard/openapi/document.ts';
 import type { DiskSpace } from '../store/disk_space.ts';
-import type { StoreChecks } from '../store/integrity/scheduled_checks.ts';
+import type { StoreChecks } from '../store/sqlite/integrity/scheduled_checks.ts';
 import type { Store } from '../store/store.ts';
 import { Bodies, type BodyLimits } from './bodies/bodies.ts';
 import { BodyBudget } from './bodies/body_budget.ts';

@@ -5,7 +5,7 @@ import { warehouseNames } from '../catalog/warehouse_objects.ts';
 import { startFiles } from '../files/assemble_files.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { DiskSpace } from '../store/disk_space.ts';
-import type { StoreChecks } from '../store/integrity/scheduled_checks.ts';
+import type { StoreChecks } from '../store/sqlite/integrity/scheduled_checks.ts';
 import type { Store } from '../store/store.ts';
 import { maintenanceOf } from './maintenance.ts';
 import type { Services } from './records/handler_context.ts';

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { createOperatorDirectory } from '../operator/operator_directory.ts';
 import { OperatorError } from '../operator/operator_error.ts';
 import { requireDirectories, requireRegularFiles } from '../operator/operator_file.ts';
-import { storeFileName } from './store.ts';
+import { storeFileName } from './sqlite/sqlite_store.ts';
 
 const probeBytes = 4096;
 const catalogsDirectoryName = 'catalogs';

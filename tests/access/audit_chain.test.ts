@@ -9,7 +9,8 @@ import { after, describe, test } from 'node:test';
 import { AuditTrail, chainSeal, eventDigest, firstDigest } from '../../src/access/audit/audit_log.ts';
 import { listAudit, verifyAudit } from '../../src/access/audit/audit_reader.ts';
 import type { Actor } from '../../src/model/principal.ts';
-import { openStore, type Store } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
+import type { Store } from '../../src/store/store.ts';
 
 const key = Buffer.alloc(32, 7);
 const serverId = 'server-1';
@@ -31,7 +32,7 @@ interface TrailedStore {
 }
 
 async function openTrail(file: string, inject?: () => void): Promise<TrailedStore> {
-  const store = await openStore({ file, inject });
+  const store = await openSqliteStore({ file, inject });
   const time = { now: Date.UTC(2026, 0, 1) };
   const errors: unknown[] = [];
   const trail = new AuditTrail({
@@ -214,7 +215,7 @@ describe('tampering with the file is detected:', () => {
       db.close();
       // An attacker who changes the store makes its checksums void too; the chain must still detect it.
       rmSync(`${file}-sums`, { force: true });
-      const store = await openStore({ file });
+      const store = await openSqliteStore({ file });
       try {
         assert.deepEqual(await faultsOf(store), expectedFault);
       } finally {
@@ -224,7 +225,7 @@ describe('tampering with the file is detected:', () => {
 
   test('nothing is reported for an unchanged file', async () => {
     for (const removed of [false, true]) {
-      const store = await openStore({ file: await fileWithLines(removed) });
+      const store = await openSqliteStore({ file: await fileWithLines(removed) });
       const { eventCount, faults, heads } = await verify(store);
       assert.deepEqual([eventCount, faults, heads.length], [removed ? linesMade - 2 : linesMade, [], 1]);
       await store.close();
@@ -238,7 +239,7 @@ describe('tampering with the file is detected:', () => {
     db.close();
     // An attacker who changes the store makes its checksums void too; the chain must still detect it.
     rmSync(`${file}-sums`, { force: true });
-    const store = await openStore({ file });
+    const store = await openSqliteStore({ file });
     assert.deepEqual(await faultsOf(store), ['3 missing']);
     await store.close();
   });

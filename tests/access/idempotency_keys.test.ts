@@ -8,7 +8,8 @@ import { IdempotencyKeys, markKey } from '../../src/access/idempotency_keys.ts';
 import { IdempotentRequests, type KeyedRequest } from '../../src/http/idempotency/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { openStore, type Store } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
+import type { Store } from '../../src/store/store.ts';
 
 const hourMs = 3_600_000;
 let store: Store;
@@ -16,7 +17,7 @@ let directory: string;
 let now = Date.parse('2026-01-31T10:00:00Z');
 before(async () => {
   directory = mkdtempSync(join(tmpdir(), 'tabularium-keys-'));
-  store = await openStore({ file: join(directory, 'store.db') });
+  store = await openSqliteStore({ file: join(directory, 'store.db') });
 });
 after(async () => {
   await store.close();

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RotationOptions, rotateSecrets } from '../../src/access/secrets/secret_rotation.ts';
 import { openSecrets, type Secrets } from '../../src/access/secrets/secrets.ts';
-import { type FaultInjector, openStore, type Store, storeFileName } from '../../src/store/store.ts';
+import { openSqliteStore, storeFileName } from '../../src/store/sqlite/sqlite_store.ts';
+import type { FaultInjector, Store } from '../../src/store/store.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-secrets-'));
 // Files that run in the same process share this module.
@@ -22,7 +23,7 @@ export async function withStore<T>(
   work: (store: Store) => Promise<T>,
   inject?: FaultInjector,
 ): Promise<T> {
-  const store = await openStore({ file: join(directory, storeFileName), inject });
+  const store = await openSqliteStore({ file: join(directory, storeFileName), inject });
   try {
     return await work(store);
   } finally {

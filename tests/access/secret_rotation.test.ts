@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { rotationSteps } from '../../src/access/secrets/secret_rotation.ts';
 import { SecretKeyError } from '../../src/access/secrets/secrets.ts';
-import { type FaultInjector, storeFileName } from '../../src/store/store.ts';
+import { storeFileName } from '../../src/store/sqlite/sqlite_store.ts';
+import type { FaultInjector } from '../../src/store/store.ts';
 import {
   keyPath,
   newDirectory,

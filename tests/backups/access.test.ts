@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
-import { storeFileName } from '../../src/store/store.ts';
+import { storeFileName } from '../../src/store/sqlite/sqlite_store.ts';
 import { grant, newPerson, type Person } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
 import { type ObjectStoreServer, startObjectStore } from '../outbound/object_store_server.ts';

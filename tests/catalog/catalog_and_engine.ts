@@ -7,7 +7,8 @@ import { Catalog, type CatalogOptions } from '../../src/catalog/catalog.ts';
 import type { CatalogObject, ObjectPath, SoftDelete } from '../../src/catalog/object.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { type FaultInjector, openStore, type Store } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
+import type { FaultInjector, Store } from '../../src/store/store.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
 
 export const principal = { id: 'root', name: 'root' };
@@ -59,7 +60,7 @@ export class WarehouseInTest {
     options: { file?: string; inject?: FaultInjector; engine?: EngineInMemory } & Partial<CatalogOptions> = {},
   ): Promise<WarehouseInTest> {
     const { file = newFile(), inject, engine = new EngineInMemory(), ...rest } = options;
-    const store = await openStore({ file, inject });
+    const store = await openSqliteStore({ file, inject });
     return new WarehouseInTest(file, store, engine, rest);
   }
 

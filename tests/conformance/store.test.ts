@@ -10,7 +10,8 @@ import { sql } from 'kysely';
 import { newId } from '../../src/model/ids.ts';
 import { prepareQuery } from '../../src/store/prepared.ts';
 import type { ObjectsTable } from '../../src/store/schema.ts';
-import { type FaultInjector, getOrCreateSetting, openStore, type Store } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
+import { type FaultInjector, getOrCreateSetting, type Store } from '../../src/store/store.ts';
 
 interface Subject {
   readonly name: string;
@@ -28,7 +29,7 @@ const newPath = (): string => join(root, `${++paths}.db`);
 const sqlite: Subject = {
   name: 'SQLite',
   async open({ path = newPath(), inject } = {}) {
-    return { path, store: await openStore({ file: path, inject }) };
+    return { path, store: await openSqliteStore({ file: path, inject }) };
   },
   afterKill(path) {
     const copy = newPath();
@@ -277,8 +278,8 @@ for (const subject of [sqlite]) {
 test('SQLite: a second server on the same file is refused, in this process and in another', async () => {
   const { store, path } = await sqlite.open();
   await assert.rejects(sqlite.open({ path }), { name: 'StoreInUse', message: /another server/ });
-  const script = `import { openStore } from '${new URL('../../src/store/store.ts', import.meta.url)}';
-    await openStore({ file: ${JSON.stringify(path)} }).catch((error) => console.log(error.name));`;
+  const script = `import { openSqliteStore } from '${new URL('../../src/store/sqlite/sqlite_store.ts', import.meta.url)}';
+    await openSqliteStore({ file: ${JSON.stringify(path)} }).catch((error) => console.log(error.name));`;
   const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
   assert.equal(other.stdout.trim(), 'StoreInUse', other.stderr);
   await store.close();

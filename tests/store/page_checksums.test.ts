@@ -17,8 +17,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
-import { checkStoreFile } from '../../src/store/integrity/store_check.ts';
-import { openStore, type Store, StoreDamaged } from '../../src/store/store.ts';
+import { checkStoreFile } from '../../src/store/sqlite/integrity/store_check.ts';
+import { openSqliteStore, StoreDamaged } from '../../src/store/sqlite/sqlite_store.ts';
+import type { Store } from '../../src/store/store.ts';
 import { flipBytes } from '../faults/damage/damaged_file.ts';
 import { Random } from '../random.ts';
 
@@ -42,12 +43,12 @@ async function insertNumbers(store: Store, from: number, count: number): Promise
 /** `closed`: all in the file. `killed`: as a process that was killed left it, with 20 commits in the log. */
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'tabularium-store-'));
-  const store = await openStore({ file: file('live') });
+  const store = await openSqliteStore({ file: file('live') });
   await insertNumbers(store, 0, 1500);
   await store.db.deleteFrom('settings').where('key', 'like', 'key 1%').execute();
   await store.close();
   copyStoreFiles('live', 'closed');
-  const reopened = await openStore({ file: file('live') });
+  const reopened = await openSqliteStore({ file: file('live') });
   await insertNumbers(reopened, 5000, 20);
   copyStoreFiles('live', 'killed');
   await reopened.close();
@@ -61,7 +62,7 @@ test('a store that was closed or killed is intact, and has all its rows', async 
   ] as const) {
     copyStoreFiles(name, 'case');
     assert.deepEqual(checkStoreFile(file('case')), { faults: [], isComplete: true });
-    const store = await openStore({ file: file('case') });
+    const store = await openSqliteStore({ file: file('case') });
     const keys = await store.db.selectFrom('settings').select('key').where('key', 'like', 'key %').execute();
     assert.equal(keys.length, rows);
     assert.deepEqual(await store.check(), []);
@@ -107,7 +108,7 @@ test('a changed byte in the log is detected, with the number of lost transaction
   }
   copyStoreFiles('killed', 'case');
   flipBytes(`${file('case')}-wal`, size - 100);
-  await assert.rejects(openStore({ file: file('case') }), (error: StoreDamaged) => {
+  await assert.rejects(openSqliteStore({ file: file('case') }), (error: StoreDamaged) => {
     assert.ok(error instanceof StoreDamaged);
     assert.match(error.message, /after frame \d+ of \d+: the last acknowledged transaction is lost/);
     return true;
@@ -142,7 +143,7 @@ test('another program that reads the store, or an end between a commit and its c
 
 test('a page that changes while the store is open is detected by its check, and reported by page', async () => {
   copyStoreFiles('closed', 'case');
-  const store = await openStore({ file: file('case') });
+  const store = await openSqliteStore({ file: file('case') });
   await insertNumbers(store, 9000, 5);
   assert.deepEqual(await store.check(), []);
   flipBytes(file('case'), 4096 * 30 + 1000);
@@ -158,7 +159,7 @@ test('damaged checksums are reported; missing ones are created again', async () 
   flipBytes(`${file('case')}-sums`, 100);
   assert.match(checkStoreFile(file('case')).faults.join(), /checksums is damaged/);
   rmSync(`${file('case')}-sums`);
-  const store = await openStore({ file: file('case') });
+  const store = await openSqliteStore({ file: file('case') });
   assert.deepEqual(await store.check(), []);
   await store.close();
   flipBytes(file('case'), 4096 * 3 + 10);
@@ -181,7 +182,7 @@ function quickCheckAccepts(path: string): boolean {
 
 test('a store that shrank is intact, however it ended', async () => {
   copyStoreFiles('closed', 'shrunk');
-  const store = await openStore({ file: file('shrunk') });
+  const store = await openSqliteStore({ file: file('shrunk') });
   await store.db.deleteFrom('settings').where('key', 'like', 'key %').execute();
   await sql`vacuum`.execute(store.db);
   await insertNumbers(store, 9000, 1_200);
@@ -189,7 +190,7 @@ test('a store that shrank is intact, however it ended', async () => {
   assert.deepEqual(checkStoreFile(file('case')).faults, [], 'killed');
   await store.close();
   assert.deepEqual(checkStoreFile(file('shrunk')).faults, [], 'closed');
-  const reopened = await openStore({ file: file('shrunk') });
+  const reopened = await openSqliteStore({ file: file('shrunk') });
   await reopened.close();
 });
 
@@ -203,7 +204,7 @@ test('a power failure that leaves zeros or half a record at the end of the check
     copyStoreFiles('killed', 'case');
     change();
     assert.deepEqual(checkStoreFile(file('case')).faults, []);
-    await (await openStore({ file: file('case') })).close();
+    await (await openSqliteStore({ file: file('case') })).close();
     assert.deepEqual(checkStoreFile(file('case')).faults, []);
   }
 });
@@ -212,10 +213,10 @@ test('a start that cannot write the checksums leaves a store that can be started
   copyStoreFiles('killed', 'case');
   const draft = `${file('case')}-sums.draft`;
   mkdirSync(draft);
-  const store = await openStore({ file: file('case') });
+  const store = await openSqliteStore({ file: file('case') });
   await insertNumbers(store, 9500, 3);
   await store.close();
   rmSync(draft, { recursive: true });
   assert.deepEqual(checkStoreFile(file('case')).faults, []);
-  await (await openStore({ file: file('case') })).close();
+  await (await openSqliteStore({ file: file('case') })).close();
 });

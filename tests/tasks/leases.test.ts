@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { openStore, type Store } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
+import type { Store } from '../../src/store/store.ts';
 import { LeaseLost, leaseMs } from '../../src/tasks/leases.ts';
 import { Cancelled, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
@@ -28,7 +29,7 @@ const soonMs = deadlineMs(5000);
 let files = 0;
 
 async function newStore(): Promise<Store> {
-  const store = await openStore({ file: join(root, `${++files}.db`) });
+  const store = await openSqliteStore({ file: join(root, `${++files}.db`) });
   stores.push(store);
   return store;
 }

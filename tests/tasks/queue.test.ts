@@ -8,7 +8,7 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { Failure } from '../../src/standard/failure.ts';
 import { isPaused, isQueued, isRunning } from '../../src/store/index_conditions.ts';
-import { openStore } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import { outcomeOf } from '../../src/tasks/outcome.ts';
 import { longestWaitingEvery } from '../../src/tasks/queue.ts';
 import {
@@ -40,7 +40,7 @@ const work = (owner = 'root', more: Partial<TaskRequest> = {}): TaskRequest => (
 
 async function prepared(run: NonNullable<TaskKind['run']>, options: Partial<TasksOptions> & { file?: string } = {}) {
   const { file = join(root, `${++files}.db`), ...rest } = options;
-  const store = await openStore({ file });
+  const store = await openSqliteStore({ file });
   const kinds = [{ type: 'work', attemptsMax: 3, run }];
   const tasks = new Tasks({ store, kinds, runnersMax: 1, retentionDays: 7, retryPauseMs: 2, ...rest });
   let isOpen = true;

@@ -9,7 +9,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { engineLost } from '../../src/engines/engine_lost.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { type FaultInjector, openStore, type Store } from '../../src/store/store.ts';
+import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
+import type { FaultInjector, Store } from '../../src/store/store.ts';
 import { HandedBack, RetryableError, type TaskKind, type TaskRecord } from '../../src/tasks/task.ts';
 import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
 import { sampled } from '../budget.ts';
@@ -45,7 +46,7 @@ async function prepared(
   } = {},
 ) {
   const { file = newFile(), inject, kind, started = true, ...rest } = options;
-  const store = await openStore({ file, inject });
+  const store = await openSqliteStore({ file, inject });
   const observed: Observation[] = [];
   const kinds: TaskKind[] = [{ type: 'work', attemptsMax: 3, ...(run ? { run } : {}), ...kind }];
   const observe = (o: Observation) => void observed.push(o);

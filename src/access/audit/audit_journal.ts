@@ -4,6 +4,7 @@
 import { closeSync, fdatasync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../../operator/operator_error.ts';
+import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
 import type { Store } from '../../store/store.ts';
 
 export const journalFileName = 'audit.journal';
@@ -38,7 +39,7 @@ export class AuditJournal {
   }
 
   /** Throws StoreBehind if the journal has lines that the store lacks. */
-  static async open(dataDirectory: string, store: Store): Promise<AuditJournal> {
+  static async open(dataDirectory: string, store: SqliteStore): Promise<AuditJournal> {
     const lost = await lostLines(dataDirectory, store);
     if (lost.length > 0) throw new StoreBehind(textOf(dataDirectory, lost));
     const journal = new AuditJournal(dataDirectory);

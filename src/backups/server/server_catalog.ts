@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
-import { integrityFaultsOfCopy } from '../../store/store_copy.ts';
+import { integrityFaultsOfCopy } from '../../store/sqlite/store_copy.ts';
 import { unusableBackup } from '../manifest.ts';
 import type { BackupTarget } from '../targets/backup_target.ts';
 import { type ServerManifest, storePath } from './server_manifest.ts';

@@ -7,7 +7,7 @@ import { rootTokenFileName } from '../../access/authentication/root_token.ts';
 import { secretKeyFileName } from '../../access/secrets/secrets.ts';
 import { createDataDirectory } from '../../store/data_directory.ts';
 import { schemaVersion } from '../../store/migrations/migrate.ts';
-import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/store_copy.ts';
+import { deleteFilesInCopy, integrityFaultsOfCopy } from '../../store/sqlite/store_copy.ts';
 import { syncPath } from '../../store/sync_path.ts';
 import { unusableBackup } from '../manifest.ts';
 import { type BackupTarget, backupNotFound } from '../targets/backup_target.ts';

@@ -10,7 +10,8 @@ import {
   type FilePosition,
 } from '../../engines/catalog_storage.ts';
 import type { PinnedFiles, Warehouses } from '../../engines/warehouses.ts';
-import type { PinnedFile, Store } from '../../store/store.ts';
+import type { PinnedFile } from '../../store/sqlite/sqlite_dialect.ts';
+import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
 import { RetryableError } from '../../tasks/task.ts';
 
 /** How long one attempt may hold back writes. */
@@ -40,7 +41,7 @@ export interface ServerSnapshot {
 }
 
 export interface SnapshotParts {
-  readonly store: Pick<Store, 'pin'>;
+  readonly store: Pick<SqliteStore, 'pin'>;
   readonly warehouses: Pick<Warehouses, 'pinFiles' | 'writeGate' | 'storages'>;
   readonly warehouseNames: () => Promise<readonly string[]>;
   readonly dataDirectory: string;

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { fetchCatalog, hasCatalog, incompatibility } from '../../backups/server/server_catalog.ts';
 import { loadServerManifest } from '../../backups/server/server_manifest.ts';
-import { openStore } from '../../store/store.ts';
+import { openSqliteStore } from '../../store/sqlite/sqlite_store.ts';
 import type { CatalogName, CatalogsToCheck } from '../check/catalog_checks.ts';
 import { type Candidate, type FoundBackup, unusable } from './backup_candidates.ts';
 import { checkedBackup } from './checked_backup.ts';
@@ -22,7 +22,7 @@ export async function fromServerBackup(
   if (fault !== undefined) throw unusable(fault);
   try {
     const { signal } = new AbortController();
-    const older = await openStore({ file: await fetchCatalog(target, manifest, catalog.id, directory, signal) });
+    const older = await openSqliteStore({ file: await fetchCatalog(target, manifest, catalog.id, directory, signal) });
     const { takenAt } = manifest;
     return await checkedBackup(work, catalog, { kind, backupId, takenAt, directory, older, omitted: [] });
   } catch (error) {

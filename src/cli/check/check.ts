@@ -5,9 +5,10 @@ import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
 import { changeText, forgetLostLines, lostLines } from '../../access/audit/audit_journal.ts';
 import type { Settings } from '../../settings/read_settings.ts';
-import { checkStoreFile } from '../../store/integrity/store_check.ts';
-import { isStoreInUse, storeInUseError } from '../../store/sqlite.ts';
-import { openStore, type Store, StoreDamaged, storeFileName } from '../../store/store.ts';
+import { checkStoreFile } from '../../store/sqlite/integrity/store_check.ts';
+import { isStoreInUse, storeInUseError } from '../../store/sqlite/sqlite_dialect.ts';
+import { openSqliteStore, type SqliteStore, StoreDamaged, storeFileName } from '../../store/sqlite/sqlite_store.ts';
+import type { Store } from '../../store/store.ts';
 import type { Command } from '../command.ts';
 import { withStore } from '../data_directory.ts';
 import type { CatalogChecks } from './catalog_checks.ts';
@@ -60,7 +61,7 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
 }
 
 interface CheckedStore {
-  readonly store: Store;
+  readonly store: SqliteStore;
   readonly dataDirectory: string;
   /** The store is damaged; nothing is repaired. */
   readonly isCopy: boolean;
@@ -103,7 +104,7 @@ async function withCheckedStore(
   try {
     const copy = join(copies, storeFileName);
     for (const end of ['', '-wal']) await copyFile(file + end, copy + end).catch(ignoreMissing);
-    const store = await openStore({ file: copy });
+    const store = await openSqliteStore({ file: copy });
     try {
       return faults.length + (await check({ store, dataDirectory, isCopy: true, accepted: [] }));
     } finally {

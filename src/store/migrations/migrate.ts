@@ -24,8 +24,6 @@ import {
   unfinishedTasksMigration,
 } from './tasks.ts';
 
-export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
-
 /** The position in this list is the version. */
 const migrations: readonly Migration[] = [
   initialMigration,

@@ -14,7 +14,8 @@ import type { Actor, ObjectVersion } from '../../../src/model/principal.ts';
 import { QueryHistory } from '../../../src/query/statements/history.ts';
 import { type QueryEntry, versionOfQuery } from '../../../src/query/statements/history_entry.ts';
 import { ObjectChanged } from '../../../src/standard/expected_version.ts';
-import { openStore, type Store } from '../../../src/store/store.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/sqlite_store.ts';
+import type { Store } from '../../../src/store/store.ts';
 import { versionOfTask } from '../../../src/tasks/task.ts';
 import { Tasks } from '../../../src/tasks/tasks.ts';
 import { deadlineMs } from '../../deadline.ts';
@@ -22,7 +23,7 @@ import { deadlineMs } from '../../deadline.ts';
 const root = mkdtempSync(join(tmpdir(), 'tabularium-conditions-'));
 let store: Store;
 before(async () => {
-  store = await openStore({ file: join(root, 'store.db') });
+  store = await openSqliteStore({ file: join(root, 'store.db') });
   const object = { name: 'ann', folded_name: 'ann', state: 'ready', state_reason: null, spec: '{}' } as const;
   const times = { created_at: 1, created_by: '', updated_at: 1, updated_by: '' };
   const row = { id: 'u', category: 'users', parent_id: null, folded_comment: null, owner: 'u', version: 1 };

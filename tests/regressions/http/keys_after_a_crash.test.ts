@@ -11,14 +11,14 @@ import { type Completed, IdempotentRequests } from '../../../src/http/idempotenc
 import type { Guard } from '../../../src/model/principal.ts';
 import type { Code } from '../../../src/standard/codes.ts';
 import { Failure } from '../../../src/standard/failure.ts';
-import { openStore } from '../../../src/store/store.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/sqlite_store.ts';
 
 const responseWith = (text: string) => ({ status: 200 as const, headers: {}, body: [JSON.stringify({ text })] });
 const textOf = ({ body }: { readonly body: readonly unknown[] }) => body.join('');
 
 test('a key whose change was completed by recovery is answered with the result; a transient refusal is retried', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-keys-'));
-  const store = await openStore({ file: join(directory, 'store.db') });
+  const store = await openSqliteStore({ file: join(directory, 'store.db') });
   t.after(async () => {
     await store.close();
     rmSync(directory, { recursive: true });

@@ -12,7 +12,7 @@ import { type Table, tableFromIPC } from 'apache-arrow';
 import { HostAllowlist } from '../../../src/outbound/host_allowlist.ts';
 import { type ObjectStore, openObjectStore } from '../../../src/outbound/object_store.ts';
 import type { Manifest } from '../../../src/query/exports/export_targets.ts';
-import { storeFileName } from '../../../src/store/store.ts';
+import { storeFileName } from '../../../src/store/sqlite/sqlite_store.ts';
 import { grant, newPerson } from '../../access/people.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { type ObjectStoreServer, startObjectStore } from '../../outbound/object_store_server.ts';

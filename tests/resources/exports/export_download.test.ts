@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { tableFromIPC } from 'apache-arrow';
 import type { Services } from '../../../src/resources/records/handler_context.ts';
-import { storeFileName } from '../../../src/store/store.ts';
+import { storeFileName } from '../../../src/store/sqlite/sqlite_store.ts';
 import { newPerson } from '../../access/people.ts';
 import { endOfTask, type Reply, start, startProcess, type TestServer } from '../../server.ts';
 

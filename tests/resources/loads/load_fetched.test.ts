@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { HostAllowlist } from '../../../src/outbound/host_allowlist.ts';
 import { openObjectStore } from '../../../src/outbound/object_store.ts';
-import { storeFileName } from '../../../src/store/store.ts';
+import { storeFileName } from '../../../src/store/sqlite/sqlite_store.ts';
 import { type ObjectStoreServer, startObjectStore } from '../../outbound/object_store_server.ts';
 import { type Reply, start, type TestServer, uri } from '../../server.ts';
 

@@ -15,13 +15,13 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import { OperatorError } from '../operator/operator_error.ts';
-import { Failure } from '../standard/failure.ts';
+import type { ColumnTypes } from '../migrations/migration.ts';
+import type { FaultInjector } from '../store.ts';
+import { StoreFull, StoreInUse, StoreUnusable } from '../store_errors.ts';
 import { PageChecksums } from './integrity/page_checksums.ts';
 import type { PagesToRead } from './integrity/page_thread.ts';
 
-/** Called before every statement; a fault test throws from it. */
-export type FaultInjector = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
+export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
 
 /** Called when a transaction has ended, before the next begins. */
 export type TransactionEndListener = (isCommitted: boolean) => void;
@@ -39,18 +39,8 @@ const statementsMax = 500;
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
-/** Thrown if another process has the file open. */
-export class StoreInUse extends OperatorError {
-  override readonly name: string = 'StoreInUse';
-}
-
 export const storeInUseError = (file: string) =>
   new StoreInUse(`another server uses ${file}; stop it, or start this one with another data directory`);
-
-/** The file cannot be opened, or is not a SQLite database. The message addresses the operator. */
-export class StoreUnusable extends OperatorError {
-  override readonly name: string = 'StoreUnusable';
-}
 
 const sqliteErrors = { ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26, readOnly: 8 } as const;
 
@@ -69,13 +59,6 @@ export function toStoreUnusable(file: string, error: unknown): StoreUnusable | u
   // The lower byte is the primary result code; the upper bytes extend it.
   const message = code === undefined ? undefined : messages[code & 0xff];
   return message === undefined ? undefined : new StoreUnusable(message, { cause: error });
-}
-
-/** The disk is full. SQLite has rolled the transaction back: unlike after other Failures, it cannot continue. */
-export class StoreFull extends Failure {
-  constructor(cause: unknown) {
-    super('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
-  }
 }
 
 interface CachedStatement {

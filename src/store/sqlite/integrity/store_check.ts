@@ -1,7 +1,7 @@
 // Compares the file of the store and its log with the checksum file before SQLite opens them: SQLite accepts changed bytes, and silently
 // drops everything after a damaged frame in its log.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { requireRegularFiles } from '../../operator/operator_file.ts';
+import { requireRegularFiles } from '../../../operator/operator_file.ts';
 import { type ChecksumFile, checksumFileOf, checksumOf, readChecksumFile } from './checksum_file.ts';
 import { framesAfter, isSameLog, lastCommittedFrame, readLogHeader } from './wal_file.ts';
 

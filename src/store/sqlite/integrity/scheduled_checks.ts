@@ -1,9 +1,9 @@
 // Compares the pages of the store with their checksums on a schedule while the server runs, and reports the faults.
-import type { Observe } from '../../observe/observations.ts';
-import type { Store } from '../store.ts';
+import type { Observe } from '../../../observe/observations.ts';
+import type { SqliteStore } from '../sqlite_store.ts';
 
 export interface StoreChecksOptions {
-  readonly store: Pick<Store, 'check' | 'isChecked'>;
+  readonly store: Pick<SqliteStore, 'check' | 'isChecked'>;
   /** 0: never. */
   readonly everyMs: number;
   readonly observe: Observe;

@@ -1,9 +1,9 @@
 // Gives the objects of a catalog that another store created from a backup the ids, owners and load labels that they have here, so that
 // rewound_catalog.ts can copy them.
 import { sql } from 'kysely';
-import { dependentTables } from './rewound_catalog.ts';
-import type { ObjectsTable, Schema } from './schema.ts';
-import type { Store } from './store.ts';
+import { dependentTables } from '../rewound_catalog.ts';
+import type { ObjectsTable, Schema } from '../schema.ts';
+import type { Store } from '../store.ts';
 
 export interface RebuiltObject {
   /** As of the backup. */
