@@ -27,6 +27,7 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
   ],
   Operations: [
     ['Overview', 'docs/operations.md'],
+    ['Engines', 'docs/engines.md'],
     ['Configuration', 'docs/configuration.md'],
     ['Security', 'docs/security.md'],
     ['Backup', 'docs/backup.md'],

@@ -23,14 +23,18 @@ export function implementWith<C extends DeclaredCategory, Context>(
   };
 }
 
-/** The codes that follow from the category and the body. That an object may not exist follows from the path of its endpoint alone. */
-function impliedCodes({ parent, idField }: DeclaredCategory, { on, verb, named, body }: DeclaredEndpoint): Code[] {
+/** The codes that follow from the category, the body and what the engine must be capable of. That an object may not exist follows from the path of its endpoint alone. */
+function impliedCodes(
+  { parent, idField }: DeclaredCategory,
+  { on, verb, named, body, needs }: DeclaredEndpoint,
+): Code[] {
   const codes: Code[] = [];
   const isNamed = body?.properties.newName !== undefined;
   const creates = verb === 'create' && named !== false;
   if (parent && on === 'collection') codes.push('OBJECT_NOT_FOUND');
   if (isNamed || creates) codes.push('OBJECT_ALREADY_EXISTS');
   if (isNamed || (creates && idField === undefined)) codes.push('INVALID_NAME');
+  if (needs) codes.push('NOT_SUPPORTED_BY_ENGINE');
   if (body?.properties.notify) codes.push('HOST_NOT_ALLOWED');
   return codes;
 }

@@ -71,6 +71,7 @@ const undropped = <R extends TObject>({ title, record, codes = [] }: Undropping<
       '`name` selects the one that was dropped last; `search` with `dropped` lists restorable objects. If data has to be rewritten, a task restores the object (202). The caller must own the object, or have the privilege `drop` on its parent.',
     permission: { privilege: 'create', on: 'parent' },
     codes: [...undropCodes, ...codes],
+    needs: [{ capability: 'undrop' }],
     bodyRequired: true,
     result: record,
     example: { body: { name: 'orders', newName: 'orders_restored' } },

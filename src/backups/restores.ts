@@ -8,6 +8,7 @@ import type { TaskResultOf } from '../api/tasks/task_types.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { NewChild, NewChildren } from '../catalog/object.ts';
 import type { CatalogRef, Engine, EngineWarehouse, TableRef } from '../engines/engine.ts';
+import { requireCapability } from '../engines/required_capability.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import { foldName, nameFault } from '../model/names.ts';
@@ -330,7 +331,7 @@ function metadataOf({ comment, properties }: { readonly comment?: string; readon
   return { ...(comment === undefined ? {} : { comment }), ...(properties === undefined ? {} : { properties }) };
 }
 
-/** Checked before anything is created: valid names, and files that exist. */
+/** Checked before anything is created: what the engine supports, valid names, and files that exist. */
 function validateBackup(
   databases: readonly BackedUpDatabase[],
   engine: Engine,
@@ -339,6 +340,11 @@ function validateBackup(
 ): void {
   checkNames(databases, (name) => engine.reservedName('databases', name));
   for (const { tables, views, objects = [] } of databases) {
+    const hasKey = tables.some(
+      ({ definition: { primaryKey, unique_key_constraints: uniqueKey } }) => primaryKey.length + uniqueKey.length > 0,
+    );
+    if (hasKey) requireCapability(engine, 'enforcedKeys');
+    if (views.length > 0) requireCapability(engine, 'views');
     checkNames([...tables, ...views], (name) => engine.reservedName('tables', name));
     for (const named of Map.groupBy(objects, ({ category }) => category).values()) checkNames(named);
     for (const { path, bytes } of tables.flatMap(({ parts }) => parts)) {

@@ -2,6 +2,7 @@
 // decided; it makes no decisions about names, permissions or history. Every method may throw a Failure with a declared code;
 // anything else it throws is a bug and becomes a 500.
 
+import type { EngineCapability } from '../model/engine_capabilities.ts';
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
@@ -469,6 +470,8 @@ export interface Engine {
   /** A query that returns the position of each row followed by the columns of the table, ordered by position. */
   rowsPage(table: TableRef, page: RowsPage): { readonly sql: string; readonly parameters: StatementParameters };
   readonly storage: CatalogStorage;
-  readonly limits: { readonly columnsMax: number; readonly replicasPerTablet: number };
+  readonly limits: { readonly columnsMax: number };
+  /** What callers can do on this engine. Requests that need what it lacks are refused before they reach it. */
+  readonly capabilities: Readonly<Record<EngineCapability, boolean>>;
   open(options: EngineWarehouseOptions): EngineWarehouse;
 }

@@ -1,5 +1,6 @@
 // The runtime state of warehouses: which of them run, admission of statements, auto-suspend and auto-resume. The desired state of a
 // warehouse is in the store and read through `load`; how an engine works is behind the port (engine.ts).
+import type { EngineCapability } from '../model/engine_capabilities.ts';
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -11,6 +12,7 @@ import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engin
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guardedEngine } from './guarded_engine.ts';
 import { Quarantine } from './quarantine.ts';
+import { requireCapability } from './required_capability.ts';
 import type { Snapshot } from './snapshot.ts';
 import { WriteGate } from './write_gate.ts';
 
@@ -111,6 +113,18 @@ export class Warehouses {
   /** The adapter with this name; undefined if there is none. */
   engine(name: string): Engine | undefined {
     return this.#options.engines.find((engine) => engine.name === name);
+  }
+
+  /** Whether no warehouse can lack a capability, whatever its engine is. */
+  allHave(capability: EngineCapability): boolean {
+    return this.#options.engines.every(({ capabilities }) => capabilities[capability]);
+  }
+
+  /** Throws NOT_SUPPORTED_BY_ENGINE if all engines lack the capability. */
+  requireOfAny(capability: EngineCapability): void {
+    const [first] = this.#options.engines;
+    if (first && !this.#options.engines.some(({ capabilities }) => capabilities[capability]))
+      requireCapability(first, capability);
   }
 
   async engineOf(warehouse: string): Promise<Engine> {

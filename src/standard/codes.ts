@@ -168,6 +168,12 @@ export const codes = define({
     meaning: 'The engine or the type conversion rules do not support this change.',
     client: 'Create a new table and copy the data into it.',
   },
+  NOT_SUPPORTED_BY_ENGINE: {
+    status: 400,
+    meaning: 'The engine of the warehouse lacks a capability that the request needs.',
+    client:
+      'Do without it, or use a warehouse whose engine has `result.capability`; docs/engines.md compares the engines.',
+  },
   TASK_DEPENDENCY_FAILED: {
     status: 400,
     meaning: 'A task that this one depends on failed or was cancelled, so this one was never started.',

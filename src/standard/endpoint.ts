@@ -1,5 +1,6 @@
 // Categories and endpoints as data. The router, the validator, the OpenAPI document, the permission check, the client and the tests read
 // these definitions. Handlers return an outcome and never see a status, a header or the HTTP framework.
+import type { EngineCapability } from '../model/engine_capabilities.ts';
 import type { Privilege } from '../model/privileges.ts';
 import type { Code } from './codes.ts';
 import type { RecordBody } from './record_body.ts';
@@ -98,6 +99,13 @@ export interface Deprecation {
   readonly sunset: string;
 }
 
+/** A capability that the engine of the warehouse must have. */
+export interface CapabilityNeed {
+  readonly capability: EngineCapability;
+  /** The calls that need it, if not all do; the handler refuses these. Completes "needed by calls ...". */
+  readonly when?: string;
+}
+
 export interface Endpoint<Context = unknown> {
   readonly verb: Verb;
   /** The name of an action; other verbs have none. */
@@ -111,6 +119,8 @@ export interface Endpoint<Context = unknown> {
   readonly permission: Permission;
   /** Codes specific to this endpoint, in addition to those that follow from its shape (see openapi/endpoint_codes.ts). */
   readonly codes: readonly Code[];
+  /** Calls of which the engine lacks a capability are refused with NOT_SUPPORTED_BY_ENGINE. */
+  readonly needs?: readonly CapabilityNeed[];
   readonly since: ApiVersion;
   /** The first version without this endpoint. */
   readonly until?: ApiVersion;
@@ -233,6 +243,7 @@ export type CommonDeclaration = Pick<Endpoint, 'summary' | 'permission'> &
     Pick<
       Endpoint,
       | 'codes'
+      | 'needs'
       | 'since'
       | 'until'
       | 'deprecated'

@@ -90,6 +90,7 @@ export const viewsApi = category({
       description: 'The caller must be able to run the query.',
       permission: { privilege: 'create', on: 'parent' },
       codes: [...changeCodes, ...readCodes],
+      needs: [{ capability: 'views' }],
       body: strictObject({ ...describedBody, sql: QueryField }),
       textBodies: { 'application/sql': 'sql' },
       bodyRequired: true,

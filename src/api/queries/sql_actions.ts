@@ -164,6 +164,7 @@ export const sqlActionsApi = (what: string) => ({
       'Accepts the body of `query`, but only SELECT, and waits in the same way: 200 with the profile, or 202 with a task whose result it is.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
     codes: explainCodes,
+    needs: [{ capability: 'profile' }],
     body: ProfileBody,
     bodyRequired: true,
     result: ProfileResult,

@@ -22,6 +22,7 @@ export const rowsApi = category({
         'Rows inserted or deleted between pages never cause another row to be skipped or repeated; an updated row may be returned again. If the engine moved rows in the file, which can happen in tables without a key after deletions, the page token is refused. Use `query` for other reads.',
       permission: { privilege: 'read', on: 'parent' },
       queued: true,
+      needs: [{ capability: 'rowPositions' }],
       codes: [
         'CHANGE_IN_PROGRESS',
         'REPLICAS_UNAVAILABLE',

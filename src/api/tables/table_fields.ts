@@ -44,6 +44,11 @@ export const Distribution = strictObject(
   { title: 'Distribution' },
 );
 
+/** Of endpoints that define the keys of a table. */
+export const keysNeeded = [
+  { capability: 'enforcedKeys', when: 'with a `primaryKey` or `unique_key_constraints`' },
+] as const;
+
 /** The fields of a definition other than its columns. */
 export const definitionFields = {
   primaryKey: Type.Optional(nullable(Names)),

@@ -15,7 +15,7 @@ import { NewNameByTask, sometimesByTask, taskFields } from '../task_fields.ts';
 import { exportTableApi } from '../transfer/export_actions.ts';
 import { loadTableApi } from '../transfer/load_table.ts';
 import { drop, undropByTask } from '../undrop.ts';
-import { ColumnBody, columnsMax, definitionFields, TableRecord } from './table_fields.ts';
+import { ColumnBody, columnsMax, definitionFields, keysNeeded, TableRecord } from './table_fields.ts';
 import { tableWritesApi } from './table_writes.ts';
 
 const AsSelect = strictObject(
@@ -55,6 +55,8 @@ const copyFields = {
   catalog: Type.Optional(Type.String({ description: 'By default that of the table.' })),
   database: Type.Optional(Type.String({ description: 'By default that of the table.' })),
 };
+
+const keysCopied = [{ capability: 'enforcedKeys', when: 'on a table with a key' }] as const;
 
 export const tablesApi = category({
   name: 'tables',
@@ -113,6 +115,7 @@ export const tablesApi = category({
         ...engineCodes,
         ...fillCodes,
       ],
+      needs: keysNeeded,
       body: CreateBody,
       task: 'create_filled_table',
       textBodies: { 'application/sql': 'sql' },
@@ -136,6 +139,7 @@ export const tablesApi = category({
         sometimesByTask('A change that has to rewrite a large table is made by a task (202).'),
       permission: { privilege: 'alter', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS', 'CHANGE_NOT_SUPPORTED', 'CONSTRAINT_VIOLATED', 'IN_USE', ...engineCodes],
+      needs: keysNeeded,
       body: strictObject({
         ...describedBody,
         unique_key_constraints: definitionFields.unique_key_constraints,
@@ -173,6 +177,7 @@ export const tablesApi = category({
       summary: 'Creates an empty table with the same definition, in the same or another database.',
       permission: { privilege: 'read', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS', 'NOT_ENOUGH_BACKENDS', ...engineCodes],
+      needs: keysCopied,
       body: strictObject(copyFields),
       bodyRequired: true,
       result: TableRecord,
@@ -184,6 +189,7 @@ export const tablesApi = category({
       description: 'The copy is invisible before it is complete. After `waitSeconds` it continues as a task (202).',
       permission: { privilege: 'read', on: 'object' },
       codes: ['CHANGE_NOT_SUPPORTED', ...fillCodes],
+      needs: keysCopied,
       body: strictObject({
         ...copyFields,
         rows: Type.Optional(

@@ -47,7 +47,7 @@ const codesByType = {
   check_catalog: engine,
   export: [...sql, 'DATA_INVALID', 'PARAMETERS_INVALID', ...remote, 'FILE_QUOTA_EXCEEDED'],
   backup: [...engine, ...remote, 'DATA_INVALID'],
-  restore: [...sql, ...rows, ...remote, ...creating],
+  restore: [...sql, ...rows, ...remote, ...creating, 'NOT_SUPPORTED_BY_ENGINE'],
   server_backup: [...remote, 'DATA_INVALID'],
 } as const satisfies Readonly<Record<Exclude<TaskType, 'scheduled_request'>, readonly Code[]>>;
 

@@ -38,6 +38,7 @@ export const loadTableApi = {
       'If the file cannot be read or does not fit the table, the task fails with `DATA_INVALID`, row and column, and the table is unchanged.',
     permission: { privilege: 'write', on: 'object' },
     codes: loadCodes,
+    needs: [{ capability: 'upsert', when: 'with the `mode` `upsert`' }],
     body: LoadBody,
     bodyRequired: true,
     task: 'load_table',

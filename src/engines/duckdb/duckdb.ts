@@ -25,7 +25,16 @@ export const duckdbWith = (duckdbOptions: DuckdbOptions): Engine => ({
   keyable: (type) => !unkeyable.includes(type.kind),
   rowsPage,
   storage: duckdbStorage,
-  limits: { columnsMax: 10_000, replicasPerTablet: 1 },
+  limits: { columnsMax: 10_000 },
+  capabilities: {
+    enforcedKeys: true,
+    upsert: true,
+    views: true,
+    undrop: true,
+    catalogSnapshots: true,
+    profile: true,
+    rowPositions: true,
+  },
   open: (options) => withTableLocks(new DuckdbWarehouse(options, duckdbOptions)),
 });
 

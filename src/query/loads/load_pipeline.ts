@@ -17,9 +17,11 @@ import type {
   LoadColumn,
 } from '../../engines/load.ts';
 import type { CatalogRef } from '../../engines/refs.ts';
+import { requireCapability } from '../../engines/required_capability.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
 import { dayMs } from '../../model/durations.ts';
+import type { EngineCapability } from '../../model/engine_capabilities.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { TableDefinition } from '../../model/records.ts';
@@ -169,6 +171,10 @@ export class LoadPipeline {
   async requireUse(warehouse: string, principal: Principal): Promise<void> {
     const path = [{ category: 'warehouses', name: warehouse }];
     await this.#parts.authorizer.require(principal, 'use', { category: 'warehouses', path });
+  }
+
+  async requireCapability(warehouse: string, capability: EngineCapability): Promise<void> {
+    requireCapability(await this.#parts.warehouses.engineOf(warehouse), capability);
   }
 
   file(request: FileRequest, run: LoadRun): RunFile {

@@ -56,6 +56,7 @@ export class Loads {
   async request(path: readonly Segment[], input: LoadInput, principal: Principal): Promise<LoadRequest> {
     const [root, , table] = (await this.#catalog.require(path)) as Chain;
     await this.#pipeline.requireUse(root.spec.warehouse, principal);
+    if (input.mode === 'upsert') await this.#pipeline.requireCapability(root.spec.warehouse, 'upsert');
     const validated = await this.#pipeline.validate(input, principal);
     validateColumns(input.columns);
     return { ...validated, path, tableId: table.id };

@@ -20,6 +20,7 @@ import type { Schedules } from '../../tasks/schedules.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { Webhooks } from '../../tasks/webhooks.ts';
 import type { AssembledBackups } from '../transfer/assemble_backups.ts';
+import { withRequiredCapabilities } from './engine_capabilities.ts';
 import { withInUseErrors } from './in_use_by_views.ts';
 
 /** The defaults of a new warehouse. */
@@ -72,8 +73,10 @@ function changing<T>(work: () => Promise<T>, context: Context): Promise<T> {
 }
 
 /** Joins a declared category and its handlers. */
-export const implement = <C extends DeclaredCategory>(declared: C, handlers: HandlersOf<C>): Category<Context> =>
-  implementWith(declared, handlers, changing);
+export function implement<C extends DeclaredCategory>(declared: C, handlers: HandlersOf<C>): Category<Context> {
+  const category = implementWith(declared, handlers, changing);
+  return { ...category, endpoints: category.endpoints.map(withRequiredCapabilities) };
+}
 
 /** The handlers of a declared category. */
 export type HandlersOf<C extends DeclaredCategory> = Handlers<C, Context>;

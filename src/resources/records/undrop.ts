@@ -25,7 +25,8 @@ import { splitTaskOptions, type TaskBody } from './task_fields.ts';
 import { acceptedTask } from './task_record.ts';
 
 /** How the engine drops an object, and what it does instead if the object stays restorable (`keep`). */
-interface Drop extends Pick<DropRequest, 'warehouse' | 'change' | 'isDamaged'> {
+interface Drop extends Pick<DropRequest, 'change' | 'isDamaged'> {
+  readonly warehouse: string;
   readonly keep: Omit<SoftDelete, 'seconds'>;
 }
 
@@ -41,13 +42,14 @@ export const dropHandler =
     const chain = await context.catalog.find(segments);
     if (!chain) return deleted(false);
     const { keep, ...request } = dropOf(chain, context);
-    const { undropSeconds: seconds, call } = context;
+    const { undropSeconds: seconds, call, warehouses } = context;
+    const { capabilities } = await warehouses.engineOf(request.warehouse);
     return deleted(
       await context.catalog.drop(last(chain), {
         principal: call.actor,
         cascade: query.cascade ?? false,
         ...request,
-        keep: query.purge === true || seconds === 0 ? undefined : { seconds, ...keep },
+        keep: query.purge === true || seconds === 0 || !capabilities.undrop ? undefined : { seconds, ...keep },
       }),
     );
   };

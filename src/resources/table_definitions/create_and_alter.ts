@@ -24,6 +24,7 @@ import {
   columnSpec,
   definitionOf,
   definitionViolations,
+  requireKeys,
   requireNoViolations,
   tableSpec,
   usesOf,
@@ -280,7 +281,10 @@ async function nextSpec(
       return patchedSpec(
         change.body,
         table,
-        (next) => requireNoViolations(definitionViolations(next, engine)),
+        (next) => {
+          requireKeys(next, engine);
+          requireNoViolations(definitionViolations(next, engine));
+        },
         context,
       );
     default: {

@@ -7,7 +7,7 @@ import { formatType } from '../../model/types.ts';
 import type { DefinitionConversions, NewTableInput } from '../../query/loads/new_table_loads.ts';
 import { Failure, violationsOf } from '../../standard/failure.ts';
 import { defined, describe } from '../records/fields.ts';
-import { bodyOf, definitionOf, tableSpec } from './table_definition.ts';
+import { bodyOf, definitionOf, requireKeys, tableSpec } from './table_definition.ts';
 
 export const newTableDefinitions: DefinitionConversions = { specOf, bodyOf, definitionOf };
 
@@ -37,7 +37,11 @@ function isAboutColumns(error: unknown): error is Failure {
 /** Validates the requested part immediately. A column without a type can have any. */
 export function requestedSpec(input: NewTableInput, engine: Engine): TableSpec {
   const definition = input.definition;
-  if (!input.columns) return describe(undefinedSpec(definition), definition);
+  if (!input.columns) {
+    const { primaryKey, unique_key_constraints: uniqueKey } = definition;
+    requireKeys({ primaryKey: primaryKey ?? [], uniqueKey: uniqueKey ?? [] }, engine);
+    return describe(undefinedSpec(definition), definition);
+  }
   const columns = input.columns.map(({ name, type = 'STRING', ...more }) => {
     const { nullable, defaultValue, comment } = more;
     return { name, type, ...defined({ nullable, defaultValue, comment }) };

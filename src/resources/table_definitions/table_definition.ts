@@ -2,13 +2,14 @@
 // a change of columns on keys and order. No I/O, except that the engine checks defaults.
 import type { ColumnBody, DefinitionBody } from '../../api/tables/table_fields.ts';
 import type { Engine, EngineWarehouse } from '../../engines/engine.ts';
+import { requireCapability } from '../../engines/required_capability.ts';
 import { foldName, nameFault } from '../../model/names.ts';
 import type { ColumnDefinition, ColumnSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { formatType, type LogicalType, parseType, TypeSyntaxError } from '../../model/types.ts';
 import { Failure, type Violation, violationsFailure } from '../../standard/failure.ts';
 import { defined } from '../records/fields.ts';
 
-/** Throws INVALID_PARAMETER with violations. `engine` decides which keys and names are supported. */
+/** Throws INVALID_PARAMETER with violations, and NOT_SUPPORTED_BY_ENGINE. `engine` decides which keys and names are supported. */
 export function tableSpec(body: DefinitionBody, engine: Engine): TableSpec {
   const violations: Violation[] = [];
   const columns = body.columns.map((column, i) => columnSpec(column, `/columns/${i}`, violations));
@@ -21,9 +22,15 @@ export function tableSpec(body: DefinitionBody, engine: Engine): TableSpec {
     distribution: { by: body.distribution?.by ?? [], buckets: body.distribution?.buckets ?? 1 },
     replicationNum: body.replicationNum ?? 1,
   };
+  requireKeys(spec, engine);
   const checked = { ...spec, columns: withKeysNotNull(columns, spec.primaryKey) };
   requireNoViolations([...violations, ...definitionViolations(checked, engine)]);
   return checked;
+}
+
+/** Throws NOT_SUPPORTED_BY_ENGINE for a table with a key on an engine that does not enforce keys. */
+export function requireKeys({ primaryKey, uniqueKey }: Pick<TableSpec, 'primaryKey' | 'uniqueKey'>, engine: Engine) {
+  if (primaryKey.length > 0 || uniqueKey.length > 0) requireCapability(engine, 'enforcedKeys');
 }
 
 /** Converts a requested column to its spec; appends errors to `violations`. */

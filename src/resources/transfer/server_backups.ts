@@ -3,8 +3,10 @@
 
 import { serverBackupsApi } from '../../api/transfer/server_backups.ts';
 import { serverBackupTask } from '../../backups/server/server_backups.ts';
+import { catalogsOf, warehouseNames } from '../../catalog/warehouse_objects.ts';
+import { requireCapability } from '../../engines/required_capability.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
-import { implement } from '../records/handler_context.ts';
+import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields, type RenderOf } from '../records/object_records.ts';
 import { deleted } from '../records/outcomes.ts';
 import { ownerName } from '../records/permissions.ts';
@@ -36,6 +38,14 @@ const toRecord: RenderOf<typeof serverBackupsApi> = async ([object], uri, contex
 
 const commonHandlers = handlersAtTop('server_backups', toRecord);
 
+/** A backup contains all catalogs, so each of their engines must be able to hold its files still. */
+async function requireSnapshots({ catalog, warehouses }: Context): Promise<void> {
+  if (warehouses.allHave('catalogSnapshots')) return;
+  for (const warehouse of await warehouseNames(catalog))
+    if ((await catalogsOf(catalog, warehouse)).length > 0)
+      requireCapability(await warehouses.engineOf(warehouse), 'catalogSnapshots');
+}
+
 export const serverBackups = implement(serverBackupsApi, {
   list: commonHandlers.list,
   get: commonHandlers.get,
@@ -44,6 +54,7 @@ export const serverBackups = implement(serverBackupsApi, {
     const { principal, actor, version } = call;
     const { name, to } = body;
     const { target: destination, credentials } = targetOf(to);
+    await requireSnapshots(context);
     const options = await taskOptions(body, context);
     const target = (called: string) => uriOf(version, [segment('server_backups', called)]);
     const task = (called: string) => ({ principal, guard: actor.guard, target: target(called), ...options });

@@ -37,12 +37,7 @@ export interface FaultyEngineOptions {
 
 export function faultyEngine(engine: Engine, { plan, opened, started }: FaultyEngineOptions): Engine {
   return {
-    name: engine.name,
-    storage: engine.storage,
-    limits: engine.limits,
-    reservedName: (category, name) => engine.reservedName(category, name),
-    keyable: (type) => engine.keyable(type),
-    rowsPage: engine.rowsPage,
+    ...engine,
     open(options) {
       const warehouse = engine.open({
         ...options,

@@ -42,10 +42,6 @@ function killOnApply(warehouse: EngineWarehouse, pidNow: () => number): EngineWa
 
 const wrapEngine = (engine: Engine): Engine => ({
   ...engine,
-  name: engine.name,
-  limits: engine.limits,
-  reservedName: (category, name) => engine.reservedName(category, name),
-  keyable: (type) => engine.keyable(type),
   open: (options) => {
     let pid = 0;
     const observe: typeof options.observe = (event) => {

@@ -28,12 +28,7 @@ before(async () => {
   server = await start(settings, {
     injectStore: ({ sql }) => onStatement?.(sql),
     wrapEngine: (engine) => ({
-      name: engine.name,
-      storage: engine.storage,
-      limits: engine.limits,
-      reservedName: (category, name) => engine.reservedName(category, name),
-      keyable: (type) => engine.keyable(type),
-      rowsPage: engine.rowsPage,
+      ...engine,
       open: (options) => watched(engine.open(options)),
     }),
     taskRetryPauseMs: 2,
