@@ -1,9 +1,11 @@
 // The composition root: creates settings → store → warehouses → tasks → catalog → access → queries, files, loads, backups → http in this
 // order, starts them, and stops them in reverse.
+import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { assembleAccess, assembleAudit } from './access/assemble_access.ts';
 import { AuditJournal, journalFileName } from './access/audit/audit_journal.ts';
+import { serverIdSetting } from './access/audit/audit_reader.ts';
 import { FailedLogins } from './access/authentication/failed_logins.ts';
 import { rootToken, rootTokenFileName } from './access/authentication/root_token.ts';
 import { Quotas } from './access/limits/quotas.ts';
@@ -57,10 +59,12 @@ import { newTableDefinitions } from './resources/table_definitions/inferred_defi
 import { ScheduledCalls } from './resources/tasks/scheduled_calls.ts';
 import { assembleBackups } from './resources/transfer/assemble_backups.ts';
 import { helpText, readSettings, type Settings, warehouseDefaults } from './settings/read_settings.ts';
+import { ChangeFeed } from './store/changes/change_feed.ts';
 import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
 import { StoreChecks } from './store/sqlite/integrity/scheduled_checks.ts';
 import { openSqliteStore, type SqliteStore, storeFileName } from './store/sqlite/sqlite_store.ts';
+import { getOrCreateSetting } from './store/store.ts';
 import { Schedules } from './tasks/schedules.ts';
 import { Tasks } from './tasks/tasks.ts';
 import { Webhooks } from './tasks/webhooks.ts';
@@ -231,7 +235,9 @@ type Foundation = Awaited<ReturnType<typeof openFoundation>>;
 /** Creates the parts that know what exists and who may do what, each after those that it needs. */
 async function assembleCore(foundation: Foundation) {
   const { settings, hooks, store, observe, webhooks } = foundation;
-  const { audit, auditReader } = await assembleAudit(foundation);
+  const serverId = await getOrCreateSetting(store, serverIdSetting, randomUUID);
+  const changes = await ChangeFeed.open({ store, serverId, observe });
+  const { audit, auditReader } = assembleAudit({ ...foundation, serverId });
   const engine = engineOf(foundation);
   const warehouses = assembleWarehouses(foundation, new CatalogReader(objectSource(store)), engine);
   const results = new ResultStore(foundation.resultsDirectory);
@@ -250,6 +256,7 @@ async function assembleCore(foundation: Foundation) {
   });
   const catalog = new Catalog({
     store,
+    changes,
     observe,
     engineOf: (name) => warehouses.use(name),
     onTask: () => tasks.notify(),
@@ -258,22 +265,23 @@ async function assembleCore(foundation: Foundation) {
     trail: audit,
   });
   warehouses.waitForRecoveryWith((warehouse) => catalog.waitForRecovery(warehouse));
-  const records = new RecordCache(catalog, settings.recordCacheBytesMax);
+  const records = new RecordCache(changes, settings.recordCacheBytesMax);
   warehouses.onDamageChanged((catalogId) => records.forget(catalogId, null));
   const access = await assembleAccess({
     ...foundation,
+    changes,
     audit,
     catalog,
     failedLogins: new FailedLogins({ settings, networkOf }),
     createUser: (visitor, known) => userOfVisitor(visitor, { ...known, catalog }),
   });
-  return { audit, auditReader, warehouses, results, caps, tasks, catalog, records, access };
+  return { changes, audit, auditReader, warehouses, results, caps, tasks, catalog, records, access };
 }
 
 /** Creates the other parts from these; starts nothing. */
 function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeof assembleCore>>) {
   const { settings, hooks, store, observe, secrets, webhooks } = foundation;
-  const { audit, auditReader, warehouses, tasks, catalog, records, access } = core;
+  const { changes, audit, auditReader, warehouses, tasks, catalog, records, access } = core;
   const parts = {
     ...foundation,
     ...core,
@@ -299,6 +307,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     ...queries,
     ...loads,
     ...backups,
+    changes,
     audit,
     auditReader,
     catalog,

@@ -1,12 +1,12 @@
 // Creates and connects the parts of access/. What they need from higher layers is passed in.
-import { randomUUID } from 'node:crypto';
 import type { Observe } from '../observe/observations.ts';
 import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { guardedFetch } from '../outbound/http_client.ts';
-import { getOrCreateSetting, type Store } from '../store/store.ts';
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
+import type { Store } from '../store/store.ts';
 import type { AuditJournal } from './audit/audit_journal.ts';
 import { AuditTrail } from './audit/audit_log.ts';
-import { findAudit, listAudit, serverIdSetting, verifyAudit } from './audit/audit_reader.ts';
+import { findAudit, listAudit, verifyAudit } from './audit/audit_reader.ts';
 import { Authenticator, type AuthenticatorOptions } from './authentication/authenticator.ts';
 import { ConsoleTokens } from './authentication/console_tokens.ts';
 import { IdentityProviders } from './authentication/identity_providers.ts';
@@ -18,6 +18,7 @@ import { SignInLinks } from './authentication/sign_in_links.ts';
 import { Tokens } from './authentication/tokens.ts';
 import { Directory } from './authorization/directory.ts';
 import { Grants } from './authorization/grants.ts';
+import { RoleMembers } from './authorization/role_members.ts';
 import { IdempotencyKeys } from './idempotency_keys.ts';
 import type { Secrets } from './secrets/secrets.ts';
 
@@ -26,6 +27,7 @@ export const auditKeyOf = (secrets: Secrets): Buffer => secrets.derive('audit');
 
 interface AuditOptions {
   readonly store: Store;
+  readonly serverId: string;
   readonly observe: Observe;
   readonly secrets: Secrets;
   readonly journal: AuditJournal;
@@ -33,9 +35,8 @@ interface AuditOptions {
 }
 
 /** The audit trail, which every part that changes something writes. */
-export async function assembleAudit({ store, observe, secrets, journal, settings }: AuditOptions) {
+export function assembleAudit({ store, serverId, observe, secrets, journal, settings }: AuditOptions) {
   const key = auditKeyOf(secrets);
-  const serverId = await getOrCreateSetting(store, serverIdSetting, randomUUID);
   const audit = new AuditTrail({ store, observe, key, retentionDays: settings.auditRetentionDays, serverId, journal });
   const auditReader = {
     list: async (filter: Parameters<typeof listAudit>[1]) => {
@@ -54,13 +55,13 @@ interface Objects {
   readonly ownsDescendant: AuthenticatorOptions['ownsDescendant'];
   readonly ancestorsOfOwned: AuthenticatorOptions['ancestorsOfOwned'];
   readonly findByIdsWithDropped: AuthenticatorOptions['ownersOf'];
-  onChange(listener: (event: Parameters<Directory['objectChanged']>[0] & { readonly deep: boolean }) => void): void;
 }
 
 type Visitor = Parameters<OidcUsersOptions['makeUser']>[0];
 
 export interface AssembleAccessOptions extends Pick<AuthenticatorOptions, 'rootToken' | 'failedLogins'> {
   readonly store: Store;
+  readonly changes: ChangeFeed;
   readonly observe: Observe;
   readonly secrets: Secrets;
   readonly audit: AuditTrail;
@@ -74,10 +75,10 @@ export interface AssembleAccessOptions extends Pick<AuthenticatorOptions, 'rootT
 }
 
 export async function assembleAccess(options: AssembleAccessOptions) {
-  const { store, observe, secrets, audit, catalog, rootToken, failedLogins, identityProviderHosts } = options;
+  const { store, changes, observe, secrets, audit, catalog, rootToken, failedLogins, identityProviderHosts } = options;
   const directory = new Directory();
   await directory.load(store);
-  const parts = { store, directory, trail: audit, observe };
+  const parts = { store, changes, directory, trail: audit, observe };
   const passwords = new Passwords();
   const fetchProvider = guardedFetch(identityProviderHosts);
   const oidc = new Oidc({
@@ -104,14 +105,23 @@ export async function assembleAccess(options: AssembleAccessOptions) {
     ancestorsOfOwned: (userId) => catalog.ancestorsOfOwned(userId),
     ownersOf: (ids) => catalog.findByIdsWithDropped(ids),
   });
-  catalog.onChange((event) => {
-    directory.objectChanged(event);
-    if (event.deep) access.authorizer.pathsChanged();
+  const { authorizer } = access;
+  changes.follow({ changed: (change) => directory.changed(change), reload: () => directory.reload(store) });
+  changes.follow({
+    changed: (change) => {
+      if (change.kind === 'object' && change.deep) authorizer.pathsChanged();
+    },
+    reload: () => authorizer.pathsChanged(),
+  });
+  changes.follow({
+    changed: (change) => identityProviders.changed(change),
+    reload: () => identityProviders.reload(),
   });
   return {
     access,
     directory,
     grants: new Grants(parts),
+    roleMembers: new RoleMembers(changes),
     tokens,
     signInLinks,
     oidcSignIn,
@@ -124,5 +134,5 @@ export async function assembleAccess(options: AssembleAccessOptions) {
   };
 }
 
-export type AssembledAudit = Awaited<ReturnType<typeof assembleAudit>>;
+export type AssembledAudit = ReturnType<typeof assembleAudit>;
 export type AssembledAccess = Awaited<ReturnType<typeof assembleAccess>>;

@@ -6,6 +6,7 @@ import type { WorkOptions } from '../engines/engine.ts';
 import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import type { Store } from '../store/store.ts';
 import { CatalogReader, objectSource } from './catalog_reader.ts';
 import { type CatalogContext, type CatalogEngine, retryMs } from './changes/change_context.ts';
@@ -20,8 +21,8 @@ import {
   recoverOne,
   releaseBlocked,
 } from './changes/intent_recovery.ts';
-import { notifyChanged } from './changes/intents.ts';
 import { NameLocks } from './changes/name_locks.ts';
+import { appendChange } from './changes/object_changes.ts';
 import { findSibling } from './changes/object_names.ts';
 import { countRetained } from './changes/soft_delete.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './changes/undrop_object.ts';
@@ -29,7 +30,6 @@ import { intentOfTask, runIntent, updateObject } from './changes/update_object.t
 import type {
   CatalogObject,
   Category,
-  ChangeEvent,
   CreateRequest,
   CreationWork,
   DroppedListOptions,
@@ -45,6 +45,8 @@ import type { SpecOf } from './specs.ts';
 
 export interface CatalogOptions {
   readonly store: Store;
+  /** Gets every change of an object that readers see, and of its statistics. */
+  readonly changes: Pick<ChangeFeed, 'append'>;
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
   readonly clock?: (() => number) | undefined;
   readonly observe?: Observe | undefined;
@@ -59,7 +61,6 @@ export interface CatalogOptions {
 
 export class Catalog extends CatalogReader {
   readonly #context: CatalogContext;
-  readonly #listeners: ((event: ChangeEvent) => void)[] = [];
   readonly #recovery: RecoveryRounds;
   #purging: Promise<void> | undefined;
 
@@ -72,9 +73,7 @@ export class Catalog extends CatalogReader {
       engineOf: options.engineOf,
       clock: options.clock ?? Date.now,
       observe: options.observe ?? (() => {}),
-      emit: (event) => {
-        for (const listener of this.#listeners) listener(event);
-      },
+      changes: options.changes,
       onTask: options.onTask ?? (() => {}),
       scheduleRecovery: () => this.#recovery.schedule(),
       intentEnded: (intentId) => this.#recovery.forgetEnded(intentId),
@@ -94,18 +93,16 @@ export class Catalog extends CatalogReader {
       data_bytes: statistics.dataBytes,
       as_of: Date.parse(statistics.asOf),
     };
-    const row = await store.transaction(async (tx) => {
+    await store.transaction(async (tx) => {
       const object = await statements.byId.first(tx, { id: objectId });
-      if (object && isVisible(object)) {
-        await tx
-          .insertInto('table_statistics')
-          .values({ object_id: objectId, ...values })
-          .onConflict((c) => c.column('object_id').doUpdateSet(values))
-          .execute();
-      }
-      return object;
+      if (!object || !isVisible(object)) return;
+      await tx
+        .insertInto('table_statistics')
+        .values({ object_id: objectId, ...values })
+        .onConflict((c) => c.column('object_id').doUpdateSet(values))
+        .execute();
+      appendChange(this.#context, tx, object, { deep: false });
     });
-    if (row && isVisible(row)) notifyChanged(this.#context, row, false);
   }
 
   /**
@@ -268,11 +265,5 @@ export class Catalog extends CatalogReader {
   /** Like `recover`, for the changes that earlier attempts of a keyed request left open; throws if that is not possible now. */
   async recoverKeyed(keyId: string): Promise<void> {
     await recoverKeyed(this.#context, keyId);
-  }
-
-  /** Listeners are called in the same event loop turn in which the commit returns, and must not throw. */
-  onChange(listener: (event: ChangeEvent) => void): void {
-    assert(!this.#listeners.includes(listener), 'the listener is already registered');
-    this.#listeners.push(listener);
   }
 }

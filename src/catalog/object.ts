@@ -216,15 +216,3 @@ export interface UndropRequest {
   /** The task that restores the object if data has to be rewritten. */
   readonly task?: TaskOfChange | undefined;
 }
-
-/** Emitted after every commit that changes what readers see. `deep`: the paths of descendants changed or were removed too. */
-export interface ChangeEvent {
-  readonly objectId: string;
-  readonly parentId: string | null;
-  readonly category: Category;
-  readonly deep: boolean;
-  /** The new state; absent: the object was removed. */
-  readonly object?: CatalogObject;
-  /** Set when the object was dropped but can be restored, with its grants. */
-  readonly canUndrop?: true;
-}

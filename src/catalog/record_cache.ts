@@ -1,6 +1,6 @@
 // A cache of serialized records, so that reading a hot object costs one look-up. An entry lists the objects it depends on and is removed
-// when one of them, or a child of one of them, changes. It works for a single server on a store; several servers have to run without it.
-import type { Catalog } from './catalog.ts';
+// when one of them, or a child of one of them, changes.
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
 
 /** A cached value with its size. */
 export interface CacheEntry {
@@ -26,11 +26,15 @@ export class RecordCache {
   /** Incremented by every change: a value that was read before a change is not cached after it. */
   #generation = 0;
 
-  constructor(catalog: Catalog, bytesMax: number) {
+  constructor(changes: Pick<ChangeFeed, 'follow'>, bytesMax: number) {
     this.#bytesMax = bytesMax;
-    catalog.onChange(({ objectId, parentId, deep }) => {
-      if (deep) this.#clear();
-      else this.forget(objectId, parentId);
+    changes.follow({
+      changed: (change) => {
+        if (change.kind !== 'object') return;
+        if (change.deep) this.#clear();
+        else this.forget(change.objectId, change.parentId);
+      },
+      reload: () => this.#clear(),
     });
   }
 

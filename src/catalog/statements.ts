@@ -73,7 +73,9 @@ export function catalogStatements(db: Kysely<Schema>) {
         .set({ state: slot('state') })
         .where('id', '=', slot('id')),
     ),
-    deleteObject: prepareQuery<{ id: string }>()(db, (q, slot) => q.deleteFrom('objects').where('id', '=', slot('id'))),
+    deleteObject: prepareQuery<{ id: string }>()(db, (q, slot) =>
+      q.deleteFrom('objects').where('id', '=', slot('id')).returning(['id', 'parent_id', 'category']),
+    ),
     statistics: prepareQuery<{ id: string }>()(db, (q, slot) =>
       q.selectFrom('table_statistics').selectAll().where('object_id', '=', slot('id')),
     ),

@@ -8,6 +8,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { FileStore } from '../files/file_store.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import type { Store } from '../store/store.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { ResultAccess } from './results/result_access.ts';
@@ -22,6 +23,7 @@ import { QuerySubmitter } from './statements/query_submission.ts';
 export interface AssembleQueriesOptions {
   readonly store: Store;
   readonly catalog: Catalog;
+  readonly changes: ChangeFeed;
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
   readonly directory: Directory;

@@ -7,9 +7,11 @@ import type { AdmissionRequest } from '../engines/admission.ts';
 import type { Warehouses } from '../engines/warehouses.ts';
 import type { Principal } from '../model/principal.ts';
 import type { CatalogSpec } from '../model/records.ts';
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
 
 interface QueueCapacityOptions {
-  readonly catalog: Pick<Catalog, 'find' | 'onChange'>;
+  readonly catalog: Pick<Catalog, 'find'>;
+  readonly changes: Pick<ChangeFeed, 'follow'>;
   readonly authorizer: Pick<Authorizer, 'authorize'>;
   readonly warehouses: Pick<Warehouses, 'requireQueueCapacity'>;
 }
@@ -26,8 +28,14 @@ export class QueueCapacity {
 
   constructor(options: QueueCapacityOptions) {
     this.#options = options;
-    options.catalog.onChange(({ category }) => {
-      if (category === 'catalogs') this.#warehouses = new Map();
+    const clear = () => {
+      this.#warehouses = new Map();
+    };
+    options.changes.follow({
+      changed: (change) => {
+        if (change.kind === 'object' && change.category === 'catalogs') clear();
+      },
+      reload: clear,
     });
   }
 

@@ -31,7 +31,8 @@ interface BackgroundParts {
 /** Returns a function that stops the work. */
 export async function startBackground(parts: BackgroundParts): Promise<(deadlineMs: number) => Promise<void>> {
   const { services, statistics, scheduledCalls, api, disk, storeChecks, observe } = parts;
-  const { catalog, tasks, webhooks, schedules, warehouses, history, audit, tokens, oidc, directory } = services;
+  const { changes, catalog, tasks, webhooks, schedules, warehouses, history, audit, tokens, oidc, directory } =
+    services;
   const maintenance = maintenanceOf(services, parts);
   parts.maintained?.(maintenance.all);
   const guarded = (what: string, work: () => Promise<unknown>) => () => {
@@ -46,6 +47,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
   guarded('check of catalog files', async () => {
     for (const name of await warehouseNames(catalog)) await warehouses.inspect(name);
   })();
+  changes.start();
   catalog.start();
   history.start();
   audit.start();
@@ -75,6 +77,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
     await history.stop();
     await warehouses.stop();
     await tokens.stop();
+    await changes.stop();
     await audit.stop();
     oidc.close();
   };

@@ -17,6 +17,7 @@ export interface Maintenance {
 
 export function maintenanceOf(services: Services, { store, observe }: { store: Store; observe: Observe }): Maintenance {
   const {
+    changes,
     catalog,
     tasks,
     tokens,
@@ -44,6 +45,7 @@ export function maintenanceOf(services: Services, { store, observe }: { store: S
   const sweep = () =>
     guarded('sweep', () =>
       Promise.all([
+        changes.sweep(),
         tasks.sweep(),
         tokens.sweep(),
         exports.sweep(),

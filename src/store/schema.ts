@@ -1,5 +1,6 @@
 // Kysely types of the tables of the metadata store. See migrations/ for their creation; catalog/, tasks/, query/ and access/ own the rows.
 // In every dialect, times are integer milliseconds since 1970, JSON is text, and booleans are 0 or 1.
+import type { Generated } from 'kysely';
 
 /**
  * `dropped`: retained for a while with its contents, until it is `restoring` or `purging`. `blocked`: a change was left open, and recovery
@@ -362,7 +363,20 @@ export interface ResultSourcesTable {
   sources: string;
 }
 
+/** The feed of changes that servers on a shared store follow (changes/change_feed.ts). The newest row is never deleted. */
+export interface ChangesTable {
+  /** Increases in the order of the commits. */
+  position: Generated<number>;
+  /** The server that wrote it. */
+  server_id: string;
+  written_at: number;
+  kind: string;
+  /** Which rows changed (ChangeNotice in changes/change.ts), as JSON. */
+  notice: string;
+}
+
 export interface Schema {
+  changes: ChangesTable;
   result_sources: ResultSourcesTable;
   objects: ObjectsTable;
   intents: IntentsTable;

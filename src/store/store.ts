@@ -1,6 +1,7 @@
 // The metadata store: its transactions, whichever database it uses. sqlite/ opens one; other directories own the content.
 import type { Kysely, Transaction } from 'kysely';
 import type { Schema } from './schema.ts';
+import type { TransactionEnd } from './transactions.ts';
 
 /** Called before every statement; a fault test throws from it. */
 export type FaultInjector = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
@@ -12,6 +13,10 @@ export interface Store {
    * no other effects, because a store that several servers share retries it after a conflict.
    */
   transaction<T>(run: (tx: Transaction<Schema>) => Promise<T>): Promise<T>;
+  /** Adds to the end of a transaction that `transaction` has begun. */
+  atEnd(tx: Transaction<Schema>, end: TransactionEnd): void;
+  /** Whether several servers use the store: then changes are also written for the others (changes/change_feed.ts). */
+  readonly isShared: boolean;
   close(): Promise<void>;
 }
 

@@ -16,6 +16,7 @@ import { startServer } from '../../src/main.ts';
 import { dayMs } from '../../src/model/durations.ts';
 import { systemActor } from '../../src/model/principal.ts';
 import { readSettings } from '../../src/settings/read_settings.ts';
+import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
 import { deadlineMs } from '../deadline.ts';
 import { TestServer } from '../server.ts';
 import { newDirectory, withStore } from './sealed_store.ts';
@@ -248,7 +249,9 @@ test('tokens that expired a month ago are deleted', async () => {
     let now = Date.now();
     const directory = new Directory();
     await directory.load(store);
-    const tokens = new Tokens({ store, directory, trail: noTrail, observe: () => {}, clock: () => now });
+    const changes = await ChangeFeed.open({ store, serverId: 'test', observe: () => {} });
+    changes.follow({ changed: (change) => directory.changed(change), reload: () => directory.reload(store) });
+    const tokens = new Tokens({ store, changes, directory, trail: noTrail, observe: () => {}, clock: () => now });
     const names = async () => (await tokens.list('root', {})).map(({ name }) => name);
     for (const [name, expiresAt] of [['console', now + 1000] as const, ['lasting', undefined] as const])
       await tokens.create({ userId: 'root', name, scopes: undefined, expiresAt }, systemActor);

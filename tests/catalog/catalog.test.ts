@@ -1,7 +1,6 @@
 // The rules of the catalog: names, parents, versions, serialization, visibility, notifications of listeners.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ChangeEvent } from '../../src/catalog/object.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { definition, path, principal, WarehouseInTest } from './catalog_and_engine.ts';
 
@@ -255,12 +254,16 @@ test('lists are ordered by code points, paged, and searched case-insensitively',
   assert.deepEqual(await search({ comment: 'about B1: 100%' }), ['B1']);
 });
 
-test('listeners are notified of visible changes, and how deep they are', async () => {
+test('followers of the feed get visible changes, and how deep they are', async () => {
   const world = await prepared();
-  const events: ChangeEvent[] = [];
-  world.catalog.onChange((event) => events.push(event));
-  const changedCategories = () =>
-    events.splice(0).map(({ category, deep }) => `${category}${deep ? ' and below' : ''}`);
+  const seen: string[] = [];
+  world.changes.follow({
+    changed: (change) => {
+      if (change.kind === 'object') seen.push(`${change.category}${change.deep ? ' and below' : ''}`);
+    },
+    reload: () => assert.fail('no change was missed'),
+  });
+  const changedCategories = () => seen.splice(0);
   const { object } = await world.createTable('c', 'd', 't');
   assert.deepEqual(changedCategories(), ['tables']);
   await world.alterTable(['c', 'd', 't'], definition('a', 'b'));
@@ -270,7 +273,7 @@ test('listeners are notified of visible changes, and how deep they are', async (
   await world.catalog.saveStatistics(object.id, { rowCount: 3, dataBytes: 4, asOf: '2026-01-31T00:00:00.000Z' });
   assert.deepEqual(changedCategories(), ['tables']);
   await world.drop(['c'], true);
-  assert.deepEqual(changedCategories(), ['catalogs and below']);
+  assert.deepEqual(changedCategories(), ['catalogs and below', 'catalogs']);
 });
 
 test('statistics belong to the object and are deleted with it', async () => {

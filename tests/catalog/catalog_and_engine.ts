@@ -7,6 +7,7 @@ import { Catalog, type CatalogOptions } from '../../src/catalog/catalog.ts';
 import type { CatalogObject, ObjectPath, SoftDelete } from '../../src/catalog/object.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
 import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { FaultInjector, Store } from '../../src/store/store.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
@@ -46,14 +47,20 @@ export function definition(...columns: string[]): TableDefinition & { readonly c
 export class WarehouseInTest {
   readonly file: string;
   readonly store: Store;
+  readonly changes: ChangeFeed;
   readonly engine: EngineInMemory;
   readonly catalog: Catalog;
 
-  constructor(file: string, store: Store, engine: EngineInMemory, options: Partial<CatalogOptions>) {
+  constructor(
+    { file, store, changes }: { readonly file: string; readonly store: Store; readonly changes: ChangeFeed },
+    engine: EngineInMemory,
+    options: Partial<CatalogOptions> = {},
+  ) {
     this.file = file;
     this.store = store;
+    this.changes = changes;
     this.engine = engine;
-    this.catalog = new Catalog({ store, engineOf: async () => engine, ...options });
+    this.catalog = new Catalog({ store, changes, engineOf: async () => engine, ...options });
   }
 
   static async open(
@@ -61,7 +68,8 @@ export class WarehouseInTest {
   ): Promise<WarehouseInTest> {
     const { file = newFile(), inject, engine = new EngineInMemory(), ...rest } = options;
     const store = await openSqliteStore({ file, inject });
-    return new WarehouseInTest(file, store, engine, rest);
+    const changes = await ChangeFeed.open({ store, serverId: 'test', observe: () => {} });
+    return new WarehouseInTest({ file, store, changes }, engine, rest);
   }
 
   async close(): Promise<void> {

@@ -3,6 +3,7 @@
 import type { Transaction } from 'kysely';
 import type { SigningAlgorithm } from '../../model/signing_algorithms.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
+import type { Change } from '../../store/changes/change.ts';
 import type { Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { Directory } from '../authorization/directory.ts';
@@ -39,15 +40,27 @@ const secretOf = (id: string) => `identity_provider/${id}`;
 
 export class IdentityProviders {
   readonly #options: IdentityProvidersOptions;
-  readonly #specs = new Map<string, ProviderSpec>();
+  #specs: ReadonlyMap<string, ProviderSpec> = new Map();
   #providers: readonly IdentityProvider[] = [];
+  #reloading: Promise<void> = Promise.resolve();
 
   constructor(options: IdentityProvidersOptions) {
     this.#options = options;
   }
 
+  /** Undefined if the change does not concern the providers. */
+  changed(change: Change): Promise<void> | undefined {
+    return change.kind === 'object' && change.category === 'identity_providers' ? this.reload() : undefined;
+  }
+
   /** Reads the providers again; tokens verified before must be verified again. */
-  async reload(): Promise<void> {
+  reload(): Promise<void> {
+    // One after the other, so that the last one to finish has read last.
+    this.#reloading = this.#reloading.catch(() => undefined).then(() => this.#load());
+    return this.#reloading;
+  }
+
+  async #load(): Promise<void> {
     const { store, secrets, oidc, directory } = this.#options;
     const rows = await store.db
       .selectFrom('objects')
@@ -56,10 +69,10 @@ export class IdentityProviders {
       .where('parent_id', 'is', null)
       .execute();
     const providers: IdentityProvider[] = [];
-    this.#specs.clear();
+    const specs = new Map<string, ProviderSpec>();
     for (const { id, name, spec: text } of rows) {
       const spec = JSON.parse(text) as ProviderSpec;
-      this.#specs.set(id, spec);
+      specs.set(id, spec);
       const { issuer, audiences, algorithms, jwksUri, userClaim, rolesClaim, roleMapping, disabled, consoleClientId } =
         spec;
       const clientSecret = spec.hasClientSecret ? await secrets.get(secretOf(id)) : undefined;
@@ -78,6 +91,7 @@ export class IdentityProviders {
         ...(consoleClientId === undefined ? {} : { consoleClientId }),
       });
     }
+    this.#specs = specs;
     this.#providers = providers;
     oidc.setProviders(providers);
     directory.credentialsChanged();

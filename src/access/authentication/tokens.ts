@@ -10,6 +10,7 @@ import type { Actor, ObjectVersion, Scope } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
+import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import type { TokensTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { Trail } from '../audit/audit_log.ts';
@@ -21,7 +22,9 @@ export type TokenRow = Selectable<TokensTable>;
 
 export interface TokensOptions {
   readonly store: Store;
-  readonly directory: Directory;
+  readonly changes: Pick<ChangeFeed, 'append'>;
+  /** Knows when tokens were last used. */
+  readonly directory: Pick<Directory, 'tokens'>;
   readonly trail: Trail;
   readonly observe: Observe;
   readonly clock?: () => number;
@@ -80,7 +83,7 @@ export class Tokens {
 
   /** The secret is returned only here. Throws OBJECT_ALREADY_EXISTS, CHANGE_NOT_SUPPORTED. */
   async create(token: NewToken, actor: Actor): Promise<{ readonly row: TokenRow; readonly secret: string }> {
-    const { store, directory, trail } = this.#options;
+    const { store, changes, trail } = this.#options;
     const secret = newSecret();
     const now = this.#clock();
     const row: TokenRow = {
@@ -112,16 +115,7 @@ export class Tokens {
       await tx.insertInto('tokens').values(row).execute();
       const details = { tokenId: row.token_id, name: row.name, scoped: row.scopes !== null };
       await trail.append(tx, actor, { outcome: '0', objectId: token.userId, details });
-    });
-    directory.tokenCreated({
-      tokenId: row.token_id,
-      userId: row.user_id,
-      name: row.name,
-      digest: row.digest,
-      scopes: token.scopes,
-      signIn: token.signIn,
-      expiresAt: token.expiresAt,
-      lastUsedAt: undefined,
+      changes.append(tx, { kind: 'token', tokenId: row.token_id, digest: row.digest, token: row });
     });
     return { row, secret };
   }
@@ -147,27 +141,30 @@ export class Tokens {
   }
 
   async remove(row: TokenRow, actor: Actor): Promise<boolean> {
-    const { store, directory, trail } = this.#options;
-    const isRemoved = await store.transaction(async (tx) => {
+    const { store, changes, trail } = this.#options;
+    return store.transaction(async (tx) => {
       requireExpectedVersion(versionOfToken(row), actor);
       const { numDeletedRows } = await tx.deleteFrom('tokens').where('token_id', '=', row.token_id).executeTakeFirst();
-      const details = { tokenId: row.token_id, name: row.name };
-      if (numDeletedRows > 0n) await trail.append(tx, actor, { outcome: '0', objectId: row.user_id, details });
-      return numDeletedRows > 0n;
+      if (numDeletedRows === 0n) return false;
+      const { token_id: tokenId, digest, name } = row;
+      await trail.append(tx, actor, { outcome: '0', objectId: row.user_id, details: { tokenId, name } });
+      changes.append(tx, { kind: 'token', tokenId, digest, token: undefined });
+      return true;
     });
-    directory.tokenRemoved(row.digest);
-    return isRemoved;
   }
 
   /** Deletes tokens that expired long ago. */
   async sweep(): Promise<void> {
-    const { store, directory } = this.#options;
-    const expired = await store.db
-      .deleteFrom('tokens')
-      .where('expires_at', '<=', this.#clock() - expiredRetentionMs)
-      .returning('digest')
-      .execute();
-    for (const { digest } of expired) directory.tokenRemoved(digest);
+    const { store, changes } = this.#options;
+    await store.transaction(async (tx) => {
+      const expired = await tx
+        .deleteFrom('tokens')
+        .where('expires_at', '<=', this.#clock() - expiredRetentionMs)
+        .returning(['token_id', 'digest'])
+        .execute();
+      for (const { token_id: tokenId, digest } of expired)
+        changes.append(tx, { kind: 'token', tokenId, digest, token: undefined });
+    });
   }
 
   /** Writes when tokens were last used. */

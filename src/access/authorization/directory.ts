@@ -1,38 +1,29 @@
-// The in-memory directory of users, roles and their members, grants, and tokens. Loaded at the start and updated after each commit;
-// the rights of a principal are computed here, once for each change of rights. The view of one server: several servers on one store
-// would have to notify each other.
+// The in-memory directory of users, roles and their members, grants, and tokens. Loaded at the start; from then on it follows the changes of
+// the store. The rights of a principal are computed here, once for each change of rights.
 
 import type { Principal, Scope } from '../../model/principal.ts';
-import type { Privilege } from '../../model/privileges.ts';
+import type { Change, ChangedObject, GrantChange, ObjectChange, TokenChange } from '../../store/changes/change.ts';
 import type { Store } from '../../store/store.ts';
 import { DirectoryLoader } from './directory_loader.ts';
-import { type Grant, type Role, rootUserId, type Token, type User, type UserSpec } from './directory_types.ts';
+import { type Grant, grantOf, type Role, rootUserId, type Token, tokenOf, type User } from './directory_types.ts';
 import { GrantIndex } from './grant_index.ts';
 import { GrantSet, Rights } from './rights.ts';
-
-interface ObjectChange {
-  readonly category: string;
-  readonly objectId: string;
-  readonly object?: { readonly id: string; readonly name: string; readonly spec: unknown };
-  /** Dropped but recoverable: the grants on it are retained, without effect until it is restored. */
-  readonly canUndrop?: true;
-}
 
 export class Directory {
   readonly users = new Map<string, User>();
   readonly roles = new Map<string, Role>();
   readonly tokens = new Map<string, Token>();
-  readonly #userNames = new Map<string, User>();
-  readonly #roleNames = new Map<string, Role>();
-  readonly #identities = new Map<string, User>();
-  readonly #rolesOfUser = new Map<string, Set<string>>();
-  readonly #membersOfRole = new Map<string, Set<string>>();
-  readonly #grants = new Map<string, Map<string, Grant>>();
-  readonly #grantIndex = new GrantIndex();
+  #userNames = new Map<string, User>();
+  #roleNames = new Map<string, Role>();
+  #identities = new Map<string, User>();
+  #rolesOfUser = new Map<string, Set<string>>();
+  #membersOfRole = new Map<string, Set<string>>();
+  #grants = new Map<string, Map<string, Grant>>();
+  #grantIndex = new GrantIndex();
   /** Objects that are dropped but recoverable. */
-  readonly #dropped = new Set<string>();
+  #dropped = new Set<string>();
   /** By id of the user or role; computed on demand. */
-  readonly #grantSets = new Map<string, GrantSet>();
+  #grantSets = new Map<string, GrantSet>();
   readonly #rightsByPrincipal = new WeakMap<Principal, Rights>();
   readonly #rightsByScopes = new WeakMap<readonly Scope[], Rights>();
   /** Incremented with every change of anyone's rights. */
@@ -49,16 +40,36 @@ export class Directory {
       .where('state', 'in', ['ready', 'altering'])
       .execute();
     const loader = new DirectoryLoader(store);
-    for (const { id, category, name, spec } of objects)
-      this.objectChanged({
-        category,
-        objectId: loader.intern(id),
-        object: { id: loader.intern(id), name, spec: JSON.parse(spec) },
-      });
+    for (const { id, category, name, spec } of objects) {
+      if (category === 'users') this.#setUser(loader.intern(id), { name, spec });
+      else this.#setRole(loader.intern(id), name);
+    }
     await loader.loadMembers((roleId, userId) => this.#addMember(roleId, userId));
     await loader.loadGrants((grant) => this.#addGrant(grant));
     await loader.loadTokens((token) => this.tokens.set(token.digest, token));
     await loader.loadDropped((id) => this.#dropped.add(id));
+    this.#rightsChanged();
+  }
+
+  /** Replaces everything by what the store contains now. Until that has been read, the previous contents remain in use. */
+  async reload(store: Store): Promise<void> {
+    const loaded = new Directory();
+    await loaded.load(store);
+    for (const [digest, token] of loaded.tokens)
+      token.lastUsedAt = this.tokens.get(digest)?.lastUsedAt ?? token.lastUsedAt;
+    replaceAll(this.users, loaded.users);
+    replaceAll(this.roles, loaded.roles);
+    replaceAll(this.tokens, loaded.tokens);
+    this.#userNames = loaded.#userNames;
+    this.#roleNames = loaded.#roleNames;
+    this.#identities = loaded.#identities;
+    this.#rolesOfUser = loaded.#rolesOfUser;
+    this.#membersOfRole = loaded.#membersOfRole;
+    this.#grants = loaded.#grants;
+    this.#grantIndex = loaded.#grantIndex;
+    this.#dropped = loaded.#dropped;
+    this.#grantSets = loaded.#grantSets;
+    this.credentialsVersion++;
     this.#rightsChanged();
   }
 
@@ -133,26 +144,39 @@ export class Directory {
     return rights;
   }
 
-  /** Call it after an object was created, altered or dropped. For categories other than users and roles, only grants are updated. */
-  objectChanged({ category, objectId, object, canUndrop }: ObjectChange): void {
-    if (category === 'users') this.#userChanged(objectId, object);
-    else if (category === 'roles') this.#roleChanged(objectId, object);
-    if (canUndrop) this.#setDropped(objectId, true);
-    else if (!object) this.#removeGrantsOn(objectId);
-    else if (this.#dropped.has(objectId)) this.#setDropped(objectId, false);
+  /** Idempotent: a change has the contents of its rows as of the change or later. */
+  changed(change: Change): void {
+    if (change.kind === 'object') this.#objectChanged(change);
+    else if (change.kind === 'grant') this.#grantChanged(change);
+    else if (change.kind === 'members') this.#setMembers(change.roleId, new Set(change.userIds));
+    else this.#tokenChanged(change);
   }
 
-  grantAdded(grant: Grant): void {
-    this.#addGrant(grant);
-    this.#rightsChanged();
-  }
-
-  grantRemoved(granteeId: string, grantId: string): void {
+  #grantChanged({ granteeId, grantId, grant }: GrantChange): void {
     this.#removeGrant(granteeId, grantId);
+    if (grant) this.#addGrant(grantOf(grant));
     this.#rightsChanged();
   }
 
-  setMembers(roleId: string, userIds: ReadonlySet<string>): void {
+  #tokenChanged({ digest, token }: TokenChange): void {
+    if (!token) {
+      this.tokens.delete(digest);
+      this.credentialsVersion++;
+    } else if (!this.tokens.has(digest)) {
+      // A token never changes, and a new one invalidates nothing.
+      this.tokens.set(digest, tokenOf(token));
+    }
+  }
+
+  #objectChanged({ category, objectId, object }: ObjectChange): void {
+    const visible = object?.isVisible ? object : undefined;
+    if (category === 'users') this.#userChanged(objectId, visible);
+    else if (category === 'roles') this.#roleChanged(objectId, visible);
+    if (!object) this.#removeGrantsOn(objectId);
+    else if (this.#dropped.has(objectId) === object.isVisible) this.#setDropped(objectId, !object.isVisible);
+  }
+
+  #setMembers(roleId: string, userIds: ReadonlySet<string>): void {
     for (const userId of this.membersOf(roleId)) if (!userIds.has(userId)) this.#removeMember(roleId, userId);
     for (const userId of userIds) this.#addMember(roleId, userId);
     this.#rightsChanged();
@@ -160,15 +184,6 @@ export class Directory {
 
   /** Call it when something other than users and tokens invalidated credentials. */
   credentialsChanged(): void {
-    this.credentialsVersion++;
-  }
-
-  tokenCreated(token: Token): void {
-    this.tokens.set(token.digest, token);
-  }
-
-  tokenRemoved(digest: string): void {
-    this.tokens.delete(digest);
     this.credentialsVersion++;
   }
 
@@ -200,20 +215,15 @@ export class Directory {
     if (grants.length > 0) this.#rightsChanged();
   }
 
-  #userChanged(id: string, object: ObjectChange['object']): void {
+  #userChanged(id: string, object: ChangedObject | undefined): void {
     const before = this.users.get(id);
     if (before) {
       if (this.#userNames.get(before.name) === before) this.#userNames.delete(before.name);
       const { identity } = before.spec;
       if (identity) this.#identities.delete(identityKey(identity.providerId, identity.subject));
     }
-    if (object) {
-      const user: User = { id, name: object.name, spec: object.spec as UserSpec };
-      this.users.set(id, user);
-      this.#userNames.set(user.name, user);
-      const { identity } = user.spec;
-      if (identity) this.#identities.set(identityKey(identity.providerId, identity.subject), user);
-    } else {
+    if (object) this.#setUser(id, object);
+    else {
       this.users.delete(id);
       for (const roleId of [...this.rolesOf(id)]) this.#removeMember(roleId, id);
       this.#rolesOfUser.delete(id);
@@ -225,16 +235,21 @@ export class Directory {
     this.#rightsChanged();
   }
 
-  #roleChanged(id: string, object: ObjectChange['object']): void {
+  #setUser(id: string, { name, spec }: Omit<ChangedObject, 'isVisible'>): void {
+    const user: User = { id, name, spec: JSON.parse(spec ?? '{}') };
+    this.users.set(id, user);
+    this.#userNames.set(name, user);
+    const { identity } = user.spec;
+    if (identity) this.#identities.set(identityKey(identity.providerId, identity.subject), user);
+  }
+
+  #roleChanged(id: string, object: ChangedObject | undefined): void {
     const before = this.roles.get(id);
     if (before && this.#roleNames.get(before.name) === before) this.#roleNames.delete(before.name);
     // Tokens of identity providers name roles.
     this.credentialsVersion++;
-    if (object) {
-      const role = { id, name: object.name };
-      this.roles.set(id, role);
-      this.#roleNames.set(role.name, role);
-    } else {
+    if (object) this.#setRole(id, object.name);
+    else {
       this.roles.delete(id);
       for (const userId of [...this.membersOf(id)]) this.#removeMember(id, userId);
       this.#membersOfRole.delete(id);
@@ -242,6 +257,12 @@ export class Directory {
       this.#grants.delete(id);
       this.#rightsChanged();
     }
+  }
+
+  #setRole(id: string, name: string): void {
+    const role = { id, name };
+    this.roles.set(id, role);
+    this.#roleNames.set(name, role);
   }
 
   /** The store has deleted the grants on the object. Its id is never reused, but access to its ancestors may depend on them. */
@@ -292,24 +313,9 @@ function addTo(sets: Map<string, Set<string>>, key: string, value: string): void
   else sets.set(key, new Set([value]));
 }
 
-const identityKey = (providerId: string, subject: string) => JSON.stringify([providerId, subject]);
-
-export function grantOf(row: {
-  readonly grant_id: string;
-  readonly grantee_id: string;
-  readonly privilege: string;
-  readonly on_id: string;
-  readonly path: string;
-  readonly created_at: number;
-  readonly created_by: string;
-}): Grant {
-  return {
-    grantId: row.grant_id,
-    granteeId: row.grantee_id,
-    privilege: row.privilege as Privilege,
-    onId: row.on_id,
-    path: JSON.parse(row.path) as string[],
-    createdAt: row.created_at,
-    createdBy: row.created_by,
-  };
+function replaceAll<V>(target: Map<string, V>, source: ReadonlyMap<string, V>): void {
+  target.clear();
+  for (const [key, value] of source) target.set(key, value);
 }
+
+const identityKey = (providerId: string, subject: string) => JSON.stringify([providerId, subject]);

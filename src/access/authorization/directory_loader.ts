@@ -1,9 +1,8 @@
 // Loads the directory from the store at the start. Reads a page of rows at a time, because all rows at once take many times the memory
 // of the resulting records, and interns strings, because many grants repeat them.
-import { parseScopes } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import type { Store } from '../../store/store.ts';
-import type { Grant, Token, TokenSignIn } from './directory_types.ts';
+import { type Grant, type Token, tokenOf } from './directory_types.ts';
 
 const rowsPerPage = 5000;
 
@@ -97,17 +96,7 @@ export class DirectoryLoader {
     type Row = Awaited<ReturnType<typeof query.execute>>[number];
     await readPages<Row>(
       (after) => (after === undefined ? query : query.where('token_id', '>', after.token_id)).execute(),
-      (row) =>
-        add({
-          tokenId: row.token_id,
-          userId: this.intern(row.user_id),
-          name: this.intern(row.name),
-          digest: row.digest,
-          scopes: row.scopes === null ? undefined : parseScopes(row.scopes),
-          signIn: row.sign_in === null ? undefined : (JSON.parse(row.sign_in) as TokenSignIn),
-          expiresAt: row.expires_at ?? undefined,
-          lastUsedAt: row.last_used_at ?? undefined,
-        }),
+      (row) => add({ ...tokenOf(row), userId: this.intern(row.user_id), name: this.intern(row.name) }),
     );
   }
 

@@ -1,7 +1,8 @@
-// The records of the directory.
-
-import type { Scope } from '../../model/principal.ts';
+// The records of the directory, and how they are stored.
+import type { Selectable } from 'kysely';
+import { parseScopes, type Scope } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
+import type { GrantsTable, TokensTable } from '../../store/schema.ts';
 
 export const rootUserId = 'root';
 
@@ -57,4 +58,29 @@ export interface Token {
   readonly signIn: TokenSignIn | undefined;
   readonly expiresAt: number | undefined;
   lastUsedAt: number | undefined;
+}
+
+export function grantOf(row: Omit<Selectable<GrantsTable>, 'object_id'>): Grant {
+  return {
+    grantId: row.grant_id,
+    granteeId: row.grantee_id,
+    privilege: row.privilege as Privilege,
+    onId: row.on_id,
+    path: JSON.parse(row.path) as string[],
+    createdAt: row.created_at,
+    createdBy: row.created_by,
+  };
+}
+
+export function tokenOf(row: Selectable<TokensTable>): Token {
+  return {
+    tokenId: row.token_id,
+    userId: row.user_id,
+    name: row.name,
+    digest: row.digest,
+    scopes: row.scopes === null ? undefined : parseScopes(row.scopes),
+    signIn: row.sign_in === null ? undefined : (JSON.parse(row.sign_in) as TokenSignIn),
+    expiresAt: row.expires_at ?? undefined,
+    lastUsedAt: row.last_used_at ?? undefined,
+  };
 }

@@ -1,17 +1,17 @@
-// Creates and removes grants: in the store together with the audit event, then in the directory.
+// Creates and removes grants, together with the audit event. The directory follows the changes.
 
 import type { Actor, ObjectVersion } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
+import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import type { Store } from '../../store/store.ts';
 import type { Trail } from '../audit/audit_log.ts';
-import { type Directory, grantOf } from './directory.ts';
-import type { Grant } from './directory_types.ts';
+import { type Grant, grantOf } from './directory_types.ts';
 import { objectIdsOf } from './grant_scopes.ts';
 
 export interface GrantsOptions {
   readonly store: Store;
-  readonly directory: Directory;
+  readonly changes: Pick<ChangeFeed, 'append'>;
   readonly trail: Trail;
   readonly clock?: () => number;
 }
@@ -46,7 +46,7 @@ export class Grants {
     path: readonly string[],
     actor: Actor,
   ): Promise<{ readonly grant: Grant; readonly created: boolean } | undefined> {
-    const { store, directory, trail } = this.#options;
+    const { store, changes, trail } = this.#options;
     const objectIds = objectIdsOf(path);
     const row = {
       grant_id: grantIdOf(privilege, path),
@@ -58,7 +58,7 @@ export class Grants {
       created_at: this.#clock(),
       created_by: actor.name,
     };
-    const outcome = await store.transaction(async (tx) => {
+    return store.transaction(async (tx) => {
       const requiredIds = [granteeId, ...objectIds];
       const found = await tx.selectFrom('objects').select('id').where('id', 'in', requiredIds).execute();
       if (found.length < new Set(requiredIds).size) return undefined;
@@ -72,16 +72,15 @@ export class Grants {
       await tx.insertInto('grants').values(row).execute();
       const details = { grantId: row.grant_id, granteeId, privilege, on: row.on_id };
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details });
+      changes.append(tx, { kind: 'grant', granteeId, grantId: row.grant_id, grant: row });
       return { grant: grantOf(row), created: true };
     });
-    if (outcome?.created) directory.grantAdded(outcome.grant);
-    return outcome;
   }
 
   /** Returns false if the grant no longer exists. */
   async remove({ granteeId, grantId }: Grant, actor: Actor): Promise<boolean> {
-    const { store, directory, trail } = this.#options;
-    const isRemoved = await store.transaction(async (tx) => {
+    const { store, changes, trail } = this.#options;
+    return store.transaction(async (tx) => {
       const row = await tx
         .deleteFrom('grants')
         .where('grantee_id', '=', granteeId)
@@ -91,9 +90,8 @@ export class Grants {
       if (!row) return false;
       requireExpectedVersion(versionOfGrant(grantOf(row)), actor);
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details: { grantId } });
+      changes.append(tx, { kind: 'grant', granteeId, grantId, grant: undefined });
       return true;
     });
-    directory.grantRemoved(granteeId, grantId);
-    return isRemoved;
   }
 }

@@ -5,10 +5,10 @@ import type { Trail } from '../../access/audit/audit_log.ts';
 import type { EngineWarehouse } from '../../engines/engine.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
+import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import type { Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { Notify } from '../../tasks/task.ts';
-import type { ChangeEvent } from '../object.ts';
 import type { SpecCache } from '../object_rows.ts';
 import type { CatalogStatements } from '../statements.ts';
 import type { NameLocks } from './name_locks.ts';
@@ -31,7 +31,7 @@ export interface CatalogContext {
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
   readonly clock: () => number;
   readonly observe: Observe;
-  readonly emit: (event: ChangeEvent) => void;
+  readonly changes: Pick<ChangeFeed, 'append'>;
   readonly onTask: () => void;
   /** Called when a change was left open: recovery starts at once. */
   readonly scheduleRecovery: () => void;

@@ -9,7 +9,7 @@ import type { CatalogObject, CreationWork, NewChildren } from '../object.ts';
 import { foldedComment } from '../object_rows.ts';
 import type { CatalogContext, CatalogEngine } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
-import { changeOf, commitCreate, type IntentRow, notifyChanged, recordFailedAttempt, removeObject } from './intents.ts';
+import { changeOf, commitCreate, type IntentRow, recordFailedAttempt, removeObject } from './intents.ts';
 import { committedObject, intentOfTask } from './update_object.ts';
 
 /** The work of the task. Throws a Failure if the creation is refused (the object is removed then), or a RetryableError. */
@@ -53,11 +53,7 @@ async function createAndFill(
     if (isFinal && !handedBack) await undo(context, engine, intent, error);
     throw error;
   }
-  await commitCreate(context, intent, content);
-  const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
-  if (!row) throw new Error(`intent ${intent.id} has no object`);
-  notifyChanged(context, row, content !== undefined);
-  return context.specs.toObject(row);
+  return context.specs.toObject(await commitCreate(context, intent, { within: content }));
 }
 
 /** Stores the definition before the engine is called, so that every attempt applies the same change. */

@@ -11,15 +11,9 @@ import { Blocked, type CatalogContext, type CatalogEngine } from './change_conte
 import { checkChangePath, namesOf, requireReadyChain } from './change_path.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
-import {
-  commitCreate,
-  type IntentRow,
-  insertIntent,
-  notifyChanged,
-  recordFailedAttempt,
-  removeObject,
-} from './intents.ts';
+import { commitCreate, type IntentRow, insertIntent, recordFailedAttempt, removeObject } from './intents.ts';
 import { nameKeys } from './name_locks.ts';
+import { appendChange } from './object_changes.ts';
 import { alreadyExists, checkName, checkSharedNames, findSibling } from './object_names.ts';
 import { addTask } from './submit_change_task.ts';
 import { recordSources } from './view_dependencies.ts';
@@ -56,8 +50,8 @@ export async function createObject(context: CatalogContext, request: CreateReque
       context.onTask();
       return { taskId: begun.intent.task_id };
     }
-    if (begun.intent && engine) await applyAndCommit(context, engine, begun.intent, request.principal);
-    notifyChanged(context, planned.row, false);
+    if (begun.intent && engine)
+      await applyAndCommit(context, engine, { intent: begun.intent, planned: planned.row }, request.principal);
     return { object: context.specs.toObject({ ...planned.row, state: 'ready' }), created: true };
   });
 }
@@ -123,6 +117,7 @@ function begin(
     if (!change || request.warehouse === undefined) {
       await request.inTransaction?.(tx, row.id);
       await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
+      appendChange(context, tx, row, { deep: false });
       return { intent: undefined };
     }
     const taskId = request.task && (await addTask(context, tx, request.task, request.principal));
@@ -145,12 +140,12 @@ function begin(
 async function applyAndCommit(
   context: CatalogContext,
   engine: CatalogEngine,
-  intent: IntentRow,
+  { intent, planned }: { readonly intent: IntentRow; readonly planned: ObjectRow },
   principal: Actor,
 ): Promise<void> {
   await applyFirstAttempt(context, engine, intent, principal, (why) => removeObject(context, intent, why));
   try {
-    await commitCreate(context, intent);
+    await commitCreate(context, intent, { planned });
   } catch (error) {
     await recordFailedAttempt(context, intent, error);
     throw error;

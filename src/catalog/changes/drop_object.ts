@@ -11,8 +11,9 @@ import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './cha
 import { checkChangePath, namesOf } from './change_path.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
-import { type IntentRow, insertIntent, notifyRemoved, revert, revertInTransaction } from './intents.ts';
+import { type IntentRow, insertIntent, revert, revertInTransaction } from './intents.ts';
 import { nameKey } from './name_locks.ts';
+import { appendChange, appendRemoval } from './object_changes.ts';
 import { childrenOf, commitDrop } from './soft_delete.ts';
 import { requireUnused } from './view_dependencies.ts';
 
@@ -33,7 +34,6 @@ export async function dropObject(
       const begun = await context.store.transaction((tx) => begin(context, tx, object, request, isDamaged));
       // For a blocked object, the lock was obtained by completing the drop that recovery had set aside.
       if (begun === 'gone') return object.state === 'blocked';
-      notifyRemoved(context, begun.row, begun.intent);
       if (begun.intent) await applyAndCommit(context, engine as CatalogEngine, begun.intent, request.principal);
       return true;
     });
@@ -54,7 +54,7 @@ async function begin(
   object: CatalogObject,
   request: DropRequest,
   isDamaged: boolean,
-): Promise<'gone' | { readonly row: ObjectRow; readonly intent: IntentRow | undefined }> {
+): Promise<'gone' | { readonly intent: IntentRow | undefined }> {
   const row = await context.statements.byId.first(tx, { id: object.id });
   if (!row || (row.state !== 'dropping' && !isVisible(row))) return 'gone';
   if (isDamaged) await abandonUpdate(context, tx, row);
@@ -77,7 +77,8 @@ async function begin(
     await context.statements.deleteObject.run(tx, { id: row.id });
     await request.inTransaction?.(tx);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
-    return { row, intent: undefined };
+    appendRemoval(context, tx, row, { deep: true });
+    return { intent: undefined };
   }
   checkChangePath(change, namesOf(chain));
   await context.statements.setState.run(tx, { id: row.id, state: 'dropping' });
@@ -90,7 +91,8 @@ async function begin(
     next: keep && { keep: { purgeAt: context.clock() + keep.seconds * 1000, purge: keep.purge } },
     principal: request.principal,
   });
-  return { row, intent };
+  appendChange(context, tx, { ...row, state: 'dropping' }, { deep: true });
+  return { intent };
 }
 
 /**

@@ -7,16 +7,9 @@ import { isTerminal } from '../../tasks/task_rows.ts';
 import { isVisible, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, lockWaitMs } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
-import {
-  changeOf,
-  type IntentRow,
-  nextOf,
-  notifyChanged,
-  notifyRemoved,
-  recordFailedAttempt,
-  removeObject,
-} from './intents.ts';
+import { changeOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
 import { nameKey } from './name_locks.ts';
+import { appendChange } from './object_changes.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
 
 /** How many times a change recovers blocking intents before it fails. */
@@ -144,17 +137,17 @@ async function noteEngineDeath(context: CatalogContext, intent: IntentRow): Prom
   const deaths = intent.engine_deaths + 1;
   const times = deaths === 1 ? 'once' : `${deaths} times`;
   const reason = `the engine ended ${times} while an interrupted change (${intent.verb}) was recovered`;
-  const row = await context.store.transaction(async (tx) => {
+  await context.store.transaction(async (tx) => {
     await tx.updateTable('intents').set({ engine_deaths: deaths }).where('id', '=', intent.id).execute();
-    if (deaths < engineDeathsMax || intent.verb === 'purge') return undefined;
-    return await tx
+    if (deaths < engineDeathsMax || intent.verb === 'purge') return;
+    const row = await tx
       .updateTable('objects')
       .set({ state: 'blocked', state_reason: reason })
       .where('id', '=', intent.object_id)
       .returning(objectColumns)
       .executeTakeFirst();
+    if (row) appendChange(context, tx, row, { deep: true });
   });
-  if (row) notifyChanged(context, row, true);
 }
 
 function blockedBy({ category, name }: ObjectRow): Failure {
@@ -181,9 +174,7 @@ const recoverByVerb: Record<
     const outcome = await applyStep(engine, changeOf(intent), intent.id);
     // Readers have seen that the object is gone, so a drop is never reverted.
     if (outcome.kind !== 'done') throw outcome.error;
-    const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
     await commitDrop(context, intent);
-    if (row) notifyRemoved(context, row, intent);
     return 'finished';
   },
   async purge(context, intent) {

@@ -9,11 +9,12 @@ import type { Actor } from '../../model/principal.ts';
 import type { ViewSpec } from '../../model/records.ts';
 import type { Code } from '../../standard/codes.ts';
 import type { IntentsTable, IntentVerb } from '../../store/schema.ts';
-import type { CatalogObject, ChangeEvent, NewChildren } from '../object.ts';
+import type { CatalogObject, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 import { changeCatalog } from './change_path.ts';
 import { insertChildren } from './insert_children.ts';
+import { appendChange, appendRemoval } from './object_changes.ts';
 import { replaceSources, type SourceRow } from './view_dependencies.ts';
 
 export type IntentRow = Selectable<IntentsTable>;
@@ -110,27 +111,30 @@ export async function updateRow(
     .executeTakeFirstOrThrow();
 }
 
-/** Stores the new columns of dependent views. @returns the views whose columns changed. */
+/** Stores the new columns of dependent views. */
 export async function updateViewColumns(
   context: CatalogContext,
   tx: Tx,
   applied: Applied | undefined,
   by: string,
-): Promise<ObjectRow[]> {
-  const changed: ObjectRow[] = [];
+): Promise<void> {
   for (const { id, columns } of applied?.views ?? []) {
     const row = await context.statements.byId.first(tx, { id });
     if (!columns || row?.state !== 'ready') continue;
     const spec = JSON.parse(row.spec) as ViewSpec;
-    if (!isDeepStrictEqual(spec.columns, columns))
-      changed.push(await updateRow(context, tx, id, { spec: { ...spec, columns } }, by));
+    if (isDeepStrictEqual(spec.columns, columns)) continue;
+    const changed = await updateRow(context, tx, id, { spec: { ...spec, columns } }, by);
+    appendChange(context, tx, changed, { deep: false });
   }
-  return changed;
 }
 
-/** Ends a create: the object becomes visible. */
-export async function commitCreate(context: CatalogContext, intent: IntentRow, within?: NewChildren) {
-  await context.store.transaction(async (tx) => {
+/** Ends a create: the object becomes visible. `planned`: its row, if that has not changed since the create began. */
+export async function commitCreate(
+  context: CatalogContext,
+  intent: IntentRow,
+  { planned, within }: { readonly planned?: ObjectRow; readonly within?: NewChildren | undefined },
+): Promise<ObjectRow> {
+  return await context.store.transaction(async (tx) => {
     await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
     if (within) await insertChildren(context, tx, intent.object_id, within);
     await context.statements.deleteIntent.run(tx, { id: intent.id });
@@ -138,6 +142,12 @@ export async function commitCreate(context: CatalogContext, intent: IntentRow, w
     if (intent.task_id !== null) await recordSpentStep(tx, intent, intent.task_id);
     const { details } = within ?? {};
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
+    const row = planned
+      ? { ...planned, state: 'ready' as const }
+      : await context.statements.byId.first(tx, { id: intent.object_id });
+    if (!row) throw new Error(`intent ${intent.id} has no object`);
+    appendChange(context, tx, row, { deep: within !== undefined });
+    return row;
   });
 }
 
@@ -148,22 +158,23 @@ export async function commitUpdate(
   applied: Applied | undefined,
 ): Promise<CatalogObject> {
   const { reservationId, sources, ...next } = nextOf(intent);
-  let views: readonly ObjectRow[] = [];
   const row = await context.store.transaction(async (tx) => {
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
     if (sources) await replaceSources(tx, intent.object_id, sources.is);
-    views = await updateViewColumns(context, tx, applied, intent.principal);
+    await updateViewColumns(context, tx, applied, intent.principal);
     await recordSpentStep(tx, intent, intent.id);
     const details = changedFields(next);
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
-    if (Object.keys(next).length > 0) return updateRow(context, tx, intent.object_id, next, intent.principal);
-    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
-    return context.statements.byId.first(tx, { id: intent.object_id });
+    const isRecordChanged = Object.keys(next).length > 0;
+    if (!isRecordChanged) await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    const row = isRecordChanged
+      ? await updateRow(context, tx, intent.object_id, next, intent.principal)
+      : await context.statements.byId.first(tx, { id: intent.object_id });
+    if (!row) throw new Error(`intent ${intent.id} has no object`);
+    appendChange(context, tx, row, { deep: next.name !== undefined || next.owner !== undefined });
+    return row;
   });
-  if (!row) throw new Error(`intent ${intent.id} has no object`);
-  notifyChanged(context, row, next.name !== undefined || next.owner !== undefined);
-  for (const view of views) notifyChanged(context, view, false);
   return context.specs.toObject(row);
 }
 
@@ -186,11 +197,11 @@ async function recordSpentStep(tx: Tx, intent: IntentRow, step: string): Promise
 
 /** Ends an update or a drop that did not happen: the object is unchanged. */
 export async function revert(context: CatalogContext, intent: IntentRow, why: Code): Promise<void> {
-  const row = await context.store.transaction(async (tx) => {
+  await context.store.transaction(async (tx) => {
     await revertInTransaction(context, tx, intent, why);
-    return context.statements.byId.first(tx, { id: intent.object_id });
+    const row = await context.statements.byId.first(tx, { id: intent.object_id });
+    if (row) appendChange(context, tx, row, { deep: intent.verb === 'drop' });
   });
-  if (row) notifyChanged(context, row, intent.verb === 'drop');
 }
 
 /** Like `revert`, as part of a transaction. */
@@ -211,7 +222,9 @@ export async function revertInTransaction(
 /** Ends a create that did not happen, or a drop: deletes the row, and with it the intent and all descendants. */
 export async function removeObject(context: CatalogContext, intent: IntentRow, outcome: Code | '0'): Promise<void> {
   await context.store.transaction(async (tx) => {
-    await context.statements.deleteObject.run(tx, { id: intent.object_id });
+    const removed = await context.statements.deleteObject.first(tx, { id: intent.object_id });
+    // What was never visible is followed by nobody. A dropped object has been invisible since its drop began.
+    if (removed && intent.verb !== 'create') appendRemoval(context, tx, removed, { deep: false });
     await context.trail.append(tx, actorOf(intent), { outcome, objectId: intent.object_id });
   });
 }
@@ -236,22 +249,6 @@ export async function recordFailedAttempt(context: CatalogContext, intent: Inten
   } catch (fault) {
     context.observe({ kind: 'backgroundError', what: 'note a failed attempt of a change', error: fault });
   }
-}
-
-/** `deep`: the paths or the owners of descendants changed. */
-export function notifyChanged(context: CatalogContext, row: ObjectRow, deep: boolean): void {
-  const { id: objectId, parent_id: parentId, category } = row;
-  context.emit({ objectId, parentId, category, deep, object: context.specs.toObject(row) });
-}
-
-export function notifyRemoved(
-  context: CatalogContext,
-  row: Pick<ObjectRow, 'id' | 'parent_id' | 'category'>,
-  intent?: IntentRow,
-): void {
-  const { id: objectId, parent_id: parentId, category } = row;
-  const undroppable: Pick<ChangeEvent, 'canUndrop'> = intent && nextOf(intent).keep ? { canUndrop: true } : {};
-  context.emit({ objectId, parentId, category, deep: true, ...undroppable });
 }
 
 /** The principal that began an intent. An intent written by an earlier release has only a name. */

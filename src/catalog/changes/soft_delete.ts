@@ -14,18 +14,8 @@ import { idsPerQueryMax } from '../statements.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 import { changeCatalog } from './change_path.ts';
 import { applyStep } from './engine_step.ts';
-import {
-  actorOf,
-  changeOf,
-  commitUpdate,
-  type IntentRow,
-  nextOf,
-  notifyChanged,
-  notifyRemoved,
-  removeObject,
-  revert,
-  updateRow,
-} from './intents.ts';
+import { actorOf, changeOf, commitUpdate, type IntentRow, nextOf, removeObject, revert, updateRow } from './intents.ts';
+import { appendChange } from './object_changes.ts';
 import { droppedName, findSibling } from './object_names.ts';
 import { commitRestoredViews } from './view_updates.ts';
 
@@ -107,11 +97,13 @@ export async function commitDrop(context: CatalogContext, intent: IntentRow): Pr
         purge: JSON.stringify(purge),
       })
       .execute();
-    await tx
+    const dropped = await tx
       .updateTable('objects')
       .set({ state: 'dropped', folded_name: droppedName(id) })
       .where('id', '=', id)
-      .execute();
+      .returning(objectColumns)
+      .executeTakeFirst();
+    if (dropped) appendChange(context, tx, dropped, { deep: false });
     await setStateBelow(tx, id, 'ready', 'dropped');
     await context.statements.deleteIntent.run(tx, { id: intent.id });
     const details = { undropUntil: toRfc3339(keep.purgeAt) };
@@ -181,9 +173,9 @@ async function commitUndrop(
     const viewsLeft = await commitRestoredViews(context, tx, intent, applied, dropRecord);
     const details = { name: restored.name, ...(viewsLeft.length === 0 ? {} : { viewsLeft }) };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
+    appendChange(context, tx, restored, { deep: true });
     return restored;
   });
-  notifyChanged(context, row, true);
   return context.specs.toObject(row);
 }
 
@@ -210,7 +202,6 @@ export async function purgeNow(context: CatalogContext, intent: IntentRow): Prom
   const outcome = await applyStep(engine, change, intent.id);
   if (outcome.kind !== 'done') throw outcome.error;
   await removeObject(context, intent, '0');
-  notifyRemoved(context, row);
 }
 
 /** Another object may have the former name by now; the schema of that name in the engine belongs to it and is not deleted. */

@@ -23,11 +23,11 @@ import {
   type IntentRow,
   insertIntent,
   type NextRow,
-  notifyChanged,
   revert,
   updateRow,
 } from './intents.ts';
 import { nameKeys } from './name_locks.ts';
+import { appendChange } from './object_changes.ts';
 import { alreadyExists, checkName, checkSharedNames, findSibling, notFound } from './object_names.ts';
 import { commitChange, revertChange } from './soft_delete.ts';
 import { addTask, hasPrerequisites } from './submit_change_task.ts';
@@ -41,9 +41,9 @@ import {
 import { withDependentViews } from './view_updates.ts';
 
 type Begun =
-  | { readonly kind: 'done'; readonly row: ObjectRow; readonly changed: boolean }
-  | { readonly kind: 'task'; readonly taskId: string; readonly row: ObjectRow }
-  | { readonly kind: 'intent'; readonly intent: IntentRow; readonly row: ObjectRow };
+  | { readonly kind: 'done'; readonly row: ObjectRow }
+  | { readonly kind: 'task'; readonly taskId: string }
+  | { readonly kind: 'intent'; readonly intent: IntentRow };
 
 export async function updateObject(
   context: CatalogContext,
@@ -63,12 +63,7 @@ export async function updateObject(
       request.task !== undefined &&
       (hasPrerequisites(request.task) || (await estimateCost(context, engine, change, object)) === 'rewrite');
     const begun = await context.store.transaction((tx) => begin(context, tx, object, request, byTask));
-    if (begun.kind === 'done') {
-      const isPathChanged = begun.row.name !== object.name || begun.row.owner !== object.owner;
-      if (begun.changed) notifyChanged(context, begun.row, isPathChanged);
-      return { object: context.specs.toObject(begun.row) };
-    }
-    notifyChanged(context, begun.row, false);
+    if (begun.kind === 'done') return { object: context.specs.toObject(begun.row) };
     if (begun.kind === 'task') {
       context.onTask();
       return { taskId: begun.taskId };
@@ -108,12 +103,14 @@ async function begin(
   const next = nextRow(row, request);
   const { change, warehouse } = request;
   if (!change || warehouse === undefined) {
-    if (Object.keys(next).length === 0 && !request.inTransaction) return { kind: 'done', row, changed: false };
+    if (Object.keys(next).length === 0 && !request.inTransaction) return { kind: 'done', row };
     if (next.name !== undefined) await checkNewName(context, tx, row, next.name, request);
     await request.inTransaction?.(tx);
     const details = changedFields(next);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id, details });
-    return { kind: 'done', changed: true, row: await updateRow(context, tx, row.id, next, request.principal.name) };
+    const updated = await updateRow(context, tx, row.id, next, request.principal.name);
+    appendChange(context, tx, updated, { deep: next.name !== undefined || next.owner !== undefined });
+    return { kind: 'done', row: updated };
   }
   checkChangePath(change, namesOf(chain));
   if (request.children) await checkChildren(tx, row, request.children);
@@ -134,7 +131,8 @@ async function begin(
     principal,
   });
   await context.statements.setState.run(tx, { id: row.id, state: 'altering' });
-  return taskId !== undefined ? { kind: 'task', taskId, row } : { kind: 'intent', intent, row };
+  appendChange(context, tx, { ...row, state: 'altering' }, { deep: false });
+  return taskId !== undefined ? { kind: 'task', taskId } : { kind: 'intent', intent };
 }
 
 /** The current row. Throws unless it is still the version that the caller has read. */

@@ -27,6 +27,7 @@ import type { Observe } from '../../observe/observations.ts';
 import type { Code } from '../../standard/codes.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import type { Segment } from '../../standard/paths.ts';
+import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import { QueueCapacity } from '../queue_capacity.ts';
 import type { ResultSources } from '../results/result_access.ts';
 import type { QueryHistory } from './history.ts';
@@ -42,6 +43,7 @@ export type { Caller, QueryRequest, QueryRun } from './query_request.ts';
 
 export interface QueriesOptions {
   readonly catalog: Catalog;
+  readonly changes: Pick<ChangeFeed, 'follow'>;
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
   readonly directory: Directory;
@@ -114,9 +116,15 @@ export class Queries {
   constructor(options: QueriesOptions) {
     this.queueCapacity = new QueueCapacity(options);
     this.#options = options;
-    options.catalog.onChange(() => {
+    const clear = () => {
       this.#generation++;
       this.#namespaces.clear();
+    };
+    options.changes.follow({
+      changed: (change) => {
+        if (change.kind === 'object') clear();
+      },
+      reload: clear,
     });
   }
 

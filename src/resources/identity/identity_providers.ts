@@ -95,7 +95,6 @@ export const identityProviders = implement(identityProvidersApi, {
       ifExists,
       inTransaction: (tx, id) => context.identityProviders.storeSecret(tx, id, clientSecret),
     });
-    if (isNew) await context.identityProviders.reload();
     return commonHandlers.createdAs(object, isNew, context);
   },
   update: async ({ segments, body }, context) => {
@@ -109,15 +108,9 @@ export const identityProviders = implement(identityProvidersApi, {
       principal: context.call.actor,
       inTransaction: (tx) => context.identityProviders.storeSecret(tx, object.id, change.clientSecret),
     });
-    await context.identityProviders.reload();
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
-  delete: async (input, context) => {
-    const outcome = await commonHandlers.delete(input, context, (tx, id) =>
-      context.identityProviders.storeSecret(tx, id, null),
-    );
-    await context.identityProviders.reload();
-    return outcome;
-  },
+  delete: (input, context) =>
+    commonHandlers.delete(input, context, (tx, id) => context.identityProviders.storeSecret(tx, id, null)),
   search: findByName(identityProvidersApi, toRecord),
 });

@@ -32,18 +32,6 @@ function idsOfMembers(names: readonly string[], pointer: string, context: Contex
   return new Set(names.map((name, i) => userNamed(name, `${pointer}/${i}`, context)));
 }
 
-type Tx = Parameters<NonNullable<Parameters<Context['catalog']['update']>[1]['inTransaction']>>[0];
-
-async function writeMembers(tx: Tx, roleId: string, userIds: ReadonlySet<string>): Promise<void> {
-  await tx.deleteFrom('role_members').where('role_id', '=', roleId).execute();
-  const rows = [...userIds].map((user_id) => ({ role_id: roleId, user_id }));
-  for (let start = 0; start < rows.length; start += 1000)
-    await tx
-      .insertInto('role_members')
-      .values(rows.slice(start, start + 1000))
-      .execute();
-}
-
 /**
  * `change`: computes the new members from the current ones. Changing members requires the privilege to grant everything that the
  * role may do.
@@ -59,9 +47,8 @@ async function setMembers(
     throw invalidParameter('/members', 'maxItems', `must have at most ${membersMax} members`);
   const changed = await context.catalog.update(object, {
     principal: context.call.actor,
-    inTransaction: (tx) => writeMembers(tx, object.id, members),
+    inTransaction: (tx) => context.roleMembers.write(tx, object.id, members),
   });
-  context.directory.setMembers(object.id, members);
   return render(path, [changed.object ?? object], context, toRecord);
 }
 
@@ -80,9 +67,8 @@ export const roles = implement(rolesApi, {
       owner: ownerId(owner, context),
       principal: context.call.actor,
       ifExists,
-      inTransaction: (tx, id) => writeMembers(tx, id, ids),
+      inTransaction: (tx, id) => context.roleMembers.write(tx, id, ids),
     });
-    if (isNew) context.directory.setMembers(object.id, ids);
     return commonHandlers.createdAs(object, isNew, context);
   },
   update: async ({ segments, body }, context) => {
@@ -94,9 +80,8 @@ export const roles = implement(rolesApi, {
       spec: describe<RoleSpec>(object.spec, body),
       owner: await newOwner(body.owner, segments, context),
       principal: context.call.actor,
-      ...(ids ? { inTransaction: (tx: Tx) => writeMembers(tx, object.id, ids) } : {}),
+      inTransaction: ids && ((tx) => context.roleMembers.write(tx, object.id, ids)),
     });
-    if (ids) context.directory.setMembers(object.id, ids);
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
   delete: (input, context) => commonHandlers.delete(input, context),

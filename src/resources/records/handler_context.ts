@@ -15,6 +15,7 @@ import type { AssembledQueries } from '../../query/assemble_queries.ts';
 import type { Exports } from '../../query/exports/exports.ts';
 import type { AssembledLoads } from '../../query/loads/assemble_loads.ts';
 import type { Category } from '../../standard/endpoint.ts';
+import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import type { CheckCall } from '../../tasks/schedule.ts';
 import type { Schedules } from '../../tasks/schedules.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
@@ -41,6 +42,7 @@ export interface DraftLimits {
 }
 
 export interface Services extends AssembledAccess, AssembledAudit, AssembledQueries, AssembledLoads, AssembledBackups {
+  readonly changes: ChangeFeed;
   readonly catalog: Catalog;
   readonly objectVersions: ObjectVersions;
   readonly records: RecordCache;

@@ -5,6 +5,7 @@ import { type Kysely, sql } from 'kysely';
 import { OperatorError } from '../../operator/operator_error.ts';
 import type { Schema } from '../schema.ts';
 import { accessMigration, tokenSignInMigration } from './access.ts';
+import { changesMigration } from './changes.ts';
 import { catalogFilesMigration, filesMigration, loadLabelsMigration, resultSourcesMigration } from './files.ts';
 import { idempotencyMigration, keyAttemptsMigration, keyTagsMigration } from './idempotency_keys.ts';
 import { initialMigration } from './initial.ts';
@@ -46,6 +47,7 @@ const migrations: readonly Migration[] = [
   keyTagsMigration,
   objectVersionsMigration,
   tokenSignInMigration,
+  changesMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -1,5 +1,5 @@
 // The type of a migration, and the column types that differ between dialects.
-import type { ColumnDataType, Kysely, RawBuilder } from 'kysely';
+import type { ColumnDataType, ColumnDefinitionBuilder, Kysely, RawBuilder } from 'kysely';
 import type { Schema } from '../schema.ts';
 
 export interface ColumnTypes {
@@ -8,6 +8,8 @@ export interface ColumnTypes {
   /** At least 53 bits. */
   readonly integer: ColumnDataType;
   readonly double: ColumnDataType;
+  /** Makes an integer primary key be assigned by the database, always higher than ever before. */
+  readonly increasing: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder;
 }
 
 export interface Migration {

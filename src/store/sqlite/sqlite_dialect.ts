@@ -21,7 +21,12 @@ import { StoreFull, StoreInUse, StoreUnusable } from '../store_errors.ts';
 import { PageChecksums } from './integrity/page_checksums.ts';
 import type { PagesToRead } from './integrity/page_thread.ts';
 
-export const sqliteColumnTypes: ColumnTypes = { name: 'text', integer: 'integer', double: 'real' };
+export const sqliteColumnTypes: ColumnTypes = {
+  name: 'text',
+  integer: 'integer',
+  double: 'real',
+  increasing: (column) => column.autoIncrement(),
+};
 
 /** Called when a transaction has ended, before the next begins. */
 export type TransactionEndListener = (isCommitted: boolean) => void;

@@ -6,6 +6,7 @@ import { migrate } from '../migrations/migrate.ts';
 import type { Schema } from '../schema.ts';
 import type { FaultInjector, Store } from '../store.ts';
 import { StoreUnusable } from '../store_errors.ts';
+import { Transactions } from '../transactions.ts';
 import { checksumFileOf } from './integrity/checksum_file.ts';
 import { checkStoreFile, describePages, type StoreFaults } from './integrity/store_check.ts';
 import {
@@ -27,6 +28,8 @@ export interface SqliteStoreOptions {
   readonly inject?: FaultInjector | undefined;
   /** Time limit for comparing pages with their checksums before the file is opened; without it, all pages are compared. */
   readonly checkMs?: number | undefined;
+  /** See `Store.isShared`. SQLite locks its file for one process, so only tests set it, with several servers in one process. */
+  readonly isShared?: boolean | undefined;
 }
 
 /** The file differs from what was written. The message addresses the operator. */
@@ -88,9 +91,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Sqli
     await close();
     throw toStoreUnusable(options.file, error) ?? error;
   }
+  const transactions = new Transactions(db);
   return {
     db,
-    transaction: (run) => db.transaction().execute(run),
+    transaction: (run) => transactions.run(run),
+    atEnd: (tx, end) => transactions.atEnd(tx, end),
+    isShared: options.isShared ?? false,
     isChecked: isComplete,
     async check() {
       const pages = await check();

@@ -14,6 +14,7 @@ import type { Actor, ObjectVersion } from '../../../src/model/principal.ts';
 import { QueryHistory } from '../../../src/query/statements/history.ts';
 import { type QueryEntry, versionOfQuery } from '../../../src/query/statements/history_entry.ts';
 import { ObjectChanged } from '../../../src/standard/expected_version.ts';
+import { ChangeFeed } from '../../../src/store/changes/change_feed.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { versionOfTask } from '../../../src/tasks/task.ts';
@@ -22,8 +23,10 @@ import { deadlineMs } from '../../deadline.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-conditions-'));
 let store: Store;
+let changes: ChangeFeed;
 before(async () => {
   store = await openSqliteStore({ file: join(root, 'store.db') });
+  changes = await ChangeFeed.open({ store, serverId: 'test', observe });
   const object = { name: 'ann', folded_name: 'ann', state: 'ready', state_reason: null, spec: '{}' } as const;
   const times = { created_at: 1, created_by: '', updated_at: 1, updated_by: '' };
   const row = { id: 'u', category: 'users', parent_id: null, folded_comment: null, owner: 'u', version: 1 };
@@ -44,7 +47,7 @@ const actorOfNoObject = (version: ObjectVersion): Actor => actorExpecting({ ...v
 const observe = () => undefined;
 
 test('a token that was deleted and created again is not revoked', async () => {
-  const tokens = new Tokens({ store, directory: new Directory(), trail: noTrail, observe });
+  const tokens = new Tokens({ store, changes, directory: new Directory(), trail: noTrail, observe });
   const createToken = async () =>
     (await tokens.create({ userId: 'u', name: 'nightly', scopes: undefined, expiresAt: undefined }, user)).row;
   const first = await createToken();
@@ -58,7 +61,7 @@ test('a token that was deleted and created again is not revoked', async () => {
 
 test('a grant that was revoked and created again is not revoked', async () => {
   let now = 1;
-  const grants = new Grants({ store, directory: new Directory(), trail: noTrail, clock: () => now++ });
+  const grants = new Grants({ store, changes, trail: noTrail, clock: () => now++ });
   const createTask = async () => {
     const grant = await grants.create('u', 'read', ['/'], user);
     assert.equal(grant?.created, true);

@@ -1,0 +1,91 @@
+// What changes: the kinds of changes that caches follow. A change names its rows and has their contents as of the change or later, so that
+// followers need not read them.
+import type { Selectable } from 'kysely';
+import type { GrantsTable, TokensTable } from '../schema.ts';
+
+/** An object was created, altered, hidden, shown again or deleted, or its statistics changed. */
+export interface ObjectChange {
+  readonly kind: 'object';
+  readonly objectId: string;
+  readonly parentId: string | null;
+  readonly category: string;
+  /** The paths or the owners of its descendants changed too. */
+  readonly deep: boolean;
+  /** Undefined: it was deleted. */
+  readonly object: ChangedObject | undefined;
+}
+
+export interface ChangedObject {
+  readonly name: string;
+  /** False while it is being dropped or restored, and while it is dropped and can be restored: its grants are retained without effect. */
+  readonly isVisible: boolean;
+  /** JSON; always present for users. */
+  readonly spec?: string | undefined;
+}
+
+export interface GrantChange {
+  readonly kind: 'grant';
+  readonly granteeId: string;
+  readonly grantId: string;
+  /** Undefined: it was revoked. */
+  readonly grant: Selectable<GrantsTable> | undefined;
+}
+
+export interface MembersChange {
+  readonly kind: 'members';
+  readonly roleId: string;
+  /** Ids of all members. */
+  readonly userIds: readonly string[];
+}
+
+export interface TokenChange {
+  readonly kind: 'token';
+  readonly tokenId: string;
+  readonly digest: string;
+  /** Undefined: it was deleted. */
+  readonly token: Selectable<TokensTable> | undefined;
+}
+
+export type Change = ObjectChange | GrantChange | MembersChange | TokenChange;
+
+/** What the store keeps of a change: which rows changed, without their contents. */
+export type ChangeNotice =
+  | Omit<ObjectChange, 'object'>
+  | Omit<GrantChange, 'grant'>
+  | Omit<MembersChange, 'userIds'>
+  | Omit<TokenChange, 'token'>;
+
+/** Equal for changes of the same rows. */
+export function keyOf(notice: ChangeNotice): string {
+  switch (notice.kind) {
+    case 'object':
+      return `object ${notice.objectId}`;
+    case 'grant':
+      return `grant ${notice.granteeId} ${notice.grantId}`;
+    case 'members':
+      return `members ${notice.roleId}`;
+    case 'token':
+      return `token ${notice.tokenId}`;
+  }
+}
+
+export function noticeOf(change: Change): ChangeNotice {
+  switch (change.kind) {
+    case 'object': {
+      const { object: _object, ...notice } = change;
+      return notice;
+    }
+    case 'grant': {
+      const { grant: _grant, ...notice } = change;
+      return notice;
+    }
+    case 'members': {
+      const { userIds: _userIds, ...notice } = change;
+      return notice;
+    }
+    case 'token': {
+      const { token: _token, ...notice } = change;
+      return notice;
+    }
+  }
+}
