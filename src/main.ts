@@ -244,7 +244,8 @@ async function assembleCore(foundation: Foundation) {
   const caps = new Quotas({
     settings,
     storedResults: (principalId) => resultUsage(store, results, principalId),
-    spilledBytes: async (warehouse) => (await warehouses.condition(warehouse)).backend.spilledBytes,
+    spilledBytes: async (warehouse) =>
+      (await warehouses.condition(warehouse)).backends.reduce((sum, { spilledBytes }) => sum + spilledBytes, 0),
   });
   const tasks = new Tasks({
     ...foundation,

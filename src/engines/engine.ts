@@ -313,6 +313,34 @@ export interface ConfinementMeasure {
   readonly reason: string | null;
 }
 
+/** A process or server that does the work of a warehouse. */
+export interface Backend {
+  readonly name: string;
+  /** The URL of a server, or a word for processes of this server. */
+  readonly location: string;
+}
+
+export interface Replica {
+  /** The name of the backend that stores it. */
+  readonly backend: string;
+  /** Whether it can be read. */
+  readonly isAvailable: boolean;
+}
+
+export interface Tablet {
+  readonly id: string;
+  /** Absent if it is the only tablet: it has the rows of the table. Null: unknown. */
+  readonly statistics?: { readonly rowCount: number | null; readonly dataBytes: number | null };
+  readonly replicas: readonly Replica[];
+}
+
+/** Where a warehouse stores its data. Starts no process: while the warehouse is suspended, this is what was last known. */
+export interface Topology {
+  tablets(table: TableRef): Promise<readonly Tablet[]>;
+  /** The number of tablets of which a backend has a replica. `tableCount`: the number of tables of the warehouse. */
+  tabletCount(backend: string, tableCount: () => Promise<number>): Promise<number>;
+}
+
 export interface BackendStatus {
   readonly alive: boolean;
   readonly version: string | null;
@@ -341,7 +369,9 @@ export interface EngineWarehouse {
   readonly running: boolean;
   /** Applies new limits; may restart the processes when they are idle. */
   configure(spec: WarehouseSpec): Promise<void>;
-  status(): BackendStatus;
+  /** The status of the backend of this name. */
+  status(backend: string): BackendStatus;
+  topology(): Topology;
 
   cost(change: Change): Promise<ChangeCost>;
   apply(change: Change, options: WorkOptions & { readonly step: string }): Promise<Applied | undefined>;
@@ -463,6 +493,8 @@ export interface EngineWarehouseOptions {
 export interface Engine {
   /** The value of a warehouse's `engine` field. */
   readonly name: string;
+  /** The backends with which a warehouse is created. */
+  readonly backends: readonly Backend[];
   /** Why a name cannot be used here, or undefined. */
   reservedName(category: 'catalogs' | 'databases' | 'tables' | 'views' | 'columns', name: string): string | undefined;
   /** Whether a column of this type can be part of a primary or unique key. */

@@ -8,7 +8,7 @@ import { Failure, objectNotFound } from '../standard/failure.ts';
 import { Admission, type AdmissionLimits, type AdmissionRequest } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
 import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
-import type { BackendStatus, CatalogRef, Engine, EngineWarehouse } from './engine.ts';
+import type { BackendStatus, CatalogRef, Engine, EngineWarehouse, TableRef, Tablet } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guardedEngine } from './guarded_engine.ts';
 import { Quarantine } from './quarantine.ts';
@@ -47,7 +47,8 @@ export interface WarehouseCondition {
   readonly runningQueries: number;
   readonly queuedQueries: number;
   readonly availableBackendCount: number;
-  readonly backend: BackendStatus;
+  /** In the order of the names of the backends. */
+  readonly backends: readonly BackendStatus[];
 }
 
 export interface PinnedFiles {
@@ -313,15 +314,32 @@ export class Warehouses {
     return (await this.#describe(name)).backends.filter((backend) => !backend.disabled).length;
   }
 
-  async backendCount(name: string): Promise<number> {
-    return (await this.#describe(name)).backends.length;
+  async backendStatus(name: string, backend: string): Promise<BackendStatus> {
+    return (await this.#runningOf(name)).engine.status(backend);
+  }
+
+  /** The tablets of a table by id, with their replicas by backend. The replicas of a disabled backend are not available. */
+  async tabletsOf(name: string, table: TableRef): Promise<readonly Tablet[]> {
+    const { engine, description } = await this.#runningOf(name);
+    const enabled = new Set(description.backends.flatMap((backend) => (backend.disabled ? [] : backend.name)));
+    const tablets = (await engine.topology().tablets(table)).map((tablet) => ({
+      ...tablet,
+      replicas: tablet.replicas
+        .map(({ backend, isAvailable }) => ({ backend, isAvailable: isAvailable && enabled.has(backend) }))
+        .sort(byName(({ backend }) => backend)),
+    }));
+    return tablets.sort(byName(({ id }) => id));
+  }
+
+  /** `tableCount`: the number of tables of the warehouse. */
+  async tabletCount(name: string, backend: string, tableCount: () => Promise<number>): Promise<number> {
+    return (await this.#runningOf(name)).engine.topology().tabletCount(backend, tableCount);
   }
 
   /** The condition of a warehouse from state in memory: calls no engine and resumes none. */
   async condition(name: string): Promise<WarehouseCondition> {
     const running = await this.#runningOf(name);
     const { description, engine, admission, startError } = running;
-    const backend = engine.status();
     const available = description.backends.filter((entry) => !entry.disabled).length;
     const state: WarehouseState = engine.running
       ? 'running'
@@ -336,7 +354,7 @@ export class Warehouses {
       runningQueries: admission.running,
       queuedQueries: admission.queued,
       availableBackendCount: available,
-      backend,
+      backends: statusesOf(running),
     };
   }
 
@@ -456,7 +474,9 @@ export class Warehouses {
       const running = entry.value;
       const { autoSuspendSeconds } = running.description.spec;
       const { admission, engine } = running;
-      const isRunning = admission.running + admission.queued > 0 || engine.status().runningQueries > 0;
+      const isRunning =
+        admission.running + admission.queued > 0 ||
+        statusesOf(running).some(({ runningQueries }) => runningQueries > 0);
       const busy = isRunning || running.filePins.size > 0;
       if (busy) running.lastUsedAt = performance.now();
       if (!engine.running || busy || autoSuspendSeconds === 0) continue;
@@ -468,6 +488,15 @@ export class Warehouses {
     }
   }
 }
+
+const statusesOf = ({ description, engine }: Running): BackendStatus[] =>
+  description.backends.map(({ name }) => engine.status(name));
+
+/** Orders by code units, as pages of a list do. */
+const byName =
+  <T>(nameOf: (one: T) => string) =>
+  (a: T, b: T): number =>
+    nameOf(a) < nameOf(b) ? -1 : 1;
 
 function suspended(name: string): Failure {
   return new Failure('WAREHOUSE_SUSPENDED', `the warehouse "${name}" is suspended`, { warehouse: name });
@@ -490,8 +519,8 @@ function healthOf(
   }
   const damaged = running.guard.damaged();
   if (damaged.length > 0) return { status: 'degraded', message: damagedText(damaged) };
-  const { errorMessage } = running.engine.status();
-  if (errorMessage !== null) return { status: 'degraded', message: errorMessage };
+  const errorMessage = statusesOf(running).find((status) => status.errorMessage !== null)?.errorMessage;
+  if (errorMessage) return { status: 'degraded', message: errorMessage };
   return { status: 'healthy', message: state };
 }
 

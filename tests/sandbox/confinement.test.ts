@@ -87,7 +87,7 @@ test('no variable of the server reaches the engine', { skip: process.platform !=
 test('if the platform does not allow it, this is logged once', async () => {
   const logged = events.filter(({ kind }) => kind === 'engineUnconfined');
   assert.equal(logged.length, inactiveOf(confinement) === '' ? 0 : 1);
-  assert.deepEqual(engine.status().confinement, confinement);
+  assert.deepEqual(engine.status('embedded').confinement, confinement);
   const off = open('off');
   await off.engine.start();
   await off.engine.stop();

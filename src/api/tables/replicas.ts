@@ -8,7 +8,10 @@ import { tabletsApi } from './tablets.ts';
 const ReplicaRecord = Type.Object({
   replicaId: Type.String(),
   backendId: Type.String({ description: 'The backend that stores it.' }),
-  state: stateField({ available: 'its backend is enabled', unavailable: 'its backend is disabled' }),
+  state: stateField({
+    available: 'it can be read',
+    unavailable: 'it cannot be read, for example because its backend is disabled',
+  }),
   rowCount: nullable(Type.Integer()),
   dataBytes: nullable(Type.Integer()),
   ...recordFields,

@@ -6,6 +6,7 @@ import { withTableLocks } from './instance/table_locks.ts';
 import { rowsPage } from './query/row_positions.ts';
 import { Confinement } from './sandbox/sandbox.ts';
 import { duckdbStorage } from './storage/file_position.ts';
+import { embedded } from './storage/topology.ts';
 import { type DuckdbOptions, DuckdbWarehouse } from './warehouse.ts';
 
 const reserved: Readonly<Record<string, readonly string[]>> = {
@@ -17,6 +18,7 @@ const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
 
 export const duckdbWith = (duckdbOptions: DuckdbOptions): Engine => ({
   name: 'duckdb',
+  backends: [embedded],
   reservedName(category, name) {
     const isOwn = (category === 'tables' || category === 'views') && name.toLowerCase().startsWith(ownPrefix);
     if (!isOwn && !reserved[category]?.includes(name.toLowerCase())) return undefined;

@@ -33,6 +33,7 @@ import type { Confinement } from './sandbox/sandbox.ts';
 import { parseCreateView } from './sql/parse_create_view.ts';
 import { scanTableNames } from './sql/table_name_scan.ts';
 import { DiskUsage } from './storage/disk_usage.ts';
+import { embeddedTopology } from './storage/topology.ts';
 
 const shortTimeoutMs = 60_000;
 const changeTimeoutMs = 24 * 3600 * 1000;
@@ -105,6 +106,7 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return { ...this.#supervisor.status(), cpuCores: availableParallelism(), ...this.#disk.last };
   }
 
+  topology = () => embeddedTopology;
   cost = (change: Operations['cost'][0]) => this.#call('cost', change, shortTimeoutMs);
   forget = async (catalog: Operations['forget'][0]['catalog'], steps: readonly string[]) => {
     await this.#call('forget', { catalog, steps }, shortTimeoutMs);

@@ -3,7 +3,6 @@
 
 import { backendsApi } from '../../api/compute/backends.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
-import type { CatalogObject, ObjectOf } from '../../catalog/object.ts';
 import { Failure } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
 import { defined, describe } from '../records/fields.ts';
@@ -12,17 +11,10 @@ import { commonFields, type RenderOf, render } from '../records/object_records.t
 import { deleted, done, found, pageOf, updated } from '../records/outcomes.ts';
 import { enabledStateOf } from '../records/states.ts';
 
-export const embeddedBackendName = 'embedded';
-
 type Path = SegmentsOf<typeof backendsApi>;
 
-/** All backends of a warehouse; there are few. */
-export function backendsOf(warehouse: CatalogObject, context: Context): Promise<ObjectOf<'backends'>[]> {
-  return context.catalog.list(warehouse.id, 'backends', { limit: 1000 });
-}
-
-/** Each table is a single tablet in an embedded engine; counts the tables of all catalogs in the warehouse. */
-async function tabletCount(warehouse: string, context: Context): Promise<number> {
+/** The number of tables in all catalogs of a warehouse. */
+async function tableCount(warehouse: string, context: Context): Promise<number> {
   let count = 0;
   for (const root of await context.catalog.list(null, 'catalogs', { limit: 1000 })) {
     if (root.spec.warehouse !== warehouse) continue;
@@ -33,7 +25,8 @@ async function tabletCount(warehouse: string, context: Context): Promise<number>
 }
 
 const toRecord: RenderOf<typeof backendsApi> = async ([warehouse, backend], uri, context) => {
-  const { backend: status } = await context.warehouses.condition(warehouse.name);
+  const { warehouses } = context;
+  const status = await warehouses.backendStatus(warehouse.name, backend.name);
   const { version: engineVersion, confinement: _confinement, ...measured } = status;
   return {
     backendId: backend.name,
@@ -43,7 +36,7 @@ const toRecord: RenderOf<typeof backendsApi> = async ([warehouse, backend], uri,
     ...enabledStateOf(backend.spec.disabled),
     engineVersion,
     ...measured,
-    tabletCount: await tabletCount(warehouse.name, context),
+    tabletCount: await warehouses.tabletCount(warehouse.name, backend.name, () => tableCount(warehouse.name, context)),
     ...commonFields(backend, uri),
   };
 };
@@ -85,10 +78,10 @@ export const backends = implement(backendsApi, {
         category: 'backends',
         name,
       });
-    throw new Failure(
-      'CHANGE_NOT_SUPPORTED',
-      `the engine "${warehouse.spec.engine}" has exactly one backend; none can be added`,
-    );
+    const { engine } = warehouse.spec;
+    const { length } = context.warehouses.engine(engine)?.backends ?? [];
+    const count = length === 1 ? 'one backend' : `${length} backends`;
+    throw new Failure('CHANGE_NOT_SUPPORTED', `the engine "${engine}" has exactly ${count}; none can be added`);
   },
   update: async ({ segments, body }, context) => {
     const [warehouse, backend] = await context.catalog.require(segments);

@@ -2,7 +2,7 @@
 
 import { blockedShownMax, warehousesApi } from '../../api/compute/warehouses.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
+import type { ObjectOf } from '../../catalog/object.ts';
 import { type BlockedIntent, type OpenChanges, openChanges } from '../../catalog/open_intents.ts';
 import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.ts';
 import type { WarehouseCondition } from '../../engines/warehouses.ts';
@@ -16,13 +16,12 @@ import { commonFields, freshPage, type RenderOf, render } from '../records/objec
 import { created, deleted, done, found, updated } from '../records/outcomes.ts';
 import { newOwner, ownerId, ownerName } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
-import { embeddedBackendName } from './backends.ts';
 
 type Path = SegmentsOf<typeof warehousesApi>;
 
 const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) => {
   const { suspended: _asked, comment: _comment, properties: _properties, engine, ...limits } = object.spec;
-  const { backend, availableBackendCount, runningQueries, queuedQueries, state, health } =
+  const { backends, availableBackendCount, runningQueries, queuedQueries, state, health } =
     await context.warehouses.condition(object.name);
   const changes = await openChanges(context.catalog, object.name);
   return {
@@ -42,7 +41,7 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
       changes.blocked.slice(0, blockedShownMax).map((change) => blockedChange(change, context)),
     ),
     quarantinedStatements: context.warehouses.quarantine.count(object.name),
-    confinement: backend.confinement,
+    confinement: backends.flatMap(({ confinement }) => confinement),
     owner: ownerName(object, context),
     ...commonFields(object, uri),
   };
@@ -77,21 +76,16 @@ export function warehouseSpec(engine: string, context: Pick<Context, 'warehouseD
   return { engine, suspended: false, autoResume: true, ...context.warehouseDefaults };
 }
 
-/** Creates the only backend of an embedded engine together with its warehouse, or at a start if a crash happened between the two. */
-export async function ensureBackend(
-  warehouse: CatalogObject,
-  context: Pick<Context, 'catalog'>,
+/** Creates the backends that the engine has from the beginning together with the warehouse, or at a start if a crash happened between. */
+export async function ensureBackends(
+  warehouse: ObjectOf<'warehouses'>,
+  { catalog, warehouses }: Pick<Context, 'catalog' | 'warehouses'>,
   principal: Actor,
 ): Promise<void> {
-  const spec: BackendSpec = { disabled: false, location: 'embedded' };
-  await context.catalog.create({
-    parent: warehouse,
-    category: 'backends',
-    name: embeddedBackendName,
-    spec,
-    principal,
-    ifExists: 'return',
-  });
+  for (const { name, location } of warehouses.engine(warehouse.spec.engine)?.backends ?? []) {
+    const spec: BackendSpec = { disabled: false, location };
+    await catalog.create({ parent: warehouse, category: 'backends', name, spec, principal, ifExists: 'return' });
+  }
 }
 
 async function setSuspended(path: Path, suspended: boolean, context: Context) {
@@ -125,7 +119,7 @@ export const warehouses = implement(warehousesApi, {
       owner: ownerId(owner, context),
       ifExists,
     });
-    await ensureBackend(object, context, principal);
+    await ensureBackends(object, context, principal);
     await context.warehouses.changed(object.name);
     return created(await render([segment('warehouses', object.name)], [object], context, toRecord), isNew);
   },

@@ -9,7 +9,7 @@ import { systemActor } from '../../model/principal.ts';
 import { principalNameFault } from '../../model/principal_names.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
-import { ensureBackend, warehouseSpec } from '../compute/warehouses.ts';
+import { ensureBackends, warehouseSpec } from '../compute/warehouses.ts';
 import type { Services } from '../records/handler_context.ts';
 
 /** Starts no engine. */
@@ -28,7 +28,7 @@ export async function bootstrap(
       spec: warehouseSpec(engine, services),
     });
   for (const warehouse of await catalog.list(null, 'warehouses', { limit: 1000 }))
-    await ensureBackend(warehouse, services, systemActor);
+    await ensureBackends(warehouse, services, systemActor);
   if (!withCatalog || (await catalog.find([{ category: 'catalogs', name: defaultCatalogName }]))) return;
   await catalog.create({
     ...make,

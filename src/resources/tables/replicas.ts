@@ -4,32 +4,26 @@ import { replicasApi } from '../../api/tables/replicas.ts';
 import type { tabletsApi } from '../../api/tables/tablets.ts';
 import { objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
-import { backendsOf } from '../compute/backends.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields } from '../records/object_records.ts';
 import { found, pageOf } from '../records/outcomes.ts';
 import { tablePathIn } from '../table_definitions/create_and_alter.ts';
-import { tabletMissing, tabletsOf } from './tablets.ts';
+import { availability, tabletMissing, tabletsOf } from './tablets.ts';
 
 async function records(path: SegmentsOf<typeof tabletsApi>, context: Context) {
-  const { table, warehouse, tablets } = await tabletsOf(tablePathIn(path), context);
+  const { table, tablets } = await tabletsOf(tablePathIn(path), context);
   const tabletId = path[3].name;
   const tablet = tablets.find((candidate) => candidate.tabletId === tabletId);
   if (!tablet) throw tabletMissing(tabletId);
-  const [holder] = await context.catalog.require([segment('warehouses', warehouse)]);
-  return (await backendsOf(holder, context)).map((backend) => {
-    const uri = uriOf(context.call.version, [...path, segment('replicas', backend.name)]);
-    const state = backend.spec.disabled ? ('unavailable' as const) : ('available' as const);
-    const { rowCount, dataBytes } = tablet;
-    return {
-      replicaId: backend.name,
-      backendId: backend.name,
-      state,
-      rowCount,
-      dataBytes,
-      ...commonFields(table, uri),
-    };
-  });
+  const { rowCount, dataBytes, replicas } = tablet;
+  return replicas.map(({ backend, isAvailable }) => ({
+    replicaId: backend,
+    backendId: backend,
+    state: availability(isAvailable),
+    rowCount,
+    dataBytes,
+    ...commonFields(table, uriOf(context.call.version, [...path, segment('replicas', backend)])),
+  }));
 }
 
 export const replicas = implement(replicasApi, {

@@ -1,42 +1,55 @@
 // The handlers of `tablets`: the parts into which an engine divides a table. Read-only, because the engine places data.
 import { tabletsApi } from '../../api/tables/tablets.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
+import type { Replica } from '../../engines/engine.ts';
 import { type Failure, objectNotFound } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import { type Context, implement } from '../records/handler_context.ts';
 import { commonFields } from '../records/object_records.ts';
 import { found, pageOf } from '../records/outcomes.ts';
-import { type TablePath, tablePathIn } from '../table_definitions/create_and_alter.ts';
+import { type TablePath, tablePathIn, tableRef } from '../table_definitions/create_and_alter.ts';
 
 export interface Tablet {
   readonly tabletId: string;
   readonly rowCount: number | null;
   readonly dataBytes: number | null;
+  readonly replicas: readonly Replica[];
 }
 
-/** Embedded engines store a table as a single tablet, whatever `distribution.buckets` requests of a cluster. */
 export async function tabletsOf(
   path: TablePath,
   context: Context,
-): Promise<{ table: ObjectOf<'tables'>; warehouse: string; tablets: Tablet[] }> {
-  const [root, , table] = await context.catalog.require(path);
-  const statistics = await context.catalog.statistics(table.id);
-  const tablet = { tabletId: '0', rowCount: statistics?.rowCount ?? null, dataBytes: statistics?.dataBytes ?? null };
-  return { table, warehouse: root.spec.warehouse, tablets: [tablet] };
+): Promise<{ readonly table: ObjectOf<'tables'>; readonly tablets: readonly Tablet[] }> {
+  const chain = await context.catalog.require(path);
+  const [root, , table] = chain;
+  const ofTable = await context.catalog.statistics(table.id);
+  const tablets = await context.warehouses.tabletsOf(root.spec.warehouse, tableRef(chain));
+  return {
+    table,
+    tablets: tablets.map(({ id, statistics = ofTable, replicas }) => ({
+      tabletId: id,
+      rowCount: statistics?.rowCount ?? null,
+      dataBytes: statistics?.dataBytes ?? null,
+      replicas,
+    })),
+  };
 }
 
 export function tabletMissing(tabletId: string): Failure {
   return objectNotFound('tablets', tabletId, `the table has no tablet ${JSON.stringify(tabletId)}`);
 }
 
+/** The state of what is available or not. */
+export const availability = (isAvailable: boolean): 'available' | 'unavailable' =>
+  isAvailable ? 'available' : 'unavailable';
+
 async function records(path: TablePath, context: Context) {
-  const { table, warehouse, tablets } = await tabletsOf(path, context);
-  const replicaCount = await context.warehouses.backendCount(warehouse);
-  const availableReplicaCount = await context.warehouses.availableBackends(warehouse);
-  return tablets.map((tablet) => {
+  const { table, tablets } = await tabletsOf(path, context);
+  return tablets.map(({ replicas, ...tablet }) => {
     const uri = uriOf(context.call.version, [...path, segment('tablets', tablet.tabletId)]);
-    const state = availableReplicaCount > 0 ? ('available' as const) : ('unavailable' as const);
-    return { ...tablet, replicaCount, availableReplicaCount, state, ...commonFields(table, uri) };
+    const availableReplicaCount = replicas.filter(({ isAvailable }) => isAvailable).length;
+    const state = availability(availableReplicaCount > 0);
+    return { ...tablet, replicaCount: replicas.length, availableReplicaCount, state, ...commonFields(table, uri) };
   });
 }
 

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  type BackendStatus,
   type CatalogRef,
   type Change,
   type Engine,
@@ -38,9 +39,14 @@ export const spec: WarehouseSpec = {
   statementTimeoutSeconds: 60,
 };
 
+const [{ name: backend } = { name: '' }] = testEngine.backends;
+
+/** Of the first backend, which does the work in these tests. */
+export const statusOf = (engine: EngineWarehouse): BackendStatus => engine.status(backend);
+
 /** Waits until as many statements run in the process that executes them, because each is analyzed first. */
 export const statementsRun = (engine: EngineWarehouse, count: number) =>
-  eventually(`${count} statements run`, () => engine.status().runningQueries >= count);
+  eventually(`${count} statements run`, () => statusOf(engine).runningQueries >= count);
 
 export interface RunOptions extends Partial<Omit<ExecuteOptions, 'analysis'>> {
   readonly parameters?: StatementParameters | undefined;

@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { duckdbEngine } from '../../../src/engines/duckdb/duckdb.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { eventually } from '../../deadline.ts';
-import { type EngineWorld, failureOf, MiB, openEngine, spec, statementsRun } from './engine_world.ts';
+import { type EngineWorld, failureOf, MiB, openEngine, spec, statementsRun, statusOf } from './engine_world.ts';
 
 const open: EngineWorld[] = [];
 after(() => Promise.all(open.map((world) => world.close())));
@@ -164,7 +164,7 @@ test('new limits apply once nothing runs', async () => {
   assert.equal(pidOf(world), before);
   assert.equal((await running).rowCount, 1);
   await eventually('another process', () => world.engine.running && pidOf(world) !== before);
-  assert.equal(world.engine.status().memoryLimitBytes, 100 * MiB);
+  assert.equal(statusOf(world.engine).memoryLimitBytes, 100 * MiB);
   assert.equal(
     (await failureOf(world.run('SELECT length(list(range)::VARCHAR) FROM range(30000000)'))).code,
     'MEMORY_LIMIT_EXCEEDED',

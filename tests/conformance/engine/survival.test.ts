@@ -9,7 +9,7 @@ import { Failure } from '../../../src/standard/failure.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
-import { statementsRun } from './engine_world.ts';
+import { statementsRun, statusOf } from './engine_world.ts';
 
 /** Runs until it is stopped. */
 const endless = 'SELECT count(*) FROM range(10000000000000) a WHERE hash(range) = 42';
@@ -243,9 +243,9 @@ test('stopping ends what runs and starting restores everything, any number of ti
     assert.deepEqual(await warehouse.rows('FROM kept'), [[1]]);
     await warehouse.engine.configure({ ...spec, threads: 1, memoryLimitBytes: 512 * mebibyte });
     await warehouse.engine.start();
-    assert.equal(warehouse.engine.status().memoryLimitBytes, 512 * mebibyte);
+    assert.equal(statusOf(warehouse.engine).memoryLimitBytes, 512 * mebibyte);
     assert.deepEqual(await warehouse.rows('FROM kept'), [[1]]);
-    const status = warehouse.engine.status();
+    const status = statusOf(warehouse.engine);
     assert.equal(status.alive, true);
     assert.ok(status.version);
     assert.equal(existsSync(join(warehouse.root, 'catalogs', `${warehouse.catalog.id}.duckdb`)), true);

@@ -14,6 +14,7 @@ import { admissionRequest } from '../../../admission_request.ts';
 import { busyChild, childPids, idleChildren } from '../../../children.ts';
 import { deadlineMs, eventually } from '../../../deadline.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from '../engine_process.ts';
+import { statusOf } from '../engine_world.ts';
 
 /** Evaluated during binding, for many seconds. */
 const killer = `SELECT ${[1, 2, 3, 4].map((i) => `length(regexp_replace(repeat('ab', 9000000${i}), 'b', 'c', 'g'))`).join(' + ')}`;
@@ -66,7 +67,7 @@ test('the death of an analysis is blamed on that analysis only; the process that
   const before = warehouse.pid();
   const controller = new AbortController();
   const runningQuery = codeOf(warehouse.run(endless, { signal: controller.signal }));
-  await eventually('the honest statement to run', () => warehouse.engine.status().runningQueries > 0);
+  await eventually('the honest statement to run', () => statusOf(warehouse.engine).runningQueries > 0);
   const { analysis } = await analyzeWarm(killer, requestBy('eve'));
   const killed = analysis.catch((error: unknown) => error);
   const pid = await busyProcess();
