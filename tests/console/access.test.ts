@@ -58,6 +58,7 @@ describe('access', { skip: noBrowser }, () => {
     assert.equal(whoami.is(200).at('name'), 'carla');
     await consolePage.checkAccessibility();
     await page.getByRole('button', { name: 'I have copied it' }).click();
+    await page.getByRole('region', { name: 'secret', exact: true }).waitFor({ state: 'detached' });
     assert.equal((await page.content()).includes(secret), false, 'the secret is shown once');
     await consolePage.photograph('access_tokens');
     await page.getByRole('button', { name: 'Revoke' }).click();

@@ -194,6 +194,7 @@ describe('the catalog', { skip: noBrowser }, () => {
     await page.getByText('You may not read the catalog itself').waitFor();
     await consolePage.photograph('catalog_path_phone');
     await page.getByRole('cell', { name: 'shop' }).click();
+    await page.getByRole('cell', { name: 'old_orders' }).waitFor();
     assert.equal(await page.getByRole('cell', { name: 'orders', exact: true }).count(), 0);
     await consolePage.photograph('catalog_forbidden_phone');
     await consolePage.checkAccessibility();
@@ -245,6 +246,7 @@ describe('the catalog', { skip: noBrowser }, () => {
     assert.equal(await page.getByRole('option', { name: /^secret/ }).count(), 0);
     await page.keyboard.press('Escape');
     await page.getByRole('combobox', { name: 'Database' }).click();
+    await page.getByRole('option', { name: 'shop', exact: true }).waitFor();
     assert.deepEqual(await page.getByRole('listbox').getByRole('option').allInnerTexts(), ['No database', 'shop']);
     await consolePage.photograph('place_of_one_table');
     await page.getByRole('option', { name: 'shop', exact: true }).click();

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
+import { eventually } from '../deadline.ts';
 import { endOfTask, start, type TestServer } from '../server.ts';
 import { ConsolePage, launchBrowser, noBrowser, phone } from './browser.ts';
 
@@ -91,13 +92,8 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     await dialog.getByText('The time zone must be').waitFor();
     await dialog.getByLabel('Time zone').fill('Europe/Berlin');
     await dialog.getByLabel('Cron expression').fill('30 2 1 1 *');
-    assert.equal(
-      await dialog
-        .getByRole('region', { name: 'Next times' })
-        .getByText(/1 Jan \d{4}.* 02:30 CET/)
-        .count(),
-      5,
-    );
+    const times = dialog.getByRole('region', { name: 'Next times' }).getByText(/1 Jan \d{4}.* 02:30 CET/);
+    await eventually('the next five times are shown', async () => (await times.count()) === 5);
     await consolePage.checkAccessibility();
     await consolePage.photograph('schedule_form_light');
     await dialog.getByRole('button', { name: 'Create' }).click();
@@ -122,7 +118,7 @@ describe('the room of tasks', { skip: noBrowser }, () => {
     const form = page.getByRole('dialog', { name: 'Change nightly' });
     await form.getByLabel('Comment').fill('Every new year');
     await form.getByLabel('Cron expression').fill('45 2 1 1 *');
-    assert.equal(await form.getByText('02:45 CET').count(), 5);
+    await eventually('the new times are shown', async () => (await form.getByText('02:45 CET').count()) === 5);
     await consolePage.photograph('schedule_change_light');
     await form.getByRole('button', { name: 'Save' }).click();
     await details.getByText('Every new year').waitFor();

@@ -79,7 +79,7 @@ describe('the room of warehouses', { skip: noBrowser }, () => {
     await statements.getByRole('cell', { name: 'ann', exact: true }).first().waitFor({ state: 'detached' });
     await statements.getByRole('button', { name: 'Cancel the statement of root' }).click();
     await page.getByText('No statement runs or waits here').waitFor();
-    assert.equal(await activeStatements('default'), 0);
+    await eventually('none runs', async () => (await activeStatements('default')) === 0);
     for (const { code } of await Promise.all(waiting)) assert.equal(code, 'STATEMENT_CANCELLED');
     await consolePage.close();
   });
