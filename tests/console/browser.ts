@@ -76,7 +76,7 @@ const usualContexts = new WeakMap<Browser, Map<string, UsualContext>>();
 class UsualContext {
   readonly context: BrowserContext;
   readonly #keeper: Page;
-  isFree = true;
+  isFree = false;
 
   private constructor(context: BrowserContext, keeper: Page) {
     this.context = context;
@@ -87,7 +87,11 @@ class UsualContext {
     const contexts = usualContexts.get(browser) ?? new Map<string, UsualContext>();
     usualContexts.set(browser, contexts);
     const known = contexts.get(origin);
-    if (known?.isFree) return known;
+    if (known?.isFree) {
+      // At once: pages that are opened together have contexts of their own.
+      known.isFree = false;
+      return known;
+    }
     const context = await newContext(browser, {});
     const keeper = await context.newPage();
     await keeper.goto(`${origin}/livez`);
@@ -135,7 +139,6 @@ export class ConsolePage {
   static async open(browser: Browser, server: TestServer, options: OpenOptions = {}): Promise<ConsolePage> {
     const { path = '', token = server.token, ...contextOptions } = options;
     const usual = Object.keys(contextOptions).length === 0 ? await UsualContext.of(browser, server.url) : undefined;
-    if (usual) usual.isFree = false;
     const context = usual?.context ?? (await newContext(browser, contextOptions));
     await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
     const consolePage = new ConsolePage(await context.newPage(), server.url);
@@ -154,7 +157,8 @@ export class ConsolePage {
   async signIn(token: string): Promise<void> {
     await this.page.getByLabel('Access token').fill(token);
     await this.page.getByRole('button', { name: 'Sign in' }).click();
-    await this.page.getByRole('navigation', { name: 'Rooms' }).waitFor();
+    // The rooms are no sign of it: an open dialog hides them.
+    await this.page.getByRole('heading', { name: 'Sign in to Tabularium' }).waitFor({ state: 'detached' });
   }
 
   /** `name`: of the file, without its extension. */

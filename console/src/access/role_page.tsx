@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { UserPlus } from 'lucide-react';
 import { useMemo, useState } from 'react';
-import { queryClient } from '../app/queries.ts';
+import { failureOf, queryClient } from '../app/queries.ts';
 import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { CallDialog } from '../forms/call_dialog.tsx';
@@ -21,10 +21,12 @@ interface RoleProps {
 }
 
 export function RolePage({ name }: RoleProps) {
-  const { data, error, refetch } = useQuery({
+  const read = useQuery({
     queryKey: ['roles', name],
     queryFn: ({ signal }) => client.roles(name).get({ signal }),
   });
+  const { data, refetch } = read;
+  const error = failureOf(read);
   if (error)
     return (
       <PageBody label="Failure">

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Ban, CircleCheck } from 'lucide-react';
 import { useState } from 'react';
-import { queryClient } from '../app/queries.ts';
+import { failureOf, queryClient } from '../app/queries.ts';
 import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { CallDialog } from '../forms/call_dialog.tsx';
@@ -18,11 +18,13 @@ import { PrincipalHead, PrincipalTabs } from './principal_head.tsx';
 import { TokensTab } from './tokens_tab.tsx';
 
 export function UserPage({ name }: { readonly name: string }) {
-  const { data, error, refetch } = useQuery({
+  const read = useQuery({
     queryKey: ['users', name],
     queryFn: ({ signal }) => client.users(name).get({ signal }),
   });
   const [isSwitching, setIsSwitching] = useState(false);
+  const { data, refetch } = read;
+  const error = failureOf(read);
   if (error)
     return (
       <PageBody label="Failure">

@@ -1,10 +1,11 @@
 // The frame of every page: the rail of rooms, which is a bar at the bottom of a phone, and the menu of the user.
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { BookOpen, CircleUser, LogOut, Monitor, Moon, Search, Sun } from 'lucide-react';
-import { Suspense, useEffect, useRef, useState } from 'react';
+import { Activity, Suspense, useEffect, useRef, useState } from 'react';
 import { SignIn } from '../sign_in/sign_in.tsx';
 import { Loading } from '../ui/feedback.tsx';
 import { Menu } from '../ui/overlays/menu.tsx';
+import { useIsConnectionLost } from './connection.ts';
 import styles from './layout.module.css';
 import { Logo } from './logo.tsx';
 import { useRoomTitle } from './page_title.ts';
@@ -34,17 +35,33 @@ function usePalette() {
 
 export function Layout() {
   const state = useSessionState();
-  const path = useRouterState({ select: ({ location }) => location.pathname });
-  const palette = usePalette();
+  const path = usePath();
   useRoomTitle(state.session ? roomAt(path)?.label : 'Sign in');
+  const user = state.session?.user ?? state.expiredUser;
+  // After the sign-in has expired, the page and what was entered in it are hidden, and dropped only if another user signs in.
+  return (
+    <>
+      {!state.session && <SignIn reason={state.reason} />}
+      {user !== undefined && (
+        <Activity key={user} mode={state.session ? 'visible' : 'hidden'}>
+          <Frame user={user} />
+        </Activity>
+      )}
+    </>
+  );
+}
+
+const usePath = (): string => useRouterState({ select: ({ location }) => location.pathname });
+
+function Frame({ user }: { readonly user: string }) {
+  const path = usePath();
+  const palette = usePalette();
   const list = useRef<HTMLUListElement>(null);
-  const isSignedIn = state.session !== undefined;
   // On a phone not all rooms fit beside each other.
   // biome-ignore lint/correctness/useExhaustiveDependencies: when another room is opened
   useEffect(() => {
     list.current?.querySelector('[aria-current=page]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
-  }, [roomAt(path), isSignedIn]);
-  if (!state.session) return <SignIn reason={state.reason} />;
+  }, [roomAt(path)]);
   return (
     <div className={styles.layout}>
       <a href="#main" className={styles.skip}>
@@ -76,17 +93,28 @@ export function Layout() {
             </a>
           </li>
         </ul>
-        <UserMenu user={state.session.user} />
+        <UserMenu user={user} />
       </nav>
       <main id="main" className={styles.main} tabIndex={-1}>
         {/* Rooms begin with level two. */}
         <h1 className="visually-hidden">{roomAt(path)?.label ?? 'Tabularium'}</h1>
+        <ConnectionNotice />
         <Suspense fallback={<Loading />}>
           <Outlet />
         </Suspense>
       </main>
       {palette.state && <CommandPalette focusedBefore={palette.state.focusedBefore} onClose={palette.close} />}
     </div>
+  );
+}
+
+function ConnectionNotice() {
+  return (
+    useIsConnectionLost() && (
+      <p role="status" className={styles.notice}>
+        The server does not answer. This page reconnects by itself; what you have entered is still here.
+      </p>
+    )
   );
 }
 

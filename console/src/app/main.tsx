@@ -6,22 +6,28 @@ import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import '../ui/theme.css';
+import { objectsStore } from '../explorer/objects_store.ts';
 import { Toasts } from '../ui/overlays/toasts.tsx';
 import { TooltipProvider } from '../ui/overlays/tooltip.tsx';
 import { cspNonce } from './csp_nonce.ts';
 import { queryClient } from './queries.ts';
 import { router } from './router.tsx';
-import { onSessionChange } from './session.ts';
+import { onSessionChange, sessionUser } from './session.ts';
 import { startTheme } from './theme_choice.ts';
 
 startTheme();
 
-let user: string | undefined;
+let user = sessionUser();
 onSessionChange((next) => {
   if (next === undefined) return;
   // What one user has read is not for the next; failures from before the sign-in are tried again.
-  if (user !== undefined && user !== next) queryClient.clear();
-  else void queryClient.invalidateQueries();
+  if (user !== undefined && user !== next) {
+    queryClient.clear();
+    objectsStore.refresh();
+  } else {
+    void queryClient.invalidateQueries();
+    objectsStore.retryFailed();
+  }
   user = next;
 });
 

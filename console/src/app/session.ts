@@ -3,6 +3,7 @@
 // the session and nothing else: the page keeps its address and its state, and shows them again after the next sign-in.
 import { useSyncExternalStore } from 'react';
 import { type Client, createClient, errors } from '../../../src/client/index.ts';
+import { probeServer } from './connection.ts';
 
 export interface Session {
   readonly token: string;
@@ -19,7 +20,14 @@ export interface Session {
 /** Why nobody is signed in. */
 export type SignedOut = 'notYet' | 'byUser' | 'expired';
 
-type State = { readonly session: Session } | { readonly session: undefined; readonly reason: SignedOut };
+interface NoSession {
+  readonly session: undefined;
+  readonly reason: SignedOut;
+  /** The user whose sign-in has expired, and whose page and input are still there. */
+  readonly expiredUser?: string | undefined;
+}
+
+type State = { readonly session: Session; readonly expiredUser?: undefined } | NoSession;
 
 const storageKey = 'tabularium.session';
 const tokenHours = 12;
@@ -48,7 +56,7 @@ const tell = (message: Message) => tabs.postMessage(message);
 tabs.onmessage = ({ data }: MessageEvent<Message>) => {
   const { session } = state;
   if (data.kind === 'ask' && session) tell({ kind: 'session', session });
-  if (data.kind === 'signedOut' && session) change({ session: undefined, reason: 'byUser' });
+  if (data.kind === 'signedOut' && (session ?? state.expiredUser)) change({ session: undefined, reason: 'byUser' });
   if (data.kind !== 'session') return;
   // A tab in which another user is signed in keeps that user.
   const takesOver = session ? session.user === data.session.user : 'reason' in state && state.reason !== 'byUser';
@@ -73,7 +81,10 @@ export const plainFetch: typeof fetch = (input, init) => fetch(input, { ...init,
 /** A 401 to a request with a token that is still in use ends the session. */
 const watchedFetch: typeof fetch = async (input, init) => {
   const { session } = state;
-  const response = await plainFetch(input, init);
+  const response = await plainFetch(input, init).catch((error: unknown) => {
+    if (!init?.signal?.aborted) void probeServer();
+    throw error;
+  });
   if (response.status === 401 && session && state.session === session) expireSession();
   return response;
 };
@@ -104,7 +115,7 @@ export const lastMomentClient: Client = createClient({
 export const sessionToken = (): string => state.session?.token ?? '';
 
 export function expireSession(): void {
-  change({ session: undefined, reason: 'expired' });
+  if (state.session) change({ session: undefined, reason: 'expired', expiredUser: state.session.user });
 }
 
 const clientWith = (token: string): Client => createClient({ url, retryForMs: 0, token, fetch: plainFetch });

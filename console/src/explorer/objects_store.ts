@@ -1,6 +1,7 @@
 // What the explorer has read of the catalog: the children of each node that was opened, page by page, and what a search found.
 // Lists contain only what the user may read, because the API does so.
 import type { Page } from '../../../src/client/index.ts';
+import { onReconnect } from '../app/connection.ts';
 import { containsPattern } from '../app/like_pattern.ts';
 import { client } from '../app/session.ts';
 
@@ -196,6 +197,12 @@ class ObjectsStore {
     this.#notify();
   }
 
+  /** What could not be read is read again where it is shown. */
+  retryFailed(): void {
+    for (const entry of this.#entries.values()) entry.children = { ...entry.children, error: undefined };
+    this.#notify();
+  }
+
   #update(entry: Entry, change: Partial<Children>): void {
     entry.children = { ...entry.children, ...change };
     this.#notify();
@@ -210,6 +217,7 @@ class ObjectsStore {
 const entryKey = (parent: ExplorerObject | undefined): string => (parent ? keyOf(parent.path, parent.kind) : 'root');
 
 export const objectsStore = new ObjectsStore();
+onReconnect(() => objectsStore.retryFailed());
 
 /** Tables and views of all databases whose names contain a text, and how many databases were searched. */
 export async function searchObjects(text: string, signal: AbortSignal): Promise<readonly ExplorerObject[]> {

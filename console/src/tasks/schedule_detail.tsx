@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Pause, Pencil, Play, Trash2, Zap } from 'lucide-react';
 import { useMemo, useState } from 'react';
 import { errors, Task, type TaskRecord } from '../../../src/client/index.ts';
+import { failureOf } from '../app/queries.ts';
 import { useOpenRoom } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
 import { Button, IconButton } from '../ui/button.tsx';
@@ -40,6 +41,7 @@ export function ScheduleDetail({ name, onClose }: ScheduleDetailProps) {
     refetchInterval: refetchEveryMs,
   });
   const { data } = schedule;
+  const failure = failureOf(schedule);
   return (
     <SidePanel
       title={
@@ -50,8 +52,8 @@ export function ScheduleDetail({ name, onClose }: ScheduleDetailProps) {
       actions={data && <Actions schedule={data} onDeleted={onClose} />}
       onClose={onClose}
     >
-      {schedule.error ? (
-        <ErrorPanel error={schedule.error} title="The schedule could not be read" onRetry={schedule.refetch} />
+      {failure ? (
+        <ErrorPanel error={failure} title="The schedule could not be read" onRetry={schedule.refetch} />
       ) : data ? (
         <Shown schedule={data} />
       ) : (
@@ -240,12 +242,13 @@ function Runs({ schedule }: { readonly schedule: ScheduleRecord }) {
     refetchInterval: refetchEveryMs,
     placeholderData: (previous) => previous,
   });
+  const failure = failureOf(runs);
   const columns = useMemo(() => runColumnsAt(now), [now]);
   return (
     <section className={styles.section}>
       <h3>Last runs</h3>
-      {runs.error ? (
-        <ErrorPanel error={runs.error} title="The runs could not be listed" onRetry={runs.refetch} />
+      {failure ? (
+        <ErrorPanel error={failure} title="The runs could not be listed" onRetry={runs.refetch} />
       ) : runs.data?.length === 0 ? (
         <p className={styles.muted}>It has not run yet.</p>
       ) : (
