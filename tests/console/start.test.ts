@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { newPerson } from '../access/people.ts';
+import { eventually } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
 import { ConsolePage, launchBrowser, noBrowser, phone } from './browser.ts';
 
@@ -126,8 +127,11 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     });
     reply.is(200, '0', { name: 'root', credential: 'token' });
     await page.getByRole('button', { name: 'Copy curl' }).click();
-    const curl = await page.evaluate<string>('navigator.clipboard.readText()');
-    assert.ok(curl.includes(`${server.url}/api/v2/catalogs/default/query`), curl);
+    await eventually('the call is in the clipboard', async () =>
+      (await page.evaluate<string>('navigator.clipboard.readText()')).includes(
+        `${server.url}/api/v2/catalogs/default/query`,
+      ),
+    );
     await page.getByRole('tab', { name: 'Python' }).click();
     await page.getByText('urllib.request.urlopen').waitFor();
     await consolePage.close();
@@ -287,6 +291,34 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     await page.getByRole('button', { name: 'Load', exact: true }).click();
     await page.getByRole('heading', { name: '1 row loaded into reports.counts' }).waitFor();
     assert.deepEqual(await server.rows('reports', 'SELECT amount FROM counts'), [[41]]);
+    await consolePage.close([/status of 40/]);
+  });
+
+  it('lets a user who may create no table choose one that he may write', async () => {
+    const columns = [{ name: 'amount', type: 'INT' }];
+    await server.client.databases('reports').tables.create({ name: 'sums', columns });
+    const table = '/catalogs/default/databases/reports/tables/sums';
+    const clerk = await newPerson(server, 'clerk', [
+      ['create', '/uploads'],
+      ['read', table],
+      ['write', table],
+      ['use', '/warehouses/default'],
+    ]);
+    const consolePage = await ConsolePage.open(browser, server, { path: 'load', token: clerk.token });
+    const { page } = consolePage;
+    await page.getByLabel('File to load').setInputFiles(stock(['900,42,2026-02-01,x']));
+    await page.getByRole('alert').getByText('FORBIDDEN').waitFor();
+    const other = page.getByRole('region', { name: 'Another table' });
+    await other.getByRole('combobox', { name: 'Load into' }).click();
+    await page.getByRole('option', { name: 'An existing table' }).click();
+    await other.getByLabel('Table', { exact: true }).fill('sums');
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_other_table');
+    await other.getByRole('button', { name: 'Continue with this table' }).click();
+    await page.getByText('Not loaded from the file: ID, seen, extra').waitFor();
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.getByRole('heading', { name: '1 row loaded into reports.sums' }).waitFor();
+    assert.deepEqual(await server.rows('reports', 'SELECT amount FROM sums'), [[42]]);
     await consolePage.close([/status of 40/]);
   });
 

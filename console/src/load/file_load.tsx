@@ -1,6 +1,7 @@
 // One file on its way into a table: what is known of it, the form with its columns, the running load, and how it ended.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { errors } from '../../../src/client/index.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Loading, Progress } from '../ui/feedback.tsx';
@@ -13,7 +14,7 @@ import { Loaded, LoadProgress } from './load_progress.tsx';
 import styles from './load_room.module.css';
 import { databaseAt, type InferredFile, type LoadContent, type Place, type Target } from './load_session.ts';
 import { MappingTable } from './mapping_table.tsx';
-import { TargetFields } from './target_fields.tsx';
+import { TableFields, TargetFields, type TargetFieldsProps } from './target_fields.tsx';
 import { isCsvName } from './text_encoding.ts';
 import { useLoad } from './use_load.ts';
 
@@ -29,6 +30,7 @@ interface FileLoadProps {
 export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
   const [form, setForm] = useState(() => newLoadForm(file, places, into));
   const change = (part: Partial<LoadForm>) => setForm((before) => ({ ...before, ...part }));
+  const changeKind = (kind: LoadForm['kind']) => setForm((before) => withKind(before, kind, file));
   const load = useLoad(
     file,
     form.place,
@@ -54,6 +56,9 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
         {stage.kind === 'uploading' && <Progress label="Sending the file" value={stage.progress} />}
         {stage.kind === 'inferring' && <Loading label="Finding the columns" />}
         {error !== undefined && <ErrorPanel title="The file could not be loaded" error={error} onRetry={load.retry} />}
+        {stage.kind === 'unreadable' && stage.isSent && load.retry && error instanceof errors.FORBIDDEN && (
+          <OtherTable form={form} places={places} onKind={changeKind} onChange={change} onRetry={load.retry} />
+        )}
         {stage.kind === 'unreadable' && isCsvName(file.name) && (
           <div className={styles.fields}>
             <CsvDialect detected={undefined} chosen={csv} onChange={load.readAgain} />
@@ -70,7 +75,7 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
               form={form}
               places={places}
               hasKey={table.data ? table.data.primaryKey.length > 0 : false}
-              onKind={(kind) => setForm((before) => withKind(before, kind, file))}
+              onKind={changeKind}
               onChange={change}
             />
             {inferred.format === 'csv' && <CsvDialect detected={inferred.csv} chosen={csv} onChange={load.readAgain} />}
@@ -96,6 +101,28 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
         </section>
       )}
     </>
+  );
+}
+
+interface OtherTableProps extends Omit<TargetFieldsProps, 'hasKey'> {
+  readonly onRetry: () => void;
+}
+
+/** The choice of another table for a user who may not load the file into the first one. */
+function OtherTable({ form, onRetry, ...fields }: OtherTableProps) {
+  const { kind, newTable, existing } = form;
+  return (
+    <section className={styles.other} aria-label="Another table">
+      <p>Choose a table that you may write, or a database in which you may create one.</p>
+      <div className={styles.fields}>
+        <TableFields form={form} {...fields} />
+      </div>
+      <div>
+        <Button look="primary" disabled={(kind === 'new' ? newTable : existing).trim() === ''} onClick={onRetry}>
+          Continue with this table
+        </Button>
+      </div>
+    </section>
   );
 }
 

@@ -15,7 +15,7 @@ const modes: readonly { readonly value: LoadMode; readonly label: string }[] = [
   { value: 'upsert', label: 'Replace rows with the same key' },
 ];
 
-interface TargetFieldsProps {
+export interface TargetFieldsProps {
   readonly form: LoadForm;
   readonly places: readonly Place[];
   /** Whether the existing table has a primary key. */
@@ -25,8 +25,29 @@ interface TargetFieldsProps {
 }
 
 export function TargetFields({ form, places, hasKey, onKind, onChange }: TargetFieldsProps) {
-  const { kind, place, newTable, mode, errorsMax, label } = form;
+  const { kind, mode, errorsMax, label } = form;
   const modeChoices = modes.filter(({ value }) => value !== 'upsert' || hasKey || mode === 'upsert');
+  return (
+    <>
+      <TableFields form={form} places={places} onKind={onKind} onChange={onChange} />
+      {kind === 'existing' && (
+        <Field label="Rows of the table">
+          <Select value={mode} choices={modeChoices} onChange={(next) => onChange({ mode: next })} />
+        </Field>
+      )}
+      <Field label="Rows that may be rejected">
+        <TextInput value={errorsMax} onChange={(next) => onChange({ errorsMax: next })} inputMode="numeric" />
+      </Field>
+      <Field label="Label" description="A load with the same label is not done twice. Optional.">
+        <TextInput value={label} onChange={(next) => onChange({ label: next })} maxLength={255} />
+      </Field>
+    </>
+  );
+}
+
+/** The table itself. */
+export function TableFields({ form, places, onKind, onChange }: Omit<TargetFieldsProps, 'hasKey'>) {
+  const { kind, place, newTable } = form;
   return (
     <>
       <Field label="Load into">
@@ -51,19 +72,8 @@ export function TargetFields({ form, places, hasKey, onKind, onChange }: TargetF
           <TextInput value={newTable} onChange={(next) => onChange({ newTable: next })} />
         </Field>
       ) : (
-        <>
-          <ExistingTable form={form} onChange={onChange} />
-          <Field label="Rows of the table">
-            <Select value={mode} choices={modeChoices} onChange={(next) => onChange({ mode: next })} />
-          </Field>
-        </>
+        <ExistingTable form={form} onChange={onChange} />
       )}
-      <Field label="Rows that may be rejected">
-        <TextInput value={errorsMax} onChange={(next) => onChange({ errorsMax: next })} inputMode="numeric" />
-      </Field>
-      <Field label="Label" description="A load with the same label is not done twice. Optional.">
-        <TextInput value={label} onChange={(next) => onChange({ label: next })} maxLength={255} />
-      </Field>
     </>
   );
 }
