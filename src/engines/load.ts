@@ -93,6 +93,12 @@ export interface SchemaInference {
   readonly rowsMax: number;
 }
 
+/** Rows at the beginning of a file, and how many of them do not fit its columns. */
+export interface RowSample {
+  readonly rows: number;
+  readonly rowsRejected: number;
+}
+
 export interface InferredTable {
   /** In the order of the table, all nullable. */
   readonly columns: readonly ColumnDefinition[];
@@ -101,4 +107,6 @@ export interface InferredTable {
   readonly loaded: readonly LoadColumn[] | undefined;
   /** The first rows that are not rejected, each a JSON array of the values of `columns`. */
   readonly rows: readonly string[];
+  /** Of a preview; undefined where the engine cannot count them at little cost. */
+  readonly sample?: RowSample | undefined;
 }

@@ -208,6 +208,11 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
     await choose('wide.csv', Buffer.from('\ufeffid,name\n1,M\u00fcller\n', 'utf16le'));
     await page.getByRole('cell', { name: 'M\u00fcller' }).waitFor();
     await page.getByRole('button', { name: 'Choose another file' }).click();
+    await choose('ragged.csv', Buffer.from('a,b\n1,2\n3\n4,5\n'));
+    await page.getByText('1 of the first 3 rows does not fit the columns of the file.').waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('load_ragged');
+    await page.getByRole('button', { name: 'Choose another file' }).click();
     await choose('twice.csv', Buffer.from('a,A\n1,2\n'));
     await page.getByText('the file has two columns named').waitFor();
     assert.equal(await page.getByText('Finding the columns').count(), 0);

@@ -5,7 +5,7 @@ import { errors } from '../../../src/client/index.ts';
 import { Button } from '../ui/button.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
 import { Loading, Progress } from '../ui/feedback.tsx';
-import { formatBytes } from '../ui/format.ts';
+import { formatBytes, formatCount } from '../ui/format.ts';
 import { type MappedColumn, mapColumns } from './column_mapping.ts';
 import { ColumnTable } from './column_table.tsx';
 import { CsvDialect } from './csv_dialect.tsx';
@@ -85,6 +85,7 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
               No row at the beginning of the file matches these columns. Check its encoding and its delimiter.
             </p>
           )}
+          <SampleNotice sample={inferred.sample} />
           <Columns form={form} inferred={inferred} table={table} mapped={mapped} onChange={change} />
           <div className={styles.actions}>
             <Button
@@ -101,6 +102,19 @@ export function FileLoad({ file, places, into, onAgain }: FileLoadProps) {
         </section>
       )}
     </>
+  );
+}
+
+/** The preview has only rows that fit. */
+function SampleNotice({ sample }: Pick<InferredFile, 'sample'>) {
+  if (!sample || sample.rowsRejected === 0) return null;
+  const { rows, rowsRejected } = sample;
+  return (
+    <p className={styles.notice}>
+      {formatCount(rowsRejected)} of the first {formatCount(rows)} rows {rowsRejected === 1 ? 'does' : 'do'} not fit the
+      columns of the file. {rowsRejected === 1 ? 'It is' : 'They are'} not shown here, and a load fails unless it may
+      reject {rowsRejected === 1 ? 'it' : 'them'}.
+    </p>
   );
 }
 

@@ -23,6 +23,8 @@ export interface FileColumn {
 export interface InferredFile {
   readonly columns: readonly FileColumn[];
   readonly rows: readonly (readonly unknown[])[];
+  /** The rows at the beginning of the file, and how many of them do not fit; undefined if not known. */
+  readonly sample: { readonly rows: number; readonly rowsRejected: number } | undefined;
   readonly format: string;
   readonly bytes: number;
   readonly csv: CsvOptions;
@@ -72,11 +74,12 @@ export async function inferColumns(
   };
   const found = await databaseAt(place).load(body, { signal }).done({ signal });
   if (!found || !('columns' in found)) throw new Error('the server did not describe the file');
-  const { columns, rows, format, bytes } = found;
+  const { columns, rows, sample, format, bytes } = found;
   const { delimiter, header } = found.csv ?? {};
   return {
     columns: columns.map(({ name, source = name, type = 'STRING' }) => ({ name, source, type, isLoaded: true })),
     rows,
+    sample,
     format,
     bytes,
     csv: { ...(delimiter === undefined ? {} : { delimiter }), ...(header === undefined ? {} : { header }) },

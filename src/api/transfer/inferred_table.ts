@@ -26,6 +26,12 @@ export const InferredTable = Type.Object(
     rows: Type.Array(Type.Array(Type.Unknown()), {
       description: 'The first rows, at most ten; values that do not fit are omitted or null.',
     }),
+    sample: Type.Optional(
+      Type.Object(
+        { rows: Type.Integer(), rowsRejected: Type.Integer() },
+        { description: 'Of CSV: the rows at its beginning, and how many of them do not fit.' },
+      ),
+    ),
     format: Type.String(),
     compression: Type.String(),
     csv: Type.Optional(

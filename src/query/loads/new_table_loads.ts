@@ -129,6 +129,7 @@ export class NewTableLoads {
         columns: columns.map((column) => ({ ...column, ...columnSource(column.name, inferred) })),
         ...body,
         rows: inferred.rows.map(parseRow),
+        ...(inferred.sample ? { sample: inferred.sample } : {}),
         format: request.format,
         compression: request.compression,
         ...(request.format === 'csv'

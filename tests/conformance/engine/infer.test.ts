@@ -129,6 +129,19 @@ test('the preview rows match the types, are exact, and are limited in size', asy
   assert.equal((await infer('csv', long, { csv: { header: true } })).rows.length, 1);
 });
 
+test('the preview of a CSV file says how many of its first rows do not fit', async () => {
+  const types = { a: parseType('INT') };
+  const { sample } = await infer('csv', `a,b\n1,2\n3\nx,4\n5,6\n7,8,9\n`, { types });
+  assert.deepEqual(sample, { rows: 5, rowsRejected: 3 });
+  assert.deepEqual((await infer('csv', csv)).sample, { rows: 2, rowsRejected: 0 });
+  assert.equal((await infer('csv', csv, { rowsMax: 0 })).sample, undefined);
+  // Only the beginning of a large file is read, and a row that the sample cuts off is none that does not fit.
+  const row = `1,"${'x\n'.repeat(500)}"\n`;
+  const long = await infer('csv', `a,b\n2\n${row.repeat(3000)}3\n`);
+  assert.equal(long.sample?.rowsRejected, 1);
+  assert.ok(long.sample.rows > 500 && long.sample.rows < 2000, JSON.stringify(long.sample));
+});
+
 const refused: Readonly<Record<string, readonly [string, DataFormat, string, InferOptions?]>> = {
   'a type for a column that is not there': ['INVALID_PARAMETER', 'csv', csv, { types: { other: { kind: 'STRING' } } }],
   'a source that is not there': ['INVALID_PARAMETER', 'csv', csv, { columns: [{ name: 'a', source: 'other' }] }],

@@ -158,7 +158,8 @@ test('inferOnly shows the table in the form of a definition, and creates nothing
   });
   assert.match(reply.text, /"rows":\[\[1,0\.5,170141183460469231731687303715884105727\],\[2,1,1\]\]/);
   (await server.get(uri`/databases/${'d'}/tables/${'shown'}`)).is(404, 'OBJECT_NOT_FOUND');
-  const { table: _, rows: __, bytes: ___, ...back } = reply.result;
+  assert.deepEqual(reply.at('sample'), { rows: 2, rowsRejected: 0 });
+  const { table: _, rows: __, bytes: ___, sample: ____, ...back } = reply.result;
   await loadSucceeding({ ...back, table: 'shown', source: { path } });
   assert.deepEqual(await columnsOf('shown'), ['id BIGINT NOT NULL', 'share DOUBLE', 'big LARGEINT']);
   // Also without a name, and with a name that is in use.

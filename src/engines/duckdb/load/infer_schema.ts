@@ -18,15 +18,22 @@ import {
 } from './column_mapping.ts';
 import { readFileSchema } from './file_schema.ts';
 import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';
+import { countSample } from './sample_counts.ts';
 
 /** Limit for the previewed rows together. */
 const shownCharactersMax = 262_144;
+
+interface InferenceEnvironment {
+  readonly unreviewed: ReadonlySet<string>;
+  /** A directory for temporary files that the engine reads. */
+  readonly own: string;
+}
 
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 export async function inferTable(
   connection: DuckDBConnection,
   { file, columns: requested, types = {}, readsAllRows, rowsMax }: SchemaInference,
-  unreviewed: ReadonlySet<string>,
+  { unreviewed, own }: InferenceEnvironment,
 ): Promise<InferredTable> {
   const fileSchema = await readFileSchema(connection, file, {
     headings: requested?.map(({ name, source }) => source ?? name) ?? Object.keys(types),
@@ -38,8 +45,11 @@ export async function inferTable(
     ? await typedColumns(connection, fileSchema, requested, unreviewed)
     : columnsOf(fileSchema, requireTypes(types, fileSchema));
   const loaded = requested && loadedColumns(fileSchema, requested);
-  const rows = await firstRows(connection, fileSchema, columns, mapColumns(fileSchema, { columns }, loaded), rowsMax);
-  return { columns, schema: { csv: fileSchema.csv, columns: fileSchema.columns }, loaded, rows };
+  const mapping = mapColumns(fileSchema, { columns }, loaded);
+  const rows = await firstRows(connection, fileSchema, columns, mapping, rowsMax);
+  const isCounted = rowsMax > 0 && fileSchema.format === 'csv';
+  const sample = isCounted ? await countSample(connection, fileSchema, mapping.types, own) : undefined;
+  return { columns, schema: { csv: fileSchema.csv, columns: fileSchema.columns }, loaded, rows, sample };
 }
 
 function columnsOf(fileSchema: FileSchema, types: ReadonlyMap<string, LogicalType>): ColumnDefinition[] {

@@ -37,7 +37,7 @@ export class Loads {
     const { sessions, versions, own, unreviewed } = this.#parts;
     return {
       inferTable: (work) =>
-        this.#withFile(work, started, (connection, linked) => inferTable(connection, linked, unreviewed)),
+        this.#withFile(work, started, (connection, linked) => inferTable(connection, linked, { unreviewed, own })),
       planLoad: (work) =>
         this.#withFile(work, started, (connection, linked) => planLoad(connection, linked, unreviewed)),
       load: ({ work, plan }) => {
