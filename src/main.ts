@@ -268,6 +268,7 @@ async function assembleCore(foundation: Foundation) {
   warehouses.waitForRecoveryWith((warehouse) => catalog.waitForRecovery(warehouse));
   const records = new RecordCache(changes, settings.recordCacheBytesMax);
   warehouses.onDamageChanged((catalogId) => records.forget(catalogId, null));
+  changes.follow(warehouses);
   const access = await assembleAccess({
     ...foundation,
     changes,

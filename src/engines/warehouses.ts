@@ -5,6 +5,7 @@ import type { ExpectedTable } from '../model/expected_table.ts';
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure, objectNotFound } from '../standard/failure.ts';
+import type { Change } from '../store/changes/change.ts';
 import { Admission, type AdmissionLimits, type AdmissionRequest } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
 import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
@@ -59,6 +60,8 @@ export interface PinnedFiles {
 
 interface Running {
   description: WarehouseDescription;
+  /** What the engine was opened or last configured with. */
+  configured: WarehouseSpec;
   readonly engine: EngineWarehouse;
   readonly guard: CatalogGuard;
   readonly admission: Admission;
@@ -217,26 +220,45 @@ export class Warehouses {
     return this.#options.engines.map(({ storage }) => storage);
   }
 
-  /** Call after a warehouse or its backends changed in the store. */
-  async changed(name: string): Promise<void> {
-    this.#descriptions.delete(name);
+  /** Follows the feed of changes: reads the changed description of a warehouse. `apply` passes it on to the engine. */
+  changed(change: Change): Promise<void> | undefined {
+    if (change.kind !== 'object') return undefined;
+    if (change.category === 'warehouses') return this.#describeAgain(change.objectId);
+    return change.category === 'backends' && change.parentId !== null
+      ? this.#describeAgain(change.parentId)
+      : undefined;
+  }
+
+  /** Reads all descriptions again. */
+  async reload(): Promise<void> {
+    this.#descriptions.clear();
+    await Promise.all(this.#running.keys().map((id) => this.#describeAgain(id)));
+  }
+
+  async #describeAgain(id: string): Promise<void> {
+    this.#descriptions.clear();
+    const running = await this.#running.get(id);
+    const description = running && (await this.#options.load(running.description.name));
+    if (running && description) running.description = description;
+  }
+
+  /** Call it after a change of a warehouse, in the server that runs it: stops the engine of a suspended one, configures the others. */
+  async apply(name: string): Promise<void> {
     const description = await this.#options.load(name);
-    if (!description) return;
-    const running = await this.#running.get(description.id);
+    const running = description && (await this.#running.get(description.id));
     if (!running) return;
-    const before = running.description.spec;
-    running.description = description;
-    if (description.spec.suspended) {
+    const { spec } = description;
+    if (spec.suspended) {
       running.admission.refuseAll(suspended(name));
       await running.engine.stop();
-    } else if (JSON.stringify(before) !== JSON.stringify(description.spec)) {
-      await running.engine.configure(description.spec);
+    } else if (JSON.stringify(running.configured) !== JSON.stringify(spec)) {
+      running.configured = spec;
+      await running.engine.configure(spec);
     }
   }
 
   /** Call after a warehouse was deleted. */
-  async removed(name: string, id: string): Promise<void> {
-    this.#descriptions.delete(name);
+  async removed(id: string): Promise<void> {
     const running = await this.#running.get(id);
     this.#running.delete(id);
     await running?.engine.stop();
@@ -421,6 +443,7 @@ export class Warehouses {
     });
     return {
       description,
+      configured: description.spec,
       engine: withGroupedInserts(
         guardedEngine({
           engine: opened,

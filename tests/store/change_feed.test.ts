@@ -12,7 +12,11 @@ import type { ProviderSpec } from '../../src/access/authentication/identity_prov
 import { Directory } from '../../src/access/authorization/directory.ts';
 import type { UserSpec } from '../../src/access/authorization/directory_types.ts';
 import { openSecrets } from '../../src/access/secrets/secrets.ts';
+import { assembleWarehouses } from '../../src/catalog/assemble_warehouses.ts';
 import { RecordCache } from '../../src/catalog/record_cache.ts';
+import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
+import { Confinement } from '../../src/engines/duckdb/sandbox/sandbox.ts';
+import type { BackendSpec } from '../../src/model/records.ts';
 import { hostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
@@ -279,6 +283,39 @@ test('identity providers of one server are known to the other after a poll, and 
   assert.equal(one.access.identityProviders.rolesOf(id), undefined);
   await other.changes.poll();
   assert.equal(other.access.identityProviders.rolesOf(id), undefined);
+});
+
+test('a backend that one server disables is not available on the other after a poll', async () => {
+  const { store, one, other } = await twoServers();
+  const engine = duckdbWith({ confinement: new Confinement('off'), spareEngine: false, analysisTimeoutMs: 1000 });
+  const parts = {
+    store,
+    observe,
+    dataDirectory: directory,
+    spoolDirectory: directory,
+    disk: { requireRoom: () => {}, message: undefined },
+    settings: { queueWaitMs: 1000 },
+    loading: { directories: [] },
+  };
+  const warehouses = assembleWarehouses(parts, other.catalog, engine);
+  other.changes.follow(warehouses);
+  const { object: parent } = await one.catalog.create({
+    parent: null,
+    category: 'warehouses',
+    name: 'w',
+    spec: { engine: engine.name },
+    principal: root,
+    ifExists: 'fail',
+  });
+  const spec: BackendSpec = { disabled: false, location: 'embedded' };
+  const backend = { parent, category: 'backends', name: 'b', spec, principal: root, ifExists: 'fail' } as const;
+  const { object } = await one.catalog.create(backend);
+  await other.changes.poll();
+  assert.equal(await warehouses.availableBackends('w'), 1);
+  await one.catalog.update(object, { spec: { ...spec, disabled: true }, principal: root });
+  assert.equal(await warehouses.availableBackends('w'), 1);
+  await other.changes.poll();
+  assert.equal(await warehouses.availableBackends('w'), 0);
 });
 
 test('a server polls by itself once it has started', async () => {

@@ -47,7 +47,7 @@ async function setDisabled(path: Path, disabled: boolean, context: Context) {
     spec: { ...backend.spec, disabled },
     principal: context.call.actor,
   });
-  await context.warehouses.changed(warehouse.name);
+  await context.warehouses.apply(warehouse.name);
   return done(await render(path, [warehouse, changed.object ?? backend], context, toRecord));
 }
 

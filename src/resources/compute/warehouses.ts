@@ -94,7 +94,7 @@ async function setSuspended(path: Path, suspended: boolean, context: Context) {
     spec: { ...object.spec, suspended },
     principal: context.call.actor,
   });
-  await context.warehouses.changed(object.name);
+  await context.warehouses.apply(object.name);
   if (!suspended) await context.warehouses.resume(object.name);
   return done(await render(path, [changed.object ?? object], context, toRecord));
 }
@@ -120,7 +120,7 @@ export const warehouses = implement(warehousesApi, {
       ifExists,
     });
     await ensureBackends(object, context, principal);
-    await context.warehouses.changed(object.name);
+    await context.warehouses.apply(object.name);
     return created(await render([segment('warehouses', object.name)], [object], context, toRecord), isNew);
   },
   update: async ({ segments, body }, context) => {
@@ -132,7 +132,7 @@ export const warehouses = implement(warehousesApi, {
       principal: context.call.actor,
       owner: await newOwner(owner, segments, context),
     });
-    await context.warehouses.changed(object.name);
+    await context.warehouses.apply(object.name);
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
   },
   delete: async ({ segments }, context) => {
@@ -150,7 +150,7 @@ export const warehouses = implement(warehousesApi, {
       principal: context.call.actor,
       cascade: true,
     });
-    await context.warehouses.removed(object.name, object.id);
+    await context.warehouses.removed(object.id);
     return deleted(was);
   },
   suspend: ({ segments }, context) => setSuspended(segments, true, context),
