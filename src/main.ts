@@ -62,6 +62,7 @@ import { helpText, readSettings, type Settings, warehouseDefaults } from './sett
 import { ChangeFeed } from './store/changes/change_feed.ts';
 import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
+import { LeaseHolder } from './store/leases.ts';
 import { StoreChecks } from './store/sqlite/integrity/scheduled_checks.ts';
 import { openSqliteStore, type SqliteStore, storeFileName } from './store/sqlite/sqlite_store.ts';
 import { getOrCreateSetting } from './store/store.ts';
@@ -196,12 +197,14 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     lowBytesMax: settings.diskLowBytes,
     onChange: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
   });
+  const holder = new LeaseHolder();
   const webhooks = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
   return {
     settings,
     hooks,
     disk,
     journal,
+    holder,
     webhooks,
     store,
     storeChecks: new StoreChecks({ store, everyMs: settings.storeCheckMinutes * 60_000, observe }),
@@ -264,6 +267,7 @@ async function assembleCore(foundation: Foundation) {
     requireTaskQuota: (tx, principalId) => caps.requireTaskQuota(tx, principalId),
     addWebhook: (tx, taskId, notify) => webhooks.add(tx, taskId, notify),
     trail: audit,
+    holder: foundation.holder,
   });
   warehouses.waitForRecoveryWith((warehouse) => catalog.waitForRecovery(warehouse));
   const records = new RecordCache(changes, settings.recordCacheBytesMax);

@@ -7,12 +7,14 @@ import type { TableStatistics } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { ObjectChanged } from '../standard/expected_version.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
+import { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { CatalogReader, objectSource } from './catalog_reader.ts';
 import { type CatalogContext, type CatalogEngine, retryMs } from './changes/change_context.ts';
 import { runCreation } from './changes/create_by_task.ts';
 import { createObject } from './changes/create_object.ts';
 import { dropObject } from './changes/drop_object.ts';
+import { IntentLeases } from './changes/intent_leases.ts';
 import {
   forgetSpentSteps,
   type OpenIntent,
@@ -57,6 +59,8 @@ export interface CatalogOptions {
   /** Stores the webhook of a submitted task, in the transaction of the submission. */
   readonly addWebhook?: CatalogContext['addWebhook'] | undefined;
   readonly trail?: Trail | undefined;
+  /** This process; by default the only one that uses the store. */
+  readonly holder?: LeaseHolder | undefined;
 }
 
 export class Catalog extends CatalogReader {
@@ -67,12 +71,14 @@ export class Catalog extends CatalogReader {
   constructor(options: CatalogOptions) {
     const source = objectSource(options.store);
     super(source);
+    const { store, clock = Date.now, observe = () => {}, holder = new LeaseHolder() } = options;
     this.#context = {
       ...source,
       locks: new NameLocks(),
+      leases: new IntentLeases({ store, holder, clock, observe }),
       engineOf: options.engineOf,
-      clock: options.clock ?? Date.now,
-      observe: options.observe ?? (() => {}),
+      clock,
+      observe,
       changes: options.changes,
       onTask: options.onTask ?? (() => {}),
       scheduleRecovery: () => this.#recovery.schedule(),

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from 'kysely';
 import { visible } from '../store/index_conditions.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
-import type { IntentsTable, ObjectsTable, Schema } from '../store/schema.ts';
+import type { IntentsTable, ObjectState, ObjectsTable, Schema } from '../store/schema.ts';
 import { type ObjectRow, objectColumns } from './object_rows.ts';
 
 /** The maximum number of ids in one `in (...)` of a query. */
@@ -67,11 +67,12 @@ export function catalogStatements(db: Kysely<Schema>) {
         })
         .onConflict((c) => c.doNothing()),
     ),
-    setState: prepareQuery<{ id: string; state: ObjectsTable['state'] }>()(db, (q, slot) =>
+    setState: prepareQuery<{ id: string; from: ObjectState; orFrom: ObjectState; to: ObjectState }>()(db, (q, slot) =>
       q
         .updateTable('objects')
-        .set({ state: slot('state') })
-        .where('id', '=', slot('id')),
+        .set({ state: slot('to') })
+        .where('id', '=', slot('id'))
+        .where((e) => e.or([e('state', '=', slot('from')), e('state', '=', slot('orFrom'))])),
     ),
     deleteObject: prepareQuery<{ id: string }>()(db, (q, slot) =>
       q.deleteFrom('objects').where('id', '=', slot('id')).returning(['id', 'parent_id', 'category']),
@@ -134,9 +135,27 @@ function intentStatements(db: Kysely<Schema>) {
         attempts: slot('attempts'),
         last_error: slot('last_error'),
         engine_deaths: slot('engine_deaths'),
+        leased_by: slot('leased_by'),
+        lease_until: slot('lease_until'),
       }),
     ),
-    deleteIntent: prepareQuery<{ id: string }>()(db, (q, slot) => q.deleteFrom('intents').where('id', '=', slot('id'))),
+    deleteIntent: prepareQuery<{ id: string; holder: string }>()(db, (q, slot) =>
+      q.deleteFrom('intents').where('id', '=', slot('id')).where('leased_by', '=', slot('holder')),
+    ),
+    /** Deletes the object of an intent, and with it the intent and all descendants. */
+    deleteObjectOf: prepareQuery<{ id: string; intentId: string; holder: string }>()(db, (q, slot) =>
+      q
+        .deleteFrom('objects')
+        .where('id', '=', slot('id'))
+        .where('id', 'in', (i) =>
+          i
+            .selectFrom('intents')
+            .select('object_id')
+            .where('intents.id', '=', slot('intentId'))
+            .where('leased_by', '=', slot('holder')),
+        )
+        .returning(['id', 'parent_id', 'category']),
+    ),
   };
 }
 

@@ -58,6 +58,10 @@ export interface IntentsTable {
   last_error: string | null;
   /** How often the engine ended, or had to be ended, during an attempt to recover it. */
   engine_deaths: number;
+  /** The process that works on it (leases.ts), or that was the last to run its task; null: none. */
+  leased_by: string | null;
+  /** When another process may take it over. */
+  lease_until: number | null;
 }
 
 /** Dropped objects that can be restored. Their contents at the time of the drop have no rows of their own. */

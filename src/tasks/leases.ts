@@ -1,17 +1,11 @@
 // Task leases: a runner holds each task that it runs by a lease in its own name, which its heartbeat renews. Its writes to a task count
 // only while it holds the lease; a task with an expired lease has lost its runner and can be taken over.
-import { newId } from '../model/ids.ts';
 import { isRunning } from '../store/index_conditions.ts';
+import type { Lease, LeaseHolder } from '../store/leases.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { HandedBack } from './task.ts';
 import type { TaskRow } from './task_rows.ts';
-
-export const leaseMs = 30_000;
-/** Two heartbeats may be late or fail before a lease expires. */
-export const heartbeatEveryMs = leaseMs / 3;
-
-export type Lease = Pick<TaskRow, 'leased_by' | 'lease_until'>;
 
 /** Abort reason: another runner has the task, and the result of this run is discarded. */
 export class LeaseLost extends HandedBack {
@@ -19,24 +13,24 @@ export class LeaseLost extends HandedBack {
 }
 
 export class Leases {
-  /** A new id for each process. */
-  readonly #holder = newId();
+  readonly #holder: LeaseHolder;
   readonly #store: Store;
   readonly #clock: () => number;
 
-  constructor(store: Store, clock: () => number) {
+  constructor(store: Store, clock: () => number, holder: LeaseHolder) {
     this.#store = store;
     this.#clock = clock;
+    this.#holder = holder;
   }
 
   /** The lease columns of a task that starts here. */
   newLease(): Lease {
-    return { leased_by: this.#holder, lease_until: this.#clock() + leaseMs };
+    return this.#holder.lease(this.#clock());
   }
 
   /** The columns that identify this holder; renewals do not change them. */
   get own(): Pick<Lease, 'leased_by'> {
-    return { leased_by: this.#holder };
+    return { leased_by: this.#holder.id };
   }
 
   /** Renews all leases of this runner and returns the held tasks with their states: another server may have taken over or cancelled one. */
@@ -47,21 +41,21 @@ export class Leases {
         .updateTable('tasks')
         .set({ lease_until })
         .where(isRunning)
-        .where('leased_by', '=', this.#holder)
+        .where('leased_by', '=', this.#holder.id)
         .returning(['task_id', 'state'])
         .execute(),
     );
     return new Map(heldTasks.map(({ task_id, state }) => [task_id, state]));
   }
 
-  /** Running tasks whose runner is lost. `all`: every task of other holders, when no other process can have the store open. */
-  abandoned(all: boolean): Promise<TaskRow[]> {
-    let query = this.#store.db
+  /** Running tasks whose runner is lost. */
+  abandoned(): Promise<TaskRow[]> {
+    return this.#store.db
       .selectFrom('tasks')
       .selectAll()
       .where(isRunning)
-      .where((e) => e.or([e('leased_by', 'is', null), e('leased_by', '!=', this.#holder)]));
-    if (!all) query = query.where((e) => e.or([e('lease_until', 'is', null), e('lease_until', '<', this.#clock())]));
-    return query.execute();
+      .where((e) => e.or([e('leased_by', 'is', null), e('leased_by', '!=', this.#holder.id)]))
+      .where(this.#holder.isFree(this.#clock()))
+      .execute();
   }
 }

@@ -3,8 +3,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
+import type { Lease, LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
-import { type Lease, LeaseLost, Leases } from './leases.ts';
+import { LeaseLost, Leases } from './leases.ts';
 import { afterCrash, type Ended, endsEngine, interruption, type Outcome, outcomeOf } from './outcome.ts';
 import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
@@ -22,8 +23,7 @@ export interface RunnerOptions {
   readonly store: Store;
   readonly kinds: ReadonlyMap<string, TaskKind>;
   readonly runnersMax: number;
-  /** Other processes run tasks of this store too. */
-  readonly isShared: boolean;
+  readonly holder: LeaseHolder;
   readonly heartbeatEveryMs: number;
   readonly retryPauseMs: number;
   readonly observe: Observe;
@@ -58,7 +58,7 @@ export class TaskRunner {
     this.#observe = options.observe;
     this.#clock = options.clock;
     this.#queue = new TaskQueue(options.store, options.clock);
-    this.#leases = new Leases(options.store, options.clock);
+    this.#leases = new Leases(options.store, options.clock, options.holder);
   }
 
   get stopping(): boolean {
@@ -86,15 +86,15 @@ export class TaskRunner {
   }
 
   async start(): Promise<void> {
-    await this.#takeOver(!this.#options.isShared);
+    await this.#takeOver();
     this.#state = 'started';
     this.#scheduleHeartbeat();
     this.notify();
   }
 
   /** Requeues or ends tasks that have lost their runner. */
-  async #takeOver(all: boolean): Promise<void> {
-    for (const row of await this.#leases.abandoned(all)) {
+  async #takeOver(): Promise<void> {
+    for (const row of await this.#leases.abandoned()) {
       const outcome = afterCrash(taskRecord(row), this.#kinds.get(row.type));
       if (!(await this.#move(row, outcome, row))) continue;
       const now = await readTask(this.#store.db, row.task_id);
@@ -118,7 +118,7 @@ export class TaskRunner {
           else if (state === 'cancelling') controller.abort(new Cancelled());
         }
       }
-      await this.#takeOver(false);
+      await this.#takeOver();
       this.notify();
     } catch (error) {
       this.#observe({ kind: 'backgroundError', what: 'renew the leases of tasks', error });

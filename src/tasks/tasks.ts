@@ -10,9 +10,9 @@ import { type Actor, type Principal, systemActor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
+import { LeaseHolder } from '../store/leases.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { heartbeatEveryMs } from './leases.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
 import {
@@ -49,8 +49,8 @@ export interface TasksOptions {
   /** Further kinds are registered before the start. */
   readonly kinds?: readonly TaskKind[] | undefined;
   readonly runnersMax: number;
-  /** Other servers run tasks of the same store. By default, tasks of a dead process are taken over immediately. */
-  readonly isShared?: boolean | undefined;
+  /** This process; by default the only one that uses the store. */
+  readonly holder?: LeaseHolder | undefined;
   readonly retentionDays: number;
   /** Throws if the principal is at its limit of unfinished tasks. Called in the transaction that inserts the task. */
   readonly requireRoom?: ((db: Kysely<Schema>, principalId: string) => Promise<void>) | undefined;
@@ -105,12 +105,13 @@ export class Tasks {
     this.#requireRoom = options.requireRoom;
     this.#webhooks = options.webhooks;
     this.#submissions = new GroupedWrites(options.store);
+    const holder = options.holder ?? new LeaseHolder();
     this.#runner = new TaskRunner({
       store: this.#store,
       kinds: this.#kinds,
       runnersMax: options.runnersMax,
-      isShared: options.isShared ?? false,
-      heartbeatEveryMs: options.heartbeatEveryMs ?? heartbeatEveryMs,
+      holder,
+      heartbeatEveryMs: options.heartbeatEveryMs ?? holder.renewEveryMs,
       retryPauseMs: options.retryPauseMs ?? retryPauseMs,
       observe: this.#observe,
       clock: this.#clock,

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Failure } from '../../src/standard/failure.ts';
+import { Failure, outcomeOf } from '../../src/standard/failure.ts';
+import { LeaseHolder } from '../../src/store/leases.ts';
 import { copyStore, definition, WarehouseInTest } from './catalog_and_engine.ts';
 
 type Names = readonly [string] | readonly [string, string] | readonly [string, string, string];
@@ -242,3 +243,56 @@ test('after any concurrent requests, the store and the engine agree', async () =
     { numRuns: 40 },
   );
 });
+
+test('after any concurrent requests to two servers on one store, with recovery running in both, the store and the engine agree', async () => {
+  const expectedCodes = new Set(['OBJECT_ALREADY_EXISTS', 'OBJECT_NOT_FOUND', 'NOT_EMPTY', 'CHANGE_IN_PROGRESS']);
+  const request = fc.tuple(step, fc.boolean());
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(request, { minLength: 2, maxLength: 8 }), { minLength: 1, maxLength: 4 }),
+      fc.infiniteStream(fc.integer({ min: 0, max: 3 })),
+      async (rounds, delays) => {
+        const first = await WarehouseInTest.open({ holder: new LeaseHolder('first') });
+        const { engine } = first;
+        const second = new WarehouseInTest(first, engine, { holder: new LeaseHolder('second') });
+        await first.createCatalog('c');
+        await first.createDatabase('c', 'd');
+        engine.gate = async () => {
+          for (let n = delays.next().value ?? 0; n > 0; n--) await new Promise(setImmediate);
+        };
+        for (const round of rounds) {
+          let isOver = false;
+          const recovery = [first, second].map(async ({ catalog }) => {
+            for (; !isOver; await new Promise(setImmediate)) await catalog.recover();
+          });
+          const outcomes = await Promise.allSettled(
+            round.map(async ([s, isSecond]) => {
+              await perform(isSecond ? second : first, s);
+              return s;
+            }),
+          );
+          isOver = true;
+          await Promise.all(recovery);
+          for (const outcome of outcomes) {
+            if (outcome.status === 'fulfilled') continue;
+            const { reason } = outcome;
+            assert(reason instanceof Failure && expectedCodes.has(reason.code), `${reason?.stack}`);
+            assert.equal(outcomeOf(reason) ?? 'notApplied', 'notApplied', reason.message);
+          }
+          const contents = await checkSettled(first);
+          assert.deepEqual(await second.contents(), contents, 'both servers show the same');
+          for (const kept of createdAndKept(outcomes)) assert(contents.includes(kept), `${kept} was acknowledged`);
+        }
+        await first.close();
+      },
+    ),
+    { numRuns: 30 },
+  );
+});
+
+/** Databases whose creation was acknowledged in a round without a drop or a rename, which nothing but a defect can have removed. */
+function createdAndKept(outcomes: readonly PromiseSettledResult<Step>[]): string[] {
+  const made = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+  if (made.some(({ kind }) => kind === 'drop' || kind === 'rename')) return [];
+  return made.flatMap((s) => (s.kind === 'createDatabase' ? [`c.${s.database}`] : []));
+}

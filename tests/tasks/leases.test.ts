@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
-import { LeaseLost, leaseMs } from '../../src/tasks/leases.ts';
+import { LeaseLost } from '../../src/tasks/leases.ts';
 import { Cancelled, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
@@ -27,6 +28,7 @@ const beatMs = 5;
 const silent = 3_600_000;
 const soonMs = deadlineMs(5000);
 let files = 0;
+let servers = 0;
 
 async function newStore(): Promise<Store> {
   const store = await openSqliteStore({ file: join(root, `${++files}.db`) });
@@ -57,7 +59,8 @@ async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, atte
       return { by: await Promise.race([end, stopped]) };
     },
   };
-  const options = { runnersMax: 1, retentionDays: 7, retryPauseMs: 1, isShared: true, heartbeatEveryMs };
+  const holder = new LeaseHolder(`server-${++servers}`);
+  const options = { runnersMax: 1, retentionDays: 7, retryPauseMs: 1, holder, heartbeatEveryMs };
   const tasks = new Tasks({ store, kinds: [kind], clock: () => clock.now, ...options });
   openStores.push({ close: () => tasks.stop(600) });
   await tasks.start();

@@ -11,6 +11,7 @@ import type { Store } from '../../store/store.ts';
 import type { Notify } from '../../tasks/task.ts';
 import type { SpecCache } from '../object_rows.ts';
 import type { CatalogStatements } from '../statements.ts';
+import type { IntentLeases } from './intent_leases.ts';
 import type { NameLocks } from './name_locks.ts';
 
 /** How long a change waits for the lock that another change of the same name holds. */
@@ -28,6 +29,7 @@ export interface CatalogContext {
   readonly statements: CatalogStatements;
   readonly specs: SpecCache;
   readonly locks: NameLocks;
+  readonly leases: IntentLeases;
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
   readonly clock: () => number;
   readonly observe: Observe;

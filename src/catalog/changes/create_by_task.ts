@@ -9,6 +9,7 @@ import type { CatalogObject, CreationWork, NewChildren } from '../object.ts';
 import { foldedComment } from '../object_rows.ts';
 import type { CatalogContext, CatalogEngine } from './change_context.ts';
 import { applyStep } from './engine_step.ts';
+import { engineStepMsMax, takenOver } from './intent_leases.ts';
 import { changeOf, commitCreate, type IntentRow, recordFailedAttempt, removeObject } from './intents.ts';
 import { committedObject, intentOfTask } from './update_object.ts';
 
@@ -43,6 +44,7 @@ async function createAndFill(
 ): Promise<CatalogObject> {
   let content: NewChildren | undefined;
   try {
+    await takeOver(context, intent);
     const change = (await applyDefinition(context, intent, work)) ?? changeOf(intent);
     const outcome = await applyStep(engine, change, intent.id, { signal });
     if (outcome.kind !== 'done') throw outcome.error;
@@ -54,6 +56,16 @@ async function createAndFill(
     throw error;
   }
   return context.specs.toObject(await commitCreate(context, intent, { within: content }));
+}
+
+/** Stops an earlier runner that lost the task to this one. */
+async function takeOver(context: CatalogContext, intent: IntentRow): Promise<void> {
+  if (intent.leased_by === context.leases.holderId) return;
+  await context.store.db
+    .updateTable('intents')
+    .set(context.leases.newLease(true))
+    .where('id', '=', intent.id)
+    .execute();
 }
 
 /** Stores the definition before the engine is called, so that every attempt applies the same change. */
@@ -71,19 +83,23 @@ async function applyDefinition(
   const { spec, change } = definition;
   await context.store.transaction(async (tx) => {
     const columns = { spec: JSON.stringify(spec), folded_comment: foldedComment(spec) };
-    await tx.updateTable('objects').set(columns).where('id', '=', row.id).execute();
-    await tx
+    const { numUpdatedRows } = await tx
       .updateTable('intents')
       .set({ change: JSON.stringify(change) })
       .where('id', '=', intent.id)
-      .execute();
+      .where('leased_by', '=', context.leases.holderId)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) throw takenOver();
+    await tx.updateTable('objects').set(columns).where('id', '=', row.id).execute();
   });
   return change;
 }
 
 async function undo(context: CatalogContext, engine: CatalogEngine, intent: IntentRow, why: Failure): Promise<void> {
   const change = JSON.parse(intent.undo ?? 'null') as Change;
-  const outcome = await applyStep(engine, change, `${intent.id}/undo`);
+  const outcome = await applyStep(engine, change, `${intent.id}/undo`, {
+    signal: AbortSignal.timeout(engineStepMsMax),
+  });
   if (outcome.kind === 'done') return removeObject(context, intent, why.code);
   // Recovery continues once the task has ended.
   await recordFailedAttempt(context, intent, outcome.error);

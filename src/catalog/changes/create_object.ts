@@ -4,6 +4,7 @@ import type { Change } from '../../engines/engine.ts';
 import { newId } from '../../model/ids.ts';
 import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';
+import type { Code } from '../../standard/codes.ts';
 import type { ObjectsTable } from '../../store/schema.ts';
 import type { CatalogObject, CreateRequest } from '../object.ts';
 import { foldedComment, isVisible, type ObjectRow } from '../object_rows.ts';
@@ -143,11 +144,14 @@ async function applyAndCommit(
   { intent, planned }: { readonly intent: IntentRow; readonly planned: ObjectRow },
   principal: Actor,
 ): Promise<void> {
-  await applyFirstAttempt(context, engine, intent, principal, (why) => removeObject(context, intent, why));
-  try {
-    await commitCreate(context, intent, { planned });
-  } catch (error) {
-    await recordFailedAttempt(context, intent, error);
-    throw error;
-  }
+  const undo = (why: Code) => removeObject(context, intent, why);
+  await context.leases.whileHeld(intent, async (lost) => {
+    await applyFirstAttempt(context, engine, intent, principal, lost, undo);
+    try {
+      await commitCreate(context, intent, { planned });
+    } catch (error) {
+      await recordFailedAttempt(context, intent, error);
+      throw error;
+    }
+  });
 }

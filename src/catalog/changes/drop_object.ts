@@ -1,5 +1,6 @@
 // Drops an object. The first transaction makes it and its descendants invisible, then the engine applies its step, and the last
 // transaction deletes the rows or retains them for an undrop.
+import assert from 'node:assert/strict';
 import { newId } from '../../model/ids.ts';
 import type { Actor } from '../../model/principal.ts';
 import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_version.ts';
@@ -11,7 +12,7 @@ import { Blocked, type CatalogContext, type CatalogEngine, type Tx } from './cha
 import { checkChangePath, namesOf } from './change_path.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
-import { type IntentRow, insertIntent, revert, revertInTransaction } from './intents.ts';
+import { type IntentRow, insertIntent, leaveState, revert, revertInTransaction } from './intents.ts';
 import { nameKey } from './name_locks.ts';
 import { appendChange, appendRemoval } from './object_changes.ts';
 import { childrenOf, commitDrop } from './soft_delete.ts';
@@ -74,14 +75,14 @@ async function begin(
   const requested = keep?.change ?? request.change;
   const change = typeof requested === 'function' ? requested(await childrenOf(tx, row.id)) : requested;
   if (!change || warehouse === undefined) {
-    await context.statements.deleteObject.run(tx, { id: row.id });
+    assert.equal(await context.statements.deleteObject.run(tx, { id: row.id }), 1);
     await request.inTransaction?.(tx);
     await context.trail.append(tx, request.principal, { outcome: '0', objectId: row.id });
     appendRemoval(context, tx, row, { deep: true });
     return { intent: undefined };
   }
   checkChangePath(change, namesOf(chain));
-  await context.statements.setState.run(tx, { id: row.id, state: 'dropping' });
+  await leaveState(context, tx, row.id, 'ready', 'dropping');
   const intent = await insertIntent(context, tx, {
     id: newId(),
     objectId: row.id,
@@ -100,8 +101,11 @@ async function begin(
  * file does not contain the name, and is attached under the name in the store.
  */
 async function abandonUpdate(context: CatalogContext, tx: Tx, row: ObjectRow): Promise<void> {
-  const intent = await context.statements.intentOf.first(tx, { objectId: row.id });
-  if (intent?.verb === 'update') await revertInTransaction(context, tx, intent, 'CATALOG_DAMAGED');
+  const open = await context.statements.intentOf.first(tx, { objectId: row.id });
+  if (open?.verb !== 'update') return;
+  const intent = await context.leases.claim(tx, open);
+  if (!intent) throw new Blocked([row.id]);
+  await revertInTransaction(context, tx, intent, 'CATALOG_DAMAGED');
 }
 
 async function checkEmpty(tx: Tx, row: ObjectRow): Promise<void> {
@@ -124,6 +128,8 @@ async function applyAndCommit(
   intent: IntentRow,
   principal: Actor,
 ): Promise<void> {
-  await applyFirstAttempt(context, engine, intent, principal, (why) => revert(context, intent, why));
-  await commitDrop(context, intent);
+  await context.leases.whileHeld(intent, async (lost) => {
+    await applyFirstAttempt(context, engine, intent, principal, lost, (why) => revert(context, intent, why));
+    await commitDrop(context, intent);
+  });
 }

@@ -6,11 +6,9 @@ import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
 import { Failure, outcomeOf } from '../../standard/failure.ts';
 import type { CatalogContext, CatalogEngine } from './change_context.ts';
+import { engineStepMsMax } from './intent_leases.ts';
 import { changeOf, type IntentRow, recordFailedAttempt } from './intents.ts';
 import { UsedByViews } from './view_dependencies.ts';
-
-/** A step that takes longer is cancelled, and its outcome is unknown. Steps of tasks have no limit. */
-export const engineStepMsMax = 120_000;
 
 export type StepOutcome =
   | { readonly kind: 'done'; readonly applied: Applied | undefined }
@@ -20,11 +18,16 @@ export type StepOutcome =
   | { readonly kind: 'notApplied'; readonly error: Failure }
   | { readonly kind: 'unknown'; readonly error: unknown };
 
+/** The step of a request or of recovery: limited in time, and cancelled when another server has taken the change over. */
+export const limitedBy = (lost: AbortSignal): WorkOptions => ({
+  signal: AbortSignal.any([AbortSignal.timeout(engineStepMsMax), lost]),
+});
+
 export async function applyStep(
   engine: CatalogEngine,
   change: Change,
   step: string,
-  options: WorkOptions = { signal: AbortSignal.timeout(engineStepMsMax) },
+  options: WorkOptions,
 ): Promise<StepOutcome> {
   try {
     return { kind: 'done', applied: await engine.apply(change, { ...options, step }) };
@@ -45,9 +48,10 @@ export async function applyFirstAttempt(
   engine: CatalogEngine,
   intent: IntentRow,
   principal: Actor,
+  lost: AbortSignal,
   undo: (why: Code) => Promise<void>,
 ): Promise<Applied | undefined> {
-  const outcome = await applyStep(engine, changeOf(intent), intent.id);
+  const outcome = await applyStep(engine, changeOf(intent), intent.id, limitedBy(lost));
   if (outcome.kind === 'done') {
     principal.changed = true;
     return outcome.applied;

@@ -1,12 +1,14 @@
 // Recovery of interrupted changes: a create is undone, an update is retried or reverted, a drop is repeated until it succeeds. The next
-// request on the object does this, and recovery_rounds.ts does it for all open intents. Intents that a live task owns are left to the task.
+// request on the object does this, and recovery_rounds.ts does it for all open intents. Intents that a live task owns are left to the task,
+// and those that another server holds to that server.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Change } from '../../engines/engine.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
 import { isTerminal } from '../../tasks/task_rows.ts';
 import { isVisible, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, lockWaitMs } from './change_context.ts';
-import { applyStep } from './engine_step.ts';
+import { applyStep, limitedBy } from './engine_step.ts';
 import { changeOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
 import { nameKey } from './name_locks.ts';
 import { appendChange } from './object_changes.ts';
@@ -14,6 +16,8 @@ import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.
 
 /** How many times a change recovers blocking intents before it fails. */
 const blockerRecoveriesMax = 20;
+/** How often a request that waits for another server reads whether its change has ended. */
+const otherServerPollMs = 50;
 /** Maximum number of steps that the engine forgets in one round. */
 const stepsPerForgetMax = 1000;
 
@@ -51,6 +55,7 @@ async function resolveBlocker(context: CatalogContext, objectId: string, heldKey
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) return;
   if (await isOwnedByTask(context, intent)) throw changeInProgress();
+  await waitForOtherServer(context, intent);
   const key = nameKey(row.parent_id, row.category, row.name);
   // Only a request on the object itself retries a change that has crashed the engine before.
   if (isBlocked(intent) && !heldKeys.includes(key)) throw blockedBy(row);
@@ -71,6 +76,16 @@ async function resolveBlocker(context: CatalogContext, objectId: string, heldKey
   }
   // A change that has begun waits for no other, which prevents deadlocks.
   await context.locks.hold([key], blockedWaitMs, run);
+}
+
+/** Waits for another server that works on the change. Throws CHANGE_IN_PROGRESS if that takes long. */
+async function waitForOtherServer(context: CatalogContext, intent: IntentRow): Promise<void> {
+  const deadline = performance.now() + blockedWaitMs;
+  for (let open: IntentRow | undefined = intent; open?.id === intent.id && context.leases.isHeldElsewhere(open); ) {
+    if (performance.now() >= deadline) throw changeInProgress();
+    await pause(otherServerPollMs);
+    open = await context.statements.intentOf.first(context.store.db, { objectId: intent.object_id });
+  }
 }
 
 /** Throws if the request has just completed a blocked rename: the object no longer has the requested name, and nothing else was changed. */
@@ -106,17 +121,22 @@ async function isOwnedByTask(context: CatalogContext, intent: IntentRow): Promis
   return task !== undefined && !isTerminal(task.state);
 }
 
-/** Ends an intent. The caller holds the lock of the object's name. Throws if it is not possible now. */
-async function recoverIntent(context: CatalogContext, intent: IntentRow): Promise<void> {
+/** Ends an intent. The caller holds the lock of the object's name. Throws if it is not possible now, or another server works on it. */
+async function recoverIntent(context: CatalogContext, open: IntentRow): Promise<void> {
+  const intent = await context.leases.claim(context.store.db, open);
+  if (!intent) throw changeInProgress();
   const { verb } = intent;
   try {
-    const outcome = await recoverByVerb[verb](context, intent);
+    const outcome = await context.leases.whileHeld(intent, (lost) => recoverByVerb[verb](context, intent, lost));
     context.intentEnded(intent.id);
     context.observe({ kind: 'intentRecovered', verb, outcome });
   } catch (error) {
-    await recordFailedAttempt(context, intent, error);
     context.observe({ kind: 'intentRecovered', verb, outcome: 'failed', error });
-    if (isEngineDeath(error)) await noteEngineDeath(context, intent);
+    try {
+      if (isEngineDeath(error)) await noteEngineDeath(context, intent);
+    } finally {
+      await recordFailedAttempt(context, intent, error);
+    }
     throw error;
   }
 }
@@ -138,8 +158,9 @@ async function noteEngineDeath(context: CatalogContext, intent: IntentRow): Prom
   const times = deaths === 1 ? 'once' : `${deaths} times`;
   const reason = `the engine ended ${times} while an interrupted change (${intent.verb}) was recovered`;
   await context.store.transaction(async (tx) => {
-    await tx.updateTable('intents').set({ engine_deaths: deaths }).where('id', '=', intent.id).execute();
-    if (deaths < engineDeathsMax || intent.verb === 'purge') return;
+    const held = tx.updateTable('intents').set({ engine_deaths: deaths }).where('id', '=', intent.id);
+    const { numUpdatedRows } = await held.where('leased_by', '=', context.leases.holderId).executeTakeFirst();
+    if (numUpdatedRows !== 1n || deaths < engineDeathsMax || intent.verb === 'purge') return;
     const row = await tx
       .updateTable('objects')
       .set({ state: 'blocked', state_reason: reason })
@@ -157,40 +178,44 @@ function blockedBy({ category, name }: ObjectRow): Failure {
 
 const recoverByVerb: Record<
   IntentRow['verb'],
-  (context: CatalogContext, intent: IntentRow) => Promise<'finished' | 'undone'>
+  (context: CatalogContext, intent: IntentRow, lost: AbortSignal) => Promise<'finished' | 'undone'>
 > = {
-  async create(context, intent) {
+  async create(context, intent, lost) {
     const engine = await context.engineOf(intent.warehouse);
     const undo = JSON.parse(intent.undo ?? 'null') as Change;
-    const outcome = await applyStep(engine, undo, `${intent.id}/undo`);
+    const outcome = await applyStep(engine, undo, `${intent.id}/undo`, limitedBy(lost));
     if (outcome.kind !== 'done') throw outcome.error;
     await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
   },
   update: retryOrRevert,
   undrop: retryOrRevert,
-  async drop(context, intent) {
+  async drop(context, intent, lost) {
     const engine = await context.engineOf(intent.warehouse);
-    const outcome = await applyStep(engine, changeOf(intent), intent.id);
+    const outcome = await applyStep(engine, changeOf(intent), intent.id, limitedBy(lost));
     // Readers have seen that the object is gone, so a drop is never reverted.
     if (outcome.kind !== 'done') throw outcome.error;
     await commitDrop(context, intent);
     return 'finished';
   },
-  async purge(context, intent) {
-    await purgeNow(context, intent);
+  async purge(context, intent, lost) {
+    await purgeNow(context, intent, lost);
     return 'finished';
   },
 };
 
-async function retryOrRevert(context: CatalogContext, intent: IntentRow): Promise<'finished' | 'undone'> {
+async function retryOrRevert(
+  context: CatalogContext,
+  intent: IntentRow,
+  lost: AbortSignal,
+): Promise<'finished' | 'undone'> {
   // A task that never began has not called the engine.
   if (intent.task_id !== null && intent.attempts === 0) {
     await revertChange(context, intent, 'TASK_INTERRUPTED');
     return 'undone';
   }
   const engine = await context.engineOf(intent.warehouse);
-  const outcome = await applyStep(engine, changeOf(intent), intent.id);
+  const outcome = await applyStep(engine, changeOf(intent), intent.id, limitedBy(lost));
   if (outcome.kind === 'refused') {
     await revertChange(context, intent, outcome.error.code);
     return 'undone';
@@ -217,9 +242,9 @@ export async function openIntents(context: CatalogContext): Promise<OpenIntent[]
   for (const intent of await context.store.db.selectFrom('intents').selectAll().orderBy('id').execute()) {
     const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
     if (!row || (await isOwnedByTask(context, intent)) || (await waitsForUndrop(context, intent))) continue;
-    const isHeld = context.locks.isHeld(nameKey(row.parent_id, row.category, row.name));
+    const isLocked = context.locks.isHeld(nameKey(row.parent_id, row.category, row.name));
     // A change that a request is working on counts as interrupted only if an attempt has failed.
-    if (isHeld && intent.attempts === 0) continue;
+    if ((isLocked || context.leases.isHeldElsewhere(intent)) && intent.attempts === 0) continue;
     const reason = isBlocked(intent) ? (row.state_reason ?? 'the engine ended while it was recovered') : null;
     const chain = await context.statements.ancestors.all(context.store.db, { id: row.id });
     const path = chain.map(({ id }) => id).reverse();

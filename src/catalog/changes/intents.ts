@@ -1,5 +1,7 @@
 // Intents: the records of changes that have begun. Inserts an intent, and ends it in the transaction that makes the outcome visible. The
-// callers decide when and how one ends: the changes themselves, tasks, and intent_recovery.ts.
+// callers decide when and how one ends: the changes themselves, tasks, and intent_recovery.ts. Only the process that holds it can end it
+// (intent_leases.ts), and each transaction asserts that it changed exactly the rows that it was to change.
+import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import type { Selectable } from 'kysely';
 import type { Change } from '../../engines/engine.ts';
@@ -8,12 +10,14 @@ import { foldName } from '../../model/names.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { ViewSpec } from '../../model/records.ts';
 import type { Code } from '../../standard/codes.ts';
-import type { IntentsTable, IntentVerb } from '../../store/schema.ts';
+import { noLease } from '../../store/leases.ts';
+import type { IntentsTable, IntentVerb, ObjectState } from '../../store/schema.ts';
 import type { CatalogObject, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
-import type { CatalogContext, Tx } from './change_context.ts';
+import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { changeCatalog } from './change_path.ts';
 import { insertChildren } from './insert_children.ts';
+import { takenOver } from './intent_leases.ts';
 import { appendChange, appendRemoval } from './object_changes.ts';
 import { replaceSources, type SourceRow } from './view_dependencies.ts';
 
@@ -72,6 +76,7 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
     attempts: 0,
     last_error: null,
     engine_deaths: 0,
+    ...context.leases.newLease(intent.taskId !== undefined),
   };
   await context.statements.insertIntent.run(tx, { ...row });
   // The audit event is written when the intent ends.
@@ -87,14 +92,55 @@ export function nextOf(intent: IntentRow): NextRow {
   return intent.next === null ? {} : (JSON.parse(intent.next) as NextRow);
 }
 
-/** Writes the changed fields of a row and increments its version. */
+/** The state of an object while its change is open; it can also be `blocked`. */
+export const changing: Readonly<Record<IntentVerb, ObjectState>> = {
+  create: 'creating',
+  update: 'altering',
+  drop: 'dropping',
+  undrop: 'restoring',
+  purge: 'purging',
+};
+
+/** The first step of every transaction that ends an intent. Throws if another server has taken it over, which undoes the transaction. */
+export async function deleteIntent(context: CatalogContext, tx: Tx, { id }: IntentRow): Promise<void> {
+  const deleted = await context.statements.deleteIntent.run(tx, { id, holder: context.leases.holderId });
+  if (deleted !== 1) throw takenOver();
+}
+
+/** Sets the state of the object of an intent, in the transaction that ends the intent. */
+async function setState(context: CatalogContext, tx: Tx, intent: IntentRow, to: ObjectState): Promise<void> {
+  const { object_id: id, verb } = intent;
+  const changed = await context.statements.setState.run(tx, { id, from: changing[verb], orFrom: 'blocked', to });
+  assert.equal(changed, 1, `the object of intent ${intent.id} is in another state`);
+}
+
+/** Begins a change of an object: `from` is its state without one. */
+export async function leaveState(
+  context: CatalogContext,
+  tx: Tx,
+  id: string,
+  from: 'ready' | 'dropped',
+  to: ObjectState,
+): Promise<void> {
+  const changed = await context.statements.setState.run(tx, { id, from, orFrom: from, to });
+  if (changed !== 1) throw new Blocked([id]);
+}
+
+async function removeReservation(context: CatalogContext, tx: Tx, id: string | undefined): Promise<void> {
+  if (id === undefined) return;
+  assert.equal(await context.statements.deleteObject.run(tx, { id }), 1, 'the new name was not reserved');
+}
+
+/** Writes the changed fields of an object in state `ready` and increments its version; of the object of `intent`, if it ends with this. */
 export async function updateRow(
   context: CatalogContext,
   tx: Tx,
   objectId: string,
   next: NextRow,
   principal: string,
+  intent?: IntentRow,
 ): Promise<ObjectRow> {
+  const from: ObjectState[] = intent ? [changing[intent.verb], 'blocked'] : ['ready'];
   return await tx
     .updateTable('objects')
     .set((e) => ({
@@ -107,6 +153,7 @@ export async function updateRow(
       state: 'ready' as const,
     }))
     .where('id', '=', objectId)
+    .where('state', 'in', from)
     .returning(objectColumns)
     .executeTakeFirstOrThrow();
 }
@@ -135,9 +182,9 @@ export async function commitCreate(
   { planned, within }: { readonly planned?: ObjectRow; readonly within?: NewChildren | undefined },
 ): Promise<ObjectRow> {
   return await context.store.transaction(async (tx) => {
-    await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    await deleteIntent(context, tx, intent);
+    await setState(context, tx, intent, 'ready');
     if (within) await insertChildren(context, tx, intent.object_id, within);
-    await context.statements.deleteIntent.run(tx, { id: intent.id });
     // The step with which a task filled the object. If the task runs again, it finds here that its work is done.
     if (intent.task_id !== null) await recordSpentStep(tx, intent, intent.task_id);
     const { details } = within ?? {};
@@ -159,17 +206,17 @@ export async function commitUpdate(
 ): Promise<CatalogObject> {
   const { reservationId, sources, ...next } = nextOf(intent);
   const row = await context.store.transaction(async (tx) => {
-    await context.statements.deleteIntent.run(tx, { id: intent.id });
-    if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+    await deleteIntent(context, tx, intent);
+    await removeReservation(context, tx, reservationId);
     if (sources) await replaceSources(tx, intent.object_id, sources.is);
     await updateViewColumns(context, tx, applied, intent.principal);
     await recordSpentStep(tx, intent, intent.id);
     const details = changedFields(next);
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: intent.object_id, details });
     const isRecordChanged = Object.keys(next).length > 0;
-    if (!isRecordChanged) await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+    if (!isRecordChanged) await setState(context, tx, intent, 'ready');
     const row = isRecordChanged
-      ? await updateRow(context, tx, intent.object_id, next, intent.principal)
+      ? await updateRow(context, tx, intent.object_id, next, intent.principal, intent)
       : await context.statements.byId.first(tx, { id: intent.object_id });
     if (!row) throw new Error(`intent ${intent.id} has no object`);
     appendChange(context, tx, row, { deep: next.name !== undefined || next.owner !== undefined });
@@ -212,19 +259,21 @@ export async function revertInTransaction(
   why: Code,
 ): Promise<void> {
   const { reservationId, sources } = nextOf(intent);
-  await context.statements.deleteIntent.run(tx, { id: intent.id });
-  if (reservationId !== undefined) await context.statements.deleteObject.run(tx, { id: reservationId });
+  await deleteIntent(context, tx, intent);
+  await removeReservation(context, tx, reservationId);
   if (sources) await replaceSources(tx, intent.object_id, sources.was);
-  await context.statements.setState.run(tx, { id: intent.object_id, state: 'ready' });
+  await setState(context, tx, intent, 'ready');
   await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: intent.object_id });
 }
 
 /** Ends a create that did not happen, or a drop: deletes the row, and with it the intent and all descendants. */
 export async function removeObject(context: CatalogContext, intent: IntentRow, outcome: Code | '0'): Promise<void> {
+  const held = { id: intent.object_id, intentId: intent.id, holder: context.leases.holderId };
   await context.store.transaction(async (tx) => {
-    const removed = await context.statements.deleteObject.first(tx, { id: intent.object_id });
+    const removed = await context.statements.deleteObjectOf.first(tx, held);
+    if (!removed) throw takenOver();
     // What was never visible is followed by nobody. A dropped object has been invisible since its drop began.
-    if (removed && intent.verb !== 'create') appendRemoval(context, tx, removed, { deep: false });
+    if (intent.verb !== 'create') appendRemoval(context, tx, removed, { deep: false });
     await context.trail.append(tx, actorOf(intent), { outcome, objectId: intent.object_id });
   });
 }
@@ -237,14 +286,15 @@ export function changedFields({ spec, owner, name }: NextRow): Readonly<Record<s
     : { ...fields, ...(name === undefined ? {} : { newName: name }) };
 }
 
-/** Stores why an attempt failed. Best effort: the intent is recovered without this record too. */
+/** Stores why an attempt failed, and that nobody works on the intent now. Best effort: it is recovered without this record too. */
 export async function recordFailedAttempt(context: CatalogContext, intent: IntentRow, error: unknown): Promise<void> {
   const undoing = intent.verb === 'create' ? 1 : 0;
   try {
     await context.store.db
       .updateTable('intents')
-      .set((e) => ({ attempts: e('attempts', '+', 1), last_error: String(error).slice(0, 1000), undoing }))
+      .set((e) => ({ attempts: e('attempts', '+', 1), last_error: String(error).slice(0, 1000), undoing, ...noLease }))
       .where('id', '=', intent.id)
+      .where('leased_by', '=', context.leases.holderId)
       .execute();
   } catch (fault) {
     context.observe({ kind: 'backgroundError', what: 'note a failed attempt of a change', error: fault });

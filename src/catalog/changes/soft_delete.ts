@@ -1,6 +1,5 @@
 // Soft delete: how a drop, an undrop and a purge end. While a dropped object is retained, its row and those of its contents are in state
 // `dropped`, its name is free, and its grants remain, because they refer to its id.
-
 import { sql } from 'kysely';
 import type { Change, DroppedTable } from '../../engines/engine.ts';
 import type { Applied } from '../../engines/views.ts';
@@ -13,8 +12,19 @@ import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
 import { idsPerQueryMax } from '../statements.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 import { changeCatalog } from './change_path.ts';
-import { applyStep } from './engine_step.ts';
-import { actorOf, changeOf, commitUpdate, type IntentRow, nextOf, removeObject, revert, updateRow } from './intents.ts';
+import { applyStep, limitedBy } from './engine_step.ts';
+import {
+  actorOf,
+  changeOf,
+  changing,
+  commitUpdate,
+  deleteIntent,
+  type IntentRow,
+  nextOf,
+  removeObject,
+  revert,
+  updateRow,
+} from './intents.ts';
 import { appendChange } from './object_changes.ts';
 import { droppedName, findSibling } from './object_names.ts';
 import { commitRestoredViews } from './view_updates.ts';
@@ -85,6 +95,7 @@ export async function commitDrop(context: CatalogContext, intent: IntentRow): Pr
   if (!keep) return removeObject(context, intent, '0');
   const { object_id: id, warehouse, principal } = intent;
   await context.store.transaction(async (tx) => {
+    await deleteIntent(context, tx, intent);
     const purge = withHiddenTables(keep.purge, changeOf(intent));
     await tx
       .insertInto('dropped_objects')
@@ -97,18 +108,23 @@ export async function commitDrop(context: CatalogContext, intent: IntentRow): Pr
         purge: JSON.stringify(purge),
       })
       .execute();
-    const dropped = await tx
-      .updateTable('objects')
-      .set({ state: 'dropped', folded_name: droppedName(id) })
-      .where('id', '=', id)
-      .returning(objectColumns)
-      .executeTakeFirst();
-    if (dropped) appendChange(context, tx, dropped, { deep: false });
+    appendChange(context, tx, await markDropped(tx, intent, {}), { deep: false });
     await setStateBelow(tx, id, 'ready', 'dropped');
-    await context.statements.deleteIntent.run(tx, { id: intent.id });
     const details = { undropUntil: toRfc3339(keep.purgeAt) };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
   });
+}
+
+/** Gives the object of an intent the state `dropped`, in which its name is free. */
+async function markDropped(tx: Tx, intent: IntentRow, columns: { readonly name?: string }): Promise<ObjectRow> {
+  const { object_id: id, verb } = intent;
+  return await tx
+    .updateTable('objects')
+    .set({ state: 'dropped', folded_name: droppedName(id), ...columns })
+    .where('id', '=', id)
+    .where('state', 'in', [changing[verb], 'blocked'])
+    .returning(objectColumns)
+    .executeTakeFirstOrThrow();
 }
 
 /** The purge of a database also deletes the tables that were hidden with it. */
@@ -152,7 +168,7 @@ async function commitUndrop(
 ): Promise<CatalogObject> {
   const { object_id: id, task_id, warehouse } = intent;
   const row = await context.store.transaction(async (tx) => {
-    await context.statements.deleteIntent.run(tx, { id: intent.id });
+    await deleteIntent(context, tx, intent);
     const dropRecord = await tx
       .selectFrom('dropped_objects')
       .selectAll()
@@ -169,7 +185,7 @@ async function commitUndrop(
         .execute();
     }
     const { spec } = nextOf(intent);
-    const restored = await updateRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal);
+    const restored = await updateRow(context, tx, id, spec === undefined ? {} : { spec }, intent.principal, intent);
     const viewsLeft = await commitRestoredViews(context, tx, intent, applied, dropRecord);
     const details = { name: restored.name, ...(viewsLeft.length === 0 ? {} : { viewsLeft }) };
     await context.trail.append(tx, actorOf(intent), { outcome: '0', objectId: id, details });
@@ -183,23 +199,19 @@ async function revertUndrop(context: CatalogContext, intent: IntentRow, why: Cod
   const { object_id: id } = intent;
   const { was: nameWhenDropped = '' } = nextOf(intent);
   await context.store.transaction(async (tx) => {
-    await context.statements.deleteIntent.run(tx, { id: intent.id });
-    await tx
-      .updateTable('objects')
-      .set({ state: 'dropped', name: nameWhenDropped, folded_name: droppedName(id) })
-      .where('id', '=', id)
-      .execute();
+    await deleteIntent(context, tx, intent);
+    await markDropped(tx, intent, { name: nameWhenDropped });
     await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: id });
   });
 }
 
 /** Applies and commits a purge. The caller holds the lock of the object's former name. Throws if it is not possible now. */
-export async function purgeNow(context: CatalogContext, intent: IntentRow): Promise<void> {
+export async function purgeNow(context: CatalogContext, intent: IntentRow, lost: AbortSignal): Promise<void> {
   const row = await context.statements.byId.first(context.store.db, { id: intent.object_id });
   if (!row) return;
   const engine = await context.engineOf(intent.warehouse);
   const change = await withoutReusedNames(context, row, changeOf(intent));
-  const outcome = await applyStep(engine, change, intent.id);
+  const outcome = await applyStep(engine, change, intent.id, limitedBy(lost));
   if (outcome.kind !== 'done') throw outcome.error;
   await removeObject(context, intent, '0');
 }

@@ -18,7 +18,7 @@ import { isVisible, type ObjectRow, objectColumns, toRfc3339 } from '../object_r
 import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
 import { applyFirstAttempt } from './engine_step.ts';
 import { serialized } from './intent_recovery.ts';
-import { type IntentRow, insertIntent, recordFailedAttempt } from './intents.ts';
+import { type IntentRow, insertIntent, leaveState, recordFailedAttempt } from './intents.ts';
 import { nameKey, nameKeys } from './name_locks.ts';
 import { alreadyExists, checkName, checkSharedNames, findSibling, notFound } from './object_names.ts';
 import { commitChange, purgeNow, retainedChildren, revertChange } from './soft_delete.ts';
@@ -156,8 +156,10 @@ export async function undropObject(
     }
     const { intent } = begun;
     const undo = (why: Code) => revertChange(context, intent, why);
-    const applied = await applyFirstAttempt(context, engine, intent, request.principal, undo);
-    return { object: await commitChange(context, intent, applied) };
+    return context.leases.whileHeld(intent, async (lost) => {
+      const applied = await applyFirstAttempt(context, engine, intent, request.principal, lost, undo);
+      return { object: await commitChange(context, intent, applied) };
+    });
   });
 }
 
@@ -196,11 +198,13 @@ async function begin(
     taskId,
     principal,
   });
-  await tx
+  const { numUpdatedRows } = await tx
     .updateTable('objects')
     .set({ state: 'restoring', name, folded_name: foldName(name) })
     .where('id', '=', row.id)
-    .execute();
+    .where('state', '=', 'dropped')
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) throw new Blocked([row.id]);
   return { intent, taskId };
 }
 
@@ -243,7 +247,7 @@ async function purge(context: CatalogContext, id: string): Promise<void> {
     if (parents.at(-1)?.state === 'dropped') return undefined;
     if (parents.some(({ state }) => state !== 'ready' && state !== 'dropped')) return undefined;
     if ((await context.statements.openBelow.first(tx, { id, limit: 1 })) !== undefined) return undefined;
-    await context.statements.setState.run(tx, { id, state: 'purging' });
+    await leaveState(context, tx, id, 'dropped', 'purging');
     return insertIntent(context, tx, {
       id: newId(),
       objectId: id,
@@ -255,7 +259,7 @@ async function purge(context: CatalogContext, id: string): Promise<void> {
   });
   if (!intent) return;
   try {
-    await purgeNow(context, intent);
+    await context.leases.whileHeld(intent, (lost) => purgeNow(context, intent, lost));
   } catch (error) {
     await recordFailedAttempt(context, intent, error);
     context.scheduleRecovery();

@@ -22,6 +22,7 @@ import {
   commitUpdate,
   type IntentRow,
   insertIntent,
+  leaveState,
   type NextRow,
   revert,
   updateRow,
@@ -130,7 +131,7 @@ async function begin(
     taskId,
     principal,
   });
-  await context.statements.setState.run(tx, { id: row.id, state: 'altering' });
+  await leaveState(context, tx, row.id, 'ready', 'altering');
   appendChange(context, tx, { ...row, state: 'altering' }, { deep: false });
   return taskId !== undefined ? { kind: 'task', taskId } : { kind: 'intent', intent };
 }
@@ -222,7 +223,7 @@ async function stageSources(
 async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name: string): Promise<string | undefined> {
   if (foldName(name) === foldName(row.name)) return undefined;
   const id = newId();
-  await context.statements.insertObject.run(tx, {
+  const inserted = await context.statements.insertObject.run(tx, {
     ...row,
     id,
     name,
@@ -231,6 +232,7 @@ async function reserveName(context: CatalogContext, tx: Tx, row: ObjectRow, name
     state: 'creating',
     spec: '{}',
   });
+  if (inserted !== 1) throw new ObjectChanged(row.id);
   return id;
 }
 
@@ -241,7 +243,9 @@ async function applyAndCommit(
   principal: Actor,
 ): Promise<CatalogObject> {
   const undo = (why: Code) => revert(context, intent, why);
-  return commitUpdate(context, intent, await applyFirstAttempt(context, engine, intent, principal, undo));
+  return context.leases.whileHeld(intent, async (lost) =>
+    commitUpdate(context, intent, await applyFirstAttempt(context, engine, intent, principal, lost, undo)),
+  );
 }
 
 /**
@@ -256,10 +260,10 @@ export async function runIntent(context: CatalogContext, taskId: string, options
   context.applying.add(intent.id);
   try {
     const engine = await context.engineOf(intent.warehouse);
-    // Durable before the engine is called: from here on the change may have been applied.
+    // Durable before the engine is called: from here on the change may have been applied. An earlier runner that lost the task stops.
     await context.store.db
       .updateTable('intents')
-      .set((e) => ({ attempts: e('attempts', '+', 1) }))
+      .set((e) => ({ attempts: e('attempts', '+', 1), ...context.leases.newLease(true) }))
       .where('id', '=', intent.id)
       .execute();
     const outcome = await applyStep(engine, changeOf(intent), intent.id, options);

@@ -13,6 +13,7 @@ import type { ColumnTypes, Migration } from './migration.ts';
 import {
   blockedObjectsMigration,
   droppedObjectsMigration,
+  intentLeasesMigration,
   objectVersionsMigration,
   viewSourcesMigration,
 } from './objects.ts';
@@ -48,6 +49,7 @@ const migrations: readonly Migration[] = [
   objectVersionsMigration,
   tokenSignInMigration,
   changesMigration,
+  intentLeasesMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -75,3 +75,12 @@ export const objectVersionsMigration: Migration = {
       .execute();
   },
 };
+
+/** The process that works on an intent, and the end of its lease. Intents from before the migration have no holder. */
+export const intentLeasesMigration: Migration = {
+  name: 'leases of intents',
+  async up(db, types) {
+    await db.schema.alterTable('intents').addColumn('leased_by', types.name).execute();
+    await db.schema.alterTable('intents').addColumn('lease_until', types.integer).execute();
+  },
+};
