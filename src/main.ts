@@ -198,7 +198,8 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     onChange: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
   });
   const holder = new LeaseHolder();
-  const webhooks = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs: hooks.taskRetryPauseMs });
+  const retryPauseMs = hooks.taskRetryPauseMs;
+  const webhooks = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs, holder });
   return {
     settings,
     hooks,

@@ -3,6 +3,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { guardedFetch } from '../outbound/http_client.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
+import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import type { AuditJournal } from './audit/audit_journal.ts';
 import { AuditTrail } from './audit/audit_log.ts';
@@ -62,6 +63,7 @@ type Visitor = Parameters<OidcUsersOptions['makeUser']>[0];
 export interface AssembleAccessOptions extends Pick<AuthenticatorOptions, 'rootToken' | 'failedLogins'> {
   readonly store: Store;
   readonly changes: ChangeFeed;
+  readonly holder: LeaseHolder;
   readonly observe: Observe;
   readonly secrets: Secrets;
   readonly audit: AuditTrail;
@@ -75,7 +77,8 @@ export interface AssembleAccessOptions extends Pick<AuthenticatorOptions, 'rootT
 }
 
 export async function assembleAccess(options: AssembleAccessOptions) {
-  const { store, changes, observe, secrets, audit, catalog, rootToken, failedLogins, identityProviderHosts } = options;
+  const { store, changes, holder, observe, secrets, audit, catalog, rootToken, failedLogins, identityProviderHosts } =
+    options;
   const directory = new Directory();
   await directory.load(store);
   const parts = { store, changes, directory, trail: audit, observe };
@@ -126,7 +129,7 @@ export async function assembleAccess(options: AssembleAccessOptions) {
     signInLinks,
     oidcSignIn,
     consoleTokens: new ConsoleTokens({ links: signInLinks, oidc: oidcSignIn, oidcUsers, directory, tokens }),
-    idempotencyKeys: new IdempotencyKeys(store),
+    idempotencyKeys: new IdempotencyKeys(store, undefined, holder, observe),
     identityProviders,
     passwords,
     failedLogins,

@@ -1,10 +1,14 @@
 // Idempotency keys (rest-standard B6): a request with the same key, caller, route and body within a day gets the first response. That a
 // change was made is recorded in the transaction of the change; the response is stored shortly after, and built again if a crash came in
-// between. While the outcome of an attempt is unknown, its key is retained, with the id by which the engine knows its work.
+// between. While the outcome of an attempt is unknown, its key is retained, with the id by which the engine knows its work. An attempt holds
+// its key by a lease, so that of several servers one runs the request at a time.
 import type { Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Granted, Guard } from '../model/principal.ts';
+import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
+import { HeldLeases } from '../store/held_leases.ts';
+import { LeaseHolder, noLease } from '../store/leases.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 
@@ -24,6 +28,8 @@ export interface CompletedChange {
 export type Begun =
   /** No change is known to have been made. `isRetry`: the outcome of an earlier attempt is unknown. */
   | { readonly kind: 'new'; readonly guard: Guard; readonly isRetry: boolean }
+  /** Another server runs the request. */
+  | { readonly kind: 'running' }
   | { readonly kind: 'answered'; readonly response: StoredResponse; readonly granted: readonly Granted[] }
   | { readonly kind: 'done'; readonly guard: Guard; readonly completed: CompletedChange };
 
@@ -46,16 +52,36 @@ export const idempotencyKeyForm = /^[\x21-\x7e]{1,255}$/;
 export class IdempotencyKeys {
   readonly #store: Store;
   readonly #clock: () => number;
+  readonly #holder: LeaseHolder;
+  readonly #held: HeldLeases<Guard>;
 
-  constructor(store: Store, clock: () => number = Date.now) {
+  /** `holder`: this process; by default the only one that uses the store. */
+  constructor(
+    store: Store,
+    clock: () => number = Date.now,
+    holder: LeaseHolder = new LeaseHolder(),
+    observe: Observe = () => {},
+  ) {
     this.#store = store;
     this.#clock = clock;
+    this.#holder = holder;
+    this.#held = new HeldLeases({ holder, observe, holdMsMax: retentionMs, renew: (guards) => this.#renew(guards) });
   }
 
-  /** Durable when it returns. Of two concurrent attempts only the later one may make a change. Throws IDEMPOTENCY_KEY_REUSED. */
+  /**
+   * Durable when it returns. If an attempt lost its lease to a later one, only the later one may make a change. The caller calls `end` when
+   * a new attempt has ended. Throws IDEMPOTENCY_KEY_REUSED.
+   */
   async begin(owner: string, key: string, fingerprint: string): Promise<Begun> {
+    const begun = await this.#begin(owner, key, fingerprint);
+    if (begun.kind === 'new') this.#held.hold(begun.guard.keyId, begun.guard);
+    return begun;
+  }
+
+  async #begin(owner: string, key: string, fingerprint: string): Promise<Begun> {
     const now = this.#clock();
     const attempt = newId(now);
+    const lease = this.#holder.lease(now);
     return this.#store.transaction(async (tx): Promise<Begun> => {
       const query = tx.selectFrom('idempotency_keys').selectAll().where('owner', '=', owner).where('key', '=', key);
       const known = await query.executeTakeFirst();
@@ -72,13 +98,14 @@ export class IdempotencyKeys {
         const guard = { owner, key, keyId: known.key_id, attempt };
         if (known.state !== 'begun')
           return { kind: 'done', guard, completed: { objectId: known.object_id ?? undefined, granted } };
-        const takeover = tx.updateTable('idempotency_keys').set({ attempt });
+        if (this.#holder.isTaken(known, now)) return { kind: 'running' };
+        const takeover = tx.updateTable('idempotency_keys').set({ attempt, ...lease });
         await takeover.where((e) => e.and(rowOf(guard))).execute();
         return { kind: 'new', guard, isRetry: true };
       }
       const keyId = newId(now);
       const fresh = { object_id: null, status: null, location: null, etag: null, body: null, granted: null };
-      const row = { key_id: keyId, fingerprint, state: 'begun', created_at: now, attempt, ...fresh };
+      const row = { key_id: keyId, fingerprint, state: 'begun', created_at: now, attempt, ...lease, ...fresh };
       await tx
         .insertInto('idempotency_keys')
         .values({ owner, key, ...row })
@@ -95,15 +122,28 @@ export class IdempotencyKeys {
     return (await known.executeTakeFirst()) !== undefined;
   }
 
-  /** Stores a response; one that is too large is built again for a repeated request. */
+  /** Ends the lease of an attempt: the next one need not wait until it expires. */
+  async end(guard: Guard): Promise<void> {
+    // Alone on its store, a server knows the attempts that run.
+    if (!this.#held.release(guard.keyId) || !this.#holder.isShared) return;
+    const { attempt = null } = guard;
+    const held = { ...rowOf(guard), attempt, leased_by: this.#holder.id };
+    const ended = this.#store.db.updateTable('idempotency_keys').set(noLease);
+    await ended.where((e) => e.and(held)).execute();
+  }
+
+  /** Stores a response, unless a later attempt holds the key; one that is too large is built again for a repeated request. */
   async storeResponse(guard: Guard, response: StoredResponse): Promise<void> {
     const stored = response.body.length <= bodyCharactersMax ? response : undefined;
     const set = this.#store.db.updateTable('idempotency_keys').set({
       state: 'done',
       granted: serializeGranted(guard),
+      ...noLease,
       ...(stored ? { ...stored, location: stored.location ?? null, etag: stored.etag ?? null } : {}),
     });
-    await set.where((e) => e.and(rowOf(guard))).execute();
+    const { attempt = null } = guard;
+    await set.where((e) => e.and({ ...rowOf(guard), attempt })).execute();
+    this.#held.release(guard.keyId);
   }
 
   /** The change if it was completed in the meantime, by whichever attempt or recovery; otherwise undefined. */
@@ -171,6 +211,20 @@ export class IdempotencyKeys {
     if (!row) return undefined;
     const { warehouse, catalog_id: catalogId, object_id, granted } = row;
     return { step, warehouse, catalogId, queryId: object_id ?? guard.keyId, granted: parseGranted(granted) };
+  }
+
+  async #renew(guards: readonly Guard[]): Promise<string[]> {
+    const lease = this.#holder.lease(this.#clock());
+    return this.#store.transaction(async (tx) => {
+      const renewed: string[] = [];
+      for (const { keyId, attempt = null, ...guard } of guards) {
+        const held = { ...rowOf({ ...guard, keyId }), attempt };
+        const renewal = tx.updateTable('idempotency_keys').set(lease);
+        const { numUpdatedRows } = await renewal.where((e) => e.and(held)).executeTakeFirst();
+        if (numUpdatedRows > 0n) renewed.push(keyId);
+      }
+      return renewed;
+    });
   }
 
   /** Removes expired keys. Returns how many. */

@@ -140,7 +140,7 @@ export interface TasksTable {
   notify: string | null;
   /** When the webhook is called next; null before the task has ended and after the last call. */
   notify_at: number | null;
-  /** The runner that holds its lease (tasks/leases.ts); null: none. */
+  /** The runner that holds its lease (tasks/leases.ts), or, after its end, the process that calls its webhook; null: none. */
   leased_by: string | null;
   /** When the lease ends, unless that runner renews it. */
   lease_until: number | null;
@@ -169,6 +169,9 @@ export interface ScheduleTimesTable {
   last_at: number | null;
   last_task_id: string | null;
   error: string | null;
+  /** The process that makes the calls of the due times (leases.ts); null: none. */
+  leased_by: string | null;
+  lease_until: number | null;
 }
 
 /** The contents that an object had. See catalog/object_versions.ts. */
@@ -322,6 +325,9 @@ export interface IdempotencyKeysTable {
   state: string;
   /** The attempt that holds the key; earlier ones must not change anything. */
   attempt: string | null;
+  /** The process that runs the attempt (leases.ts); null: none. */
+  leased_by: string | null;
+  lease_until: number | null;
   /** The id of the created or changed object, or of the query of a statement. */
   object_id: string | null;
   /** The authorizations of the attempt (model/principal.ts, Granted), as JSON. */

@@ -1,5 +1,6 @@
 // The runs of one schedule: submits a task for each due time and records, in the same transaction, that the time has passed. A refused run
-// is recorded as a failed task, so that it is visible and its webhook is called.
+// is recorded as a failed task, so that it is visible and its webhook is called. A process that makes calls for due times holds the schedule
+// by a lease, so that of several servers one makes them.
 import assert from 'node:assert/strict';
 import type { Selectable, Transaction } from 'kysely';
 import type { BoundGuard, Trail } from '../access/audit/audit_log.ts';
@@ -10,6 +11,7 @@ import type { Actor, Principal } from '../model/principal.ts';
 import { type Code, codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { type Lease, LeaseHolder, noLease } from '../store/leases.ts';
 import type { ScheduleTimesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import {
@@ -31,10 +33,15 @@ export interface ScheduleRunsOptions {
   readonly secrets: Pick<Secrets, 'get'>;
   readonly trail: Trail;
   readonly submitCall: SubmitCall;
+  /** This process; by default the only one that uses the store. */
+  readonly holder?: LeaseHolder | undefined;
+  readonly clock?: (() => number) | undefined;
 }
 
 /** A run counts as missed when it is late by more than this. */
 export const missedAfterMs = 60_000;
+/** The lease for one call, which takes at most half of it (`ScheduledCalls`); each recorded run renews it. */
+const callLeaseMs = 120_000;
 /** The task type of refused calls. */
 export const refusedCallType = 'scheduled_request';
 
@@ -60,14 +67,23 @@ interface Due extends Schedule {
 /** Called after the commit. */
 type CommitCallback = () => void;
 
+/** Another server makes the calls of the schedule. Not a Failure: the transaction that submits the task is undone. */
+class RunTaken extends Error {
+  override name = 'RunTaken';
+}
+
 /** Records a run in the transaction that submits its task, or that records its refusal. */
 type RecordRun = (tx: Transaction<Schema>, row: Partial<ScheduleTimes>) => Promise<void>;
 
 export class ScheduleRuns {
   readonly #options: ScheduleRunsOptions;
+  readonly #holder: LeaseHolder;
+  readonly #clock: () => number;
 
   constructor(options: ScheduleRunsOptions) {
     this.#options = options;
+    this.#holder = options.holder ?? new LeaseHolder();
+    this.#clock = options.clock ?? Date.now;
   }
 
   /** Submits the tasks of all due times. Throws the reason if that is not possible at the moment. */
@@ -78,13 +94,31 @@ export class ScheduleRuns {
       const schedule = await this.#readDue(tx, id, now);
       if (!schedule) return undefined;
       const refusal = this.#refusal(schedule);
-      if (refusal === undefined && schedule.spec.call && schedule.times.length > 0) return schedule;
+      if (refusal === undefined && schedule.spec.call && schedule.times.length > 0) {
+        await setRow(tx, id, this.#holder.lease(this.#clock(), callLeaseMs));
+        return schedule;
+      }
       committed.push(...(await this.#submitAll(tx, schedule, refusal)));
       return undefined;
     });
     for (const notify of committed) notify();
-    if (due) for (const [i, time] of due.times.entries()) await this.#callAt(due, time, i);
+    if (due) await this.#callAll(due);
     tasks.notify();
+  }
+
+  async #callAll(due: Due): Promise<void> {
+    try {
+      for (const [i, time] of due.times.entries()) await this.#callAt(due, time, i);
+    } catch (error) {
+      if (!(error instanceof RunTaken)) throw error;
+    } finally {
+      await this.#options.store.db
+        .updateTable('schedule_times')
+        .set(noLease)
+        .where('object_id', '=', due.id)
+        .where('leased_by', '=', this.#holder.id)
+        .execute();
+    }
   }
 
   /**
@@ -113,12 +147,12 @@ export class ScheduleRuns {
   async #read(
     tx: Transaction<Schema>,
     id: string,
-  ): Promise<(Schedule & { readonly nextAt: number | null }) | undefined> {
+  ): Promise<(Schedule & Lease & { readonly nextAt: number | null }) | undefined> {
     const { directory, secrets } = this.#options;
     const object = await tx
       .selectFrom('objects')
       .innerJoin('schedule_times', 'schedule_times.object_id', 'objects.id')
-      .select(['name', 'owner', 'spec', 'next_at'])
+      .select(['name', 'owner', 'spec', 'next_at', 'leased_by', 'lease_until'])
       .where('id', '=', id)
       .executeTakeFirst();
     if (!object) return undefined;
@@ -135,12 +169,15 @@ export class ScheduleRuns {
       actor: { id: principal.id, name: principal.name, action: 'schedules.run', target },
       target,
       nextAt: object.next_at,
+      leased_by: object.leased_by,
+      lease_until: object.lease_until,
     };
   }
 
   async #readDue(tx: Transaction<Schema>, id: string, now: number): Promise<Due | undefined> {
     const schedule = await this.#read(tx, id);
     if (!schedule || schedule.nextAt === null || schedule.nextAt > now) return undefined;
+    if (this.#holder.isTaken(schedule, now)) return undefined;
     const { spec, nextAt: from } = schedule;
     return { ...schedule, times: dueTimes(spec, from, now), from, next: timesFrom(spec, now) };
   }
@@ -167,7 +204,13 @@ export class ScheduleRuns {
         last = refused.row;
       }
     }
-    await setRow(tx, due.id, { ...due.next, ...last, error: refusal ?? null });
+    const { numUpdatedRows } = await tx
+      .updateTable('schedule_times')
+      .set({ ...due.next, ...last, error: refusal ?? null })
+      .where('object_id', '=', due.id)
+      .where('next_at', '=', due.from)
+      .executeTakeFirst();
+    assert.equal(numUpdatedRows, 1n, 'the times of the schedule have changed');
     return committed;
   }
 
@@ -192,11 +235,20 @@ export class ScheduleRuns {
   async #callAt(due: Due, time: number, i: number): Promise<void> {
     const after = { computed_at: due.next.computed_at, next_at: due.times[i + 1] ?? due.next.next_at };
     const before = i === 0 ? due.from : time;
-    // If the schedule was changed or deleted meanwhile, it has other times; the task then counts as submitted just before.
     await this.#call(due, time, async (tx, row) => {
-      const times = tx.updateTable('schedule_times').set({ ...after, ...row });
-      await times.where('object_id', '=', due.id).where('next_at', '=', before).execute();
+      const lease = this.#holder.lease(this.#clock(), callLeaseMs);
+      const times = tx.updateTable('schedule_times').set({ ...after, ...row, ...lease });
+      const held = times.where('object_id', '=', due.id).where('leased_by', '=', this.#holder.id);
+      const { numUpdatedRows } = await held.where('next_at', '=', before).executeTakeFirst();
+      if (numUpdatedRows !== 1n) await this.#requireHeld(tx, due.id);
     });
+  }
+
+  /** If the schedule was changed or deleted meanwhile, it has other times; the task then counts as submitted just before. Throws RunTaken. */
+  async #requireHeld(tx: Transaction<Schema>, id: string): Promise<void> {
+    const times = tx.selectFrom('schedule_times').select('leased_by').where('object_id', '=', id);
+    const row = await times.executeTakeFirst();
+    if (row && row.leased_by !== this.#holder.id) throw new RunTaken('another server makes the calls of the schedule');
   }
 
   /** Makes the call of a schedule as its owner, and returns the id of the task. */

@@ -16,7 +16,6 @@ import { ScheduleRuns, type ScheduleRunsOptions, type ScheduleTimes, setRow, tim
 export interface SchedulesOptions extends Omit<ScheduleRunsOptions, 'secrets' | 'submitCall'> {
   readonly secrets: Pick<Secrets, 'get' | 'put' | 'remove'>;
   readonly observe: Observe;
-  readonly clock?: (() => number) | undefined;
 }
 
 /** The interval in which clock changes are detected and failed runs are retried. */

@@ -1,5 +1,6 @@
 // Webhooks: sends a signed POST to the URL of the submitter when a task ends, with retries. That it is due is written together with the
-// end of the task, that it was delivered after the response: so each is delivered at least once, despite crashes.
+// end of the task, that it was delivered after the response: so each is delivered at least once, despite crashes. While a process calls one,
+// it holds the task by a lease, so that no two servers do so at the same time.
 import { createHmac } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import type { Secrets } from '../access/secrets/secrets.ts';
@@ -9,6 +10,7 @@ import { post, urlOf } from '../outbound/http_client.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
 import { hasPendingNotification } from '../store/index_conditions.ts';
+import { LeaseHolder, noLease } from '../store/leases.ts';
 import type { Schema, TasksTable } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Notify, WebhookState } from './task.ts';
@@ -20,6 +22,8 @@ export interface WebhooksOptions {
   readonly rules: HostAllowlist;
   readonly observe: Observe;
   readonly clock?: (() => number) | undefined;
+  /** This process; by default the only one that uses the store. */
+  readonly holder?: LeaseHolder | undefined;
   /** The delay after the first failed attempt. */
   readonly retryPauseMs?: number | undefined;
 }
@@ -41,6 +45,7 @@ const secretOf = (taskId: string) => `task/${taskId}`;
 export class Webhooks {
   readonly #options: WebhooksOptions;
   readonly #clock: () => number;
+  readonly #holder: LeaseHolder;
   readonly #sending = new Map<string, Promise<void>>();
   /** Unresponsive host → time until which nothing is sent there. */
   readonly #unresponsive = new Map<string, number>();
@@ -53,6 +58,7 @@ export class Webhooks {
   constructor(options: WebhooksOptions) {
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
+    this.#holder = options.holder ?? new LeaseHolder();
   }
 
   /** Throws HOST_NOT_ALLOWED, INVALID_PARAMETER. */
@@ -128,6 +134,7 @@ export class Webhooks {
       .selectFrom('tasks')
       .selectAll()
       .where(hasPendingNotification)
+      .where(this.#holder.isFree(now))
       .orderBy('notify_at')
       .limit(concurrencyMax * 2)
       .execute();
@@ -153,15 +160,38 @@ export class Webhooks {
   async #send(row: Row): Promise<void> {
     const { observe } = this.#options;
     try {
+      if (!(await this.#claim(row))) return;
       const before = stateOf(row);
       const failure = await this.#attempt(row);
-      if (this.#stopped.signal.aborted && failure) return;
+      if (this.#stopped.signal.aborted && failure) return await this.#release(row);
       await this.#saveOutcome(row, before, failure);
     } catch (error) {
       observe({ kind: 'backgroundError', what: `webhook of task ${row.task_id}`, error });
       // Delayed as after a failed attempt, so that a failing store is not queried continuously.
       this.#unresponsive.set(stateOf(row).host, this.#clock() + (this.#options.retryPauseMs ?? retryPauseMs));
     }
+  }
+
+  /** Returns false if another server calls the webhook, or has called it since the row was read. A call ends long before its lease. */
+  async #claim(row: Row): Promise<boolean> {
+    const now = this.#clock();
+    const { numUpdatedRows } = await this.#options.store.db
+      .updateTable('tasks')
+      .set(this.#holder.lease(now))
+      .where('task_id', '=', row.task_id)
+      .where('notify_at', '=', row.notify_at)
+      .where(this.#holder.isFree(now))
+      .executeTakeFirst();
+    return numUpdatedRows === 1n;
+  }
+
+  async #release({ task_id }: Row): Promise<void> {
+    await this.#held(task_id).set(noLease).execute();
+  }
+
+  /** An update of a task that this process holds. */
+  #held(taskId: string, db: Store['db'] = this.#options.store.db) {
+    return db.updateTable('tasks').where('task_id', '=', taskId).where('leased_by', '=', this.#holder.id);
   }
 
   /** Returns undefined if the webhook was accepted. */
@@ -201,12 +231,9 @@ export class Webhooks {
       error: failure?.message ?? null,
     };
     await this.#options.store.transaction(async (tx) => {
-      await tx
-        .updateTable('tasks')
-        .set({ notify: JSON.stringify(state), notify_at: isFinal ? null : retryAt })
-        .where('task_id', '=', row.task_id)
-        .execute();
-      if (isFinal) await this.remove(tx, row.task_id);
+      const outcome = { notify: JSON.stringify(state), notify_at: isFinal ? null : retryAt, ...noLease };
+      const { numUpdatedRows } = await this.#held(row.task_id, tx).set(outcome).executeTakeFirst();
+      if (isFinal && numUpdatedRows === 1n) await this.remove(tx, row.task_id);
     });
   }
 

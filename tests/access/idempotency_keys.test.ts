@@ -8,8 +8,10 @@ import { IdempotencyKeys, markKey } from '../../src/access/idempotency_keys.ts';
 import { IdempotentRequests, type KeyedRequest } from '../../src/http/idempotency/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import { Failure } from '../../src/standard/failure.ts';
+import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
+import { eventually } from '../deadline.ts';
 
 const hourMs = 3_600_000;
 let store: Store;
@@ -47,7 +49,7 @@ const change = (guard: Guard, objectIds: string[], objectId: string) =>
   });
 const outcomeWith = (text: string) => ({ response: responseWith(text), stored: responseWith(text) });
 
-test('of two servers with one store, only the later attempt of a key makes a change', async () => {
+test('of two attempts of a key, only the later one makes a change', async () => {
   const objectIds: string[] = [];
   const started = Promise.withResolvers<void>();
   const overtaken = Promise.withResolvers<void>();
@@ -72,6 +74,89 @@ test('of two servers with one store, only the later attempt of a key makes a cha
   assert.deepEqual([objectIds, textOf(second)], [['second'], '{"text":"second"}']);
   const replayed = await server().respond(keyed('raced', async () => assert.fail('it ran again')));
   assert.equal(textOf(replayed), '{"text":"second"}');
+});
+
+/** A server among several, with a lease that its test renews by hand if `renewEveryMs` is absent. */
+const serverCalled = (serverId: string, renewEveryMs?: number) =>
+  server(new IdempotencyKeys(store, () => now, new LeaseHolder(serverId, renewEveryMs)));
+const failIfRun = async () => assert.fail('it ran again');
+
+/** A request whose first run waits for `finish`. */
+function waiting(key: string) {
+  const { promise: started, resolve: start } = Promise.withResolvers<void>();
+  const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
+  const objectIds: string[] = [];
+  const request = keyed(key, async (guard) => {
+    start();
+    await finished;
+    await change(guard, objectIds, key);
+    return outcomeWith('first');
+  });
+  return { request, started, finish, objectIds };
+}
+
+test('while a server runs a request with a key, the others wait for its response', async () => {
+  const first = waiting('two servers');
+  const response = serverCalled('first').respond(first.request);
+  await first.started;
+  const repeated = serverCalled('second').respond(keyed('two servers', failIfRun));
+  const conflicting = { ...keyed('two servers', failIfRun), fingerprint: 'g' };
+  await assert.rejects(serverCalled('second').respond(conflicting), { code: 'IDEMPOTENCY_KEY_REUSED' });
+  first.finish();
+  assert.equal(textOf(await response), '{"text":"first"}');
+  assert.equal(textOf(await repeated), '{"text":"first"}');
+});
+
+test('a server renews the lease of a key while the request runs', async () => {
+  const first = waiting('long');
+  const response = serverCalled('first', 5).respond(first.request);
+  await first.started;
+  for (let n = 0; n < 5; n++) {
+    now += leaseMs - 1;
+    await eventually('the lease is renewed', async () => {
+      const rows = store.db.selectFrom('idempotency_keys').select('lease_until').where('key', '=', 'long');
+      return (await rows.executeTakeFirstOrThrow()).lease_until === now + leaseMs;
+    });
+  }
+  const repeated = serverCalled('second').respond(keyed('long', failIfRun));
+  first.finish();
+  await response;
+  assert.equal(textOf(await repeated), '{"text":"first"}');
+});
+
+test('a request runs on another server when the lease has expired; the late server changes nothing', async () => {
+  const first = waiting('expired');
+  const late = assert.rejects(serverCalled('first').respond(first.request), { code: 'CHANGE_IN_PROGRESS' });
+  await first.started;
+  now += leaseMs + 1;
+  const second = keyed('expired', async (guard) => {
+    await change(guard, first.objectIds, 'second');
+    return outcomeWith('second');
+  });
+  assert.equal(textOf(await serverCalled('second').respond(second)), '{"text":"second"}');
+  first.finish();
+  await late;
+  assert.deepEqual(first.objectIds, ['second']);
+  const replayed = await serverCalled('first').respond(keyed('expired', failIfRun));
+  assert.equal(textOf(replayed), '{"text":"second"}');
+});
+
+test('the next process of a server that died, and any server after an unknown outcome, run a request at once', async () => {
+  const dead = waiting('dead');
+  const late = assert.rejects(serverCalled('first').respond(dead.request), { code: 'CHANGE_IN_PROGRESS' });
+  await dead.started;
+  const run = async () => outcomeWith('again');
+  assert.equal(textOf(await serverCalled('first').respond(keyed('dead', run))), '{"text":"again"}');
+  dead.finish();
+  await late;
+  const failToRun = async () => {
+    throw new Failure('WAREHOUSE_FAILED', 'gone', {}, { outcome: 'unknown' });
+  };
+  await assert.rejects(serverCalled('first').respond(keyed('failed', failToRun)), { code: 'WAREHOUSE_FAILED' });
+  assert.equal(textOf(await serverCalled('second').respond(keyed('failed', run))), '{"text":"again"}');
+  const unstored = async () => ({ response: responseWith('read'), stored: undefined });
+  await serverCalled('first').respond(keyed('read', unstored));
+  assert.equal(textOf(await serverCalled('second').respond(keyed('read', run))), '{"text":"again"}');
 });
 
 test('if the response cannot be stored, the change is confirmed and not repeated', async () => {

@@ -20,6 +20,7 @@ import type { BackendSpec } from '../../src/model/records.ts';
 import { hostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
+import { LeaseHolder } from '../../src/store/leases.ts';
 import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { path, principal as root, WarehouseInTest } from '../catalog/catalog_and_engine.ts';
@@ -59,12 +60,14 @@ class ServerInTest {
 
   static async start(store: Store, file: string, engine: EngineInMemory, serverId: string, clock = Date.now) {
     const changes = await ChangeFeed.open({ store, serverId, observe, clock });
+    const holder = new LeaseHolder(serverId);
     const secrets = await openSecrets({ store, dataDirectory: directory });
     const audit = new AuditTrail({ store, observe, serverId, key: secrets.derive('audit'), retentionDays: 1 });
-    const warehouse = new WarehouseInTest({ file, store, changes }, engine, { trail: audit });
+    const warehouse = new WarehouseInTest({ file, store, changes }, engine, { trail: audit, holder });
     const records = new RecordCache(changes, 1_000_000);
     const access = await assembleAccess({
       store,
+      holder,
       changes,
       observe,
       secrets,

@@ -12,13 +12,16 @@ export class Receiver {
   readonly notices: Notice[] = [];
   /** The statuses of the next responses; the last one is repeated. */
   statuses: number[] = [204];
+  /** Responses wait for it. */
+  answered: Promise<void> = Promise.resolve();
   readonly #server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
+    request.on('end', async () => {
       const body = Buffer.concat(chunks).toString();
       const { task } = JSON.parse(body) as Pick<Notice, 'task'>;
       this.notices.push({ headers: request.headers, body, task });
+      await this.answered;
       const status = (this.statuses.length > 1 ? this.statuses.shift() : this.statuses[0]) ?? 204;
       if (status === 0) return void request.socket.destroy();
       response.writeHead(status, status === 302 ? { location: '/elsewhere' } : {}).end();

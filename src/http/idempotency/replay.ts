@@ -52,6 +52,8 @@ export interface EarlierAttempts {
 /** How long to wait for another server to complete a change after a crash. */
 const recoveryMs = 3000;
 const recoveryPollMs = 50;
+/** How long to wait for another server that runs the request. */
+const otherServerMs = 30_000;
 const replayHeader = { 'x-service-idempotent-replay': 'true' };
 /** Refusals that depend on the circumstances of one attempt; the next may succeed. */
 const transientRefusals: ReadonlySet<Code> = new Set<Code>(['STATEMENT_CANCELLED']);
@@ -105,14 +107,33 @@ export class IdempotentRequests {
   }
 
   async #attempt(keyed: KeyedRequest): Promise<ApiResponse> {
-    const begun: Begun = await this.#keys.begin(keyed.owner, keyed.key, keyed.fingerprint);
+    const begun = await this.#begin(keyed);
     if (begun.kind === 'answered') {
       await keyed.authorize(begun.granted);
       return storedReply(begun.response);
     }
     const guard: Guard = { ...begun.guard, granted: keyed.granted };
     if (begun.kind === 'done') return this.#confirm(keyed, guard, begun.completed);
-    return begun.isRetry ? this.#resume(keyed, guard) : this.#first(keyed, guard);
+    try {
+      return await (begun.isRetry ? this.#resume(keyed, guard) : this.#first(keyed, guard));
+    } finally {
+      // Otherwise the lease expires.
+      await this.#keys.end(guard).catch(() => undefined);
+    }
+  }
+
+  /** Waits while another server runs the request. */
+  async #begin({ owner, key, fingerprint }: KeyedRequest): Promise<Exclude<Begun, { readonly kind: 'running' }>> {
+    const until = performance.now() + otherServerMs;
+    for (;;) {
+      const begun = await this.#keys.begin(owner, key, fingerprint);
+      if (begun.kind !== 'running') return begun;
+      if (performance.now() >= until) {
+        const message = 'another server is still running the first request with this idempotency key';
+        throw new Failure('CHANGE_IN_PROGRESS', message, {}, { outcome: 'unknown' });
+      }
+      await pause(recoveryPollMs);
+    }
   }
 
   async #first(keyed: KeyedRequest, guard: Guard): Promise<ApiResponse> {

@@ -40,3 +40,12 @@ export const keyTagsMigration: Migration = {
     await db.schema.alterTable('idempotency_keys').addColumn('etag', types.name).execute();
   },
 };
+
+/** Adds to idempotency keys the process that runs the attempt, and the end of its lease. */
+export const keyLeasesMigration: Migration = {
+  name: 'leases of keyed requests',
+  async up(db, types) {
+    await db.schema.alterTable('idempotency_keys').addColumn('leased_by', types.name).execute();
+    await db.schema.alterTable('idempotency_keys').addColumn('lease_until', types.integer).execute();
+  },
+};

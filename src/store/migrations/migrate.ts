@@ -7,7 +7,12 @@ import type { Schema } from '../schema.ts';
 import { accessMigration, tokenSignInMigration } from './access.ts';
 import { changesMigration } from './changes.ts';
 import { catalogFilesMigration, filesMigration, loadLabelsMigration, resultSourcesMigration } from './files.ts';
-import { idempotencyMigration, keyAttemptsMigration, keyTagsMigration } from './idempotency_keys.ts';
+import {
+  idempotencyMigration,
+  keyAttemptsMigration,
+  keyLeasesMigration,
+  keyTagsMigration,
+} from './idempotency_keys.ts';
 import { initialMigration } from './initial.ts';
 import type { ColumnTypes, Migration } from './migration.ts';
 import {
@@ -18,6 +23,7 @@ import {
   viewSourcesMigration,
 } from './objects.ts';
 import {
+  scheduleLeasesMigration,
   schedulesMigration,
   taskFilesMigration,
   taskLeasesMigration,
@@ -50,6 +56,8 @@ const migrations: readonly Migration[] = [
   tokenSignInMigration,
   changesMigration,
   intentLeasesMigration,
+  keyLeasesMigration,
+  scheduleLeasesMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -106,3 +106,12 @@ export const schedulesMigration: Migration = {
     await db.schema.createIndex('schedule_times_computed').on('schedule_times').column('computed_at').execute();
   },
 };
+
+/** The process that makes the calls of a schedule, and the end of its lease. */
+export const scheduleLeasesMigration: Migration = {
+  name: 'leases of schedules',
+  async up(db, types) {
+    await db.schema.alterTable('schedule_times').addColumn('leased_by', types.name).execute();
+    await db.schema.alterTable('schedule_times').addColumn('lease_until', types.integer).execute();
+  },
+};
