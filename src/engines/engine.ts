@@ -4,7 +4,7 @@
 
 import type { EngineCapability } from '../model/engine_capabilities.ts';
 import type { ExpectedTable } from '../model/expected_table.ts';
-import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../model/records.ts';
+import type { ColumnDefinition, TableDefinition, TableStructure, WarehouseSpec } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { EngineEvent } from '../observe/observations.ts';
 import type { AdmissionRequest } from './admission.ts';
@@ -469,7 +469,7 @@ export interface ParsedCreateTable {
   readonly database?: string;
   readonly table: string;
   readonly ifNotExists: boolean;
-  readonly definition: TableDefinition;
+  readonly definition: TableStructure;
 }
 
 export interface EngineWarehouseOptions {

@@ -37,22 +37,31 @@ export interface ColumnSpec extends ColumnDefinition {
   };
 }
 
-/** The part of a table that the engine creates. */
-export interface TableDefinition {
+/** What the rows of a table must be like. */
+export interface TableStructure {
   readonly columns: readonly ColumnDefinition[];
   readonly primaryKey: readonly string[];
   /** The columns of a unique key in addition to the primary key; empty: none. */
   readonly uniqueKey: readonly string[];
 }
 
+/** Where and in which order the rows of a table are stored; an engine ignores what it cannot use. */
+export interface TableLayout {
+  readonly orderBy: readonly string[];
+  readonly partitionBy: readonly string[];
+  /** `buckets`: the number of tablets. */
+  readonly distribution: { readonly by: readonly string[]; readonly buckets: number };
+  /** The number of replicas of each tablet. */
+  readonly replicationNum: number;
+}
+
+/** The part of a table that the engine creates. */
+export interface TableDefinition extends TableStructure, TableLayout {}
+
 export interface TableSpec extends TableDefinition {
   readonly columns: readonly ColumnSpec[];
   readonly comment?: string;
   readonly properties?: Properties;
-  readonly orderBy: readonly string[];
-  readonly partitionBy: readonly string[];
-  readonly distribution: { readonly by: readonly string[]; readonly buckets: number };
-  readonly replicationNum: number;
 }
 
 /** A column as bound by the engine; the type in its canonical form. */

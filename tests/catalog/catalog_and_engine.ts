@@ -11,6 +11,7 @@ import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
 import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { FaultInjector, Store } from '../../src/store/store.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
+import { plain } from '../table_definition.ts';
 
 export const principal = { id: 'root', name: 'root' };
 /** In memory if possible: these tests are about the order of writes, and a busy disk would only slow them down. */
@@ -39,8 +40,7 @@ export function path(...names: string[]): ObjectPath {
 export function definition(...columns: string[]): TableDefinition & { readonly comment?: string } {
   return {
     columns: columns.map((name) => ({ name, type: { kind: 'INT' }, nullable: true })),
-    primaryKey: [],
-    uniqueKey: [],
+    ...plain,
   };
 }
 

@@ -149,6 +149,10 @@ export function definitionOf(spec: TableDefinition): TableDefinition {
     ),
     primaryKey: spec.primaryKey,
     uniqueKey: spec.uniqueKey,
+    orderBy: spec.orderBy,
+    partitionBy: spec.partitionBy,
+    distribution: spec.distribution,
+    replicationNum: spec.replicationNum,
   };
 }
 

@@ -21,6 +21,7 @@ import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { testEngine } from './test_engine.ts';
+import { plain } from '../../table_definition.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -121,8 +122,8 @@ export async function openWarehouse(
             type: parseType(type),
             nullable: !primaryKey.includes(column),
           })),
+          ...plain,
           primaryKey,
-          uniqueKey: [],
         },
       }),
     statement,

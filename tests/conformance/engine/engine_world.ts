@@ -23,6 +23,7 @@ import { Failure } from '../../../src/standard/failure.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { testEngine } from './test_engine.ts';
+import { plain } from '../../table_definition.ts';
 
 export const MiB = 1024 * 1024;
 
@@ -155,7 +156,7 @@ export function definitionOf(
     type: parseType(type),
     nullable: !keys.primaryKey?.includes(name),
   }));
-  return { columns: definitions, primaryKey: [], uniqueKey: [], ...keys };
+  return { columns: definitions, ...plain, ...keys };
 }
 
 /** The failure with which the work ends, as one record to compare. */

@@ -9,6 +9,7 @@ import type { DataFormat, FileLoad, InferredTable, SchemaInference } from '../..
 import { formatType, parseType } from '../../../src/model/types.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
+import { plain } from '../../table_definition.ts';
 
 let world: EngineWorld;
 before(async () => {
@@ -179,7 +180,7 @@ for (const [name, [code, format, bytes, options]] of Object.entries(refused)) {
 function work(table: string, path: string, inferred: InferredTable, more: Partial<FileLoad> = {}): FileLoad {
   return {
     table: { catalog: world.catalog, database: world.database, table },
-    definition: { columns: inferred.columns, primaryKey: [], uniqueKey: [] },
+    definition: { columns: inferred.columns, ...plain },
     file: { path, format: 'csv', csv: {}, schema: inferred.schema },
     mode: 'append',
     errorsMax: 0,
@@ -198,7 +199,7 @@ test('a dry run into a missing table leaves none, and reports the counts of the 
   assert.equal((await failureOf(world.run('SELECT * FROM unmade'))).code, 'SQL_INVALID');
   const keyed = work('unmade', writeTemporaryFile(`${csv}1,again,,\n`), inferred, {
     ...dry,
-    definition: { columns: inferred.columns, primaryKey: ['id'], uniqueKey: [] },
+    definition: { columns: inferred.columns, ...plain, primaryKey: ['id'] },
   });
   assert.equal((await failureOf(world.engine.load(keyed, admissionRequest))).code, 'CONSTRAINT_VIOLATED');
   await world.table('unmade', { id: 'BIGINT' });

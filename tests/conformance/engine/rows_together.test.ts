@@ -6,9 +6,10 @@ import { withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
 import { codeOf, openWarehouse, type TestWarehouse } from './engine_process.ts';
+import { plain } from '../../table_definition.ts';
 
 const columns = [{ name: 'i', type: parseType('INT'), nullable: true }];
-const definition: TableDefinition = { columns, primaryKey: [], uniqueKey: [] };
+const definition: TableDefinition = { columns, ...plain };
 
 let warehouse: TestWarehouse;
 before(async () => {

@@ -23,6 +23,7 @@ import { formatType, parseType } from '../../../src/model/types.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';
+import { plain } from '../../table_definition.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-values-'));
 mkdirSync(join(root, 'catalogs'));
@@ -52,7 +53,7 @@ function column(name: string, type: string, options: Partial<ColumnDefinition> =
 let tableCount = 0;
 async function makeTable(columns: ColumnDefinition[], keys: Partial<TableDefinition> = {}, parent = database) {
   const table: TableRef = { ...parent, table: `t ${++tableCount}` };
-  const definition: TableDefinition = { columns, primaryKey: [], uniqueKey: [], ...keys };
+  const definition: TableDefinition = { columns, ...plain, ...keys };
   await applyChange(connection, { kind: 'createTable', table, definition }, options);
   const insert = (rowsText: string): Promise<number> =>
     insertRows(connection, table, rowReader(columns).read(parseJson(rowsText) as unknown[]), definition);

@@ -13,6 +13,7 @@ import type { CatalogRef, Change, DatabaseRef, TableRef } from '../../../../src/
 import type { ColumnDefinition, TableDefinition } from '../../../../src/model/records.ts';
 import { parseType } from '../../../../src/model/types.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
+import { plain } from '../../../table_definition.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-changes-'));
 // Files that run in the same process share this module.
@@ -58,7 +59,7 @@ export function column(name: string, type: string, options: Partial<ColumnDefini
 }
 
 export function definition(columns: readonly ColumnDefinition[], keys: Partial<TableDefinition> = {}): TableDefinition {
-  return { columns, primaryKey: [], uniqueKey: [], ...keys };
+  return { columns, ...plain, ...keys };
 }
 
 /** Everything in a catalog's file: structure and data, except names of indexes and times of steps. */

@@ -15,6 +15,7 @@ import { busyChild, childPids, idleChildren } from '../../../children.ts';
 import { deadlineMs, eventually } from '../../../deadline.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from '../engine_process.ts';
 import { statusOf } from '../engine_world.ts';
+import { plain } from '../../../table_definition.ts';
 
 /** Evaluated during binding, for many seconds. */
 const killer = `SELECT ${[1, 2, 3, 4].map((i) => `length(regexp_replace(repeat('ab', 9000000${i}), 'b', 'c', 'g'))`).join(' + ')}`;
@@ -48,7 +49,7 @@ function load(expression: string, request: AdmissionRequest = admissionRequest) 
   return warehouse.engine.load(
     {
       table: { catalog: warehouse.catalog, database: 'd', table: 'loaded' },
-      definition: { columns: [{ name: 'id', type: { kind: 'INT' }, nullable: true }], primaryKey: [], uniqueKey: [] },
+      definition: { columns: [{ name: 'id', type: { kind: 'INT' }, nullable: true }], ...plain },
       file: { path, format: 'csv', csv: {} },
       columns: [{ name: 'id', expression }],
       mode: 'append',
@@ -224,7 +225,7 @@ test('statements are bound to the current definitions, in any order of changes',
   await warehouse.apply({
     kind: 'createTable',
     table: { catalog: warehouse.catalog, database: 't', table: 't' },
-    definition: { columns: [{ name: 'x', type: { kind: 'INT' }, nullable: true }], primaryKey: [], uniqueKey: ['x'] },
+    definition: { columns: [{ name: 'x', type: { kind: 'INT' }, nullable: true }], ...plain, uniqueKey: ['x'] },
   });
   assert.deepEqual((await analyze('SELECT x FROM t.t')).reads, [{ catalog: 'lake', database: 't', table: 't' }]);
   assert.deepEqual((await analyze('INSERT INTO t.t VALUES (1) ON CONFLICT (x) DO NOTHING')).writes, [

@@ -6,6 +6,7 @@ import { StaleAnalysis, type StatementParameters } from '../../../../src/engines
 import { Failure } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { codeOf, openWarehouse, type TestWarehouse, textOf } from '../engine_process.ts';
+import { plain } from '../../../table_definition.ts';
 
 let warehouse: TestWarehouse;
 before(async () => {
@@ -298,8 +299,7 @@ test('after a change of definitions a select sees new columns, and a statement o
   assert.equal(textOf(await warehouse.engine.execute(statement, { ...options, analysis })), '[1]');
   const from = {
     columns: [{ name: 'a', type: { kind: 'INT' as const }, nullable: true }],
-    primaryKey: [],
-    uniqueKey: [],
+    ...plain,
   };
   const to = { ...from, columns: [...from.columns, { name: 'b', type: { kind: 'STRING' as const }, nullable: true }] };
   await warehouse.apply({
