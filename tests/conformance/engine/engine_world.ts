@@ -22,7 +22,7 @@ import { parseType } from '../../../src/model/types.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
-import { testEngine } from './test_engine.ts';
+import { testEngine } from '../../engines/engine_under_test.ts';
 import { plain } from '../../table_definition.ts';
 
 export const MiB = 1024 * 1024;

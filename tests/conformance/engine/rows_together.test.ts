@@ -5,7 +5,7 @@ import type { InsertStep, RowsBatch } from '../../../src/engines/engine.ts';
 import { withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
-import { codeOf, openWarehouse, type TestWarehouse } from './engine_process.ts';
+import { codeOf, openWarehouse, type TestWarehouse } from '../../engines/duckdb/engine_process.ts';
 import { plain } from '../../table_definition.ts';
 
 const columns = [{ name: 'i', type: parseType('INT'), nullable: true }];

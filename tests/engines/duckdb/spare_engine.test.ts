@@ -8,7 +8,7 @@ import { duckdbWith } from '../../../src/engines/duckdb/duckdb.ts';
 import { Confinement } from '../../../src/engines/duckdb/sandbox/sandbox.ts';
 import { analysisTimeoutMs, eventually } from '../../deadline.ts';
 import { startProcess } from '../../server.ts';
-import { type EngineWorld, failureOf, MiB, openEngine, spec } from './engine_world.ts';
+import { type EngineWorld, failureOf, MiB, openEngine, spec } from '../../conformance/engine/engine_world.ts';
 
 const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7';
 const isAlive = (pid: number) => {

@@ -1,7 +1,7 @@
 // The delay before an engine process is started again: it grows with consecutive deaths, and an orderly stop resets it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RestartDelay } from '../../src/engines/duckdb/process/restart_delay.ts';
+import { RestartDelay } from '../../../src/engines/duckdb/process/restart_delay.ts';
 
 describe('the delay before a restart', () => {
   it('grows with each death, up to its maximum', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { allowedTableFunctions, unboundFunctions } from '../../../../src/engines/duckdb/sql/function_allowlist.ts';
-import { failureOf, openEngine } from '../engine_world.ts';
+import { failureOf, openEngine } from '../../../conformance/engine/engine_world.ts';
 
 const world = await openEngine();
 const { run } = world;

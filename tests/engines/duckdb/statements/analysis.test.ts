@@ -14,7 +14,7 @@ import { admissionRequest } from '../../../admission_request.ts';
 import { busyChild, childPids, idleChildren } from '../../../children.ts';
 import { deadlineMs, eventually } from '../../../deadline.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from '../engine_process.ts';
-import { statusOf } from '../engine_world.ts';
+import { statusOf } from '../../../conformance/engine/engine_world.ts';
 import { plain } from '../../../table_definition.ts';
 
 /** Evaluated during binding, for many seconds. */

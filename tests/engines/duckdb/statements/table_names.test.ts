@@ -6,7 +6,7 @@ import { Failure } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { sqlText } from '../../../fuzz/sql/sql_texts.ts';
 import { Random, seedFrom } from '../../../random.ts';
-import { type EngineWorld, openEngine } from '../engine_world.ts';
+import { type EngineWorld, openEngine } from '../../../conformance/engine/engine_world.ts';
 
 const seed = seedFrom('FUZZ_SEED');
 const textsMax = 1500;

@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { duckdbEngine } from '../../../src/engines/duckdb/duckdb.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { eventually } from '../../deadline.ts';
-import { type EngineWorld, failureOf, MiB, openEngine, spec, statementsRun, statusOf } from './engine_world.ts';
+import { type EngineWorld, failureOf, MiB, openEngine, spec, statementsRun, statusOf } from '../../conformance/engine/engine_world.ts';
 
 const open: EngineWorld[] = [];
 after(() => Promise.all(open.map((world) => world.close())));

@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import { StaleAnalysis, type StatementResult } from '../../../../src/engines/engine.ts';
 import { parseJson } from '../../../../src/standard/json/parse_json.ts';
 import { admissionRequest } from '../../../admission_request.ts';
-import { failureOf, openEngine, type RunOptions } from '../engine_world.ts';
+import { failureOf, openEngine, type RunOptions } from '../../../conformance/engine/engine_world.ts';
 
 const world = await openEngine();
 const { run, engine, catalog, database } = world;
