@@ -10,8 +10,8 @@ import { Failure } from '../../src/standard/failure.ts';
 import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
 import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { FaultInjector, Store } from '../../src/store/store.ts';
-import { EngineInMemory } from './engine_in_memory.ts';
 import { plain } from '../table_definition.ts';
+import { EngineInMemory } from './engine_in_memory.ts';
 
 export const principal = { id: 'root', name: 'root' };
 /** In memory if possible: these tests are about the order of writes, and a busy disk would only slow them down. */

@@ -197,4 +197,18 @@ describe('engines', () => {
         });
       assertNone(places, 'say what is wanted in the port (engines/engine.ts) and let the adapter do it:');
     });
+
+  for (const name of engineNames)
+    it(`the suites of the port do not speak of ${name}`, () => {
+      const places = sources
+        .filter(({ path }) => path.startsWith('tests/conformance/'))
+        .flatMap((source) => {
+          const words = source.words.filter(({ text }) => text.toLowerCase().includes(name));
+          return words.map(({ text, line }) => `${locationOf(source, line)} has ${text.slice(0, 60)}`);
+        });
+      assertNone(
+        places,
+        'take the engine from tests/engines/engine_under_test.ts; what only one engine does is tested in its directory there:',
+      );
+    });
 });

@@ -1,6 +1,6 @@
 // A warehouse of the port on a real engine in a directory of its own, for the suites that test statements and limits.
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -20,6 +20,7 @@ import {
 import type { ColumnDefinition, TableDefinition, WarehouseSpec } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
 import { Failure } from '../../../src/standard/failure.ts';
+import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { testEngine } from '../../engines/engine_under_test.ts';
@@ -28,7 +29,7 @@ import { plain } from '../../table_definition.ts';
 export const MiB = 1024 * 1024;
 
 export const spec: WarehouseSpec = {
-  engine: 'duckdb',
+  engine: testEngine.name,
   suspended: false,
   threads: 2,
   memoryLimitBytes: 512 * MiB,
@@ -170,4 +171,11 @@ export async function failureOf(
     return { code: error.code, message: error.message, result: { ...error.result } };
   }
   return { code: '0', message: 'it succeeded', result: {} };
+}
+
+/** The rows of a result, all pages joined as in a response; numbers that a double cannot hold keep their text. */
+export async function rowsOf(world: EngineWorld, sql: string, options: RunOptions = {}): Promise<unknown> {
+  const { rows } = await world.run(sql, options);
+  const text = rows.kind === 'text' ? rows.text : readFileSync(rows.path, 'utf8').replace(/,\n$/, '');
+  return parseJson(`[${text}]`);
 }

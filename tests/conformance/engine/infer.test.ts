@@ -8,8 +8,8 @@ import { after, before, test } from 'node:test';
 import type { DataFormat, FileLoad, InferredTable, SchemaInference } from '../../../src/engines/load.ts';
 import { formatType, parseType } from '../../../src/model/types.ts';
 import { admissionRequest } from '../../admission_request.ts';
-import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 import { plain } from '../../table_definition.ts';
+import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 
 let world: EngineWorld;
 before(async () => {

@@ -20,8 +20,8 @@ import { Failure } from '../../../src/standard/failure.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { admissionRequest } from '../../admission_request.ts';
 import { deadlineMs } from '../../deadline.ts';
-import { testEngine } from '../engine_under_test.ts';
 import { plain } from '../../table_definition.ts';
+import { testEngine } from '../engine_under_test.ts';
 
 const mebibyte = 1024 * 1024;
 

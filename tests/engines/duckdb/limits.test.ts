@@ -6,8 +6,16 @@ import { readdirSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { duckdbEngine } from '../../../src/engines/duckdb/duckdb.ts';
 import { admissionRequest } from '../../admission_request.ts';
+import {
+  type EngineWorld,
+  failureOf,
+  MiB,
+  openEngine,
+  spec,
+  statementsRun,
+  statusOf,
+} from '../../conformance/engine/engine_world.ts';
 import { eventually } from '../../deadline.ts';
-import { type EngineWorld, failureOf, MiB, openEngine, spec, statementsRun, statusOf } from '../../conformance/engine/engine_world.ts';
 
 const open: EngineWorld[] = [];
 after(() => Promise.all(open.map((world) => world.close())));

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import { deadlineMs } from '../../deadline.ts';
 import { definitionOf, openEngine } from '../../conformance/engine/engine_world.ts';
+import { deadlineMs } from '../../deadline.ts';
 
 const world = await openEngine();
 after(() => world.close());

@@ -6,9 +6,9 @@ import { after, before, describe, test } from 'node:test';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import { duckdbWith } from '../../../src/engines/duckdb/duckdb.ts';
 import { Confinement } from '../../../src/engines/duckdb/sandbox/sandbox.ts';
+import { type EngineWorld, failureOf, MiB, openEngine, spec } from '../../conformance/engine/engine_world.ts';
 import { analysisTimeoutMs, eventually } from '../../deadline.ts';
 import { startProcess } from '../../server.ts';
-import { type EngineWorld, failureOf, MiB, openEngine, spec } from '../../conformance/engine/engine_world.ts';
 
 const endless = 'SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7';
 const isAlive = (pid: number) => {

@@ -7,9 +7,9 @@ import { after, before, test } from 'node:test';
 import { crashedAlone, endedEngine } from '../../../src/engines/engine_lost.ts';
 import { Failure } from '../../../src/standard/failure.ts';
 import { admissionRequest } from '../../admission_request.ts';
+import { statementsRun, statusOf } from '../../conformance/engine/engine_world.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from './engine_process.ts';
-import { statementsRun, statusOf } from '../../conformance/engine/engine_world.ts';
 
 /** Runs until it is stopped. */
 const endless = 'SELECT count(*) FROM range(10000000000000) a WHERE hash(range) = 42';

@@ -77,22 +77,40 @@ test('of a table that a load creates', async () => {
 
 test('of a table that is renamed, altered, and restored', async () => {
   (await server.post(`${tables}/orders/rename`, { newName: 'sales' })).is(200);
-  assert.deepEqual(received('renameTable', ({ definition }) => definition), keyed);
+  assert.deepEqual(
+    received('renameTable', ({ definition }) => definition),
+    keyed,
+  );
   (await server.post(`${tables}/sales/columns/day/rename`, { newName: 'date' })).is(200);
-  assert.deepEqual(received('alterTable', ({ from }) => from), keyed);
+  assert.deepEqual(
+    received('alterTable', ({ from }) => from),
+    keyed,
+  );
   const renamed = { ...keyed, orderBy: ['date'], partitionBy: ['date'] };
-  assert.deepEqual(received('alterTable', ({ to }) => to), renamed);
+  assert.deepEqual(
+    received('alterTable', ({ to }) => to),
+    renamed,
+  );
   (await server.delete(`${tables}/sales`)).is(200, '0', { deleted: true });
   (await server.post(`${tables}/undrop`, { name: 'sales' })).is(200);
-  assert.deepEqual(received('restoreTable', ({ definition }) => definition), renamed);
+  assert.deepEqual(
+    received('restoreTable', ({ definition }) => definition),
+    renamed,
+  );
 });
 
 test('of the tables of a database that is renamed and restored', async () => {
   (await server.post('/api/v2/databases', { name: 'old' })).is(201);
   (await server.post('/api/v2/databases/old/tables', { name: 't', columns, primaryKey: ['id'], ...layout })).is(201);
   (await server.post('/api/v2/databases/old/rename', { newName: 'new' })).is(200);
-  assert.deepEqual(received('renameDatabase', ({ tables: [first] }) => first?.definition), keyed);
+  assert.deepEqual(
+    received('renameDatabase', ({ tables: [first] }) => first?.definition),
+    keyed,
+  );
   (await server.delete('/api/v2/databases/new?cascade=true')).is(200, '0', { deleted: true });
   (await server.post('/api/v2/databases/undrop', { name: 'new' })).is(200);
-  assert.deepEqual(received('restoreDatabase', ({ tables: [first] }) => first?.definition), keyed);
+  assert.deepEqual(
+    received('restoreDatabase', ({ tables: [first] }) => first?.definition),
+    keyed,
+  );
 });

@@ -12,10 +12,10 @@ import { crashedAlone, endedEngine } from '../../../../src/engines/engine_lost.t
 import { Failure } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
 import { busyChild, childPids, idleChildren } from '../../../children.ts';
-import { deadlineMs, eventually } from '../../../deadline.ts';
-import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from '../engine_process.ts';
 import { statusOf } from '../../../conformance/engine/engine_world.ts';
+import { deadlineMs, eventually } from '../../../deadline.ts';
 import { plain } from '../../../table_definition.ts';
+import { codeOf, openWarehouse, spec, type TestWarehouse, textOf } from '../engine_process.ts';
 
 /** Evaluated during binding, for many seconds. */
 const killer = `SELECT ${[1, 2, 3, 4].map((i) => `length(regexp_replace(repeat('ab', 9000000${i}), 'b', 'c', 'g'))`).join(' + ')}`;

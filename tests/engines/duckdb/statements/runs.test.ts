@@ -5,8 +5,8 @@ import { after, before, test } from 'node:test';
 import { StaleAnalysis, type StatementParameters } from '../../../../src/engines/engine.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
-import { codeOf, openWarehouse, type TestWarehouse, textOf } from '../engine_process.ts';
 import { plain } from '../../../table_definition.ts';
+import { codeOf, openWarehouse, type TestWarehouse, textOf } from '../engine_process.ts';
 
 let warehouse: TestWarehouse;
 before(async () => {

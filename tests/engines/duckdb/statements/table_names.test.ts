@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { admissionRequest } from '../../../admission_request.ts';
+import { type EngineWorld, openEngine } from '../../../conformance/engine/engine_world.ts';
 import { sqlText } from '../../../fuzz/sql/sql_texts.ts';
 import { Random, seedFrom } from '../../../random.ts';
-import { type EngineWorld, openEngine } from '../../../conformance/engine/engine_world.ts';
 
 const seed = seedFrom('FUZZ_SEED');
 const textsMax = 1500;
