@@ -9,8 +9,11 @@ import { sampled } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
 
 const root = join(import.meta.dirname, '..', '..');
-/** `against` takes another checkout, `peers` installs another server, and the console has its own tests in a browser. */
-const withoutSample = ['run', 'against', 'peers', 'console'];
+/**
+ * `against` takes another checkout, `peers` installs another server, and the console has its own tests in a browser. The others write
+ * gigabytes or are long even with `--quick`.
+ */
+const withoutSample = ['run', 'against', 'peers', 'console', 'load', 'export', 'overload'];
 const names = readdirSync(join(root, 'bench'))
   .filter((file) => file.endsWith('.ts'))
   .map((file) => basename(file, '.ts'))
