@@ -9,6 +9,7 @@ import { newId } from '../model/ids.ts';
 import { type Actor, type ObjectVersion, parseScopes, type Scope } from '../model/principal.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
+import { afterCommit } from '../store/transactions.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { syncPath } from '../store/sync_path.ts';
@@ -169,7 +170,8 @@ export class FileStore {
       .limit(limit);
     if (owner !== undefined) query = query.where('owner', '=', owner);
     if (state !== undefined) query = query.where('state', '=', state);
-    if (namePattern !== undefined) query = query.where(sql<boolean>`name like ${namePattern} escape '\\'`);
+    if (namePattern !== undefined)
+      query = query.where(sql<boolean>`lower(name) like lower(${namePattern}) escape '\\'`);
     if (after !== undefined) query = query.where('file_id', '>', after);
     return (await query.execute()).map(toStoredFile);
   }
@@ -233,7 +235,8 @@ export class FileStore {
           .returningAll()
           .executeTakeFirst();
         if (!row) return false;
-        if (actor) requireExpectedVersion(versionOfUpload(toStoredFile(row)), actor);
+        if (actor)
+          requireExpectedVersion(versionOfUpload(toStoredFile(row)), actor, (effect) => afterCommit(tx, effect));
         this.#moving.add(fileId);
         isMarked = true;
         if (actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId });

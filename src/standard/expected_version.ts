@@ -13,13 +13,22 @@ export class ObjectChanged extends Failure {
   }
 }
 
-/** Throws ObjectChanged; the precondition is then checked against the current state and the change is retried. */
-export function requireExpectedVersion(current: ObjectVersion, actor: Actor): void {
+/**
+ * Throws ObjectChanged; the precondition is then checked against the current state and the change is retried. `afterCommit`: runs its
+ * argument once the checked change is certain, because until then the check may have to be repeated.
+ */
+export function requireExpectedVersion(
+  current: ObjectVersion,
+  actor: Actor,
+  afterCommit: (effect: () => void) => void,
+): void {
   const { expectedVersion: expected } = actor;
   if (expected === undefined) return;
   if (current.objectId === expected.objectId) {
     if (current.version !== expected.version) throw new ObjectChanged();
     // A request may change its object in several steps.
-    actor.expectedVersion = undefined;
+    afterCommit(() => {
+      actor.expectedVersion = undefined;
+    });
   } else if (current.category === expected.category && current.name === expected.name) throw new ObjectChanged();
 }

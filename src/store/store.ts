@@ -9,14 +9,16 @@ export type FaultInjector = (statement: { readonly sql: string; readonly paramet
 export interface Store {
   readonly db: Kysely<Schema>;
   /**
-   * Runs a serializable transaction. `run` must await nothing but its own statements, because all other users wait for it, and must have
-   * no other effects, because a store that several servers share retries it after a conflict.
+   * Runs a serializable transaction. `run` must await nothing but its own statements, because all other users may wait for it, and must
+   * have no other effects, because it is run again if the database rolls it back after a conflict. See `afterCommit` for effects.
    */
   transaction<T>(run: (tx: Transaction<Schema>) => Promise<T>): Promise<T>;
   /** Adds to the end of a transaction that `transaction` has begun. */
   atEnd(tx: Transaction<Schema>, end: TransactionEnd): void;
   /** Whether several servers use the store: then changes are also written for the others (changes/change_feed.ts). */
   readonly isShared: boolean;
+  /** Removes what deleted and changed rows of a table left in the files of the database. Called outside transactions. */
+  vacuum(table: keyof Schema): Promise<void>;
   close(): Promise<void>;
 }
 

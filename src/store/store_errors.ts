@@ -12,9 +12,19 @@ export class StoreUnusable extends OperatorError {
   override readonly name: string = 'StoreUnusable';
 }
 
-/** The disk is full. The database has rolled the transaction back: unlike after other Failures, it cannot continue. */
-export class StoreFull extends Failure {
+/** The database has rolled the transaction back: unlike after other Failures, it cannot continue. */
+export class StoreFailure extends Failure {}
+
+/** The disk is full. */
+export class StoreFull extends StoreFailure {
   constructor(cause: unknown) {
     super('STORAGE_FULL', 'the disk of the service is full', {}, { cause });
+  }
+}
+
+/** The database does not respond, or not in time. Its last change may have been committed. */
+export class StoreUnavailable extends StoreFailure {
+  constructor(message: string, cause: unknown) {
+    super('REMOTE_UNAVAILABLE', message, {}, { cause, retryAfterSeconds: 1 });
   }
 }

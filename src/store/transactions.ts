@@ -13,9 +13,21 @@ export interface TransactionEnd {
   readonly committed: () => Promise<void> | undefined;
 }
 
+const endsOf = new WeakMap<Transaction<Schema>, TransactionEnd[]>();
+
+function addEnd(tx: Transaction<Schema>, end: TransactionEnd): void {
+  const ends = endsOf.get(tx);
+  assert(ends, 'the transaction was not begun by Store.transaction');
+  ends.push(end);
+}
+
+/** Runs an effect outside the store, such as a change of memory, after the commit of a transaction; never if it is rolled back. */
+export function afterCommit(tx: Transaction<Schema>, effect: () => void): void {
+  addEnd(tx, { committed: () => void effect() });
+}
+
 export class Transactions {
   readonly #db: Kysely<Schema>;
-  readonly #ends = new WeakMap<Transaction<Schema>, TransactionEnd[]>();
 
   constructor(db: Kysely<Schema>) {
     this.#db = db;
@@ -27,7 +39,7 @@ export class Transactions {
       // Anew for each attempt: a transaction that is run again must not have the effects of the attempt that was rolled back.
       const own: TransactionEnd[] = [];
       ends = own;
-      this.#ends.set(tx, own);
+      endsOf.set(tx, own);
       const result = await work(tx);
       for (const { write } of own) await write?.();
       return result;
@@ -38,8 +50,6 @@ export class Transactions {
   }
 
   atEnd(tx: Transaction<Schema>, end: TransactionEnd): void {
-    const ends = this.#ends.get(tx);
-    assert(ends, 'the transaction was not begun by Store.transaction');
-    ends.push(end);
+    addEnd(tx, end);
   }
 }

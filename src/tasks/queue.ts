@@ -27,12 +27,15 @@ interface Statements {
   readonly lastOf: PreparedQuery<QueueKey, { place: number | null }>;
 }
 
-let compiled: Statements | undefined;
+/** By the adapter of a store's dialect, which its connections and transactions share. */
+const compiled = new WeakMap<object, Statements>();
 
-/** Compiled once; the statements run on any connection of a store. */
+/** Compiled once for each store. `db` can be a transaction. */
 function statements(db: Kysely<Schema>): Statements {
-  compiled ??= compile(db);
-  return compiled;
+  const { adapter } = db.getExecutor();
+  const known = compiled.get(adapter) ?? compile(db);
+  compiled.set(adapter, known);
+  return known;
 }
 
 function compile(db: Kysely<Schema>): Statements {

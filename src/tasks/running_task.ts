@@ -91,7 +91,7 @@ export class RunningTask {
         .set({ progress: this.fraction, progress_text: this.text, expected_end_at: this.#expectedEndAt })
         .where('task_id', '=', this.record.taskId)
         .where('state', 'in', ['running', 'cancelling'])
-        .where('leased_by', 'is', this.#holder)
+        .where('leased_by', 'is not distinct from', this.#holder)
         .execute();
     } catch (error) {
       this.#observe({ kind: 'backgroundError', what: 'save the progress of a task', error });

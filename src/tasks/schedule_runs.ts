@@ -64,9 +64,6 @@ interface Due extends Schedule {
   readonly next: Pick<ScheduleTimes, 'next_at' | 'computed_at'>;
 }
 
-/** Called after the commit. */
-type CommitCallback = () => void;
-
 /** Another server makes the calls of the schedule. Not a Failure: the transaction that submits the task is undone. */
 class RunTaken extends Error {
   override name = 'RunTaken';
@@ -89,7 +86,6 @@ export class ScheduleRuns {
   /** Submits the tasks of all due times. Throws the reason if that is not possible at the moment. */
   async run(id: string, now: number): Promise<void> {
     const { store, tasks } = this.#options;
-    const committed: CommitCallback[] = [];
     const due = await store.transaction(async (tx) => {
       const schedule = await this.#readDue(tx, id, now);
       if (!schedule) return undefined;
@@ -98,10 +94,9 @@ export class ScheduleRuns {
         await setRow(tx, id, this.#holder.lease(this.#clock(), callLeaseMs));
         return schedule;
       }
-      committed.push(...(await this.#submitAll(tx, schedule, refusal)));
+      await this.#submitAll(tx, schedule, refusal);
       return undefined;
     });
-    for (const notify of committed) notify();
     if (due) await this.#callAll(due);
     tasks.notify();
   }
@@ -189,8 +184,7 @@ export class ScheduleRuns {
   }
 
   /** Submits tasks with a stored request, and records refused runs, in the transaction. */
-  async #submitAll(tx: Transaction<Schema>, due: Due, refusal: string | undefined): Promise<CommitCallback[]> {
-    const committed: CommitCallback[] = [];
+  async #submitAll(tx: Transaction<Schema>, due: Due, refusal: string | undefined): Promise<void> {
     let last: Partial<ScheduleTimes> = {};
     const recordLast = async (row: Partial<ScheduleTimes>) => {
       last = row;
@@ -199,9 +193,7 @@ export class ScheduleRuns {
       if (refusal === undefined) await this.#submit(tx, due, time, recordLast);
       else if (isConfirmed(due.spec, due.principal)) {
         // Without the confirmation of its owner, no webhook is called.
-        const refused = await this.#refuse(tx, due, time, new Failure('FORBIDDEN', refusal));
-        committed.push(refused.committed);
-        last = refused.row;
+        last = await this.#refuse(tx, due, time, new Failure('FORBIDDEN', refusal));
       }
     }
     const { numUpdatedRows } = await tx
@@ -211,7 +203,6 @@ export class ScheduleRuns {
       .where('next_at', '=', due.from)
       .executeTakeFirst();
     assert.equal(numUpdatedRows, 1n, 'the times of the schedule have changed');
-    return committed;
   }
 
   /** Submits the stored request of a schedule, and returns the id of the task. */
@@ -273,13 +264,11 @@ export class ScheduleRuns {
       await submitCall(call, { principal, actor: owner, priority, notify: secrets.notify });
     } catch (error) {
       if (!(error instanceof Failure) || codes[error.code].status >= 500) throw error;
-      const refused = await store.transaction(async (tx) => {
-        const { committed, row } = await this.#refuse(tx, schedule, time, error);
+      return await store.transaction(async (tx) => {
+        const row = await this.#refuse(tx, schedule, time, error);
         await record(tx, { ...row, error: error.message });
-        return { committed, taskId: row.last_task_id };
+        return row.last_task_id;
       });
-      refused.committed();
-      return refused.taskId;
     }
     assert(submitted !== undefined, 'the call of a schedule submitted no task');
     return submitted;
@@ -294,10 +283,10 @@ export class ScheduleRuns {
     const request: TaskRequest = { ...work, principal, target, priority, notify };
     const error = Object.keys(result).length > 0 ? { code, message, result } : { code, message };
     const { tasks, trail } = this.#options;
-    const { taskId, committed } = await tasks.recordFailed(request, error, tx);
+    const taskId = await tasks.recordFailed(request, error, tx);
     await trail.markKeyDone(tx, actor.guard, taskId);
     await this.#audit(tx, schedule, time, taskId, code);
-    return { committed, row: { last_at: time, last_task_id: taskId } };
+    return { last_at: time, last_task_id: taskId };
   }
 
   async #audit(tx: Transaction<Schema>, { id, actor }: Schedule, time: number, taskId: string, outcome: Code | '0') {

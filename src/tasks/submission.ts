@@ -5,7 +5,7 @@ import { Failure, invalidParameter } from '../standard/failure.ts';
 import { BatchQueue } from '../store/batch_queue.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { StoreFull } from '../store/store_errors.ts';
+import { StoreFailure } from '../store/store_errors.ts';
 import { positionOf } from './queue.ts';
 import { priorities, type TaskRequest } from './task.ts';
 import { insertRow, isTerminal, noteEnd, readTask, type TaskRow } from './task_rows.ts';
@@ -69,7 +69,7 @@ export class GroupedWrites<T> {
             const value = await write(tx);
             settled.push(() => resolve(value));
           } catch (error) {
-            if (!(error instanceof Failure) || error instanceof StoreFull) throw error;
+            if (!(error instanceof Failure) || error instanceof StoreFailure) throw error;
             settled.push(() => reject(error));
           }
         }

@@ -87,7 +87,7 @@ export async function moveTask(
 ): Promise<boolean> {
   let update = tx.updateTable('tasks').set(to).where('task_id', '=', taskId).where('state', 'in', from);
   for (const column of ['leased_by', 'lease_until'] as const)
-    if (held[column] !== undefined) update = update.where(column, 'is', held[column]);
+    if (held[column] !== undefined) update = update.where(column, 'is not distinct from', held[column]);
   const { numUpdatedRows } = await update.executeTakeFirst();
   const moved = numUpdatedRows > 0n;
   if (moved && to.state && isTerminal(to.state)) {

@@ -11,6 +11,7 @@ import type { Observe } from '../observe/observations.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import { LeaseHolder } from '../store/leases.ts';
+import { afterCommit } from '../store/transactions.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { TaskRunner } from './runner.ts';
@@ -203,12 +204,8 @@ export class Tasks {
     return taskRecord(row);
   }
 
-  /** Records a task that failed before it started. Call `committed` after the commit of the transaction. */
-  async recordFailed(
-    request: TaskRequest,
-    error: TaskError,
-    tx: Transaction<Schema>,
-  ): Promise<{ readonly taskId: string; readonly committed: () => void }> {
+  /** Records a task that failed before it started, and returns its id. */
+  async recordFailed(request: TaskRequest, error: TaskError, tx: Transaction<Schema>): Promise<string> {
     const now = this.#clock();
     const row = await this.#addWebhook(
       tx,
@@ -218,7 +215,8 @@ export class Tasks {
     const { task_id: taskId } = row;
     if (row.notify !== null)
       await tx.updateTable('tasks').set({ notify_at: now }).where('task_id', '=', taskId).execute();
-    return { taskId, committed: () => this.#ended(row, false) };
+    afterCommit(tx, () => this.#ended(row, false));
+    return taskId;
   }
 
   async get(taskId: string): Promise<StoredTask | undefined> {
@@ -280,7 +278,7 @@ export class Tasks {
     const now = this.#clock();
     const moved = await this.#store.transaction(async (tx) => {
       const row = await readTask(tx, taskId);
-      if (row) requireExpectedVersion(versionOfTask(taskRecord(row)), actor);
+      if (row) requireExpectedVersion(versionOfTask(taskRecord(row)), actor, (effect) => afterCommit(tx, effect));
       const ended = await moveTask(tx, taskId, ['pending'], ending('cancelled', now, {}));
       const signalled = !ended && (await moveTask(tx, taskId, ['running'], { state: 'cancelling' }));
       if (ended || signalled) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });

@@ -9,6 +9,7 @@ import type { Actor, Guard } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { Code } from '../../standard/codes.ts';
 import { BatchQueue } from '../../store/batch_queue.ts';
+import { afterCommit } from '../../store/transactions.ts';
 import type { AuditChainsTable, AuditEventsTable, Schema } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import { markKey, requireKeyHeld } from '../idempotency_keys.ts';
@@ -129,9 +130,12 @@ export class AuditTrail implements Trail {
   async append(tx: Transaction<Schema>, actor: Actor, facts: AuditFacts): Promise<void> {
     actor.writing = true;
     await this.#write(tx, [{ actor, facts, at: this.#clock() }]);
-    actor.audited = true;
-    if (facts.outcome !== '0') return;
-    actor.changed = true;
+    const isChange = facts.outcome === '0';
+    afterCommit(tx, () => {
+      actor.audited = true;
+      if (isChange) actor.changed = true;
+    });
+    if (!isChange) return;
     await this.markKeyDone(tx, actor.guard, facts.objectId);
   }
 

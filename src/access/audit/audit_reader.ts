@@ -1,4 +1,5 @@
 // Reads the audit trail: lists, searches and verifies its events. Only audit_log.ts writes it.
+import { sql } from 'kysely';
 import type { Store } from '../../store/store.ts';
 import { type AuditChain, type AuditEvent, chainSeal, eventDigest, firstDigest } from './audit_log.ts';
 
@@ -28,7 +29,11 @@ export async function listAudit(
   if (outcome !== undefined) query = query.where('outcome', '=', outcome);
   if (objectId !== undefined) query = query.where('object_id', '=', objectId);
   if (requestId !== undefined) query = query.where('request_id', '=', requestId);
-  if (target !== undefined) query = query.where('target', 'like', `%${target.replace(/[\\%_]/g, '')}%`);
+  // `like` ignores case in SQLite only.
+  if (target !== undefined) {
+    const pattern = `%${target.replace(/[\\%_]/g, '')}%`;
+    query = query.where(sql<boolean>`lower(target) like lower(${pattern})`);
+  }
   if (from !== undefined) query = query.where('at', '>=', from);
   if (to !== undefined) query = query.where('at', '<', to);
   return query.execute();

@@ -11,6 +11,7 @@ import type { Observe } from '../../observe/observations.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ChangeFeed } from '../../store/changes/change_feed.ts';
+import { afterCommit } from '../../store/transactions.ts';
 import type { TokensTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
 import type { Trail } from '../audit/audit_log.ts';
@@ -143,7 +144,7 @@ export class Tokens {
   async remove(row: TokenRow, actor: Actor): Promise<boolean> {
     const { store, changes, trail } = this.#options;
     return store.transaction(async (tx) => {
-      requireExpectedVersion(versionOfToken(row), actor);
+      requireExpectedVersion(versionOfToken(row), actor, (effect) => afterCommit(tx, effect));
       const { numDeletedRows } = await tx.deleteFrom('tokens').where('token_id', '=', row.token_id).executeTakeFirst();
       if (numDeletedRows === 0n) return false;
       const { token_id: tokenId, digest, name } = row;

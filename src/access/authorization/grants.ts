@@ -4,6 +4,7 @@ import type { Actor, ObjectVersion } from '../../model/principal.ts';
 import type { Privilege } from '../../model/privileges.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
 import type { ChangeFeed } from '../../store/changes/change_feed.ts';
+import { afterCommit } from '../../store/transactions.ts';
 import type { Store } from '../../store/store.ts';
 import type { Trail } from '../audit/audit_log.ts';
 import { type Grant, grantOf } from './directory_types.ts';
@@ -88,7 +89,7 @@ export class Grants {
         .returningAll()
         .executeTakeFirst();
       if (!row) return false;
-      requireExpectedVersion(versionOfGrant(grantOf(row)), actor);
+      requireExpectedVersion(versionOfGrant(grantOf(row)), actor, (effect) => afterCommit(tx, effect));
       await trail.append(tx, actor, { outcome: '0', objectId: granteeId, details: { grantId } });
       changes.append(tx, { kind: 'grant', granteeId, grantId, grant: undefined });
       return true;

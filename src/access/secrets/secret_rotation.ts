@@ -2,7 +2,6 @@
 // new key is on the disk before the rows are sealed with it, the old one is removed after that, and secrets.ts finds the key in use by
 // the rows.
 import { rm } from 'node:fs/promises';
-import { sql } from 'kysely';
 import type { Store } from '../../store/store.ts';
 import { createKeyFile, readKey, readKeyFile, replaceKeyFile, type SecretKey, SecretKeyError } from './secret_key.ts';
 import { type KeyLocation, keyOfStore, nextKeyFile, type StoreKey } from './secrets.ts';
@@ -45,7 +44,7 @@ export async function rotateSecrets(options: RotationOptions): Promise<Rotation>
   if (!suppliedKey && old.keyFile) await replaceKeyFile(old.keyFile, nextKeyFile(old.keyFile));
   beforeStep('traces');
   // Otherwise, free pages of the file would still contain the secrets sealed with the old key.
-  await sql`vacuum`.execute(store.db);
+  await store.vacuum('secrets');
   return { secrets, keyFile: suppliedKey ? newKeyFile || undefined : old.keyFile, isInPlace: !suppliedKey };
 }
 

@@ -5,6 +5,7 @@ import { newId } from '../../model/ids.ts';
 import type { Actor } from '../../model/principal.ts';
 import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
+import { afterCommit } from '../../store/transactions.ts';
 import { visible } from '../../store/index_conditions.ts';
 import type { CatalogObject, DropRequest } from '../object.ts';
 import { isVisible, type ObjectRow, versionOfRow } from '../object_rows.ts';
@@ -64,7 +65,7 @@ async function begin(
   const busy = chain.filter((each) => each.state !== 'ready').map((each) => each.id);
   if (busy.length > 0) throw new Blocked(busy);
   if (row.name !== object.name) throw new ObjectChanged(row.id);
-  requireExpectedVersion(versionOfRow(row), request.principal);
+  requireExpectedVersion(versionOfRow(row), request.principal, (effect) => afterCommit(tx, effect));
   if (!request.cascade) await checkEmpty(tx, row);
   const limit = isDamaged ? 0 : blockersMax;
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit });

@@ -12,6 +12,7 @@ import type { ViewSpec } from '../../model/records.ts';
 import type { Code } from '../../standard/codes.ts';
 import { noLease } from '../../store/leases.ts';
 import type { IntentsTable, IntentVerb, ObjectState } from '../../store/schema.ts';
+import { afterCommit } from '../../store/transactions.ts';
 import type { CatalogObject, NewChildren } from '../object.ts';
 import { foldedComment, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, type CatalogContext, type Tx } from './change_context.ts';
@@ -80,7 +81,9 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
   };
   await context.statements.insertIntent.run(tx, { ...row });
   // The audit event is written when the intent ends.
-  intent.principal.audited = true;
+  afterCommit(tx, () => {
+    intent.principal.audited = true;
+  });
   return row;
 }
 

@@ -1,6 +1,7 @@
 // Submits the task of a change in the transaction that writes the intent. The caller decides whether a task is needed; jobs/ contains
 // what it runs.
 import type { Actor, Principal } from '../../model/principal.ts';
+import { afterCommit } from '../../store/transactions.ts';
 import { insertTask } from '../../tasks/submission.ts';
 import type { TaskOfChange } from '../object.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
@@ -20,7 +21,9 @@ export async function addTask(
   await context.requireTaskQuota(tx, task.principal.id);
   const { task_id } = await insertTask(tx, task, context.clock());
   if (task.notify) await context.addWebhook(tx, task_id, task.notify);
-  actor.changed = true;
+  afterCommit(tx, () => {
+    actor.changed = true;
+  });
   await context.trail.markKeyDone(tx, actor.guard, task_id);
   return task_id;
 }

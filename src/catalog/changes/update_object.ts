@@ -8,6 +8,7 @@ import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
 import { ObjectChanged, requireExpectedVersion } from '../../standard/expected_version.ts';
 import { Failure } from '../../standard/failure.ts';
+import { afterCommit } from '../../store/transactions.ts';
 import { visible } from '../../store/index_conditions.ts';
 import { HandedBack, RetryableError } from '../../tasks/task.ts';
 import type { CatalogObject, UpdateOutcome, UpdateRequest } from '../object.ts';
@@ -99,7 +100,7 @@ async function begin(
   byTask: boolean,
 ): Promise<Begun> {
   const row = await requireCurrentRow(context, tx, object, request.expectedVersion);
-  requireExpectedVersion(versionOfRow(row), request.principal);
+  requireExpectedVersion(versionOfRow(row), request.principal, (effect) => afterCommit(tx, effect));
   const chain = await requireReadyChain(context, tx, { ...object, name: row.name });
   const next = nextRow(row, request);
   const { change, warehouse } = request;

@@ -91,7 +91,7 @@ export class QueryHistory {
   async cancel(queryId: string, actor: Actor): Promise<QueryEntry | undefined> {
     if (!this.#cancel(queryId, actor)) {
       const ended = await this.get(queryId);
-      if (ended) requireExpectedVersion(versionOfQuery(ended), actor);
+      if (ended) requireExpectedVersion(versionOfQuery(ended), actor, (effect) => effect());
     }
     return this.get(queryId);
   }
@@ -100,7 +100,7 @@ export class QueryHistory {
   #cancel(queryId: string, actor: Actor): boolean {
     const running = this.#running.get(queryId);
     if (!running) return false;
-    requireExpectedVersion(versionOfQuery(running.entry), actor);
+    requireExpectedVersion(versionOfQuery(running.entry), actor, (effect) => effect());
     running.cancel();
     return true;
   }
@@ -155,7 +155,7 @@ export class QueryHistory {
     if (this.#cancel(queryId, actor)) return true;
     const ended = await this.get(queryId);
     if (!ended) return false;
-    requireExpectedVersion(versionOfQuery(ended), actor);
+    requireExpectedVersion(versionOfQuery(ended), actor, (effect) => effect());
     const { numDeletedRows } = await this.#options.db
       .deleteFrom('queries')
       .where('query_id', '=', queryId)

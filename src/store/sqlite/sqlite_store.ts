@@ -1,7 +1,7 @@
 // The metadata store as a SQLite file in the data directory: opens the file, migrates its tables to this version, compares its pages.
 import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { Kysely } from 'kysely';
+import { Kysely, sql } from 'kysely';
 import { migrate } from '../migrations/migrate.ts';
 import type { Schema } from '../schema.ts';
 import type { FaultInjector, Store } from '../store.ts';
@@ -97,6 +97,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Sqli
     transaction: (run) => transactions.run(run),
     atEnd: (tx, end) => transactions.atEnd(tx, end),
     isShared: options.isShared ?? false,
+    // SQLite can only rewrite the whole file.
+    vacuum: async () => void (await sql`vacuum`.execute(db)),
     isChecked: isComplete,
     async check() {
       const pages = await check();
