@@ -124,15 +124,28 @@ function textsIn(path: string): string | undefined {
   return texts.map((text) => text.replaceAll(/[^\S\n]+\n/g, '\n').trim()).join('\n\n');
 }
 
+/** The section of a readme that contains the licence, in packages that have no file for it. */
+function textInReadme(path: string): string | undefined {
+  const file = `${root}${path}/README.md`;
+  const text = existsSync(file)
+    ? readFileSync(file, 'utf8')
+        .split(/^#+ licen[cs]e$/im)[1]
+        ?.trim()
+    : undefined;
+  return text?.includes('Permission is hereby granted') ? text : undefined;
+}
+
 const familyOf = (name: string) => (name.startsWith('@') ? name.split('/')[0] : name.split('-')[0]);
 
 /**
- * The licence text of a package. Packages of other platforms are not installed, and some packages have no licence file: for these it
+ * The licence text of a package. Packages of other platforms are not installed, and some packages have no licence text: for these it
  * is the text of a package of the same scope with the same licence.
  */
 function licenceText(component: Component, components: readonly Component[]): string {
   const textsOfPackage = component.locked.os === undefined ? textsIn(component.path) : undefined;
   if (textsOfPackage !== undefined) return textsOfPackage;
+  const textOfReadme = textInReadme(component.path);
+  if (textOfReadme !== undefined) return textOfReadme;
   const relatives = components
     .filter(
       ({ name, locked }) => familyOf(name) === familyOf(component.name) && locked.license === component.locked.license,

@@ -11,9 +11,9 @@ import type { Observe } from '../observe/observations.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import { LeaseHolder } from '../store/leases.ts';
-import { afterCommit } from '../store/transactions.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { afterCommit } from '../store/transactions.ts';
 import { TaskRunner } from './runner.ts';
 import { GroupedWrites, insertTask } from './submission.ts';
 import {

@@ -1,29 +1,23 @@
 // Edge cases of idempotency keys: two servers on one store, a store that fails, the expiry of a key with an unknown outcome.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { IdempotencyKeys, markKey } from '../../src/access/idempotency_keys.ts';
 import { IdempotentRequests, type KeyedRequest } from '../../src/http/idempotency/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
-import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { eventually } from '../deadline.ts';
+import { storesOf } from '../stores.ts';
 
 const hourMs = 3_600_000;
 let store: Store;
-let directory: string;
 let now = Date.parse('2026-01-31T10:00:00Z');
 before(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'tabularium-keys-'));
-  store = await openSqliteStore({ file: join(directory, 'store.db') });
+  ({ store } = await storesOf(import.meta.url).open());
 });
 after(async () => {
   await store.close();
-  rmSync(directory, { recursive: true });
 });
 
 const nothingEarlier = { recover: async () => {}, rowsOf: async () => undefined };

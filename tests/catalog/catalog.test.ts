@@ -2,7 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Failure } from '../../src/standard/failure.ts';
+import { storesOf } from '../stores.ts';
 import { definition, path, principal, WarehouseInTest } from './catalog_and_engine.ts';
+
+const stores = storesOf(import.meta.url);
 
 const failsWith = (code: string, result?: Record<string, unknown>) => (error: unknown) => {
   assert(error instanceof Failure, `${error}`);
@@ -12,7 +15,7 @@ const failsWith = (code: string, result?: Record<string, unknown>) => (error: un
 };
 
 async function prepared(): Promise<WarehouseInTest> {
-  const warehouse = await WarehouseInTest.open();
+  const warehouse = await WarehouseInTest.open(stores);
   await warehouse.createCatalog('c');
   await warehouse.createDatabase('c', 'd');
   return warehouse;

@@ -1,38 +1,15 @@
-// A catalog on a real store and an engine in memory, with the calls that the handlers would make. The store's files can be copied
-// while it is open: the copy is what a killed process leaves.
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+// A catalog on a real store and an engine in memory, with the calls that the handlers would make.
 import { Catalog, type CatalogOptions } from '../../src/catalog/catalog.ts';
 import type { CatalogObject, ObjectPath, SoftDelete } from '../../src/catalog/object.ts';
 import type { TableDefinition } from '../../src/model/records.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
-import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { FaultInjector, Store } from '../../src/store/store.ts';
+import type { Stores } from '../stores.ts';
 import { plain } from '../table_definition.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
 
 export const principal = { id: 'root', name: 'root' };
-/** In memory if possible: these tests are about the order of writes, and a busy disk would only slow them down. */
-const memoryDirectory = '/dev/shm';
-const root = mkdtempSync(join(existsSync(memoryDirectory) ? memoryDirectory : tmpdir(), 'tabularium-catalog-'));
-let files = 0;
-
-// Files that run in the same process share this module.
-process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-
-export function newFile(): string {
-  return join(root, `${++files}.db`);
-}
-
-/** A copy of the files as a kill -9 at this moment would leave them. */
-export function copyStore(file: string): string {
-  const copy = newFile();
-  for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end);
-  return copy;
-}
-
 export function path(...names: string[]): ObjectPath {
   return names.map((name, n) => ({ category: ['catalogs', 'databases', 'tables'][n] ?? 'columns', name }));
 }
@@ -45,18 +22,25 @@ export function definition(...columns: string[]): TableDefinition & { readonly c
 }
 
 export class WarehouseInTest {
-  readonly file: string;
+  readonly stores: Stores;
+  readonly place: string;
   readonly store: Store;
   readonly changes: ChangeFeed;
   readonly engine: EngineInMemory;
   readonly catalog: Catalog;
 
   constructor(
-    { file, store, changes }: { readonly file: string; readonly store: Store; readonly changes: ChangeFeed },
+    {
+      stores,
+      place,
+      store,
+      changes,
+    }: { readonly stores: Stores; readonly place: string; readonly store: Store; readonly changes: ChangeFeed },
     engine: EngineInMemory,
     options: Partial<CatalogOptions> = {},
   ) {
-    this.file = file;
+    this.stores = stores;
+    this.place = place;
     this.store = store;
     this.changes = changes;
     this.engine = engine;
@@ -64,17 +48,23 @@ export class WarehouseInTest {
   }
 
   static async open(
-    options: { file?: string; inject?: FaultInjector; engine?: EngineInMemory } & Partial<CatalogOptions> = {},
+    stores: Stores,
+    options: { place?: string; inject?: FaultInjector; engine?: EngineInMemory } & Partial<CatalogOptions> = {},
   ): Promise<WarehouseInTest> {
-    const { file = newFile(), inject, engine = new EngineInMemory(), ...rest } = options;
-    const store = await openSqliteStore({ file, inject });
+    const { place: existing, inject, engine = new EngineInMemory(), ...rest } = options;
+    const { store, place } = await stores.open({ place: existing, inject });
     const changes = await ChangeFeed.open({ store, serverId: 'test', observe: () => {} });
-    return new WarehouseInTest({ file, store, changes }, engine, rest);
+    return new WarehouseInTest({ stores, place, store, changes }, engine, rest);
+  }
+
+  /** The place of a copy of the store as a kill -9 at this moment would leave it. */
+  storeAfterKill(): Promise<string> {
+    return this.stores.afterKill(this.place);
   }
 
   async close(): Promise<void> {
     await this.store.close();
-    rmSync(this.file, { force: true });
+    await this.stores.remove(this.place);
   }
 
   async createCatalog(name: string): Promise<CatalogObject> {

@@ -4,8 +4,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Failure } from '../../src/standard/failure.ts';
-import { copyStore, definition, path, WarehouseInTest } from './catalog_and_engine.ts';
+import { storesOf } from '../stores.ts';
+import { definition, path, WarehouseInTest } from './catalog_and_engine.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
+
+const stores = storesOf(import.meta.url);
 
 interface Scenario {
   readonly name: string;
@@ -86,7 +89,7 @@ class StoreFault {
 }
 
 async function prepared(fault = new StoreFault()) {
-  const warehouse = await WarehouseInTest.open({ inject: fault.inject });
+  const warehouse = await WarehouseInTest.open(stores, { inject: fault.inject });
   await warehouse.createCatalog('c');
   await warehouse.createDatabase('c', 'd');
   await warehouse.createTable('c', 'd', 't');
@@ -151,7 +154,10 @@ for (const scenario of scenarios) {
             const outcome = await attempt(() => scenario.run(warehouse));
             fault.arm(Number.POSITIVE_INFINITY, false);
             const survivingWarehouse = permanently
-              ? await WarehouseInTest.open({ file: copyStore(warehouse.file), engine: warehouse.engine })
+              ? await WarehouseInTest.open(stores, {
+                  place: await warehouse.storeAfterKill(),
+                  engine: warehouse.engine,
+                })
               : warehouse;
             await checkVisible(survivingWarehouse, scenario);
             if (settledBy === 'recovery') {
@@ -225,12 +231,12 @@ test('if a process dies while the engine works, its successor completes or undoe
       // The dead process gets no answer: its promise is ignored.
       void scenario.run(warehouse).catch(() => {});
       await reached;
-      const file = copyStore(warehouse.file);
+      const place = await warehouse.storeAfterKill();
       engine.fault = () => {};
       const copy = Object.assign(new EngineInMemory(), { steps: new Set(engine.steps) });
       for (const [id, { name, databases }] of structuredClone(engine.catalogs))
         copy.catalogs.set(id, { name, databases });
-      const successor = await WarehouseInTest.open({ file, engine: copy });
+      const successor = await WarehouseInTest.open(stores, { place, engine: copy });
       await checkVisible(successor, scenario);
       await successor.catalog.recover();
       await checkSettled(successor, scenario, false);

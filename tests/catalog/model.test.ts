@@ -5,7 +5,10 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Failure, outcomeOf } from '../../src/standard/failure.ts';
 import { LeaseHolder } from '../../src/store/leases.ts';
-import { copyStore, definition, WarehouseInTest } from './catalog_and_engine.ts';
+import { storesOf } from '../stores.ts';
+import { definition, WarehouseInTest } from './catalog_and_engine.ts';
+
+const stores = storesOf(import.meta.url);
 
 type Names = readonly [string] | readonly [string, string] | readonly [string, string, string];
 
@@ -185,7 +188,7 @@ test('any history of changes, faults and kills results in the state of the model
       fc.array(fc.tuple(step, fault, fc.boolean()), { minLength: 1, maxLength: 20 }),
       async (history) => {
         const armed = new ArmedFault();
-        let warehouse = await WarehouseInTest.open({ inject: armed.inject });
+        let warehouse = await WarehouseInTest.open(stores, { inject: armed.inject });
         await warehouse.createCatalog('c');
         let models: Model[] = [new Map()];
         for (const [s, f, recovers] of history) {
@@ -196,9 +199,9 @@ test('any history of changes, faults and kills results in the state of the model
           );
           armed.set({ kind: 'none' }, warehouse);
           if (f.kind === 'store' && f.dies) {
-            const file = copyStore(warehouse.file);
+            const place = await warehouse.storeAfterKill();
             await warehouse.close();
-            warehouse = await WarehouseInTest.open({ file, engine: warehouse.engine, inject: armed.inject });
+            warehouse = await WarehouseInTest.open(stores, { place, engine: warehouse.engine, inject: armed.inject });
           }
           models = follow(models, s, f, error);
           // Otherwise the next step encounters the open change.
@@ -222,7 +225,7 @@ test('after any concurrent requests, the store and the engine agree', async () =
       fc.array(fc.array(step, { minLength: 2, maxLength: 12 }), { minLength: 1, maxLength: 6 }),
       fc.infiniteStream(fc.integer({ min: 0, max: 3 })),
       async (rounds, delays) => {
-        const warehouse = await WarehouseInTest.open();
+        const warehouse = await WarehouseInTest.open(stores);
         await warehouse.createCatalog('c');
         await warehouse.createDatabase('c', 'd');
         warehouse.engine.gate = async () => {
@@ -252,7 +255,7 @@ test('after any concurrent requests to two servers on one store, with recovery r
       fc.array(fc.array(request, { minLength: 2, maxLength: 8 }), { minLength: 1, maxLength: 4 }),
       fc.infiniteStream(fc.integer({ min: 0, max: 3 })),
       async (rounds, delays) => {
-        const first = await WarehouseInTest.open({ holder: new LeaseHolder('first') });
+        const first = await WarehouseInTest.open(stores, { holder: new LeaseHolder('first') });
         const { engine } = first;
         const second = new WarehouseInTest(first, engine, { holder: new LeaseHolder('second') });
         await first.createCatalog('c');

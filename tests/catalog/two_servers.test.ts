@@ -6,6 +6,7 @@ import type { Change } from '../../src/engines/engine.ts';
 import { Failure, outcomeOf } from '../../src/standard/failure.ts';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import { eventually } from '../deadline.ts';
+import { storesOf } from '../stores.ts';
 import { definition, path, principal, WarehouseInTest } from './catalog_and_engine.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
 
@@ -50,7 +51,7 @@ async function twoServers({ renewEveryMs }: { readonly renewEveryMs?: number } =
   const clock = { now: Date.now() };
   const engine = new HoldingEngine();
   const ofServer = (serverId: string) => ({ holder: new LeaseHolder(serverId, renewEveryMs), clock: () => clock.now });
-  const first = await WarehouseInTest.open({ engine, ...ofServer('first') });
+  const first = await WarehouseInTest.open(storesOf(import.meta.url), { engine, ...ofServer('first') });
   await first.createCatalog('c');
   await first.createDatabase('c', 'd');
   await first.createTable('c', 'd', 't');

@@ -2,8 +2,10 @@
 // failing one at a time. Afterwards the object is complete, retained or deleted, and the store and the engine agree.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { storesOf } from '../stores.ts';
 import { WarehouseInTest } from './catalog_and_engine.ts';
 
+const stores = storesOf(import.meta.url);
 const keepSeconds = 60;
 const start = Date.parse('2026-01-31T10:00:00Z');
 
@@ -17,7 +19,7 @@ class World {
 
   static async make(): Promise<World> {
     const world = new World();
-    world.warehouse = await WarehouseInTest.open({
+    world.warehouse = await WarehouseInTest.open(stores, {
       clock: () => world.now,
       inject: () => {
         world.statements++;

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { noTrail } from '../../src/access/audit/audit_log.ts';
 import { FileStore } from '../../src/files/file_store.ts';
-import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
+import { storesOf } from '../stores.ts';
 
 const dayMs = 86_400_000;
 let root: string;
@@ -19,7 +19,7 @@ const activeOwners = new Set(['ann', 'ben']);
 beforeEach(async () => {
   now = 1_800_000_000_000;
   root = await mkdtemp(join(tmpdir(), 'tabularium-files-'));
-  store = await openSqliteStore({ file: join(root, 'metadata.sqlite') });
+  ({ store } = await storesOf(import.meta.url).open());
   files = new FileStore({
     store,
     directory: join(root, 'files'),

@@ -27,7 +27,9 @@ import { path, principal as root, WarehouseInTest } from '../catalog/catalog_and
 import { EngineInMemory } from '../catalog/engine_in_memory.ts';
 import { eventually } from '../deadline.ts';
 import { Random, seedFrom } from '../random.ts';
+import { storesOf } from '../stores.ts';
 
+const inTest = storesOf(import.meta.url);
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-changes-'));
 const stores: Store[] = [];
 afterEach(async () => {
@@ -63,7 +65,10 @@ class ServerInTest {
     const holder = new LeaseHolder(serverId);
     const secrets = await openSecrets({ store, dataDirectory: directory });
     const audit = new AuditTrail({ store, observe, serverId, key: secrets.derive('audit'), retentionDays: 1 });
-    const warehouse = new WarehouseInTest({ file, store, changes }, engine, { trail: audit, holder });
+    const warehouse = new WarehouseInTest({ stores: inTest, place: file, store, changes }, engine, {
+      trail: audit,
+      holder,
+    });
     const records = new RecordCache(changes, 1_000_000);
     const access = await assembleAccess({
       store,
@@ -383,7 +388,7 @@ test('a poll that fails is repeated by the next one', async () => {
   });
   const seen: string[] = [];
   other.follow({ changed: (change) => void seen.push(change.kind), reload: () => assert.fail('nothing was lost') });
-  const { catalog } = new WarehouseInTest({ file, store, changes: one }, new EngineInMemory());
+  const { catalog } = new WarehouseInTest({ stores: inTest, place: file, store, changes: one }, new EngineInMemory());
   await catalog.create({ parent: null, category: 'users', name: 'ann', spec: {}, principal: root, ifExists: 'fail' });
   failing = true;
   await other.poll();

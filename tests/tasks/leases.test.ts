@@ -1,37 +1,32 @@
 // Several runners on one store: a runner that stops its heartbeat loses its tasks, and its later updates of them have no effect. The
 // clock is injected; heartbeats are sent when the test decides.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
-import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { LeaseLost } from '../../src/tasks/leases.ts';
 import { Cancelled, type TaskContext, type TaskKind } from '../../src/tasks/task.ts';
 import { Tasks } from '../../src/tasks/tasks.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
+import { storesOf } from '../stores.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'tabularium-leases-'));
+const kind = storesOf(import.meta.url);
 const openStores: { close: () => Promise<void> }[] = [];
 const stores: Store[] = [];
 after(async () => {
   for (const store of openStores) await store.close();
   for (const store of stores) await store.close();
-  rmSync(root, { recursive: true, force: true });
 });
 
 const beatMs = 5;
 /** For a runner that sends no heartbeat: longer than any test. */
 const silent = 3_600_000;
 const soonMs = deadlineMs(5000);
-let files = 0;
 let servers = 0;
 
 async function newStore(): Promise<Store> {
-  const store = await openSqliteStore({ file: join(root, `${++files}.db`) });
+  const { store } = await kind.open();
   stores.push(store);
   return store;
 }

@@ -1,59 +1,47 @@
 // The queue and its runner on a real store: order, waiting, cancelling, retries, stops, crashes, retention. A crash is a copy
-// of the store's files while tasks run.
+// of the store while tasks run.
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { engineLost } from '../../src/engines/engine_lost.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { FaultInjector, Store } from '../../src/store/store.ts';
 import { HandedBack, RetryableError, type TaskKind, type TaskRecord } from '../../src/tasks/task.ts';
 import { Tasks, type TasksOptions } from '../../src/tasks/tasks.ts';
 import { sampled } from '../budget.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
+import { storesOf } from '../stores.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'tabularium-tasks-'));
+const stores = storesOf(import.meta.url);
 const openStores: { store: Store; tasks: Tasks }[] = [];
 after(async () => {
   for (const { store, tasks } of openStores) {
     await tasks.stop(600);
     await store.close();
   }
-  rmSync(root, { recursive: true, force: true });
 });
-let files = 0;
-const newFile = (): string => join(root, `${++files}.db`);
-
-function afterKill(file: string): string {
-  const copy = newFile();
-  for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end);
-  return copy;
-}
 
 type Run = NonNullable<TaskKind['run']>;
 
 async function prepared(
   run: Run | undefined,
   options: Partial<TasksOptions> & {
-    file?: string;
+    place?: string;
     inject?: FaultInjector;
     kind?: Partial<TaskKind>;
     started?: boolean;
   } = {},
 ) {
-  const { file = newFile(), inject, kind, started = true, ...rest } = options;
-  const store = await openSqliteStore({ file, inject });
+  const { place: existing, inject, kind, started = true, ...rest } = options;
+  const { store, place } = await stores.open({ place: existing, inject });
   const observed: Observation[] = [];
   const kinds: TaskKind[] = [{ type: 'work', attemptsMax: 3, ...(run ? { run } : {}), ...kind }];
   const observe = (o: Observation) => void observed.push(o);
   const tasks = new Tasks({ store, kinds, runnersMax: 2, retentionDays: 7, retryPauseMs: 5, observe, ...rest });
   openStores.push({ store, tasks });
   if (started) await tasks.start();
-  return { store, tasks, observed, file };
+  return { store, tasks, observed, place };
 }
 
 const submitter = { id: 'root', name: 'root' };
@@ -140,6 +128,7 @@ test('waiting ends at the end of the task, at the deadline, or with the signal',
   const { promise, resolve } = Promise.withResolvers<void>();
   const { tasks } = await prepared(() => promise);
   const task = await tasks.submit(request());
+  await begun(tasks, task);
   const startMs = performance.now();
   assert.equal((await tasks.wait(task.taskId, 30))?.state, 'running');
   assert(performance.now() - startMs >= 28);
@@ -250,7 +239,7 @@ test('progress is visible at once and saved at most once a second', async () => 
   const { promise, resolve } = Promise.withResolvers<void>();
   let writes = 0;
   const inject: FaultInjector = ({ sql }) => {
-    if (/^update "tasks" set "progress" = \?, "progress_text" = \?, "expected_end_at" = \? where/.test(sql)) writes++;
+    if (/^update "tasks" set "progress" = \S+ "progress_text" = \S+ "expected_end_at" = \S+ where/.test(sql)) writes++;
   };
   const run: Run = async (_, { progress }) => {
     for (let n = 0; n <= 500; n++) progress(n / 1000, `${n} rows`);
@@ -319,7 +308,9 @@ test('a stopping server hands back tasks that can run again, and fails the other
     code: 'SHUTTING_DOWN',
   });
   const reasons: unknown[] = [];
-  const second = await prepared(async (task) => `attempt ${task.attempt}`, { file: afterKill(first.file) });
+  const second = await prepared(async (task) => `attempt ${task.attempt}`, {
+    place: await stores.afterKill(first.place),
+  });
   for (const { taskId } of [adoptedTask, neverEnding]) {
     const record = await second.tasks.get(taskId);
     assert.deepEqual([record?.state, record?.error?.code], ['failed', 'TASK_INTERRUPTED']);
@@ -355,7 +346,7 @@ test('after a crash running tasks are run again until their attempts are used up
   await current.tasks.cancel(cancelled.taskId, submitter);
   for (const attempt of [1, 2]) {
     await begun(current.tasks, task, attempt);
-    current = await prepared(run, { kind, runnersMax: 9, file: afterKill(current.file) });
+    current = await prepared(run, { kind, runnersMax: 9, place: await stores.afterKill(current.place) });
   }
   await ended(current.tasks, task);
   const states = await current.tasks.list({ limit: 10 });
@@ -374,7 +365,7 @@ const isAbout = (sql: string, table: string) => sql.includes(`delete from "${tab
 
 test('whichever statement of the store fails while tasks run, they end correctly', async (t) => {
   const hitStatements = new Set<string>();
-  const statements = Array.from({ length: 60 }, (_, i) => i + 1);
+  const statements = Array.from({ length: 60 * stores.attempts }, (_, i) => i + 1);
   const aboutAll = () =>
     ['task_waits', 'task_ends'].every((table) => [...hitStatements].some((sql) => isAbout(sql, table)));
   for (const n of sampled(t, 5, statements, aboutAll)) {

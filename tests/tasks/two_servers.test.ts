@@ -180,7 +180,7 @@ async function endedTask(receiver: Receiver) {
   const tasks = new Tasks({ store, ...options, webhooks: server('submitter') });
   const request = { type: 'work', principal, target: '/x', request: {}, notify: { url: receiver.url } };
   const error = { code: 'SQL_INVALID', message: 'no' } as const;
-  const { taskId } = await store.transaction((tx) => tasks.recordFailed(request, error, tx));
+  const taskId = await store.transaction((tx) => tasks.recordFailed(request, error, tx));
   const row = () => store.db.selectFrom('tasks').selectAll().where('task_id', '=', taskId).executeTakeFirstOrThrow();
   const untilSent = () => eventually('sent', async () => (await row()).notify_at === null);
   return { store, clock, server, taskId, row, untilSent, polls: () => polls };

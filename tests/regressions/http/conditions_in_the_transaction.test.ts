@@ -15,17 +15,17 @@ import { QueryHistory } from '../../../src/query/statements/history.ts';
 import { type QueryEntry, versionOfQuery } from '../../../src/query/statements/history_entry.ts';
 import { ObjectChanged } from '../../../src/standard/expected_version.ts';
 import { ChangeFeed } from '../../../src/store/changes/change_feed.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { versionOfTask } from '../../../src/tasks/task.ts';
 import { Tasks } from '../../../src/tasks/tasks.ts';
 import { deadlineMs } from '../../deadline.ts';
+import { storesOf } from '../../stores.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tabularium-conditions-'));
 let store: Store;
 let changes: ChangeFeed;
 before(async () => {
-  store = await openSqliteStore({ file: join(root, 'store.db') });
+  ({ store } = await storesOf(import.meta.url).open());
   changes = await ChangeFeed.open({ store, serverId: 'test', observe });
   const object = { name: 'ann', folded_name: 'ann', state: 'ready', state_reason: null, spec: '{}' } as const;
   const times = { created_at: 1, created_by: '', updated_at: 1, updated_by: '' };

@@ -1,0 +1,157 @@
+// The connections to PostgreSQL, as Kysely's dialect uses them. Every wait has a deadline, a statement outside a transaction is repeated
+// after a conflict, and errors of the connection are Failures.
+import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
+import { DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
+import type { FaultInjector } from '../store.ts';
+import { StoreFull, StoreUnavailable } from '../store_errors.ts';
+import { columnValues } from './column_values.ts';
+import { retryConflicts } from './retried_conflicts.ts';
+
+/** In milliseconds, except the first. */
+export interface PostgresqlLimits {
+  readonly connectionsMax: number;
+  /** Waiting for a connection of the pool, and for the server to accept one. */
+  readonly connectMs: number;
+  readonly statementMs: number;
+  readonly lockMs: number;
+  /** A transaction whose client sends no statement is rolled back. */
+  readonly idleInTransactionMs: number;
+  /** Repeating a transaction, or a statement outside one, after conflicts. */
+  readonly conflictsMs: number;
+}
+
+export const defaultLimits: PostgresqlLimits = {
+  connectionsMax: 10,
+  connectMs: 5_000,
+  statementMs: 30_000,
+  lockMs: 10_000,
+  idleInTransactionMs: 60_000,
+  conflictsMs: 15_000,
+};
+
+/** How much later than the server the client gives up: the server does not answer at all. */
+const graceMs = 5_000;
+
+const diskFull = '53100';
+/** Classes and codes of errors after which the same statement may succeed later: the connection, the resources or the server are missing. */
+const unavailable = /^(08|53|57P|25P03$|55P03$|57014$)/;
+
+/** Where the database is, as in libpq: `host` is a name, an address, or the directory of a socket. */
+export interface PostgresqlLocation {
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly user: string;
+  readonly password?: string;
+}
+
+export function openPool(
+  location: PostgresqlLocation,
+  limits: PostgresqlLimits,
+  inject: FaultInjector | undefined,
+): PostgresPool {
+  const options: PoolConfig = {
+    ...location,
+    max: limits.connectionsMax,
+    connectionTimeoutMillis: limits.connectMs,
+    statement_timeout: limits.statementMs,
+    query_timeout: limits.statementMs + graceMs,
+    lock_timeout: limits.lockMs,
+    idle_in_transaction_session_timeout: limits.idleInTransactionMs,
+    options: '-c default_transaction_isolation=serializable -c client_min_messages=warning',
+    application_name: 'tabularium',
+    keepAlive: true,
+    types: columnValues,
+  };
+  const pool = new Pool(options);
+  // A lost connection also fails its next statement; without listeners, the event would end the process.
+  pool.on('error', () => {});
+  pool.on('connect', (client) => void client.on('error', () => {}));
+  return {
+    options,
+    async connect() {
+      const client = await pool.connect().catch((error: unknown) => {
+        throw toStoreError(error);
+      });
+      return new StoreConnection(client, limits, inject);
+    },
+    end: () => pool.end(),
+  };
+}
+
+/** One use of a connection, from its pool and back. */
+class StoreConnection implements PostgresPoolClient {
+  readonly #client: PoolClient;
+  readonly #limits: PostgresqlLimits;
+  readonly #inject: FaultInjector | undefined;
+  #isInTransaction = false;
+  #isLost = false;
+  /** Why the open transaction can no longer commit: later statements fail for that reason too. */
+  #reason: unknown;
+
+  constructor(client: PoolClient, limits: PostgresqlLimits, inject: FaultInjector | undefined) {
+    this.#client = client;
+    this.#limits = limits;
+    this.#inject = inject;
+  }
+
+  query<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>>;
+  query<R>(cursor: PostgresCursor<R>): PostgresCursor<R>;
+  query<R>(
+    sql: string | PostgresCursor<R>,
+    parameters: readonly unknown[] = [],
+  ): Promise<PostgresQueryResult<R>> | PostgresCursor<R> {
+    if (typeof sql !== 'string') throw new Error('rows of the store are read in pages, not streamed');
+    return this.#execute<R>(sql, parameters);
+  }
+
+  release(isDiscarded?: boolean): void {
+    this.#client.release(isDiscarded || this.#isLost || this.#isInTransaction);
+  }
+
+  async #execute<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+    this.#inject?.({ sql, parameters });
+    if (sql === 'begin') return this.#begin();
+    if (sql === 'commit' || sql === 'rollback') return this.#end(sql);
+    if (this.#isInTransaction) return this.#run(sql, parameters);
+    return retryConflicts(() => this.#run<R>(sql, parameters), this.#limits.conflictsMs);
+  }
+
+  async #begin<R>(): Promise<PostgresQueryResult<R>> {
+    const result = await this.#run<R>('begin', []);
+    this.#isInTransaction = true;
+    this.#reason = undefined;
+    return result;
+  }
+
+  async #end<R>(sql: 'commit' | 'rollback'): Promise<PostgresQueryResult<R>> {
+    // The server has rolled back the transaction of a lost connection, or will.
+    if (sql === 'rollback' && this.#isLost) return { command: 'ROLLBACK', rowCount: 0, rows: [] };
+    if (sql === 'commit' && this.#reason !== undefined) throw this.#reason;
+    const result = await this.#run<R>(sql, []);
+    this.#isInTransaction = false;
+    return result;
+  }
+
+  async #run<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+    try {
+      const { command, rowCount, rows } = await this.#client.query(sql, [...parameters]);
+      return { command, rowCount, rows } as PostgresQueryResult<R>;
+    } catch (error) {
+      const translated = toStoreError(error);
+      const isEnded = error instanceof DatabaseError ? error.severity === 'FATAL' : translated !== error;
+      if (isEnded) this.#isLost = true;
+      this.#reason ??= translated;
+      throw this.#isInTransaction ? this.#reason : translated;
+    }
+  }
+}
+
+/** Errors of a statement and of a column's value are returned unchanged. */
+export function toStoreError(error: unknown): unknown {
+  if (error instanceof RangeError) return error;
+  if (!(error instanceof DatabaseError)) return new StoreUnavailable('the metadata store does not respond', error);
+  const { code = '' } = error;
+  if (code === diskFull) return new StoreFull(error);
+  return unavailable.test(code) ? new StoreUnavailable('the metadata store does not respond', error) : error;
+}

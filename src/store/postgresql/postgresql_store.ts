@@ -1,0 +1,79 @@
+// The metadata store as a database of PostgreSQL, which several servers can share. No server uses it yet: the audit journal, the checks of
+// pages and the backup of the server are those of a SQLite file.
+import { Kysely, PostgresDialect, sql } from 'kysely';
+import { migrate } from '../migrations/migrate.ts';
+import type { Schema } from '../schema.ts';
+import type { FaultInjector, Store } from '../store.ts';
+import { StoreUnavailable, StoreUnusable } from '../store_errors.ts';
+import { Transactions } from '../transactions.ts';
+import { postgresqlColumnTypes } from './column_values.ts';
+import { defaultLimits, openPool, type PostgresqlLimits, type PostgresqlLocation } from './connection_pool.ts';
+import { retryConflicts } from './retried_conflicts.ts';
+
+export type { PostgresqlLocation } from './connection_pool.ts';
+
+export interface PostgresqlStoreOptions {
+  /** An existing database with the encoding UTF8. Its user may create tables. */
+  readonly location: PostgresqlLocation;
+  readonly inject?: FaultInjector | undefined;
+  readonly limits?: Partial<PostgresqlLimits>;
+}
+
+/** The keys of advisory locks: any numbers that no one else uses. */
+const migrationLock = 7_104_233_190;
+const changesLock = 7_104_233_191;
+
+/** Throws StoreUnusable if the database cannot be used, StoreTooNew if a later release wrote it. */
+export async function openPostgresqlStore({ location, inject, limits }: PostgresqlStoreOptions): Promise<Store> {
+  const allLimits = { ...defaultLimits, ...limits };
+  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: openPool(location, allLimits, inject) }) });
+  try {
+    await db.connection().execute(prepare);
+  } catch (error) {
+    await db.destroy();
+    throw toStoreUnusable(location, error) ?? error;
+  }
+  const transactions = new Transactions(db);
+  return {
+    db,
+    isShared: true,
+    transaction: (run) => retryConflicts(() => transactions.run(run), allLimits.conflictsMs),
+    atEnd(tx, { write, committed }) {
+      // Positions of changes have the order of the commits: see writeChanges.
+      const writeInOrder = async () => {
+        await sql`select pg_advisory_xact_lock(${changesLock})`.execute(tx);
+        await write?.();
+      };
+      transactions.atEnd(tx, { write: write && writeInOrder, committed });
+    },
+    vacuum: async (table) => void (await sql`vacuum full ${sql.table(table)}`.execute(db)),
+    close: () => db.destroy(),
+  };
+}
+
+/** Of several servers that start at once, one migrates and the others wait. After an error, the end of the connection releases the lock. */
+async function prepare(db: Kysely<Schema>): Promise<void> {
+  await sql`select pg_advisory_lock(${migrationLock})`.execute(db);
+  const { rows } = await sql<{ server_encoding: string }>`show server_encoding`.execute(db);
+  const encoding = rows[0]?.server_encoding;
+  if (encoding !== 'UTF8') throw new StoreUnusable(`the database has the encoding ${encoding}: create it with UTF8`);
+  await migrate(db, postgresqlColumnTypes);
+  await createJsonExtract(db);
+  await sql`select pg_advisory_unlock(${migrationLock})`.execute(db);
+}
+
+/** The function of SQLite by which tasks are found by a field of their request; `path` is `$.` and a name. */
+async function createJsonExtract(db: Kysely<Schema>): Promise<void> {
+  await sql`
+    create or replace function json_extract(json_text text, path text) returns text
+    language sql immutable as $$ select json_text::json ->> substr(path, 3) $$`.execute(db);
+}
+
+/** Undefined if the error does not concern the connection to the database. */
+function toStoreUnusable({ host, port, database }: PostgresqlLocation, error: unknown): StoreUnusable | undefined {
+  const cause = error instanceof StoreUnavailable ? error.cause : error;
+  const { code = '', message } = cause as { readonly code?: string; readonly message?: string };
+  // Invalid authorization, no such database, insufficient privilege.
+  if (!(error instanceof StoreUnavailable) && !/^(28|3D000$|42501$)/.test(code)) return undefined;
+  return new StoreUnusable(`the database ${database} at ${host}:${port} cannot be used: ${message}`, { cause: error });
+}

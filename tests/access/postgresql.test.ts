@@ -1,0 +1,14 @@
+// The suites that need a store but no server, of access, idempotency keys and files, on PostgreSQL.
+import { suitesOn } from '../stores.ts';
+
+const suites = [
+  './idempotency_keys',
+  './secrets_in_stores',
+  '../files/file_store',
+  '../regressions/http/conditions_in_the_transaction',
+  '../store/rerun_transactions',
+] as const;
+suitesOn(
+  'postgresql',
+  suites.map((suite) => new URL(`${suite}.test.ts`, import.meta.url)),
+);

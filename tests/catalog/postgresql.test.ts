@@ -1,0 +1,8 @@
+// The suites of the catalog on PostgreSQL.
+import { suitesOn } from '../stores.ts';
+
+const suites = ['catalog', 'rewriting', 'model'] as const;
+suitesOn(
+  'postgresql',
+  suites.map((suite) => new URL(`./${suite}.test.ts`, import.meta.url)),
+);

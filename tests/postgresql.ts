@@ -1,0 +1,137 @@
+// A PostgreSQL cluster for the tests of one process: in a temporary directory, without durability, reached by a socket in that directory.
+// It ends with the process, also when that is killed. Its collation is not that of code points, so that tests find columns that rely on it.
+import { execFileSync, spawn } from 'node:child_process';
+import { chownSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { openPostgresqlStore, type PostgresqlLocation } from '../src/store/postgresql/postgresql_store.ts';
+import { eventually } from './deadline.ts';
+
+/** Not `TMPDIR`, which the user of the cluster may be unable to enter; in memory where there is room. */
+const memoryDirectory = '/dev/shm';
+const memoryBytesMin = 2 * 1024 ** 3;
+const clusterUser = 'tabularium';
+/** As root, the cluster runs as this user, which Debian's package creates. */
+const systemUser = 'postgres';
+const startMs = 60_000;
+
+const programs = globSync('/usr/lib/postgresql/*/bin/postgres')
+  .sort()
+  .at(-1)
+  ?.replace(/\/postgres$/, '');
+
+/** Why tests on PostgreSQL cannot run; false if they can. */
+export const missingPostgresql: string | false =
+  programs === undefined && 'PostgreSQL is not installed (apt-get install postgresql)';
+
+interface Cluster {
+  readonly location: Omit<PostgresqlLocation, 'database'>;
+  readonly run: (sql: string) => Promise<void>;
+}
+
+let cluster: Promise<Cluster> | undefined;
+let databases = 0;
+
+/** An empty database; `template`: a copy of that one, to which no one is connected. */
+export async function newDatabase(template?: string): Promise<PostgresqlLocation> {
+  cluster ??= startCluster();
+  const { location, run } = await cluster;
+  const database = `store_${++databases}`;
+  await run(`create database ${database} template ${template ?? 'template0'}`);
+  return { ...location, database };
+}
+
+let migrated: Promise<PostgresqlLocation> | undefined;
+
+/** A database with the tables of an empty store: copied, because migrations take longer. */
+export async function newStoreDatabase(): Promise<PostgresqlLocation> {
+  migrated ??= newDatabase().then(async (location) => {
+    await (await openPostgresqlStore({ location })).close();
+    return location;
+  });
+  return newDatabase((await migrated).database);
+}
+
+/** Ends all connections, which rolls back their transactions. @returns a copy of the database. */
+export async function copyDatabase({ database }: PostgresqlLocation): Promise<PostgresqlLocation> {
+  const { run } = await (cluster as Promise<Cluster>);
+  await run(`alter database ${database} allow_connections false`);
+  try {
+    await disconnect({ database });
+    return await newDatabase(database);
+  } finally {
+    await run(`alter database ${database} allow_connections true`);
+  }
+}
+
+/** Ends all connections, as a restart of the database server does. */
+export async function disconnect({ database }: Pick<PostgresqlLocation, 'database'>): Promise<void> {
+  const { run } = await (cluster as Promise<Cluster>);
+  await run(`select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = '${database}'`);
+}
+
+export async function dropDatabase({ database }: PostgresqlLocation): Promise<void> {
+  const { run } = await (cluster as Promise<Cluster>);
+  await run(`drop database if exists ${database} with (force)`);
+}
+
+async function startCluster(): Promise<Cluster> {
+  const isRoot = process.getuid?.() === 0;
+  const { bavail, bsize } = statfsSync(memoryDirectory);
+  const base = bavail * bsize > memoryBytesMin ? memoryDirectory : '/tmp';
+  const directory = mkdtempSync(join(base, 'tabularium-pg-'));
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  const { uid, gid } = isRoot ? idsOfSystemUser() : { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+  chownSync(directory, uid, gid);
+  const data = join(directory, 'data');
+  const asUser = isRoot ? [`--reuid=${systemUser}`, `--regid=${systemUser}`, '--init-groups'] : [];
+  const own = { cwd: directory, env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', TMPDIR: directory } };
+  const locale = ['--locale=C', '--locale-provider=icu', '--icu-locale=en-US', '--encoding=UTF8'];
+  const light = ['--auth=trust', '--no-sync', '--no-instructions', '--wal-segsize=1'];
+  const initdb = [join(programs as string, 'initdb'), `--pgdata=${data}`, `--username=${clusterUser}`];
+  execFileSync('setpriv', [...asUser, ...initdb, ...locale, ...light], { ...own, stdio: 'pipe' });
+  const settings = {
+    unix_socket_directories: directory,
+    listen_addresses: '',
+    fsync: 'off',
+    full_page_writes: 'off',
+    max_connections: '300',
+    shared_buffers: '32MB',
+    dynamic_shared_memory_type: 'mmap',
+    autovacuum: 'off',
+  };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const log = openSync(join(directory, 'log'), 'a');
+  // The kernel stops the cluster when this process ends, however it ends.
+  const postgres = [join(programs as string, 'postgres'), '-D', data, ...flags];
+  const server = spawn('setpriv', [...asUser, '--pdeathsig=QUIT', ...postgres], {
+    ...own,
+    stdio: ['ignore', log, log],
+  });
+  server.unref();
+  process.once('exit', () => server.kill('SIGQUIT'));
+  const location = { host: directory, port: 5432, user: clusterUser };
+  const run = async (sql: string): Promise<void> => {
+    const client = new Client({ ...location, database: 'postgres' });
+    client.on('error', () => {});
+    await client.connect();
+    try {
+      await client.query(sql);
+    } finally {
+      await client.end();
+    }
+  };
+  const isReady = () =>
+    run('select 1').then(
+      () => true,
+      () => server.exitCode !== null,
+    );
+  await eventually('PostgreSQL starts', isReady, startMs);
+  if (server.exitCode !== null) throw new Error(`PostgreSQL ended: ${readFileSync(join(directory, 'log'), 'utf8')}`);
+  return { location, run };
+}
+
+function idsOfSystemUser() {
+  const number = (flag: string) => Number(execFileSync('id', [flag, systemUser], { encoding: 'utf8' }));
+  return { uid: number('-u'), gid: number('-g') };
+}

@@ -1,0 +1,8 @@
+// The suites of tasks on PostgreSQL.
+import { suitesOn } from '../stores.ts';
+
+const suites = ['tasks', 'queue', 'leases'] as const;
+suitesOn(
+  'postgresql',
+  suites.map((suite) => new URL(`./${suite}.test.ts`, import.meta.url)),
+);
