@@ -26,6 +26,8 @@ const advice = {
   MALFORMED_JSON: (result) => `Correct the text${atPlace(result, ['line', 'column'])}.`,
   BODY_TOO_LARGE: ({ bytesMax, valuesMax }) =>
     `Send less data at once${isShown(bytesMax) ? `; the limit is ${bytesMax} bytes` : isShown(valuesMax) ? `; the limit is ${valuesMax} values` : ''}.`,
+  NOT_SUPPORTED_BY_ENGINE: ({ capability }) =>
+    `Do without it${isShown(capability) ? ` (${quoted(capability)})` : ''}, or use a warehouse of another engine.`,
   IN_USE: () => 'Change or remove the objects that depend on it first.',
   TASK_DEPENDENCY_FAILED: ({ taskId }) =>
     `Find out why the task ${isShown(taskId) ? `${quoted(taskId)} ` : 'before it '}did not succeed, then run both again.`,
