@@ -1,17 +1,33 @@
 /* biome-ignore-all lint/style/useNodejsImportProtocol: as runtime.js */
 // After an installation: removes what the package of Node.js brings besides the program and its licence, most of it C headers (67 MB) that
-// only compilers need. Nothing depends on it: where installation scripts are off, or a file cannot be removed, the installation is larger.
+// only compilers need, and the tests, sources and source maps of other packages, which nothing loads (5 MB). Nothing depends on it: where
+// installation scripts are off, or a file cannot be removed, the installation is larger.
 'use strict';
 
 const fs = require('fs');
 const path = require('path');
 const { nodePackage } = require('./runtime.js');
 
-try {
-  const manifest = require.resolve(nodePackage + '/package.json');
-  ['include', 'share', 'CHANGELOG.md'].forEach((name) => {
-    fs.rmSync(path.join(path.dirname(manifest), name), { recursive: true, force: true });
-  });
-} catch (_) {
-  // There is none for this platform, or it was left out.
+const unused = {
+  [nodePackage]: ['include', 'share', 'CHANGELOG.md'],
+  'apache-arrow': ['src', 'Arrow.es2015.min.js.map', 'Arrow.esnext.min.js.map'],
+  bintrees: ['test'],
+  pino: ['test', 'docs', 'benchmarks'],
+};
+
+/** The directory of an installed package: next to this one, or above it. */
+function directoryOf(name) {
+  const found = (require.resolve.paths(name) || []).map((parent) => path.join(parent, name)).filter(fs.existsSync);
+  return found[0];
 }
+
+Object.keys(unused).forEach((name) => {
+  try {
+    const directory = directoryOf(name);
+    unused[name].forEach((file) => {
+      fs.rmSync(path.join(directory, file), { recursive: true, force: true });
+    });
+  } catch (_) {
+    // There is none for this platform, or it was left out.
+  }
+});
