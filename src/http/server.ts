@@ -70,6 +70,8 @@ export class HttpServer<Context> {
   readonly #connections: Connections;
   /** Sockets whose protocol error has been answered, or will be: further input is not read. */
   readonly #broken = new WeakSet<Socket>();
+  /** What had been read of a connection with TLS when its handshake was complete. */
+  readonly #handshakeBytes = new WeakMap<Socket, number>();
   /** Requests received on each connection; empty when their number is not limited. */
   readonly #requests = new WeakMap<Socket, number>();
   /** Sockets with a file transfer, which has its own deadlines. */
@@ -125,6 +127,7 @@ export class HttpServer<Context> {
       const reason = error.code ?? error.message;
       this.#options.observe({ kind: 'requestBroken', code: 'TLS_HANDSHAKE_FAILED', reason });
     });
+    this.#server.on('secureConnection', (socket: Socket) => void this.#handshakeBytes.set(socket, socket.bytesRead));
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
       this.#clientError(error, socket as Socket),
     );
@@ -311,7 +314,11 @@ export class HttpServer<Context> {
       ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request was not received completely within the time limit'],
     };
     const [code, message] = broken[error.code ?? ''] ?? ['MALFORMED_HTTP', 'this is not a valid HTTP request'];
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#transfers.has(socket)) return;
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+      if (this.#transfers.has(socket)) return;
+      // Browsers open connections ahead of requests. One that sends its first request now would take this response for its own.
+      if (socket.bytesRead === (this.#handshakeBytes.get(socket) ?? 0)) return void socket.destroy();
+    }
     if (error.code === 'ECONNRESET') socket.destroy();
     if (this.#broken.has(socket)) return;
     this.#broken.add(socket);

@@ -136,11 +136,21 @@ test('a body longer than its length: the request is answered, and the excess is 
 test('half a head: 400 REQUEST_TIMEOUT, and the connection ends', async () => {
   const sendHalf = async (bytes: string) => {
     const wire = new Wire(server.port);
-    if (bytes !== '') wire.write(bytes);
+    wire.write(bytes);
     isFailure(await wire.answer(), 400, 'REQUEST_TIMEOUT', JSON.stringify(bytes));
     assert.equal(await wire.rest(), '');
   };
-  await Promise.all(['', 'GET /api', 'GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\nX: '].map(sendHalf));
+  await Promise.all(['G', 'GET /api', 'GET /api/v2/catalogs HTTP/1.1\r\nHost: a\r\nX: '].map(sendHalf));
+});
+
+test('a connection on which nothing is sent ends without a response, which its next request would take for its own', async () => {
+  const unused = new Wire(server.port);
+  assert.equal(await unused.rest(), '');
+  const used = new Wire(server.port);
+  used.write('GET /livez HTTP/1.1\r\nHost: a\r\n\r\n');
+  assert.equal((await used.answer()).status, 200);
+  used.write('GET /livez');
+  isFailure(await used.answer(), 400, 'REQUEST_TIMEOUT');
 });
 
 test('a head or a body sent byte by byte does not extend the timeout', async () => {

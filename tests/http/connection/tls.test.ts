@@ -3,10 +3,12 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:https';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
@@ -278,6 +280,21 @@ test('a handshake that does not complete is aborted, and so is plain HTTP; both 
   }
   await eventually('all are counted', async () => (await brokenRequests('TLS_HANDSHAKE_FAILED')) === 3);
   assert.equal(await brokenRequests('MALFORMED_HTTP'), 0, 'they were no requests');
+});
+
+test('after its handshake a connection on which nothing is sent ends without a response, one with half a head with one', async (t) => {
+  const files = makePair(directoryOf(t), 'unused');
+  const server = await start({ ...files, headersTimeoutMs: spentMs(1500) });
+  t.after(() => server.close());
+  const receivedAfter = async (sent: string): Promise<string> => {
+    const socket = connect({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false });
+    await once(socket, 'secureConnect');
+    if (sent !== '') socket.write(sent);
+    return await text(socket);
+  };
+  const [unused, half] = await Promise.all([receivedAfter(''), receivedAfter('GET /livez')]);
+  assert.equal(unused, '');
+  assert.match(half, /^HTTP\/1\.1 400 [\s\S]*REQUEST_TIMEOUT/);
 });
 
 test('a handshake in progress does not delay the stop of the server', async (t) => {
