@@ -369,7 +369,7 @@ export interface EngineWarehouse {
   readonly running: boolean;
   /** Applies new limits; may restart the processes when they are idle. */
   configure(spec: WarehouseSpec): Promise<void>;
-  /** The status of the backend of this name. */
+  /** What was last known about the backend of this name. Returns at once: it asks neither a process nor a server. */
   status(backend: string): BackendStatus;
   topology(): Topology;
 
@@ -384,7 +384,7 @@ export interface EngineWarehouse {
    * All names in a text at places where a table can be named, each split into its parts as written (`c.d.t`, `d.t`, `t`). Used
    * where an analysis cannot show the names, because it failed or because the engine folded a part into a constant.
    */
-  tableNamesIn(sql: string): readonly (readonly string[])[];
+  tableNamesIn(sql: string): Promise<readonly (readonly string[])[]>;
   execute(statement: Statement, options: ExecuteOptions): Promise<StatementResult>;
   /** Assigns a step to a running statement that writes and has none. False if it is too late: the statement is committing or has ended. */
   recordStep(resultPath: ExecuteOptions['resultPath'], step: string): Promise<boolean>;
@@ -409,7 +409,7 @@ export interface EngineWarehouse {
   /** Reads a query as the definition of a view in its namespace. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
   readView(statement: Statement & { readonly database: string }): Promise<ViewReading>;
   /** Undefined if the text is not a CREATE VIEW statement. Binds nothing. Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
-  parseCreateView(sql: string): ParsedCreateView | undefined;
+  parseCreateView(sql: string): Promise<ParsedCreateView | undefined>;
   /** Throws SQL_INVALID if a fragment is not a single expression or a single query. Nothing is bound or authorized yet. */
   buildStatement(write: TableWrite): Promise<BuiltStatement>;
   /**

@@ -74,10 +74,10 @@ function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
     return catalogDamaged({ name: first.name, reason }, error.result.isFatal === true ? 'unknown' : undefined);
   };
   /** The damaged catalog that a statement names: for one that is not attached, the engine reports that it does not exist. */
-  const damagedIn = (sql: string, error: unknown): Failure | undefined => {
+  const damagedIn = async (sql: string, error: unknown): Promise<Failure | undefined> => {
     const missing = guard.damaged().filter(({ isAttached }) => !isAttached);
     if (missing.length === 0 || !(error instanceof Failure) || error.code !== 'SQL_INVALID') return undefined;
-    const names = new Set(engine.tableNamesIn(sql).map(([first = '']) => foldName(first)));
+    const names = new Set((await engine.tableNamesIn(sql)).map(([first = '']) => foldName(first)));
     const found = missing.find(
       ({ name }) => names.has(foldName(name)) || error.message.includes(`${JSON.stringify(name)} does not exist`),
     );
@@ -107,7 +107,7 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
         try {
           return await engine.analyze(statement, request);
         } catch (error) {
-          throw damagedIn(statement.sql, error) ?? error;
+          throw (await damagedIn(statement.sql, error)) ?? error;
         }
       }),
     describe: (statement) => reading(statement.catalog, () => engine.describe(statement)),

@@ -126,8 +126,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
     this.#call('compareTables', { catalog, expected }, shortTimeoutMs, signal);
   readWholeTable = (table: TableRef, { signal }: Cancellable) =>
     this.#call('readWholeTable', table, changeTimeoutMs, signal);
-  tableNamesIn = (sql: string) => scanTableNames(sql);
-  parseCreateView = (sql: string) => parseCreateView(sql);
+  tableNamesIn = async (sql: string) => scanTableNames(sql);
+  parseCreateView = async (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>
     this.#call('readView', { ...toWireStatement(statement), database: statement.database }, this.#analysisTimeoutMs);
   analyze = async (statement: Statement, request: AdmissionRequest) => {

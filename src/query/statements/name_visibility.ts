@@ -28,7 +28,7 @@ export class NameVisibility {
   async areVisibleTo(
     principal: Principal,
     { catalog, database }: Pick<Statement, 'catalog' | 'database'>,
-    names: () => readonly (readonly string[])[],
+    names: () => Promise<readonly (readonly string[])[]>,
     authorized: readonly TableName[] = [],
   ): Promise<boolean> {
     if (this.#authorizer.isVisible(principal, 'read', 'catalogs', [])) return true;
@@ -36,7 +36,7 @@ export class NameVisibility {
       authorized.map(({ catalog: root, database: databaseName, table }) => keyOf([root, databaseName, table])),
     );
     const pathsToCheck = new Map<string, readonly string[]>();
-    for (const name of names()) {
+    for (const name of await names()) {
       // Without a database, an unqualified name cannot refer to a table.
       if (name.length === 1 && database === undefined) continue;
       const path = [...[catalog.name, database ?? ''].slice(0, Math.max(0, 3 - name.length)), ...name];

@@ -22,7 +22,7 @@ interface AccessRequest {
   readonly principal: Principal;
   readonly statement: Statement;
   /** Every name in the statement that could be a table. */
-  readonly names: () => readonly (readonly string[])[];
+  readonly names: () => Promise<readonly (readonly string[])[]>;
   readonly expected: ExpectedStatement | undefined;
 }
 

@@ -445,7 +445,7 @@ export class Queries {
             });
           } catch (error) {
             if (error instanceof Failure && error.code === 'SQL_INVALID')
-              await this.#requireNotRenamed(statement, names());
+              await this.#requireNotRenamed(statement, await names());
             // The refusal may rest on a stale analysis, of a view that has since been redefined. A new analysis also takes as long as one
             // of a missing object, which is never cached.
             if (!wasCached) throw error;
@@ -480,9 +480,9 @@ export class Queries {
         throw error;
       const names = () => engine.tableNamesIn(statement.sql);
       // A name may be missing only because a change of the object was interrupted.
-      this.#options.catalog.requireNoOpenChange(names(), true);
+      this.#options.catalog.requireNoOpenChange(await names(), true);
       if (!(await this.#options.names.areVisibleTo(requester.principal, statement, names))) throw hiddenObject();
-      await this.#requireNotRenamed(statement, names());
+      await this.#requireNotRenamed(statement, await names());
       throw error;
     }
   }

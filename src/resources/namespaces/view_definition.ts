@@ -78,7 +78,8 @@ export async function createView(
 
 /** The name and the query: `sql` may be a CREATE VIEW statement. */
 async function readBody(body: CreateViewBody, [root, database]: ViewParents, context: Context) {
-  const parsed = (await context.warehouses.use(root.spec.warehouse)).parseCreateView(body.sql);
+  const engine = await context.warehouses.use(root.spec.warehouse);
+  const parsed = await engine.parseCreateView(body.sql);
   const mismatch = (category: string, stated: string | undefined, expected: string | undefined) => {
     if (stated !== undefined && expected !== undefined && stated !== expected)
       throw invalidParameter(
