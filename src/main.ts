@@ -5,7 +5,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { assembleAccess, assembleAudit } from './access/assemble_access.ts';
 import { AuditJournal, journalFileName } from './access/audit/audit_journal.ts';
-import { serverIdSetting } from './access/audit/audit_reader.ts';
+import { serverIdSetting } from './access/audit/audit_log.ts';
 import { FailedLogins } from './access/authentication/failed_logins.ts';
 import { rootToken, rootTokenFileName } from './access/authentication/root_token.ts';
 import { Quotas } from './access/limits/quotas.ts';

@@ -14,6 +14,8 @@ export interface StoreOptions {
   /** An existing store; by default, a new one. */
   readonly place?: string | undefined;
   readonly inject?: FaultInjector | undefined;
+  /** See `Store.isShared`. PostgreSQL always is. */
+  readonly isShared?: boolean | undefined;
 }
 
 export interface Stores {
@@ -48,8 +50,8 @@ const fileEnds = ['', '-wal'];
 const sqlite: Stores = {
   name: 'SQLite',
   attempts: 1,
-  async open({ place = newFile(), inject } = {}) {
-    return { place, store: await openSqliteStore({ file: place, inject }) };
+  async open({ place = newFile(), inject, isShared } = {}) {
+    return { place, store: await openSqliteStore({ file: place, inject, isShared }) };
   },
   newPlace: async () => newFile(),
   async afterKill(place) {

@@ -1,26 +1,19 @@
 // The audit trail on a store of its own: tampering is detected, expired events are removed, floods are limited, and events that
 // could not be written are written later.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { AuditTrail, chainSeal, eventDigest, firstDigest } from '../../src/access/audit/audit_log.ts';
 import { listAudit, verifyAudit } from '../../src/access/audit/audit_reader.ts';
 import type { Actor } from '../../src/model/principal.ts';
-import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
+import { type StoreOptions, storesOf } from '../stores.ts';
 
 const key = Buffer.alloc(32, 7);
 const serverId = 'server-1';
 const dayMs = 86_400_000;
 const linesMade = 12;
-const directory = mkdtempSync(join(tmpdir(), 'tabularium-audit-'));
-after(() => rmSync(directory, { recursive: true, force: true }));
-
-let files = 0;
-const newFile = () => join(directory, `${++files}.sqlite`);
+const stores = storesOf(import.meta.url);
 const ann: Actor = { id: 'a1', name: 'ann', action: 'tables.create', requestId: 'r', address: '::1', target: '/t' };
 
 interface TrailedStore {
@@ -31,8 +24,8 @@ interface TrailedStore {
   readonly errors: unknown[];
 }
 
-async function openTrail(file: string, inject?: () => void): Promise<TrailedStore> {
-  const store = await openSqliteStore({ file, inject });
+async function openTrail(options: StoreOptions = {}): Promise<TrailedStore> {
+  const { store } = await stores.open(options);
   const time = { now: Date.UTC(2026, 0, 1) };
   const errors: unknown[] = [];
   const trail = new AuditTrail({
@@ -60,39 +53,37 @@ const count = async ({ db }: Store) =>
   );
 
 /** A chain of events; `removed`: the first ones have been removed already. */
-async function fileWithLines(removed = false): Promise<string> {
-  const file = newFile();
-  const { store, trail, time } = await openTrail(file);
+async function storeWithLines(removed = false): Promise<Store> {
+  const { store, trail, time } = await openTrail();
   for (let i = 0; i < linesMade; i++) {
     await trail.begin(ann, { objectId: `o${i}`, details: { i } });
     time.now += dayMs;
   }
   if (removed) assert.equal(await trail.sweep(), 2);
-  await store.close();
-  return file;
+  return store;
 }
 
-type Row = Record<string, string | number | null>;
-
-describe('tampering with the file is detected:', () => {
+describe('tampering with the store is detected:', () => {
   const last = linesMade;
-  const chainAt = (db: DatabaseSync, end: 'removed' | 'last', sequence: number) => {
-    const { digest } = db.prepare('SELECT digest FROM audit_events WHERE sequence = ?').get(sequence) as {
-      digest: string;
-    };
-    db.prepare(`UPDATE audit_chains SET ${end}_sequence = ?, ${end}_digest = ?`).run(sequence, digest);
-  };
+  const run = ({ db }: Store, text: string) => sql.raw(text).execute(db);
+  const chainAt = (store: Store, end: 'removed' | 'last', sequence: number) =>
+    run(
+      store,
+      `UPDATE audit_chains SET ${end}_sequence = ${sequence},
+       ${end}_digest = (SELECT digest FROM audit_events WHERE sequence = ${sequence})`,
+    );
   const numbersFromTo = (from: number, to: number) =>
     Array.from({ length: to - from + 1 }, (_, i) => `${from + i} changed`);
-  const copy = (db: DatabaseSync, from: number, to: number) => {
-    const row = db.prepare('SELECT * FROM audit_events WHERE sequence = ?').get(from) as Row;
-    const copiedRow = { ...row, sequence: to, event_id: 'copied' };
-    const columns = Object.keys(copiedRow);
-    db.prepare(`INSERT INTO audit_events (${columns}) VALUES (${columns.map(() => '?')})`).run(
-      ...Object.values(copiedRow),
-    );
+  const copy = async ({ db }: Store, from: number, to: number) => {
+    const rows = db.selectFrom('audit_events').selectAll().where('sequence', '=', from);
+    const row = await rows.executeTakeFirstOrThrow();
+    await db
+      .insertInto('audit_events')
+      .values({ ...row, sequence: to, event_id: 'copied' })
+      .execute();
   };
-  const cases: readonly (readonly [what: string, found: readonly string[], change: (db: DatabaseSync) => void])[] = [
+  type Tamper = (store: Store) => Promise<unknown>;
+  const cases: readonly (readonly [what: string, found: readonly string[], change: Tamper])[] = [
     ...[
       'event_id',
       'at',
@@ -111,121 +102,119 @@ describe('tampering with the file is detected:', () => {
         [
           `another ${column}`,
           column === 'digest' ? ['5 changed', '6 changed'] : ['5 changed'],
-          (db: DatabaseSync) => db.exec(`UPDATE audit_events SET ${column} = '9' WHERE sequence = 5`),
+          (store: Store) => run(store, `UPDATE audit_events SET ${column} = '9' WHERE sequence = 5`),
         ] as const,
     ),
     [
       'nobody in the place of somebody',
       ['5 changed'],
-      (db) => db.exec('UPDATE audit_events SET principal = NULL WHERE sequence = 5'),
+      (store) => run(store, 'UPDATE audit_events SET principal = NULL WHERE sequence = 5'),
     ],
-    ['a line that is gone', ['5 missing'], (db) => db.exec('DELETE FROM audit_events WHERE sequence = 5')],
+    ['a line that is gone', ['5 missing'], (store) => run(store, 'DELETE FROM audit_events WHERE sequence = 5')],
     [
       'a line that is gone, and the others moved up',
       [...numbersFromTo(5, last - 1), `${last - 1} end`],
-      (db) => {
-        db.exec('DELETE FROM audit_events WHERE sequence = 5');
-        for (let i = 6; i <= last; i++) db.exec(`UPDATE audit_events SET sequence = ${i - 1} WHERE sequence = ${i}`);
+      async (store) => {
+        await run(store, 'DELETE FROM audit_events WHERE sequence = 5');
+        for (let i = 6; i <= last; i++)
+          await run(store, `UPDATE audit_events SET sequence = ${i - 1} WHERE sequence = ${i}`);
       },
     ],
     [
       'two lines that changed places',
       ['5 changed', '6 changed', '7 changed'],
-      (db) => {
+      async (store) => {
         for (const [from, to] of [
           [5, 99],
           [6, 5],
           [99, 6],
         ])
-          db.exec(`UPDATE audit_events SET sequence = ${to} WHERE sequence = ${from}`);
+          await run(store, `UPDATE audit_events SET sequence = ${to} WHERE sequence = ${from}`);
       },
     ],
     [
       'a line put in between',
       [...numbersFromTo(6, last + 1), `${last + 1} end`],
-      (db) => {
-        for (let i = last; i > 5; i--) db.exec(`UPDATE audit_events SET sequence = ${i + 1} WHERE sequence = ${i}`);
-        copy(db, 5, 6);
-        db.exec(`UPDATE audit_chains SET last_sequence = last_sequence + 1`);
+      async (store) => {
+        for (let i = last; i > 5; i--)
+          await run(store, `UPDATE audit_events SET sequence = ${i + 1} WHERE sequence = ${i}`);
+        await copy(store, 5, 6);
+        await run(store, `UPDATE audit_chains SET last_sequence = last_sequence + 1`);
       },
     ],
-    ['a line put at the end', [`${last} end`], (db) => copy(db, 5, last + 1)],
-    ['a line put before the beginning', [`${last} end`], (db) => copy(db, 5, 0)],
-    ['a cut end', [`${last - 3} end`], (db) => db.exec(`DELETE FROM audit_events WHERE sequence > ${last - 3}`)],
+    ['a line put at the end', [`${last} end`], (store) => copy(store, 5, last + 1)],
+    ['a line put before the beginning', [`${last} end`], (store) => copy(store, 5, 0)],
+    ['a cut end', [`${last - 3} end`], (store) => run(store, `DELETE FROM audit_events WHERE sequence > ${last - 3}`)],
     [
       'a truncated end, and the chain adjusted to it',
       [`${last - 3} end`],
-      (db) => {
-        chainAt(db, 'last', last - 3);
-        db.exec(`DELETE FROM audit_events WHERE sequence > ${last - 3}`);
+      async (store) => {
+        await chainAt(store, 'last', last - 3);
+        await run(store, `DELETE FROM audit_events WHERE sequence > ${last - 3}`);
       },
     ],
-    ['a cut beginning', ['1 missing'], (db) => db.exec('DELETE FROM audit_events WHERE sequence <= 3')],
+    ['a cut beginning', ['1 missing'], (store) => run(store, 'DELETE FROM audit_events WHERE sequence <= 3')],
     [
       'a truncated beginning, and the chain adjusted to it',
       [`${last} end`],
-      (db) => {
-        chainAt(db, 'removed', 3);
-        db.exec('DELETE FROM audit_events WHERE sequence <= 3');
+      async (store) => {
+        await chainAt(store, 'removed', 3);
+        await run(store, 'DELETE FROM audit_events WHERE sequence <= 3');
       },
     ],
-    ['every line', ['0 end'], (db) => db.exec('DELETE FROM audit_events')],
+    ['every line', ['0 end'], (store) => run(store, 'DELETE FROM audit_events')],
     [
       'every line, and the chain adjusted to it',
       ['0 end'],
-      (db) => {
-        db.exec('DELETE FROM audit_events');
-        db.exec(`UPDATE audit_chains SET last_sequence = 0, last_digest = '${firstDigest}'`);
+      async (store) => {
+        await run(store, 'DELETE FROM audit_events');
+        await run(store, `UPDATE audit_chains SET last_sequence = 0, last_digest = '${firstDigest}'`);
       },
     ],
-    ['the chain', ['0 end'], (db) => db.exec('DELETE FROM audit_chains')],
+    ['the chain', ['0 end'], (store) => run(store, 'DELETE FROM audit_chains')],
     [
       'all of it',
       ['0 end'],
-      (db) => {
-        db.exec('DELETE FROM audit_events');
-        db.exec('DELETE FROM audit_chains');
+      async (store) => {
+        await run(store, 'DELETE FROM audit_events');
+        await run(store, 'DELETE FROM audit_chains');
       },
     ],
     [
       'a trail by somebody who has another key',
       [...numbersFromTo(1, last), `${last} end`],
-      (db) => {
+      async (store) => {
         const other = Buffer.alloc(32, 8);
         let digest = firstDigest;
-        for (const row of db.prepare('SELECT * FROM audit_events ORDER BY sequence').all() as never[]) {
+        const { db } = store;
+        for (const row of await db.selectFrom('audit_events').selectAll().orderBy('sequence').execute()) {
           digest = eventDigest(other, digest, row);
-          db.prepare('UPDATE audit_events SET digest = ? WHERE sequence = ?').run(
-            digest,
-            (row as Row).sequence as number,
-          );
+          await db.updateTable('audit_events').set({ digest }).where('sequence', '=', row.sequence).execute();
         }
-        chainAt(db, 'last', last);
-        const chain = db.prepare('SELECT * FROM audit_chains').get() as never;
-        db.prepare('UPDATE audit_chains SET seal = ?').run(chainSeal(other, chain));
+        await chainAt(store, 'last', last);
+        const chain = await db.selectFrom('audit_chains').selectAll().executeTakeFirstOrThrow();
+        await db
+          .updateTable('audit_chains')
+          .set({ seal: chainSeal(other, chain) })
+          .execute();
       },
     ],
   ];
   for (const [description, expectedFault, change] of cases)
     test(description, async () => {
-      const file = await fileWithLines();
-      const db = new DatabaseSync(file);
-      db.prepare('INSERT INTO settings (key, value) VALUES (?, ?)').run('server_id', serverId);
-      change(db);
-      db.close();
-      // An attacker who changes the store makes its checksums void too; the chain must still detect it.
-      rmSync(`${file}-sums`, { force: true });
-      const store = await openSqliteStore({ file });
+      const store = await storeWithLines();
       try {
+        await store.db.insertInto('settings').values({ key: 'server_id', value: serverId }).execute();
+        await change(store);
         assert.deepEqual(await faultsOf(store), expectedFault);
       } finally {
         await store.close();
       }
     });
 
-  test('nothing is reported for an unchanged file', async () => {
+  test('nothing is reported for an unchanged store', async () => {
     for (const removed of [false, true]) {
-      const store = await openSqliteStore({ file: await fileWithLines(removed) });
+      const store = await storeWithLines(removed);
       const { eventCount, faults, heads } = await verify(store);
       assert.deepEqual([eventCount, faults, heads.length], [removed ? linesMade - 2 : linesMade, [], 1]);
       await store.close();
@@ -233,20 +222,15 @@ describe('tampering with the file is detected:', () => {
   });
 
   test('truncation is detected after older events were removed', async () => {
-    const file = await fileWithLines(true);
-    const db = new DatabaseSync(file);
-    db.exec('DELETE FROM audit_events WHERE sequence <= 4');
-    db.close();
-    // An attacker who changes the store makes its checksums void too; the chain must still detect it.
-    rmSync(`${file}-sums`, { force: true });
-    const store = await openSqliteStore({ file });
+    const store = await storeWithLines(true);
+    await run(store, 'DELETE FROM audit_events WHERE sequence <= 4');
     assert.deepEqual(await faultsOf(store), ['3 missing']);
     await store.close();
   });
 });
 
 test('events that begin at once are written in one transaction, and each caller gets its result', async () => {
-  const { store, trail } = await openTrail(newFile());
+  const { store, trail } = await openTrail();
   let transactions = 0;
   const { transaction } = store;
   store.transaction = (work) => {
@@ -263,7 +247,7 @@ test('events that begin at once are written in one transaction, and each caller 
 
 describe('expired events', () => {
   test('are removed, and the chain continues', async () => {
-    const { store, trail, time } = await openTrail(newFile());
+    const { store, trail, time } = await openTrail();
     for (let round = 0; round < 3; round++) {
       for (let i = 0; i < 30; i++) await trail.begin(ann, { objectId: `${round} ${i}` });
       time.now += 8 * dayMs;
@@ -282,7 +266,7 @@ describe('expired events', () => {
   });
 
   test('are removed in several steps if there are many', async () => {
-    const { store, trail, time } = await openTrail(newFile());
+    const { store, trail, time } = await openTrail();
     const all = 12_345;
     for (let inserted = 0; inserted < all; inserted += 1500) {
       for (let i = inserted; i < Math.min(all, inserted + 1500); i++) trail.enqueue(ann, { outcome: '0' });
@@ -297,7 +281,7 @@ describe('expired events', () => {
   });
 
   test('can be removed while the trail is verified and events are added', async () => {
-    const { store, trail, time } = await openTrail(newFile());
+    const { store, trail, time } = await openTrail();
     for (let i = 0; i < 3000; i++) trail.enqueue(ann, { outcome: '0' });
     await trail.flush();
     time.now += 11 * dayMs;
@@ -323,7 +307,7 @@ describe('a flood', () => {
       .reduce((sum, n) => sum + n, 0);
 
   test('of unauthenticated refusals is counted by address and outcome', async () => {
-    const { store, trail, time } = await openTrail(newFile());
+    const { store, trail, time } = await openTrail();
     for (let i = 0; i < 10_000; i++) {
       trail.enqueue({ action: 'tables.get', address: `10.0.0.${i % 4}` }, refused);
       time.now += 12;
@@ -340,7 +324,7 @@ describe('a flood', () => {
   });
 
   test('from many addresses is counted too', async () => {
-    const { store, trail } = await openTrail(newFile());
+    const { store, trail } = await openTrail();
     for (let i = 0; i < 20_000; i++)
       trail.enqueue({ action: 'tables.get', address: `10.1.${i >> 8}.${i & 255}` }, refused);
     await trail.stop();
@@ -350,7 +334,7 @@ describe('a flood', () => {
   });
 
   test('of one user does not hide the refusals of others', async () => {
-    const { store, trail } = await openTrail(newFile());
+    const { store, trail } = await openTrail();
     for (let i = 0; i < 4000; i++) trail.enqueue(ann, { outcome: 'FORBIDDEN' });
     trail.enqueue({ ...ann, id: 'b1', name: 'bob' }, { outcome: 'FORBIDDEN' });
     await trail.stop();
@@ -361,7 +345,7 @@ describe('a flood', () => {
   });
 
   test('of changes is logged one by one, however many arrive at once', async () => {
-    const { store, trail } = await openTrail(newFile());
+    const { store, trail } = await openTrail();
     for (let i = 0; i < 4500; i++) trail.enqueue(ann, { outcome: '0', details: { i } });
     await trail.flush();
     assert.equal(await count(store), 4500);
@@ -372,8 +356,10 @@ describe('a flood', () => {
 
 test('events that could not be written are written later, and those beyond the limit are counted', async () => {
   let isBroken = false;
-  const { store, trail, errors } = await openTrail(newFile(), () => {
-    if (isBroken) throw new Error('the disk is full');
+  const { store, trail, errors } = await openTrail({
+    inject: () => {
+      if (isBroken) throw new Error('the disk is full');
+    },
   });
   isBroken = true;
   for (let i = 0; i < 3000; i++) trail.enqueue(ann, { outcome: '0', objectId: `${i}` });

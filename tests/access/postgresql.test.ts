@@ -1,7 +1,9 @@
-// The suites that need a store but no server, of access, idempotency keys and files, on PostgreSQL.
+// The suites that need a store but no server, of access, the audit trail, idempotency keys and files, on PostgreSQL.
 import { suitesOn } from '../stores.ts';
 
 const suites = [
+  './audit_chain',
+  './audit_chains',
   './idempotency_keys',
   './secrets_in_stores',
   '../files/file_store',

@@ -4,7 +4,6 @@
 import { closeSync, fdatasync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../../operator/operator_error.ts';
-import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
 import type { Store } from '../../store/store.ts';
 
 export const journalFileName = 'audit.journal';
@@ -30,8 +29,6 @@ export class AuditJournal {
   #file: number | undefined;
   #bytes = 0;
   #isUnsynced = false;
-  /** Lines of the open transaction. */
-  #pending: JournalLine[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   private constructor(dataDirectory: string) {
@@ -39,31 +36,18 @@ export class AuditJournal {
   }
 
   /** Throws StoreBehind if the journal has lines that the store lacks. */
-  static async open(dataDirectory: string, store: SqliteStore): Promise<AuditJournal> {
+  static async open(dataDirectory: string, store: Store): Promise<AuditJournal> {
     const lost = await lostLines(dataDirectory, store);
     if (lost.length > 0) throw new StoreBehind(textOf(dataDirectory, lost));
     const journal = new AuditJournal(dataDirectory);
     journal.#rewrite(await lastLines(store));
-    store.onTransactionEnd((isCommitted) => journal.#onTransactionEnd(isCommitted));
     journal.#timer = setInterval(() => journal.#sync(), syncEveryMs).unref();
     return journal;
   }
 
-  /** In the transaction that writes the events into the store; the lines are written to the file when it commits. */
+  /** When the transaction that wrote the events into the store is committed, before the change is acknowledged. */
   note(lines: readonly JournalLine[]): void {
-    this.#pending.push(...lines);
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-    if (this.#file !== undefined) closeSync(this.#file);
-    this.#file = undefined;
-  }
-
-  #onTransactionEnd(isCommitted: boolean): void {
-    const lines = this.#pending;
-    this.#pending = [];
-    if (!isCommitted || lines.length === 0 || this.#file === undefined) return;
+    if (lines.length === 0 || this.#file === undefined) return;
     try {
       if (this.#bytes > bytesMax) this.#rewrite(lines.slice(-1));
       else this.#bytes += writeSync(this.#file, textOfLines(lines));
@@ -71,6 +55,12 @@ export class AuditJournal {
     } catch {
       // The disk is full. The change itself is committed in the store.
     }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
   }
 
   /** Replaces the file by these lines; all earlier ones are in the store. */

@@ -83,6 +83,11 @@ const rowsPerInsertMax = 500;
 const targetCharactersMax = 1024;
 const sweepRows = 5_000;
 export const firstDigest = '0'.repeat(64);
+/** The setting of a store that is not shared: the server whose chain it has. */
+export const serverIdSetting = 'server_id';
+/** A setting of a shared store for each server that has begun a chain, so that a chain that was deleted as a whole is missed. */
+const chainSettingOf = (serverId: string) => `${serverIdSetting}/${serverId}`;
+export const chainSettings = chainSettingOf('%');
 
 /** Keyed, so that whoever can write the store but does not have the key cannot forge an event. */
 export function eventDigest(key: Uint8Array, previousDigest: string, event: UnsignedEvent): string {
@@ -180,9 +185,19 @@ export class AuditTrail implements Trail {
     return this.#flushing;
   }
 
-  /** Removes events past their retention from the beginning of the chain. Returns how many. */
+  /**
+   * Removes events past their retention from the beginnings of all chains, because a server whose chain remains may never start again.
+   * Returns how many.
+   */
   async sweep(): Promise<number> {
-    const { store, serverId, retentionDays } = this.#options;
+    const chains = await this.#options.store.db.selectFrom('audit_chains').select('server_id').execute();
+    let removed = 0;
+    for (const { server_id: serverId } of chains) removed += await this.#sweepChain(serverId);
+    return removed;
+  }
+
+  async #sweepChain(serverId: string): Promise<number> {
+    const { store, retentionDays } = this.#options;
     const before = this.#clock() - retentionDays * dayMs;
     for (let removed = 0; ; ) {
       const removedRows = await store.transaction(async (tx) => {
@@ -246,37 +261,51 @@ export class AuditTrail implements Trail {
 
   async #write(tx: Transaction<Schema>, events: readonly PendingEvent[]): Promise<void> {
     const { serverId, key } = this.#options;
-    const chain = (await tx
+    const existing = await tx
       .selectFrom('audit_chains')
       .selectAll()
       .where('server_id', '=', serverId)
-      .executeTakeFirst()) ?? {
-      server_id: serverId,
-      removed_sequence: 0,
-      removed_digest: firstDigest,
-      last_sequence: 0,
-      last_digest: firstDigest,
-    };
+      .executeTakeFirst();
+    const chain = existing ?? (await this.#newChain(tx));
     let { last_sequence: sequence, last_digest: digest } = chain;
     const rows = events.map(({ actor, facts, at }) => {
       const event = eventOf(serverId, ++sequence, actor, facts, at);
       digest = eventDigest(key, digest, event);
       return { ...event, digest };
     });
+    // First: of transactions that continue the chain at the same time, the database runs one again, instead of failing it for its numbers.
+    await this.#seal(tx, { ...chain, last_sequence: sequence, last_digest: digest });
     for (let i = 0; i < rows.length; i += rowsPerInsertMax)
       await tx
         .insertInto('audit_events')
         .values(rows.slice(i, i + rowsPerInsertMax))
         .execute();
-    await this.#seal(tx, { ...chain, last_sequence: sequence, last_digest: digest });
-    this.#options.journal?.note(
-      rows.map(({ server_id, sequence: number, action, target }) => ({
-        serverId: server_id,
-        sequence: number,
-        action,
-        target,
-      })),
-    );
+    const { journal } = this.#options;
+    if (!journal) return;
+    const lines = rows.map(({ server_id, sequence: number, action, target }) => ({
+      serverId: server_id,
+      sequence: number,
+      action,
+      target,
+    }));
+    afterCommit(tx, () => journal.note(lines));
+  }
+
+  async #newChain(tx: Transaction<Schema>): Promise<Omit<AuditChain, 'seal'>> {
+    const { store, serverId } = this.#options;
+    if (store.isShared)
+      await tx
+        .insertInto('settings')
+        .values({ key: chainSettingOf(serverId), value: serverId })
+        .onConflict((conflict) => conflict.column('key').doNothing())
+        .execute();
+    return {
+      server_id: serverId,
+      removed_sequence: 0,
+      removed_digest: firstDigest,
+      last_sequence: 0,
+      last_digest: firstDigest,
+    };
   }
 
   async #seal(tx: Transaction<Schema>, chain: Omit<AuditChain, 'seal'>): Promise<void> {

@@ -1,7 +1,15 @@
 // Reads the audit trail: lists, searches and verifies its events. Only audit_log.ts writes it.
 import { sql } from 'kysely';
 import type { Store } from '../../store/store.ts';
-import { type AuditChain, type AuditEvent, chainSeal, eventDigest, firstDigest } from './audit_log.ts';
+import {
+  type AuditChain,
+  type AuditEvent,
+  chainSeal,
+  chainSettings,
+  eventDigest,
+  firstDigest,
+  serverIdSetting,
+} from './audit_log.ts';
 
 export interface AuditFilter {
   readonly principal?: string | undefined;
@@ -16,7 +24,7 @@ export interface AuditFilter {
   readonly to?: number | undefined;
 }
 
-/** Newest first. */
+/** The events of all chains, newest first; ids begin with the time. */
 export async function listAudit(
   { db }: Store,
   filter: AuditFilter & { readonly after?: string | undefined; readonly limit: number },
@@ -59,8 +67,6 @@ export interface AuditVerdict {
 
 const pageRows = 5_000;
 const faultsMax = 100;
-/** The setting that identifies the chain that this store's server writes. */
-export const serverIdSetting = 'server_id';
 
 /** Checks that no event is missing or changed, and that each chain begins and ends where it should. */
 export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<AuditVerdict> {
@@ -76,8 +82,12 @@ export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<Audit
     heads.push(verdict.head);
   }
   const written = await db.selectFrom('audit_events').select('server_id').distinct().execute();
-  const own = await db.selectFrom('settings').select('value').where('key', '=', serverIdSetting).execute();
-  const expected = new Set([...written.map((row) => row.server_id), ...own.map(({ value }) => value)]);
+  const begun = await db
+    .selectFrom('settings')
+    .select('value')
+    .where((e) => e.or([e('key', '=', serverIdSetting), e('key', 'like', chainSettings)]))
+    .execute();
+  const expected = new Set([...written.map((row) => row.server_id), ...begun.map(({ value }) => value)]);
   for (const serverId of expected.difference(known)) faults.push({ serverId, sequence: 0, fault: 'end' });
   return { eventCount, faults: faults.slice(0, faultsMax), heads };
 }

@@ -28,9 +28,6 @@ export const sqliteColumnTypes: ColumnTypes = {
   increasing: (column) => column.autoIncrement(),
 };
 
-/** Called when a transaction has ended, before the next begins. */
-export type TransactionEndListener = (isCommitted: boolean) => void;
-
 /** How long a starting server waits for one that is shutting down. The wait blocks the process. */
 const fileLockWaitMs = 250;
 /** How much of the file is memory-mapped, which halves the time of a look-up; it counts as resident memory. */
@@ -262,11 +259,9 @@ class SqliteConnection implements DatabaseConnection {
 
 class SqliteDriver implements Driver {
   readonly #file: SqliteFile;
-  readonly #onTransactionEnd: TransactionEndListener;
 
-  constructor(file: SqliteFile, onTransactionEnd: TransactionEndListener) {
+  constructor(file: SqliteFile) {
     this.#file = file;
-    this.#onTransactionEnd = onTransactionEnd;
   }
 
   async init(): Promise<void> {}
@@ -284,12 +279,10 @@ class SqliteDriver implements Driver {
 
   async commitTransaction(): Promise<void> {
     this.#file.run('commit', []);
-    this.#onTransactionEnd(true);
   }
 
   async rollbackTransaction(): Promise<void> {
     // After some errors, such as a full disk, SQLite has already rolled back.
-    this.#onTransactionEnd(false);
     if (this.#file.isInTransaction) this.#file.run('rollback', []);
   }
 
@@ -348,11 +341,7 @@ export interface OpenedSqlite {
 }
 
 /** Opens the file at once, so that a failure is reported before the first query. Throws StoreInUse. */
-export function openSqlite(
-  file: string,
-  inject: FaultInjector | undefined,
-  onTransactionEnd: TransactionEndListener = () => {},
-): OpenedSqlite {
+export function openSqlite(file: string, inject: FaultInjector | undefined): OpenedSqlite {
   const opened = new SqliteFile(file, inject);
   let isPinned = false;
   const unpin = () => {
@@ -361,7 +350,7 @@ export function openSqlite(
   };
   return {
     dialect: {
-      createDriver: () => new SqliteDriver(opened, onTransactionEnd),
+      createDriver: () => new SqliteDriver(opened),
       createQueryCompiler: () => new SqliteQueryCompiler(),
       createAdapter: () => new SerializingAdapter(),
       createIntrospector: (db) => new SqliteIntrospector(db),

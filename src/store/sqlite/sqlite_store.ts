@@ -15,7 +15,6 @@ import {
   type PinnedFile,
   sqliteColumnTypes,
   storeInUseError,
-  type TransactionEndListener,
   toStoreUnusable,
 } from './sqlite_dialect.ts';
 
@@ -47,7 +46,6 @@ export class StoreDamaged extends StoreUnusable {
 }
 
 export interface SqliteStore extends Store {
-  onTransactionEnd(listener: TransactionEndListener): void;
   /**
    * Pins the file for a copy: all other users wait while `work` runs, and until `release` the file contains exactly what was committed
    * by then. `work` must not use the store. Only one pin at a time.
@@ -70,15 +68,11 @@ const openFiles = new Set<string>();
  * StoreTooNew if a later release wrote it.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
-  const listeners: TransactionEndListener[] = [];
-  const ended: TransactionEndListener = (isCommitted) => {
-    for (const listener of listeners) listener(isCommitted);
-  };
   const path = resolve(options.file);
   if (openFiles.has(path)) throw storeInUseError(options.file);
   const { faults, isComplete } = verifyFile(options);
   if (faults.length > 0) throw new StoreDamaged(options.file, faults);
-  const { dialect, pin, check } = openSqlite(options.file, options.inject, ended);
+  const { dialect, pin, check } = openSqlite(options.file, options.inject);
   openFiles.add(path);
   const db = new Kysely<Schema>({ dialect });
   const close = async (): Promise<void> => {
@@ -104,7 +98,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Sqli
       const pages = await check();
       return pages.length === 0 ? [] : [describePages(pages)];
     },
-    onTransactionEnd: (listener) => void listeners.push(listener),
     pin,
     close,
   };
