@@ -12,6 +12,8 @@ const unused = {
   [nodePackage]: ['include', 'share', 'CHANGELOG.md'],
   'apache-arrow': ['src', 'Arrow.es2015.min.js.map', 'Arrow.esnext.min.js.map'],
   bintrees: ['test'],
+  'pg-cloudflare': ['dist', 'esm', 'src'],
+  'pg-protocol': ['src'],
   pino: ['test', 'docs', 'benchmarks'],
 };
 

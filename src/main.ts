@@ -63,9 +63,9 @@ import { ChangeFeed } from './store/changes/change_feed.ts';
 import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
 import { LeaseHolder } from './store/leases.ts';
+import { isShared, openStore } from './store/open_store.ts';
 import { StoreChecks } from './store/sqlite/integrity/scheduled_checks.ts';
-import { openSqliteStore, type SqliteStore, storeFileName } from './store/sqlite/sqlite_store.ts';
-import { getOrCreateSetting } from './store/store.ts';
+import { type FaultInjector, getOrCreateSetting, type Store } from './store/store.ts';
 import { Schedules } from './tasks/schedules.ts';
 import { Tasks } from './tasks/tasks.ts';
 import { Webhooks } from './tasks/webhooks.ts';
@@ -74,7 +74,7 @@ export type { RunningServer } from './cli/serve.ts';
 
 export interface ServerHooks {
   /** Fault tests: called before every statement of the store. */
-  readonly injectStore?: Parameters<typeof openSqliteStore>[0]['inject'];
+  readonly injectStore?: FaultInjector;
   /** Fault tests: wraps the engine. */
   readonly wrapEngine?: (engine: Engine) => Engine;
   /** Benchmarks: replaces the authorizer, to measure the cost of authorization. */
@@ -164,19 +164,19 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const spoolDirectory = join(dataDirectory, 'spool');
   const resultsDirectory = join(dataDirectory, 'results');
   const stagingDirectory = join(dataDirectory, 'staging');
-  await prepareDataDirectory(dataDirectory, {
+  const entries = {
     files: [journalFileName, reserveFileName],
     directories: [spoolDirectory, resultsDirectory, stagingDirectory, filesDirectoryName],
-  });
+  };
+  await prepareDataDirectory(dataDirectory, entries, { hasStore: !isShared(settings.store) });
   const loading = await readLoadSettings(settings, dataDirectory);
   const backupDirectories = await readBackupDirectories(settings.backupDirectories, dataDirectory, loading.directories);
-  const store = await openSqliteStore({
-    file: join(dataDirectory, storeFileName),
-    inject: hooks.injectStore,
-    checkMs: settings.storeCheckStartMs,
-  });
+  const { store, sqlite, sharingId } = await openStore(
+    { store: settings.store, dataDirectory },
+    { inject: hooks.injectStore, checkMs: settings.storeCheckStartMs },
+  );
   const journal = await openJournal(dataDirectory, store);
-  // The lock on the store must be held before these directories are changed.
+  // The lock on the data directory must be held before these directories are changed.
   for (const directory of [spoolDirectory, stagingDirectory]) await rm(directory, { recursive: true, force: true });
   for (const directory of [spoolDirectory, stagingDirectory, resultsDirectory])
     await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -197,7 +197,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     lowBytesMax: settings.diskLowBytes,
     onChange: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
   });
-  const holder = new LeaseHolder();
+  const holder = new LeaseHolder(sharingId);
   const retryPauseMs = hooks.taskRetryPauseMs;
   const webhooks = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs, holder });
   return {
@@ -208,7 +208,9 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     holder,
     webhooks,
     store,
-    storeChecks: new StoreChecks({ store, everyMs: settings.storeCheckMinutes * 60_000, observe }),
+    sqlite,
+    sharingId,
+    storeChecks: sqlite && new StoreChecks({ store: sqlite, everyMs: settings.storeCheckMinutes * 60_000, observe }),
     secrets,
     rootToken: token,
     metrics,
@@ -225,7 +227,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
 }
 
 /** Closes a store that lacks acknowledged changes, so that it can be replaced. */
-async function openJournal(dataDirectory: string, store: SqliteStore): Promise<AuditJournal> {
+async function openJournal(dataDirectory: string, store: Store): Promise<AuditJournal> {
   try {
     return await AuditJournal.open(dataDirectory, store);
   } catch (error) {
@@ -239,7 +241,7 @@ type Foundation = Awaited<ReturnType<typeof openFoundation>>;
 /** Creates the parts that know what exists and who may do what, each after those that it needs. */
 async function assembleCore(foundation: Foundation) {
   const { settings, hooks, store, observe, webhooks } = foundation;
-  const serverId = await getOrCreateSetting(store, serverIdSetting, randomUUID);
+  const serverId = foundation.sharingId ?? (await getOrCreateSetting(store, serverIdSetting, randomUUID));
   const changes = await ChangeFeed.open({ store, serverId, observe });
   const { audit, auditReader } = assembleAudit({ ...foundation, serverId });
   const engine = engineOf(foundation);

@@ -1,7 +1,8 @@
 // A PostgreSQL cluster for the tests of one process: in a temporary directory, without durability, reached by a socket in that directory.
 // It ends with the process, also when that is killed. Its collation is not that of code points, so that tests find columns that rely on it.
-import { execFileSync, spawn } from 'node:child_process';
-import { chownSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { openPostgresqlStore, type PostgresqlLocation } from '../src/store/postgresql/postgresql_store.ts';
@@ -27,7 +28,12 @@ export const missingPostgresql: string | false =
 interface Cluster {
   readonly location: Omit<PostgresqlLocation, 'database'>;
   readonly run: (sql: string) => Promise<void>;
+  readonly launch: () => Promise<void>;
+  readonly stop: () => Promise<void>;
 }
+
+/** A user that the cluster asks for a password; to be created by a test. */
+export const userWithPassword = 'with_password';
 
 let cluster: Promise<Cluster> | undefined;
 let databases = 0;
@@ -50,6 +56,21 @@ export async function newStoreDatabase(): Promise<PostgresqlLocation> {
     return location;
   });
   return newDatabase((await migrated).database);
+}
+
+/** The value of the setting `store`. */
+export const urlOfDatabase = ({ host, port, user = '', database }: PostgresqlLocation) =>
+  `postgres://${user}@${encodeURIComponent(host)}:${port}/${database}`;
+
+export async function runInCluster(sql: string): Promise<void> {
+  await (await (cluster as Promise<Cluster>)).run(sql);
+}
+
+/** Stops the database server; all connections end. @returns a function that starts it again. */
+export async function stopPostgresql(): Promise<() => Promise<void>> {
+  const { stop, launch } = await (cluster as Promise<Cluster>);
+  await stop();
+  return launch;
 }
 
 /** Ends all connections, which rolls back their transactions. @returns a copy of the database. */
@@ -101,15 +122,11 @@ async function startCluster(): Promise<Cluster> {
     autovacuum: 'off',
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const local = readFileSync(join(data, 'pg_hba.conf'), 'utf8');
+  writeFileSync(join(data, 'pg_hba.conf'), `local all ${userWithPassword} scram-sha-256\n${local}`);
   const log = openSync(join(directory, 'log'), 'a');
   // The kernel stops the cluster when this process ends, however it ends.
   const postgres = [join(programs as string, 'postgres'), '-D', data, ...flags];
-  const server = spawn('setpriv', [...asUser, '--pdeathsig=QUIT', ...postgres], {
-    ...own,
-    stdio: ['ignore', log, log],
-  });
-  server.unref();
-  process.once('exit', () => server.kill('SIGQUIT'));
   const location = { host: directory, port: 5432, user: clusterUser };
   const run = async (sql: string): Promise<void> => {
     const client = new Client({ ...location, database: 'postgres' });
@@ -121,14 +138,31 @@ async function startCluster(): Promise<Cluster> {
       await client.end();
     }
   };
-  const isReady = () =>
-    run('select 1').then(
-      () => true,
-      () => server.exitCode !== null,
-    );
-  await eventually('PostgreSQL starts', isReady, startMs);
-  if (server.exitCode !== null) throw new Error(`PostgreSQL ended: ${readFileSync(join(directory, 'log'), 'utf8')}`);
-  return { location, run };
+  let server: ChildProcess;
+  const launch = async () => {
+    const started = spawn('setpriv', [...asUser, '--pdeathsig=QUIT', ...postgres], {
+      ...own,
+      stdio: ['ignore', log, log],
+    });
+    started.unref();
+    server = started;
+    const isReady = () =>
+      run('select 1').then(
+        () => true,
+        () => started.exitCode !== null,
+      );
+    await eventually('PostgreSQL starts', isReady, startMs);
+    if (started.exitCode !== null) throw new Error(`PostgreSQL ended: ${readFileSync(join(directory, 'log'), 'utf8')}`);
+  };
+  const stop = async () => {
+    const exited = once(server, 'exit');
+    server.ref();
+    server.kill('SIGINT');
+    await exited;
+  };
+  process.once('exit', () => server.kill('SIGQUIT'));
+  await launch();
+  return { location, run, launch, stop };
 }
 
 function idsOfSystemUser() {

@@ -29,6 +29,7 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
     ['Overview', 'docs/operations.md'],
     ['Engines', 'docs/engines.md'],
     ['Configuration', 'docs/configuration.md'],
+    ['PostgreSQL', 'docs/postgresql.md'],
     ['Security', 'docs/security.md'],
     ['Backup', 'docs/backup.md'],
     ['Upgrade', 'docs/upgrade.md'],

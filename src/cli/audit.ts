@@ -25,7 +25,7 @@ export const auditVerifyCommand: Command = {
 
 async function verifyTrail(settings: Settings) {
   try {
-    return await withStore(settings, async (store, dataDirectory) => {
+    return await withStore(settings, async ({ store }, dataDirectory) => {
       const secrets = await secretsOf(settings, store, dataDirectory);
       return verifyAudit(store, auditKeyOf(secrets));
     });

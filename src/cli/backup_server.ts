@@ -2,15 +2,13 @@
 // consistent snapshot of its store and its engines; the request is one that any client can send.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readRootToken, rootTokenFileName } from '../access/authentication/root_token.ts';
 import { adviceFor } from '../client/advice.ts';
 import { createClient, TabulariumError, Task, type TaskRecord, type TaskResultOf } from '../client/index.ts';
 import { OperatorError } from '../operator/operator_error.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
-import { isStoreInUse } from '../store/sqlite/sqlite_dialect.ts';
-import { storeFileName } from '../store/sqlite/sqlite_store.ts';
+import { hasServerData, isServerRunning } from '../store/open_store.ts';
 import { type BackupLocation, parseBackupLocation } from './backup_location.ts';
 import type { Command } from './command.ts';
 
@@ -64,12 +62,12 @@ function urlOf({ url, host, port, tlsCertFile }: Settings): string {
  */
 function tokenOfRunning(settings: Settings): string {
   const dataDirectory = resolve(settings.dataDir);
-  const store = join(dataDirectory, storeFileName);
-  if (!existsSync(store))
+  const location = { store: settings.store, dataDirectory };
+  if (!hasServerData(location))
     throw new SettingsError(
       `${dataDirectory} does not contain the data of a server: choose another with --data-dir, or set TABULARIUM_TOKEN`,
     );
-  if (!isStoreInUse(store))
+  if (!isServerRunning(location))
     throw new NoServerError(
       `no server is running on ${dataDirectory}: start it and repeat the command, or copy the directory while no server uses it ` +
         `(cp -a ${dataDirectory} <copy>); start a server on the copy with --data-dir=<copy>`,

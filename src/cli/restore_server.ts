@@ -10,6 +10,7 @@ import { openBackupTarget } from './backup_location.ts';
 import { catalogCount, notInBackup } from './backup_server.ts';
 import type { CatalogChecks } from './check/catalog_checks.ts';
 import type { Command } from './command.ts';
+import { requireSqlite } from './data_directory.ts';
 
 export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'checkCatalog'>): Command {
   return {
@@ -18,6 +19,7 @@ export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'chec
     doc: 'Restores a whole server from a backup in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: fills the data directory, which must be new or empty, verifies the digest of every file, and reads every catalog. TABULARIUM_BACKUP_PASSPHRASE decrypts the keys.',
     run: async (settings, print, where) => {
       const { dataDir } = settings;
+      requireSqlite(settings, 'restore server');
       if (!(await isEmptyDirectory(dataDir)))
         throw new SettingsError(`${dataDir} is not empty: choose a new or empty directory with --data-dir`);
       try {

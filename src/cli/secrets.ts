@@ -9,7 +9,7 @@ export const rotateCommand: Command = {
   name: 'secrets rotate',
   doc: 'Encrypts the secrets of a stopped server with a new key: a generated one, which replaces the one in the key file, or the one in `--new-key-file` or TABULARIUM_SECRET_KEY_NEW.',
   run: async (settings, print) => {
-    const rotation = await withStore(settings, (store, dataDirectory) =>
+    const rotation = await withStore(settings, ({ store }, dataDirectory) =>
       rotateSecrets({
         store,
         dataDirectory,

@@ -44,7 +44,7 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
     };
   readonly transport: Transport;
   readonly store: Store;
-  readonly storeChecks: StoreChecks;
+  readonly storeChecks: StoreChecks | undefined;
   readonly disk: DiskSpace;
   readonly secrets: Secrets;
   readonly metrics: Metrics;
@@ -77,7 +77,7 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     }),
   });
   const operations = systemEndpoints({
-    warning: () => [disk.message, storeChecks.message].filter(Boolean).join('; ') || undefined,
+    warning: () => [disk.message, storeChecks?.message].filter(Boolean).join('; ') || undefined,
     ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
     metrics,
     document: new Document(() => openApi(categories as readonly Category[], parts.apiInfo)),

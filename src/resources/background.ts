@@ -22,7 +22,7 @@ interface BackgroundParts {
   readonly api: { revalidate(): void };
   readonly store: Store;
   readonly disk: DiskSpace;
-  readonly storeChecks: StoreChecks;
+  readonly storeChecks: StoreChecks | undefined;
   readonly observe: Observe;
   /** Receives the periodic maintenance. */
   readonly maintained?: ((all: () => Promise<void>) => void) | undefined;
@@ -42,7 +42,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
     tasks.revalidate((principal) => directory.isActive(principal)),
   );
   disk.start();
-  storeChecks.start();
+  storeChecks?.start();
   warehouses.start();
   guarded('check of catalog files', async () => {
     for (const name of await warehouseNames(catalog)) await warehouses.inspect(name);
@@ -65,7 +65,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
   revalidation.unref();
   return async (deadlineMs: number) => {
     disk.stop();
-    await storeChecks.stop();
+    await storeChecks?.stop();
     maintenance.stop();
     await catalog.stop();
     await stopFiles();

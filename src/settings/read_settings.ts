@@ -109,9 +109,18 @@ function requireConsistent(read: Settings): void {
     throw new SettingsError(`${variableOf('secretKey')} and secretKeyFile are both set; set only one of them`);
 }
 
+/** Other users of the machine can read the flags of a process. */
+function refusePassword({ store }: Values): void {
+  if (typeof store === 'string' && /^[^/]*\/\/[^/?@]*:[^/?]*@|[?&]password=/i.test(store))
+    throw new SettingsError(
+      `${flagOf('store')} must not contain a password, because other users of the machine can read it: set ${variableOf('store')} or PGPASSWORD`,
+    );
+}
+
 /** `argv` excludes node, script and command. With `--help` or `--version` only flags are read. Throws SettingsError. */
 export function readSettings(argv: readonly string[], env: Environment, command = 'serve'): Settings {
   const flags = flagValues(argv, command);
+  refusePassword(flags);
   if (flags.help === true || flags.version === true) return { ...defaults(), ...flags } as Settings;
   const overrides: Values = { ...variableValues(env), ...flags };
   const configPath = overrides.config as string | undefined;

@@ -46,6 +46,12 @@ export const settings = define({
     default: './data',
     doc: 'The directory of all data of the server; it is created if it does not exist.',
   },
+  store: {
+    section: 'Server',
+    type: 'string',
+    default: '',
+    doc: 'The metadata store: empty for a SQLite file in the data directory, or the URL of a PostgreSQL database that several servers may share, `postgres://user@host:port/database`. A password in it is not accepted as a flag: use `TABULARIUM_STORE`, the configuration file, `PGPASSWORD` or the password file of PostgreSQL. Parameters: `host` (the directory of a socket), `sslmode` (`verify-full`, on loopback `disable`; `require`), `sslrootcert`, `sslcert`, `sslkey`.',
+  },
   config: {
     section: 'Server',
     type: 'path',

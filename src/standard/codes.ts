@@ -165,8 +165,8 @@ export const codes = define({
   },
   CHANGE_NOT_SUPPORTED: {
     status: 400,
-    meaning: 'The engine or the type conversion rules do not support this change.',
-    client: 'Create a new table and copy the data into it.',
+    meaning: 'The engine, the metadata store or the type conversion rules do not support this change.',
+    client: 'The message says what to do instead; for a column, create a new table and copy the data into it.',
   },
   NOT_SUPPORTED_BY_ENGINE: {
     status: 400,
@@ -448,6 +448,13 @@ export const codes = define({
     meaning: 'The caller has reached the limit on unfinished tasks of one principal.',
     client: 'Retry when some of them have ended, or cancel tasks that are no longer needed.',
     retryAfterSeconds: 5,
+  },
+  STORE_UNAVAILABLE: {
+    status: 503,
+    outcome: 'unknown',
+    meaning: 'The metadata store, a database that several servers share, does not respond.',
+    client: 'Retry after the time in `Retry-After`.',
+    retryAfterSeconds: 1,
   },
   SHUTTING_DOWN: {
     status: 503,

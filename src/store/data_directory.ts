@@ -11,6 +11,8 @@ import { storeFileName } from './sqlite/sqlite_store.ts';
 
 const probeBytes = 4096;
 const catalogsDirectoryName = 'catalogs';
+/** Exists if the server uses a store that several servers share. See server_identity.ts. */
+export const serverIdFileName = 'server.id';
 
 /** The message addresses the operator. */
 export class DataDirectoryError extends OperatorError {
@@ -23,12 +25,16 @@ export interface DataDirectoryEntries {
   readonly directories: readonly string[];
 }
 
-/** Creates the directory if it does not exist. Throws OperatorError. */
-export async function prepareDataDirectory(directory: string, entries: DataDirectoryEntries): Promise<void> {
+/** Creates the directory if it does not exist. `hasStore`: the metadata store is in it. Throws OperatorError. */
+export async function prepareDataDirectory(
+  directory: string,
+  entries: DataDirectoryEntries,
+  { hasStore }: { readonly hasStore: boolean },
+): Promise<void> {
   await createDataDirectory(directory);
   requireRegularFiles(entries.files.map((path) => resolve(directory, path)));
   requireDirectories([...entries.directories, catalogsDirectoryName].map((path) => resolve(directory, path)));
-  await requireStore(directory);
+  if (hasStore) await requireStore(directory);
 }
 
 /** Creates the directory if it does not exist, and checks that it is writable. Throws DataDirectoryError. */
@@ -47,6 +53,10 @@ export async function createDataDirectory(directory: string): Promise<void> {
 async function requireStore(directory: string): Promise<void> {
   const store = join(directory, storeFileName);
   if (existsSync(store)) return;
+  if (existsSync(join(directory, serverIdFileName)))
+    throw new DataDirectoryError(
+      `${directory} was used by a server whose metadata store is PostgreSQL: select it with the setting store, or choose another --data-dir`,
+    );
   const found = await readdir(join(directory, catalogsDirectoryName)).catch(() => []);
   const catalogs = found.filter((name) => !name.endsWith('.wal')).length;
   const hasLog = existsSync(`${store}-wal`);

@@ -25,6 +25,6 @@ export class StoreFull extends StoreFailure {
 /** The database does not respond, or not in time. Its last change may have been committed. */
 export class StoreUnavailable extends StoreFailure {
   constructor(message: string, cause: unknown) {
-    super('REMOTE_UNAVAILABLE', message, {}, { cause, retryAfterSeconds: 1 });
+    super('STORE_UNAVAILABLE', message, {}, { cause });
   }
 }

@@ -38,7 +38,7 @@ export class AuditJournal {
   /** Throws StoreBehind if the journal has lines that the store lacks. */
   static async open(dataDirectory: string, store: Store): Promise<AuditJournal> {
     const lost = await lostLines(dataDirectory, store);
-    if (lost.length > 0) throw new StoreBehind(textOf(dataDirectory, lost));
+    if (lost.length > 0) throw new StoreBehind(textOf(dataDirectory, lost, store));
     const journal = new AuditJournal(dataDirectory);
     journal.#rewrite(await lastLines(store));
     journal.#timer = setInterval(() => journal.#sync(), syncEveryMs).unref();
@@ -96,11 +96,19 @@ export function forgetLostLines(dataDirectory: string): void {
 
 export const changeText = ({ action, target }: JournalLine): string => [action, target].filter(Boolean).join(' ');
 
-function textOf(dataDirectory: string, lost: readonly JournalLine[]): string {
+function textOf(dataDirectory: string, lost: readonly JournalLine[], { isShared }: Store): string {
   const shown = lost.slice(0, listedChangesMax).map((line) => `  ${changeText(line)}`);
   const more = lost.length > shown.length ? [`  and ${lost.length - shown.length} more`] : [];
+  const count = `${lost.length} acknowledged ${lost.length === 1 ? 'change' : 'changes'}`;
+  if (isShared)
+    return [
+      `the metadata store lacks ${count} of the server in ${dataDirectory}: it is another database, or an older state of it:`,
+      ...shown,
+      ...more,
+      `Correct the setting \`store\` or restore a later state of the database; or accept the loss: delete ${join(dataDirectory, journalFileName)}`,
+    ].join('\n');
   return [
-    `the metadata store in ${dataDirectory} lacks ${lost.length} acknowledged ${lost.length === 1 ? 'change' : 'changes'}: it lost the end of its log, or is an older copy:`,
+    `the metadata store in ${dataDirectory} lacks ${count}: it lost the end of its log, or is an older copy:`,
     ...shown,
     ...more,
     `Put the newer metadata.sqlite, metadata.sqlite-wal and metadata.sqlite-sums back, or accept the loss: tabularium check --repair=accept --data-dir=${dataDirectory}`,

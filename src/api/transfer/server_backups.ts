@@ -74,7 +74,7 @@ export const serverBackupsApi = category({
       description:
         'A task (202), whose id is that of the backup; its result has `backupId`, `takenAt`, `catalogs`, `files`, `bytes`, `catalogsLeftOut`, `secretKey` and `heldMs`: how long writes were held back. Everything is copied each time. Requires the privilege `own` on `/api/v2/server_backups`, whose holder can read everything. Without a passphrase (`TABULARIUM_BACKUP_PASSPHRASE`) no object store is accepted. PUT of an existing backup returns it (201).',
       permission: { privilege: 'own', on: 'parent' },
-      codes: ['CHANGE_IN_PROGRESS', 'OBJECT_NOT_FOUND'],
+      codes: ['CHANGE_IN_PROGRESS', 'OBJECT_NOT_FOUND', 'CHANGE_NOT_SUPPORTED'],
       needs: [{ capability: 'catalogSnapshots', when: 'on a server with a catalog on such an engine' }],
       body: strictObject({ to: ServerBackupTarget, ...taskFields }),
       bodyRequired: true,

@@ -82,6 +82,7 @@ export class ServerBackups {
     actor: Actor,
   ): Promise<{ readonly object: ServerBackup; readonly taskId?: string }> {
     const { catalog, tasks, secrets, targets } = this.#parts;
+    this.#requireFile();
     this.#requirePassphrase(to);
     await targets.check(to, 'to');
     const backupId = newId();
@@ -155,6 +156,13 @@ export class ServerBackups {
    * Throws INVALID_PARAMETER if the keys would be stored in plain text in an object store. The passphrase may have changed by the time
    * the task runs.
    */
+  #requireFile(): void {
+    if (this.#parts.sqlite) return;
+    const message =
+      'the metadata store is PostgreSQL, which a backup of the server cannot contain: back up that database and each catalog';
+    throw new Failure('CHANGE_NOT_SUPPORTED', message);
+  }
+
   #requirePassphrase(to: TargetRequest): void {
     if (to.kind !== 's3' || !this.#parts.sealer.isPlain) return;
     const message =

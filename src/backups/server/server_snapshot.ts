@@ -1,6 +1,7 @@
 // A consistent snapshot of a whole server: the metadata store and the files of all catalogs, fixed at one instant while the server runs
 // and copied afterwards. The snapshot equals the state after a power failure at that instant, so a restored server uses the normal
 // recovery.
+import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type CatalogFile,
@@ -41,7 +42,8 @@ export interface ServerSnapshot {
 }
 
 export interface SnapshotParts {
-  readonly store: Pick<SqliteStore, 'pin'>;
+  /** Undefined if the metadata store is not a file of this server. */
+  readonly sqlite: Pick<SqliteStore, 'pin'> | undefined;
   readonly warehouses: Pick<Warehouses, 'pinFiles' | 'writeGate' | 'storages'>;
   readonly warehouseNames: () => Promise<readonly string[]>;
   readonly dataDirectory: string;
@@ -89,12 +91,13 @@ interface FixedInstant {
  * describe one instant between them.
  */
 async function tryFixInstant(parts: SnapshotParts, damaged: Map<string, string>): Promise<FixedInstant | undefined> {
-  const { store, warehouses } = parts;
+  const { sqlite, warehouses } = parts;
+  assert(sqlite, 'the metadata store is a file of this server');
   // Long logs are read before writes are held back.
   const known = await locate(parts, damaged, new Map());
   return warehouses.writeGate.closedWhile(async () => {
     const began = performance.now();
-    const { done, file } = await store.pin(async () => {
+    const { done, file } = await sqlite.pin(async () => {
       let before = await locate(parts, damaged, known);
       while (performance.now() - began < holdMsMax) {
         const takenAt = new Date().toISOString();

@@ -7,10 +7,10 @@ import { changeText, forgetLostLines, lostLines } from '../../access/audit/audit
 import type { Settings } from '../../settings/read_settings.ts';
 import { checkStoreFile } from '../../store/sqlite/integrity/store_check.ts';
 import { isStoreInUse, storeInUseError } from '../../store/sqlite/sqlite_dialect.ts';
-import { openSqliteStore, type SqliteStore, StoreDamaged, storeFileName } from '../../store/sqlite/sqlite_store.ts';
+import { openSqliteStore, StoreDamaged, storeFileName } from '../../store/sqlite/sqlite_store.ts';
 import type { Store } from '../../store/store.ts';
 import type { Command } from '../command.ts';
-import { withStore } from '../data_directory.ts';
+import { requireSqlite, withStore } from '../data_directory.ts';
 import type { CatalogChecks } from './catalog_checks.ts';
 import { checkCatalogs } from './check_catalogs.ts';
 import { RepairAudit } from './repair_audit.ts';
@@ -26,6 +26,7 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
     name: 'check',
     doc: 'Reads the metadata store and the catalogs of a stopped server: is every page and every block as it was written, does the store describe the tables that are there, and is nothing older than acknowledged work? Ends with 1 where something is wrong, and says what each `--repair` would lose.',
     run: async (settings, say) => {
+      requireSqlite(settings, 'check');
       const checks = await loadChecks();
       // Suffix of the files that a repair retains; unique for each run.
       const suffix = `.damaged-${new Date().toISOString().replace(/[:.]/g, '-')}`;
@@ -61,7 +62,7 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
 }
 
 interface CheckedStore {
-  readonly store: SqliteStore;
+  readonly store: Store;
   readonly dataDirectory: string;
   /** The store is damaged; nothing is repaired. */
   readonly isCopy: boolean;
@@ -86,7 +87,7 @@ async function withCheckedStore(
   const file = join(dataDirectory, storeFileName);
   const { faults } = checkStoreFile(file);
   const withOriginal = (accepted: string[]) =>
-    withStore(settings, (store) => check({ store, dataDirectory, isCopy: false, accepted }));
+    withStore(settings, ({ store }) => check({ store, dataDirectory, isCopy: false, accepted }));
   if (faults.length === 0) return withOriginal([]);
   if (isStoreInUse(file)) throw storeInUseError(file);
   if (settings.repair === 'accept') {

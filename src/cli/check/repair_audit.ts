@@ -7,8 +7,7 @@ import { AuditTrail, serverIdSetting } from '../../access/audit/audit_log.ts';
 import { systemActor } from '../../model/principal.ts';
 import type { Settings } from '../../settings/read_settings.ts';
 import type { Schema } from '../../store/schema.ts';
-import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
-import { getOrCreateSetting } from '../../store/store.ts';
+import { getOrCreateSetting, type Store } from '../../store/store.ts';
 import { secretsOf } from '../data_directory.ts';
 
 export interface RepairLine {
@@ -19,12 +18,12 @@ export interface RepairLine {
 }
 
 export class RepairAudit {
-  readonly #store: SqliteStore;
+  readonly #store: Store;
   readonly #dataDirectory: string;
   readonly #settings: Settings;
   #opened: Promise<{ readonly trail: AuditTrail; readonly journal: AuditJournal }> | undefined;
 
-  constructor(settings: Settings, store: SqliteStore, dataDirectory: string) {
+  constructor(settings: Settings, store: Store, dataDirectory: string) {
     this.#settings = settings;
     this.#store = store;
     this.#dataDirectory = dataDirectory;

@@ -18,6 +18,7 @@ import { warehouseNames } from '../../catalog/warehouse_objects.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
+import type { Store } from '../../store/store.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import { backedUpBody, restoredSpec } from '../table_definitions/backup_format.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
@@ -36,7 +37,8 @@ export function assembleBackups(parts: {
   readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly trail: Trail;
-  readonly store: SqliteStore;
+  readonly store: Store;
+  readonly sqlite: SqliteStore | undefined;
   readonly secrets: Secrets;
   readonly tasks: Tasks;
   readonly dataDirectory: string;

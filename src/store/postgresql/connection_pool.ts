@@ -5,6 +5,7 @@ import { DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
 import type { FaultInjector } from '../store.ts';
 import { StoreFull, StoreUnavailable } from '../store_errors.ts';
 import { columnValues } from './column_values.ts';
+import type { PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
 
 /** In milliseconds, except the first. */
@@ -36,22 +37,14 @@ const diskFull = '53100';
 /** Classes and codes of errors after which the same statement may succeed later: the connection, the resources or the server are missing. */
 const unavailable = /^(08|53|57P|25P03$|55P03$|57014$)/;
 
-/** Where the database is, as in libpq: `host` is a name, an address, or the directory of a socket. */
-export interface PostgresqlLocation {
-  readonly host: string;
-  readonly port: number;
-  readonly database: string;
-  readonly user: string;
-  readonly password?: string;
-}
-
 export function openPool(
-  location: PostgresqlLocation,
+  { tls, ...location }: PostgresqlLocation,
   limits: PostgresqlLimits,
   inject: FaultInjector | undefined,
 ): PostgresPool {
   const options: PoolConfig = {
     ...location,
+    ssl: tls ?? false,
     max: limits.connectionsMax,
     connectionTimeoutMillis: limits.connectMs,
     statement_timeout: limits.statementMs,

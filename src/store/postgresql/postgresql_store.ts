@@ -1,5 +1,4 @@
-// The metadata store as a database of PostgreSQL, which several servers can share. No server uses it yet: the audit journal, the checks of
-// pages and the backup of the server are those of a SQLite file.
+// The metadata store as a database of PostgreSQL, which several servers can share.
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import { migrate } from '../migrations/migrate.ts';
 import type { Schema } from '../schema.ts';
@@ -7,10 +6,11 @@ import type { FaultInjector, Store } from '../store.ts';
 import { StoreUnavailable, StoreUnusable } from '../store_errors.ts';
 import { Transactions } from '../transactions.ts';
 import { postgresqlColumnTypes } from './column_values.ts';
-import { defaultLimits, openPool, type PostgresqlLimits, type PostgresqlLocation } from './connection_pool.ts';
+import { defaultLimits, openPool, type PostgresqlLimits } from './connection_pool.ts';
+import type { PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
 
-export type { PostgresqlLocation } from './connection_pool.ts';
+export type { PostgresqlLocation } from './postgresql_url.ts';
 
 export interface PostgresqlStoreOptions {
   /** An existing database with the encoding UTF8. Its user may create tables. */

@@ -29,7 +29,7 @@ export const sqliteColumnTypes: ColumnTypes = {
 };
 
 /** How long a starting server waits for one that is shutting down. The wait blocks the process. */
-const fileLockWaitMs = 250;
+export const fileLockWaitMs = 250;
 /** How much of the file is memory-mapped, which halves the time of a look-up; it counts as resident memory. */
 const mmapBytesMax = 64 * 1024 * 1024;
 /** The log is checkpointed at this many frames. SQLite's own checkpoint would run inside a commit, before the checksums are written. */
@@ -38,7 +38,7 @@ const { url } = import.meta;
 const pageThread = new URL(url.endsWith('.ts') ? './integrity/page_thread.ts' : './integrity/page_thread.js', url);
 /** Maximum number of cached prepared statements. Lists of variable length produce ever new ones; the oldest is evicted first. */
 const statementsMax = 500;
-const sqliteBusy = 5;
+export const sqliteBusy = 5;
 const sqliteFull = 13;
 
 export const storeInUseError = (file: string) =>
