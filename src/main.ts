@@ -107,6 +107,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     apiInfo: apiInfo(release),
     access: hooks.wrapAuthorizer?.(services.access) ?? services.access,
     audit: services.audit,
+    changes: services.changes,
     files: services.files,
     signIn: services,
     idempotencyKeys: services.idempotencyKeys,

@@ -30,6 +30,7 @@ interface Cluster {
   readonly run: (sql: string) => Promise<void>;
   readonly launch: () => Promise<void>;
   readonly stop: () => Promise<void>;
+  readonly signal: (signal: NodeJS.Signals) => void;
 }
 
 /** A user that the cluster asks for a password; to be created by a test. */
@@ -71,6 +72,21 @@ export async function stopPostgresql(): Promise<() => Promise<void>> {
   const { stop, launch } = await (cluster as Promise<Cluster>);
   await stop();
   return launch;
+}
+
+/** Freezes all processes of the database server, which then answers nothing. @returns a function that continues them. */
+export async function freezePostgresql(): Promise<() => void> {
+  const { signal } = await (cluster as Promise<Cluster>);
+  signal('SIGSTOP');
+  return () => signal('SIGCONT');
+}
+
+/** Ends the connections on which servers are notified of changes. */
+export async function endNotifications({ database }: Pick<PostgresqlLocation, 'database'>): Promise<void> {
+  const { run } = await (cluster as Promise<Cluster>);
+  await run(
+    `select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = '${database}' and application_name = 'tabularium feed'`,
+  );
 }
 
 /** Ends all connections, which rolls back their transactions. @returns a copy of the database. */
@@ -160,9 +176,16 @@ async function startCluster(): Promise<Cluster> {
     server.kill('SIGINT');
     await exited;
   };
+  const signal = (name: NodeJS.Signals) => {
+    const { pid } = server;
+    // First the one that starts the others.
+    process.kill(pid as number, name);
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+    for (const child of children) process.kill(Number(child), name);
+  };
   process.once('exit', () => server.kill('SIGQUIT'));
   await launch();
-  return { location, run, launch, stop };
+  return { location, run, launch, stop, signal };
 }
 
 function idsOfSystemUser() {

@@ -6,6 +6,7 @@ import type { FileStore } from '../files/file_store.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { type OpenApiInfo, openApi } from '../standard/openapi/document.ts';
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import type { DiskSpace } from '../store/disk_space.ts';
 import type { StoreChecks } from '../store/sqlite/integrity/scheduled_checks.ts';
 import type { Store } from '../store/store.ts';
@@ -44,6 +45,7 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
     };
   readonly transport: Transport;
   readonly store: Store;
+  readonly changes: Pick<ChangeFeed, 'upToDate'>;
   readonly storeChecks: StoreChecks | undefined;
   readonly disk: DiskSpace;
   readonly secrets: Secrets;
@@ -56,7 +58,7 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
 }
 
 export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
-  const { settings, transport, store, disk, storeChecks, metrics, audit, observe, categories } = parts;
+  const { settings, transport, store, changes, disk, storeChecks, metrics, audit, observe, categories } = parts;
   const limits = new RateLimits({ settings, networkOf });
   const bodyThreads = new BodyThreads({
     spoolDirectory: parts.spoolDirectory,
@@ -69,6 +71,7 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     limits,
     addressOf: transport.clientAddressOf,
     requireRoom: () => disk.requireRoom(),
+    upToDate: () => changes.upToDate(),
     pageTokenKey: parts.secrets.derive('page tokens'),
     bodies: new Bodies({
       limits: settings,
@@ -78,7 +81,10 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
   });
   const operations = systemEndpoints({
     warning: () => [disk.message, storeChecks?.message].filter(Boolean).join('; ') || undefined,
-    ready: () => store.db.selectFrom('settings').select('key').limit(1).execute(),
+    ready: async () => {
+      await changes.upToDate();
+      await store.db.selectFrom('settings').select('key').limit(1).execute();
+    },
     metrics,
     document: new Document(() => openApi(categories as readonly Category[], parts.apiInfo)),
     documentNeedsCredentials: settings.openApiNeedsCredentials,

@@ -64,6 +64,8 @@ export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Conte
   readonly bodies: Bodies;
   /** Throws STORAGE_FULL when the disk is almost full. */
   readonly requireRoom: () => void;
+  /** Undefined if what this server knows of other servers' changes is recent. Otherwise waits; throws STORE_UNAVAILABLE. */
+  readonly upToDate: () => Promise<void> | undefined;
   /** Throws WAREHOUSE_BUSY when the warehouse queue for this object is full. */
   readonly requireQueueCapacity: (path: readonly Segment[], call: Call) => Promise<void>;
   readonly observe: Observe;
@@ -192,6 +194,9 @@ export class RequestPipeline<Context> {
     progress.endpoint = endpoint;
     progress.actor = actor;
     refuseOtherSites(incoming);
+    // Credentials and rights may have been revoked on another server.
+    const following = this.#options.upToDate();
+    if (following) await following;
     const authentication = this.#authenticate(incoming, actor);
     const session = authentication instanceof Promise ? await authentication : authentication;
     progress.session = session;

@@ -6,6 +6,15 @@ import type { TransactionEnd } from './transactions.ts';
 /** Called before every statement; a fault test throws from it. */
 export type FaultInjector = (statement: { readonly sql: string; readonly parameters: readonly unknown[] }) => void;
 
+/** Apart from the connections of requests, so that busy ones do not delay the feed. */
+export interface FeedConnection {
+  readonly db: Kysely<Schema>;
+  /** Whether the database notifies this server of the changes of others. */
+  readonly isNotified: boolean;
+  /** Called at each notification, and when notifications may have been lost. */
+  onNotification(listener: () => void): void;
+}
+
 export interface Store {
   readonly db: Kysely<Schema>;
   /**
@@ -17,6 +26,8 @@ export interface Store {
   atEnd(tx: Transaction<Schema>, end: TransactionEnd): void;
   /** Whether several servers use the store: then changes are also written for the others (changes/change_feed.ts). */
   readonly isShared: boolean;
+  /** The connection on which the changes of other servers are read; absent: `db`. */
+  readonly feed?: FeedConnection | undefined;
   /** Removes what deleted and changed rows of a table left in the files of the database. Called outside transactions. */
   vacuum(table: keyof Schema): Promise<void>;
   close(): Promise<void>;

@@ -450,7 +450,7 @@ test('random changes on both servers leave both directories as the store has the
       const { grants, tokens } = server.access;
       const grantee = grantees[random.below(grantees.length)] as string;
       const kind = random.below(6);
-      if (kind === 0) return server.changes.poll();
+      if (kind === 0) return void (await server.changes.poll());
       if (kind === 1) await grants.create(grantee, 'read', ids.slice(0, 1 + random.below(3)), root);
       const [grant] = server.directory.grantsOf(grantee).values();
       if (kind === 2 && grant) await grants.remove(grant, root);

@@ -9,6 +9,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { deadlineMs, eventually } from '../deadline.ts';
 import {
+  freezePostgresql,
   missingPostgresql,
   newDatabase,
   newStoreDatabase,
@@ -137,6 +138,26 @@ describe('a server on PostgreSQL', { skip: missingPostgresql }, () => {
       const put = () => server.put('/api/v2/catalogs/default/databases/shop');
       await eventually('changes are served again', async () => (await put()).status === 201);
       (await server.get('/api/v2/catalogs/default/databases/shop')).is(200);
+    } finally {
+      await server.close();
+    }
+  });
+
+  test('answers 503, not with what it knew, while PostgreSQL answers nothing', async () => {
+    const server = await start({ store: urlOfDatabase(await newStoreDatabase()), logLevel: 'silent' });
+    const table = '/api/v2/catalogs/default';
+    try {
+      (await server.get(table)).is(200);
+      const thaw = await freezePostgresql();
+      try {
+        await eventually('a record in memory is not served', async () => (await server.get(table)).status === 503);
+        (await server.get(table)).is(503, 'STORE_UNAVAILABLE', { outcome: 'notApplied' });
+        assert.equal((await server.send('GET', '/livez')).status, 200);
+        assert.equal((await server.send('GET', '/readyz')).status, 503);
+      } finally {
+        thaw();
+      }
+      await eventually('the server serves again', async () => (await server.get(table)).status === 200);
     } finally {
       await server.close();
     }

@@ -1,15 +1,22 @@
 // The feed of changes, which is the only way to invalidate what a server keeps in memory of the store. A change is appended in the
-// transaction that makes it. The followers of this server get it by the commit; those of other servers on the same store by polling the
-// table `changes`, which is written only if the store is shared.
-import type { Transaction } from 'kysely';
+// transaction that makes it. The followers of this server get it by the commit; those of other servers on the same store by reading the
+// table `changes`, which is written only if the store is shared: when the store notifies them, and periodically.
+import type { Kysely, Transaction } from 'kysely';
 import type { Observe } from '../../observe/observations.ts';
+import { Failure } from '../../standard/failure.ts';
 import type { Schema } from '../schema.ts';
 import type { Store } from '../store.ts';
 import { type Change, type ChangeNotice, keyOf } from './change.ts';
 import { deleteOldChanges, lastPosition, readChanges, readCurrent, writeChanges } from './change_rows.ts';
 
-/** How often a server reads the changes of others. */
+/** How often a server reads the changes of others: without notifications, with them, and at most after failures. */
 const pollEveryMs = 50;
+const notifiedPollEveryMs = 500;
+const failedPollEveryMsMax = 500;
+/** A server that could not read the changes of others for longer answers no request. */
+const silentMsMax = 2_000;
+/** How long a request waits for a read of the changes of others. */
+const readWaitMsMax = 2_000;
 const noticesPerReadMax = 1000;
 /** How long rows are kept, and how many: a server that has not read them by then reloads everything. */
 const retentionMs = 10 * 60_000;
@@ -34,6 +41,8 @@ export interface ChangeFeedOptions {
   readonly serverId: string;
   readonly observe: Observe;
   readonly clock?: () => number;
+  /** Milliseconds; tests: so long that only notifications remain. */
+  readonly pollEveryMs?: number;
 }
 
 export class ChangeFeed {
@@ -50,8 +59,20 @@ export class ChangeFeed {
   /** What was committed here since the last read of current contents began, by key. */
   readonly #committed = new Map<string, ChangeNotice>();
   #isReloadDue = false;
-  #polling: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
+  #polling: Promise<boolean> = Promise.resolve(true);
+  /** A poll that has not begun. */
+  #queued: Promise<boolean> | undefined;
+  #isFailing = false;
+  /** The last row whose change all followers have, and when the read that found no later ones began. */
+  #reached = 0;
+  #readAtMs = performance.now();
+  /** The last row that this server has read or written. */
+  #newest = 0;
+  #loop: Promise<void> | undefined;
+  #isNotified = false;
+  #isStopped = false;
+  /** Ends the pause between two polls. */
+  #wake: () => void = () => {};
 
   private constructor(options: ChangeFeedOptions) {
     this.#options = options;
@@ -62,8 +83,18 @@ export class ChangeFeed {
   static async open(options: ChangeFeedOptions): Promise<ChangeFeed> {
     const feed = new ChangeFeed(options);
     const { store } = options;
-    if (store.isShared) feed.#position = await lastPosition(store.db);
+    if (store.isShared) {
+      feed.#readAtMs = performance.now();
+      feed.#position = await lastPosition(feed.#db);
+      feed.#reached = feed.#position;
+      feed.#newest = feed.#position;
+    }
     return feed;
+  }
+
+  get #db(): Kysely<Schema> {
+    const { db, feed } = this.#options.store;
+    return feed?.db ?? db;
   }
 
   follow(follower: ChangeFollower): void {
@@ -91,6 +122,7 @@ export class ChangeFeed {
   }
 
   #onCommit(changes: readonly Change[], positions: readonly number[]): Promise<void> | undefined {
+    this.#newest = Math.max(this.#newest, positions.at(-1) ?? 0);
     return allOf(changes.map((change, i) => this.#followCommitted(change, positions[i])));
   }
 
@@ -115,37 +147,104 @@ export class ChangeFeed {
   }
 
   start(): void {
-    if (!this.#options.store.isShared) return;
-    // Where a store can notify its servers (LISTEN and NOTIFY of PostgreSQL), a notification polls at once, and this timer remains for
-    // notifications that are lost.
-    let isPolling = false;
-    this.#timer = setInterval(() => {
-      if (isPolling) return;
-      isPolling = true;
-      void this.poll().finally(() => {
-        isPolling = false;
-      });
-    }, pollEveryMs);
-    this.#timer.unref();
+    const { store } = this.#options;
+    if (!store.isShared) return;
+    store.feed?.onNotification(() => {
+      this.#isNotified = true;
+      this.#wake();
+    });
+    this.#loop = this.#pollRepeatedly();
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#isStopped = true;
+    this.#wake();
+    await this.#loop;
     await this.#polling;
   }
 
-  /** Follows the changes that other servers committed before the call. A failure is reported, and repaired by the next poll. */
-  poll(): Promise<void> {
-    this.#polling = this.#polling
-      .then(() => this.#poll())
-      .catch((error: unknown) =>
-        this.#options.observe({ kind: 'backgroundError', what: 'changes of other servers', error }),
-      );
-    return this.#polling;
+  async #pollRepeatedly(): Promise<void> {
+    for (let failures = 0; !this.#isStopped; ) {
+      this.#isNotified = false;
+      failures = (await this.poll()) ? 0 : failures + 1;
+      if (!this.#isNotified && !this.#isStopped) await this.#pause(failures);
+    }
+  }
+
+  #pause(failures: number): Promise<void> {
+    const { store, pollEveryMs: every } = this.#options;
+    const usualMs = every ?? (store.feed?.isNotified ? notifiedPollEveryMs : pollEveryMs);
+    const ms = failures > 0 ? Math.min(failedPollEveryMsMax, pollEveryMs * 2 ** (failures - 1)) : usualMs;
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms).unref();
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** The position up to which a server must follow the feed to know what this one knows; undefined if the store is not shared. */
+  get position(): number | undefined {
+    return this.#options.store.isShared ? this.#newest : undefined;
+  }
+
+  /**
+   * Undefined if the followers have the change at a position and are not older than two seconds. Otherwise waits until they are.
+   * Throws STORE_UNAVAILABLE. A position that does not exist, because the store was replaced, is not waited for.
+   */
+  upToDate(position = 0): Promise<void> | undefined {
+    if (!this.#options.store.isShared) return undefined;
+    if (position <= this.#reached && performance.now() - this.#readAtMs <= silentMsMax) return undefined;
+    return this.#waitForPoll();
+  }
+
+  async #waitForPoll(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<boolean>((resolve) => {
+      timer = setTimeout(resolve, readWaitMsMax, false);
+    });
+    const isRead = await Promise.race([this.poll(), late]);
+    clearTimeout(timer);
+    if (isRead) return;
+    const message = 'the changes of other servers cannot be read';
+    throw new Failure('STORE_UNAVAILABLE', message, {}, { outcome: 'notApplied' });
+  }
+
+  /**
+   * Follows the changes that other servers committed before the call. A failure is reported, once until a poll succeeds, and repaired
+   * by the next poll. @returns whether it succeeded.
+   */
+  poll(): Promise<boolean> {
+    if (this.#queued) return this.#queued;
+    const queued = this.#polling
+      .then(() => {
+        this.#queued = undefined;
+        return this.#read();
+      })
+      .catch((error: unknown) => {
+        if (!this.#isFailing)
+          this.#options.observe({ kind: 'backgroundError', what: 'changes of other servers', error });
+        this.#isFailing = true;
+        return false;
+      });
+    this.#queued = queued;
+    this.#polling = queued;
+    return queued;
+  }
+
+  async #read(): Promise<boolean> {
+    const beganAtMs = performance.now();
+    await this.#poll();
+    this.#readAtMs = beganAtMs;
+    this.#reached = this.#position;
+    this.#newest = Math.max(this.#newest, this.#position);
+    this.#isFailing = false;
+    return true;
   }
 
   async #poll(): Promise<void> {
-    const { db } = this.#options.store;
+    const db = this.#db;
     for (;;) {
       this.#committed.clear();
       const rows = this.#isReloadDue ? undefined : await readChanges(db, this.#position, noticesPerReadMax);
@@ -170,7 +269,7 @@ export class ChangeFeed {
     while (this.#unfollowed.size > 0) {
       this.#committed.clear();
       const notices = [...this.#unfollowed.values()].slice(0, noticesPerReadMax);
-      for (const change of await readCurrent(this.#options.store.db, notices)) {
+      for (const change of await readCurrent(this.#db, notices)) {
         const key = keyOf(change);
         // What was committed here meanwhile may be newer than what was read, which is read again.
         if (this.#committed.has(key)) continue;
@@ -188,7 +287,7 @@ export class ChangeFeed {
 
   async #reload(): Promise<void> {
     this.#isReloadDue = true;
-    this.#position = await lastPosition(this.#options.store.db);
+    this.#position = await lastPosition(this.#db);
     for (const position of this.#followed) if (position <= this.#position) this.#followed.delete(position);
     this.#unfollowed.clear();
     this.#committed.clear();

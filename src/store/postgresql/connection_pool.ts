@@ -1,7 +1,7 @@
 // The connections to PostgreSQL, as Kysely's dialect uses them. Every wait has a deadline, a statement outside a transaction is repeated
 // after a conflict, and errors of the connection are Failures.
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
-import { DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
+import { type ClientBase, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
 import type { FaultInjector } from '../store.ts';
 import { StoreFull, StoreUnavailable } from '../store_errors.ts';
 import { columnValues } from './column_values.ts';
@@ -19,6 +19,8 @@ export interface PostgresqlLimits {
   readonly idleInTransactionMs: number;
   /** Repeating a transaction, or a statement outside one, after conflicts. */
   readonly conflictsMs: number;
+  /** How much later than the server the client gives up: the server does not answer at all. */
+  readonly graceMs: number;
 }
 
 export const defaultLimits: PostgresqlLimits = {
@@ -28,19 +30,25 @@ export const defaultLimits: PostgresqlLimits = {
   lockMs: 10_000,
   idleInTransactionMs: 60_000,
   conflictsMs: 15_000,
+  graceMs: 5_000,
 };
-
-/** How much later than the server the client gives up: the server does not answer at all. */
-const graceMs = 5_000;
 
 const diskFull = '53100';
 /** Classes and codes of errors after which the same statement may succeed later: the connection, the resources or the server are missing. */
 const unavailable = /^(08|53|57P|25P03$|55P03$|57014$)/;
 
+export interface PoolUse {
+  readonly inject?: FaultInjector | undefined;
+  /** Shown by PostgreSQL, in pg_stat_activity. */
+  readonly name?: string;
+  /** Called with each new connection, before it is used. */
+  readonly onConnect?: (client: ClientBase) => Promise<void>;
+}
+
 export function openPool(
   { tls, ...location }: PostgresqlLocation,
   limits: PostgresqlLimits,
-  inject: FaultInjector | undefined,
+  { inject, name = 'tabularium', onConnect }: PoolUse = {},
 ): PostgresPool {
   const options: PoolConfig = {
     ...location,
@@ -48,13 +56,14 @@ export function openPool(
     max: limits.connectionsMax,
     connectionTimeoutMillis: limits.connectMs,
     statement_timeout: limits.statementMs,
-    query_timeout: limits.statementMs + graceMs,
+    query_timeout: limits.statementMs + limits.graceMs,
     lock_timeout: limits.lockMs,
     idle_in_transaction_session_timeout: limits.idleInTransactionMs,
     options: '-c default_transaction_isolation=serializable -c client_min_messages=warning',
-    application_name: 'tabularium',
+    application_name: name,
     keepAlive: true,
     types: columnValues,
+    ...(onConnect && { onConnect }),
   };
   const pool = new Pool(options);
   // A lost connection also fails its next statement; without listeners, the event would end the process.

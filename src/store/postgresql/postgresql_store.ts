@@ -7,6 +7,7 @@ import { StoreUnavailable, StoreUnusable } from '../store_errors.ts';
 import { Transactions } from '../transactions.ts';
 import { postgresqlColumnTypes } from './column_values.ts';
 import { defaultLimits, openPool, type PostgresqlLimits } from './connection_pool.ts';
+import { PostgresqlFeed } from './feed_connection.ts';
 import type { PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
 
@@ -26,7 +27,7 @@ const changesLock = 7_104_233_191;
 /** Throws StoreUnusable if the database cannot be used, StoreTooNew if a later release wrote it. */
 export async function openPostgresqlStore({ location, inject, limits }: PostgresqlStoreOptions): Promise<Store> {
   const allLimits = { ...defaultLimits, ...limits };
-  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: openPool(location, allLimits, inject) }) });
+  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: openPool(location, allLimits, { inject }) }) });
   try {
     await db.connection().execute(prepare);
   } catch (error) {
@@ -34,20 +35,23 @@ export async function openPostgresqlStore({ location, inject, limits }: Postgres
     throw toStoreUnusable(location, error) ?? error;
   }
   const transactions = new Transactions(db);
+  const feed = new PostgresqlFeed(location, allLimits);
   return {
     db,
     isShared: true,
+    feed,
     transaction: (run) => retryConflicts(() => transactions.run(run), allLimits.conflictsMs),
     atEnd(tx, { write, committed }) {
       // Positions of changes have the order of the commits: see writeChanges.
       const writeInOrder = async () => {
         await sql`select pg_advisory_xact_lock(${changesLock})`.execute(tx);
         await write?.();
+        await feed.notify(tx);
       };
       transactions.atEnd(tx, { write: write && writeInOrder, committed });
     },
     vacuum: async (table) => void (await sql`vacuum full ${sql.table(table)}`.execute(db)),
-    close: () => db.destroy(),
+    close: async () => void (await Promise.all([feed.db.destroy(), db.destroy()])),
   };
 }
 
