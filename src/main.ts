@@ -6,8 +6,8 @@ import { join, resolve } from 'node:path';
 import { assembleAccess, assembleAudit } from './access/assemble_access.ts';
 import { AuditJournal, journalFileName } from './access/audit/audit_journal.ts';
 import { serverIdSetting } from './access/audit/audit_log.ts';
-import { FailedLogins } from './access/authentication/failed_logins.ts';
 import { rootToken, rootTokenFileName } from './access/authentication/root_token.ts';
+import { assembleLimits } from './access/limits/assemble_limits.ts';
 import { Quotas } from './access/limits/quotas.ts';
 import { openSecrets } from './access/secrets/secrets.ts';
 import { assembleWarehouses } from './catalog/assemble_warehouses.ts';
@@ -106,6 +106,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     categories,
     apiInfo: apiInfo(release),
     access: hooks.wrapAuthorizer?.(services.access) ?? services.access,
+    rateLimits: parts.callerLimits.rates,
     audit: services.audit,
     changes: services.changes,
     files: services.files,
@@ -248,8 +249,10 @@ async function assembleCore(foundation: Foundation) {
   const engine = engineOf(foundation);
   const warehouses = assembleWarehouses(foundation, new CatalogReader(objectSource(store)), engine);
   const results = new ResultStore(foundation.resultsDirectory);
+  const callerLimits = assembleLimits({ ...foundation, serverId, networkOf });
   const caps = new Quotas({
     settings,
+    elsewhere: callerLimits.queriesElsewhere,
     storedResults: (principalId) => resultUsage(store, results, principalId),
     spilledBytes: async (warehouse) =>
       (await warehouses.condition(warehouse)).backends.reduce((sum, { spilledBytes }) => sum + spilledBytes, 0),
@@ -282,16 +285,16 @@ async function assembleCore(foundation: Foundation) {
     changes,
     audit,
     catalog,
-    failedLogins: new FailedLogins({ settings, networkOf }),
+    failedLogins: callerLimits.failedLogins,
     createUser: (visitor, known) => userOfVisitor(visitor, { ...known, catalog }),
   });
-  return { changes, audit, auditReader, warehouses, results, caps, tasks, catalog, records, access };
+  return { changes, audit, auditReader, warehouses, results, callerLimits, caps, tasks, catalog, records, access };
 }
 
 /** Creates the other parts from these; starts nothing. */
 function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeof assembleCore>>) {
   const { settings, hooks, store, observe, secrets, webhooks } = foundation;
-  const { changes, audit, auditReader, warehouses, tasks, catalog, records, access } = core;
+  const { changes, audit, auditReader, warehouses, callerLimits, tasks, catalog, records, access } = core;
   const parts = {
     ...foundation,
     ...core,
@@ -337,7 +340,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     undropSeconds: settings.undropSeconds,
   };
   const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
-  return { services, categories, scheduledCalls, statistics };
+  return { services, categories, scheduledCalls, statistics, callerLimits };
 }
 
 function engineOf({ settings, hooks }: Foundation): Engine {

@@ -1,6 +1,6 @@
 // Creates the HTTP interface: the pipeline of API requests, downloads and uploads by link, and the endpoints of the system.
 import type { AuditTrail } from '../access/audit/audit_log.ts';
-import { type RateLimitSettings, RateLimits } from '../access/limits/rate_limits.ts';
+import type { RateLimits } from '../access/limits/rate_limits.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { FileStore } from '../files/file_store.ts';
 import type { Metrics } from '../observe/metrics.ts';
@@ -13,7 +13,6 @@ import type { Store } from '../store/store.ts';
 import { Bodies, type BodyLimits } from './bodies/bodies.ts';
 import { BodyBudget } from './bodies/body_budget.ts';
 import { BodyThreads } from './bodies/body_threads.ts';
-import { networkOf } from './connection/client_address.ts';
 import type { Transport } from './connection/transport.ts';
 import { ConsolePages } from './console/console_pages.ts';
 import { SignInRequests, type SignInRequestsOptions } from './console/sign_in_requests.ts';
@@ -34,8 +33,7 @@ type FromPipeline =
   | 'observe';
 
 export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOptions<Context>, FromPipeline> {
-  readonly settings: RateLimitSettings &
-    BodyLimits &
+  readonly settings: BodyLimits &
     HttpLimits & {
       readonly bodyThreadsMax: number;
       readonly bodyThreadMemoryBytesMax: number;
@@ -43,6 +41,7 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
       readonly largeBodiesBytesMax: number;
       readonly openApiNeedsCredentials: boolean;
     };
+  readonly rateLimits: RateLimits;
   readonly transport: Transport;
   readonly store: Store;
   readonly changes: Pick<ChangeFeed, 'upToDate'>;
@@ -58,8 +57,19 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
 }
 
 export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
-  const { settings, transport, store, changes, disk, storeChecks, metrics, audit, observe, categories } = parts;
-  const limits = new RateLimits({ settings, networkOf });
+  const {
+    settings,
+    rateLimits: limits,
+    transport,
+    store,
+    changes,
+    disk,
+    storeChecks,
+    metrics,
+    audit,
+    observe,
+    categories,
+  } = parts;
   const bodyThreads = new BodyThreads({
     spoolDirectory: parts.spoolDirectory,
     threadsMax: settings.bodyThreadsMax,

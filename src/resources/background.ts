@@ -1,5 +1,6 @@
 // The background work of a running server: what starts after everything was created, and stops in reverse before the store is closed.
 
+import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import type { StatisticsRefresher } from '../catalog/table_statistics.ts';
 import { warehouseNames } from '../catalog/warehouse_objects.ts';
 import { startFiles } from '../files/assemble_files.ts';
@@ -17,6 +18,7 @@ const revalidateEveryMs = 2_000;
 interface BackgroundParts {
   readonly services: Services;
   readonly statistics: StatisticsRefresher;
+  readonly callerLimits: CallerLimits;
   readonly scheduledCalls: ScheduledCalls;
   /** Ends requests whose credentials were revoked. */
   readonly api: { revalidate(): void };
@@ -30,7 +32,7 @@ interface BackgroundParts {
 
 /** Returns a function that stops the work. */
 export async function startBackground(parts: BackgroundParts): Promise<(deadlineMs: number) => Promise<void>> {
-  const { services, statistics, scheduledCalls, api, disk, storeChecks, observe } = parts;
+  const { services, statistics, callerLimits, scheduledCalls, api, disk, storeChecks, observe } = parts;
   const { changes, catalog, tasks, webhooks, schedules, warehouses, history, audit, tokens, oidc, directory } =
     services;
   const maintenance = maintenanceOf(services, parts);
@@ -78,6 +80,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
     await warehouses.stop();
     await tokens.stop();
     await changes.stop();
+    await callerLimits.stop();
     await audit.stop();
     oidc.close();
   };

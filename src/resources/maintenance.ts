@@ -1,5 +1,6 @@
 // The work of every minute, also done at start: recovers interrupted changes, and removes what has expired and what a crash left
 // behind. Each part implements its own work.
+import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Store } from '../store/store.ts';
@@ -15,7 +16,13 @@ export interface Maintenance {
   stop(): void;
 }
 
-export function maintenanceOf(services: Services, { store, observe }: { store: Store; observe: Observe }): Maintenance {
+interface MaintenanceParts {
+  readonly store: Store;
+  readonly observe: Observe;
+  readonly callerLimits: CallerLimits;
+}
+
+export function maintenanceOf(services: Services, { store, observe, callerLimits }: MaintenanceParts): Maintenance {
   const {
     changes,
     catalog,
@@ -56,6 +63,7 @@ export function maintenanceOf(services: Services, { store, observe }: { store: S
         submitter.sweep(),
         idempotencyKeys.sweep(),
         audit.sweep(),
+        callerLimits.sweep(),
       ]),
     );
   const sweepResults = () => guarded('sweep of results', () => submitter.sweep());

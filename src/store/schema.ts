@@ -385,8 +385,35 @@ export interface ChangesTable {
   notice: string;
 }
 
+/** Tallies of failed logins, by address, user name, or both, and known addresses (access/authentication/failed_logins_of_servers.ts). */
+export interface FailedLoginsTable {
+  key: string;
+  /** The fields of the tally, as JSON. */
+  state: string;
+  expires_at: number;
+}
+
+/** What servers on a shared store have charged to the rate limits of a principal or network (access/limits/rate_limits_of_servers.ts). */
+export interface RateChargesTable {
+  key: string;
+  /** When nothing of it counts any more, in milliseconds since 1970. */
+  full_at: number;
+}
+
+/** How many statements of a principal run or wait on each server of a shared store (access/limits/queries_of_servers.ts). */
+export interface RunningQueriesTable {
+  server_id: string;
+  principal_id: string;
+  running: number;
+  /** The server has ended if it has not extended this. */
+  counts_until: number;
+}
+
 export interface Schema {
   changes: ChangesTable;
+  failed_logins: FailedLoginsTable;
+  rate_charges: RateChargesTable;
+  running_queries: RunningQueriesTable;
   result_sources: ResultSourcesTable;
   objects: ObjectsTable;
   intents: IntentsTable;

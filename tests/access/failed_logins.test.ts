@@ -1,12 +1,8 @@
 // Failed logins with a controlled clock: what is delayed, and who must not be.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  attemptsAtOnceMax,
-  type FailedLoginSettings,
-  FailedLogins,
-  loginKeysMax,
-} from '../../src/access/authentication/failed_logins.ts';
+import { FailedLoginsInMemory, loginKeysMax } from '../../src/access/authentication/failed_logins.ts';
+import { attemptsAtOnceMax, type FailedLoginSettings } from '../../src/access/authentication/login_rules.ts';
 import { networkOf } from '../../src/http/connection/client_address.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
@@ -21,11 +17,11 @@ const defaults: FailedLoginSettings = {
 };
 
 class LoginSetup {
-  readonly logins: FailedLogins;
+  readonly logins: FailedLoginsInMemory;
   ms = 5_000_000;
 
   constructor(settings: Partial<FailedLoginSettings> = {}) {
-    this.logins = new FailedLogins({ settings: { ...defaults, ...settings }, networkOf, clock: () => this.ms });
+    this.logins = new FailedLoginsInMemory({ settings: { ...defaults, ...settings }, networkOf, clock: () => this.ms });
   }
 
   /** The required wait in seconds; 0 if the attempt was made and ended as given. */

@@ -1,7 +1,7 @@
 // Rate limits with a controlled clock: what is refused, for how long, and how many unknown addresses affect others.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type RateLimitSettings, RateLimits, rateKeysMax } from '../../src/access/limits/rate_limits.ts';
+import { type RateLimitSettings, RateLimitsInMemory, rateKeysMax } from '../../src/access/limits/rate_limits.ts';
 import { networkOf } from '../../src/http/connection/client_address.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
@@ -14,7 +14,7 @@ const off: RateLimitSettings = {
 
 function limitsWith(settings: Partial<RateLimitSettings>) {
   const time = { ms: 1_000_000 };
-  const limits = new RateLimits({ settings: { ...off, ...settings }, networkOf, clock: () => time.ms });
+  const limits = new RateLimitsInMemory({ settings: { ...off, ...settings }, networkOf, clock: () => time.ms });
   return { limits, time };
 }
 

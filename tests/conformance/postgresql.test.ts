@@ -1,4 +1,7 @@
-// The suite of stores on PostgreSQL.
+// The suites of stores, and of what servers keep in one, on PostgreSQL.
 import { suitesOn } from '../stores.ts';
 
-suitesOn('postgresql', [new URL('./store.test.ts', import.meta.url)]);
+suitesOn(
+  'postgresql',
+  ['store', 'caller_limits'].map((suite) => new URL(`./${suite}.test.ts`, import.meta.url)),
+);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { assembleAccess } from '../../src/access/assemble_access.ts';
 import { AuditTrail } from '../../src/access/audit/audit_log.ts';
-import { FailedLogins } from '../../src/access/authentication/failed_logins.ts';
+import { FailedLoginsInMemory } from '../../src/access/authentication/failed_logins.ts';
 import type { ProviderSpec } from '../../src/access/authentication/identity_providers.ts';
 import { Directory } from '../../src/access/authorization/directory.ts';
 import type { UserSpec } from '../../src/access/authorization/directory_types.ts';
@@ -79,7 +79,7 @@ class ServerInTest {
       audit,
       catalog: warehouse.catalog,
       rootToken: 'tbl_root_none',
-      failedLogins: new FailedLogins({
+      failedLogins: new FailedLoginsInMemory({
         settings: {
           failedLoginsPerAddressMax: 1000,
           failedLoginsPerUserAndAddressMax: 1000,

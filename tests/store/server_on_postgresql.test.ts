@@ -127,6 +127,30 @@ describe('a server on PostgreSQL', { skip: missingPostgresql }, () => {
     }
   });
 
+  test('refuses passwords after failures on another server', async () => {
+    const store = urlOfDatabase(await newStoreDatabase());
+    const one = await start({ store });
+    const other = await start({ store, secretKeyFile: join(one.dataDirectory, 'secret.key') });
+    try {
+      const authorization = `Basic ${Buffer.from('ann:wrong password').toString('base64')}`;
+      const isRefused = async (server: TestServer) => {
+        const { status } = await server.send('GET', '/api/v2/catalogs', { headers: { authorization } });
+        assert.ok(status === 401 || status === 503, String(status));
+        return status === 503;
+      };
+      // A refusal lasts 1 s, then 2, then 4: a slow machine may miss the first.
+      let attemptsElsewhere = 0;
+      do {
+        while (!(await isRefused(one)));
+        attemptsElsewhere++;
+      } while (!(await isRefused(other)) && attemptsElsewhere < 4);
+      assert.ok(attemptsElsewhere < 4, 'the other server counts only its own failures');
+    } finally {
+      await one.close();
+      await other.close();
+    }
+  });
+
   test('answers 503 while PostgreSQL is stopped, and serves when it is there again', async () => {
     const server = await start({ store: urlOfDatabase(await newStoreDatabase()), logLevel: 'silent' });
     try {

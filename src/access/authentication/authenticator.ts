@@ -29,7 +29,7 @@ export interface AuthenticatorOptions extends Omit<AuthorizerOptions, 'directory
   readonly rootToken: string;
   readonly directory: Directory;
   readonly passwords: Passwords;
-  readonly failedLogins: Pick<FailedLogins, 'beginAttempt' | 'recordFailure' | 'recordSuccess'>;
+  readonly failedLogins: FailedLogins;
   readonly oidc: OidcUsers;
   /** The ids of the roles that a provider may assign; undefined if its users may not sign in. */
   readonly rolesOfProvider: (providerId: string) => ReadonlySet<string> | undefined;
@@ -65,7 +65,7 @@ export class Authenticator {
 
   /**
    * Throws UNAUTHENTICATED, and RATE_LIMITED after too many failed attempts. Returns a promise only if a password or a signature has
-   * to be verified.
+   * to be verified, or the credentials are not valid.
    */
   authenticate(authorization: string | undefined, address: string): Session | Promise<Session> {
     if (authorization === undefined || authorization === '') throw unauthenticated('credentials are missing');
@@ -132,8 +132,13 @@ export class Authenticator {
     if (session) return cache(session);
     if (!value.startsWith(tokenPrefix) && value.split('.').length === 3)
       return this.#authenticateJwt(value, address, cache);
-    this.#options.failedLogins.beginAttempt(address, undefined);
-    this.#options.failedLogins.recordFailure(address, undefined);
+    return this.#refuseToken(address);
+  }
+
+  async #refuseToken(address: string): Promise<never> {
+    const { failedLogins } = this.#options;
+    await failedLogins.beginAttempt(address, undefined);
+    await failedLogins.recordFailure(address, undefined);
     throw unauthenticated('the token is not valid');
   }
 
@@ -145,8 +150,8 @@ export class Authenticator {
       return cache(this.#createSession(principal, 'identity provider', expiresAt));
     } catch (error) {
       if (error instanceof Failure && error.code === 'UNAUTHENTICATED') {
-        failedLogins.beginAttempt(address, undefined);
-        failedLogins.recordFailure(address, undefined);
+        await failedLogins.beginAttempt(address, undefined);
+        await failedLogins.recordFailure(address, undefined);
       }
       throw error;
     }
@@ -180,16 +185,17 @@ export class Authenticator {
     const { passwords, failedLogins } = this.#options;
     const hash = this.directory.userNamed(name)?.spec.passwordHash;
     // Before the hash is computed: a throttled caller must not cause that work. Recently verified pairs are not throttled.
-    if (!passwords.isVerified(hash, secret)) failedLogins.beginAttempt(address, name);
+    if (!passwords.isVerified(hash, secret)) await failedLogins.beginAttempt(address, name);
     const isCorrect = await passwords.check(hash, secret);
     // Looked up again: the user may have changed while the hash was computed.
     const user = this.directory.userNamed(name);
     if (!isCorrect || !user || user.spec.passwordHash !== hash || !this.directory.isActive(this.#principalOf(user))) {
-      failedLogins.recordFailure(address, name);
+      await failedLogins.recordFailure(address, name);
       throw unauthenticated('the user name or password is not valid');
     }
-    failedLogins.recordSuccess(address, name);
-    return cache(this.#createSession(this.#principalOf(user), 'password', neverMs));
+    const session = this.#createSession(this.#principalOf(user), 'password', neverMs);
+    await failedLogins.recordSuccess(address, name);
+    return cache(session);
   }
 
   /** The session of the root token or of a user's token; undefined for any other secret. */

@@ -30,6 +30,11 @@ export class BoundedMap<V> {
     return this.#values.get(key);
   }
 
+  set(key: string, value: V, now: number): void {
+    if (this.#values.has(key)) this.#values.set(key, value);
+    else this.add(key, value, now);
+  }
+
   /** Only for a key that is not in the map. */
   add(key: string, value: V, now: number): V {
     const { keysMax, retentionValue } = this.#options;

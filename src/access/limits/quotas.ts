@@ -3,6 +3,7 @@
 import type { Kysely } from 'kysely';
 import { Failure } from '../../standard/failure.ts';
 import type { Schema, TaskState } from '../../store/schema.ts';
+import { noneElsewhere, type QueriesElsewhere } from './queries_of_servers.ts';
 
 /** 0: no limit for each principal. */
 export interface QuotaSettings {
@@ -19,6 +20,8 @@ export interface QuotasOptions {
   /** The bytes that a warehouse has spilled at present, as far as is known. */
   readonly spilledBytes: (warehouse: string) => Promise<number>;
   readonly spillCheckMs?: number;
+  /** The statements on the other servers of the store. */
+  readonly elsewhere?: QueriesElsewhere | undefined;
 }
 
 /** Call it when the work has ended; further calls have no effect. */
@@ -45,6 +48,7 @@ const spillCheckMs = 250;
 
 export class Quotas {
   readonly #options: QuotasOptions;
+  readonly #elsewhere: QueriesElsewhere;
   /** Statements of each principal, running or in the queue of a warehouse. */
   readonly #queries = new Map<string, number>();
   readonly #waiting = new Map<string, Set<Waiting>>();
@@ -56,29 +60,36 @@ export class Quotas {
 
   constructor(options: QuotasOptions) {
     this.#options = options;
+    this.#elsewhere = options.elsewhere ?? noneElsewhere;
+    this.#elsewhere.onRead(
+      () => this.#beginWaiting(),
+      () => this.#waiting.size > 0,
+    );
   }
 
   /** For a caller who waits for the response. Throws TOO_MANY_QUERIES. */
   startQuery(principalId: string): ReleaseQuota {
     const { principalQueriesMax } = this.#options.settings;
-    const running = this.#queries.get(principalId) ?? 0;
+    const running = this.#runningOf(principalId);
     if (principalQueriesMax > 0 && running >= principalQueriesMax) {
       const message = `this principal has ${running} statements running or queued (limit ${principalQueriesMax}); retry when one has ended`;
       throw new Failure('TOO_MANY_QUERIES', message, { principalQueriesMax });
     }
-    this.#queries.set(principalId, running + 1);
+    this.#count(principalId, 1);
     return this.#releaseOf(principalId);
   }
 
   /** For a task: waits until the number of statements is below the limit. Throws STATEMENT_CANCELLED. */
   async waitForQuerySlot(principalId: string, signal: AbortSignal): Promise<ReleaseQuota> {
     const { principalQueriesMax } = this.#options.settings;
-    if (principalQueriesMax === 0 || (this.#queries.get(principalId) ?? 0) < principalQueriesMax)
+    if (principalQueriesMax === 0 || this.#runningOf(principalId) < principalQueriesMax)
       return this.startQuery(principalId);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const all = this.#waiting.get(principalId) ?? new Set();
     const waiting: Waiting = { begin: resolve };
     this.#waiting.set(principalId, all.add(waiting));
+    // Perhaps no statement runs here whose end would begin this one.
+    this.#elsewhere.changed(principalId, this.#queries.get(principalId) ?? 0);
     const aborted = () => reject(new Failure('STATEMENT_CANCELLED', 'the statement was cancelled while it waited'));
     signal.addEventListener('abort', aborted, { once: true });
     if (signal.aborted) aborted();
@@ -195,18 +206,39 @@ export class Quotas {
     return () => {
       if (isReleased) return;
       isReleased = true;
-      const waiting = this.#waiting.get(principalId);
-      for (const next of waiting ?? []) {
-        // The slot passes to the next in the queue; the count stays the same.
-        waiting?.delete(next);
-        if (waiting?.size === 0) this.#waiting.delete(principalId);
-        next.begin();
-        return;
-      }
-      const remaining = (this.#queries.get(principalId) as number) - 1;
-      if (remaining === 0) this.#queries.delete(principalId);
-      else this.#queries.set(principalId, remaining);
+      // The slot passes to the next in the queue; the count stays the same.
+      if (!this.#beginNext(principalId)) this.#count(principalId, -1);
     };
+  }
+
+  #runningOf(principalId: string): number {
+    return (this.#queries.get(principalId) ?? 0) + this.#elsewhere.countOf(principalId);
+  }
+
+  #count(principalId: string, change: 1 | -1): void {
+    const running = (this.#queries.get(principalId) ?? 0) + change;
+    if (running === 0) this.#queries.delete(principalId);
+    else this.#queries.set(principalId, running);
+    this.#elsewhere.changed(principalId, running);
+  }
+
+  #beginNext(principalId: string): boolean {
+    const waiting = this.#waiting.get(principalId);
+    for (const next of waiting ?? []) {
+      waiting?.delete(next);
+      if (waiting?.size === 0) this.#waiting.delete(principalId);
+      next.begin();
+      return true;
+    }
+    return false;
+  }
+
+  /** Statements on other servers may have ended. */
+  #beginWaiting(): void {
+    const { principalQueriesMax } = this.#options.settings;
+    for (const principalId of [...this.#waiting.keys()])
+      while (this.#runningOf(principalId) < principalQueriesMax && this.#beginNext(principalId))
+        this.#count(principalId, 1);
   }
 
   #resultsOf(principalId: string): Promise<Map<string, number>> {

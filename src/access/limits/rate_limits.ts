@@ -1,5 +1,5 @@
 // Rate limits: a token bucket for each principal and each client network, charged with the cost of each request, which its endpoint
-// declares. Every request passes here, so it is synchronous and stores one number for each key.
+// declares. Every request passes here, so it is synchronous and keeps one number for each key in memory.
 import { Failure } from '../../standard/failure.ts';
 import { BoundedMap } from './bounded_map.ts';
 import { type Clock, monotonicClock } from './monotonic_clock.ts';
@@ -18,13 +18,25 @@ export interface RateLimitsOptions {
   readonly networkOf: (address: string) => string;
   /** Milliseconds since an arbitrary point in time; it may be set back. */
   readonly clock?: Clock;
+  /** Is called with what is taken from a bucket, as the time in which it is full again. */
+  readonly onTaken?: ((kind: BucketKind, key: string, takenMs: number) => void) | undefined;
+}
+
+export type BucketKind = 'principal' | 'address';
+
+/** Several servers on one store charge the same buckets: rate_limits_of_servers.ts. */
+export interface RateLimits {
+  /** Throws RATE_LIMITED, without charging either bucket. */
+  charge(principalId: string, address: string, cost: number): void;
+  /** For callers who are not authenticated (yet). Throws RATE_LIMITED, without charging. */
+  chargeAddress(address: string, cost: number): void;
 }
 
 /** Size of each of the two maps, of principals and of networks; about 10 MB each. */
 export const rateKeysMax = 65_536;
 const cachedNetworksMax = 4096;
 
-export class RateLimits {
+export class RateLimitsInMemory implements RateLimits {
   readonly #principals: Buckets | undefined;
   readonly #addresses: Buckets | undefined;
   readonly #networkOf: (address: string) => string;
@@ -32,14 +44,14 @@ export class RateLimits {
   readonly #networks = new Map<string, string>();
   readonly #clock: Clock;
 
-  constructor({ settings, networkOf, clock }: RateLimitsOptions) {
-    this.#principals = bucketsOf(settings.principalCostPerSecondMax, settings.principalCostBurstMax);
-    this.#addresses = bucketsOf(settings.addressCostPerSecondMax, settings.addressCostBurstMax);
+  constructor({ settings, networkOf, clock, onTaken }: RateLimitsOptions) {
+    const on = (kind: BucketKind) => onTaken && ((key: string, takenMs: number) => onTaken(kind, key, takenMs));
+    this.#principals = bucketsOf(settings.principalCostPerSecondMax, settings.principalCostBurstMax, on('principal'));
+    this.#addresses = bucketsOf(settings.addressCostPerSecondMax, settings.addressCostBurstMax, on('address'));
     this.#networkOf = networkOf;
     this.#clock = monotonicClock(clock);
   }
 
-  /** Throws RATE_LIMITED, without charging either bucket. */
   charge(principalId: string, address: string, cost: number): void {
     const principals = this.#principals;
     const addresses = this.#addresses;
@@ -56,7 +68,6 @@ export class RateLimits {
     addresses?.take(network, cost, now);
   }
 
-  /** For callers who are not authenticated (yet). Throws RATE_LIMITED, without charging. */
   chargeAddress(address: string, cost: number): void {
     const addresses = this.#addresses;
     if (addresses === undefined) return;
@@ -65,6 +76,12 @@ export class RateLimits {
     const wait = addresses.wait(network, cost, now);
     if (wait > 0) throw limited('address', wait);
     addresses.take(network, cost, now);
+  }
+
+  /** Replaces what is missing from a bucket, as the time in which it is full again. */
+  setMissing(kind: BucketKind, key: string, missingMs: number): void {
+    const buckets = kind === 'principal' ? this.#principals : this.#addresses;
+    buckets?.setMissing(key, missingMs, this.#clock());
   }
 
   /** Number of keys in both maps. */
@@ -95,10 +112,12 @@ class Buckets {
   readonly #msPerCost: number;
   readonly #burst: number;
   readonly #burstMs: number;
+  readonly #onTaken: ((key: string, takenMs: number) => void) | undefined;
   /** The bucket of the last call of `wait`. */
   #last: Bucket | undefined;
 
-  constructor(perSecond: number, burst: number) {
+  constructor(perSecond: number, burst: number, onTaken: ((key: string, takenMs: number) => void) | undefined) {
+    this.#onTaken = onTaken;
     this.#msPerCost = 1000 / perSecond;
     this.#burst = burst;
     this.#burstMs = burst * this.#msPerCost;
@@ -124,11 +143,20 @@ class Buckets {
     const bucket = this.#last;
     if (bucket === undefined) this.#buckets.add(key, { fullAt: now + takenMs }, now);
     else bucket.fullAt = Math.max(bucket.fullAt, now) + takenMs;
+    this.#onTaken?.(key, takenMs);
+  }
+
+  setMissing(key: string, missingMs: number, now: number): void {
+    this.#buckets.set(key, { fullAt: now + missingMs }, now);
   }
 }
 
-function bucketsOf(perSecond: number, burst: number): Buckets | undefined {
-  return perSecond > 0 ? new Buckets(perSecond, Math.max(burst, 1)) : undefined;
+function bucketsOf(
+  perSecond: number,
+  burst: number,
+  onTaken: ((key: string, takenMs: number) => void) | undefined,
+): Buckets | undefined {
+  return perSecond > 0 ? new Buckets(perSecond, Math.max(burst, 1), onTaken) : undefined;
 }
 
 /** `waitMs`: after this time the same request succeeds, unless others are charged before. */

@@ -66,14 +66,14 @@ export class SignInRequests {
           'FORBIDDEN',
           'the sign-in link works only from the machine of the server; sign in with a token',
         );
-      failedLogins.beginAttempt(address, undefined);
+      await failedLogins.beginAttempt(address, undefined);
       const { user, name, secret, expiresAt } = await consoleTokens.create(request, actorOf);
       const uri = uriOf('v2', [segment('users', user), segment('tokens', name)]);
       const record = { name, user, secret, expiresAt: new Date(expiresAt).toISOString(), uri };
       return successResponse({ outcome: 'created', record, created: true, uri }, noKey, noKey);
     } catch (error) {
       if (error instanceof Failure && (error.code === 'UNAUTHENTICATED' || error.code === 'FORBIDDEN')) {
-        failedLogins.recordFailure(address, undefined);
+        await failedLogins.recordFailure(address, undefined);
         limits.chargeAddress(address, failedAuthenticationCost);
         audit.enqueue({ action: actor.action, requestId, address, target: tokensPath }, { outcome: error.code });
       }

@@ -54,9 +54,9 @@ export const userActions: Pick<
     const [object] = await context.catalog.require(segments);
     if (object.id === rootUserId) await requireOwnUser(object, context);
     const { actor } = context.call;
-    context.failedLogins.beginAttempt(actor.address ?? '', object.name);
+    await context.failedLogins.beginAttempt(actor.address ?? '', object.name);
     if (!(await context.passwords.check(object.spec.passwordHash, currentPassword))) {
-      context.failedLogins.recordFailure(actor.address ?? '', object.name);
+      await context.failedLogins.recordFailure(actor.address ?? '', object.name);
       throw invalidParameter('/currentPassword', 'password', 'is not the password of the user');
     }
     const passwordHash = await hashOf(newPassword, object.name, context);

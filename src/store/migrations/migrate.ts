@@ -5,6 +5,7 @@ import { type Kysely, sql } from 'kysely';
 import { OperatorError } from '../../operator/operator_error.ts';
 import type { Schema } from '../schema.ts';
 import { accessMigration, tokenSignInMigration } from './access.ts';
+import { callerLimitsMigration } from './caller_limits.ts';
 import { changesMigration } from './changes.ts';
 import { catalogFilesMigration, filesMigration, loadLabelsMigration, resultSourcesMigration } from './files.ts';
 import {
@@ -58,6 +59,7 @@ const migrations: readonly Migration[] = [
   intentLeasesMigration,
   keyLeasesMigration,
   scheduleLeasesMigration,
+  callerLimitsMigration,
 ];
 export const schemaVersion = migrations.length;
 
