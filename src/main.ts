@@ -26,11 +26,12 @@ import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
-import { measureLoad } from './engines/warehouse_load.ts';
+import type { WarehouseReports } from './engines/other_servers.ts';
+import { measureLoad } from './engines/warehouse_condition.ts';
 import { assembleFiles, filesDirectoryName } from './files/assemble_files.ts';
 import { assembleHttp } from './http/assemble_http.ts';
 import { networkOf } from './http/connection/client_address.ts';
-import { loopbackOf, openTransport, urlOf } from './http/connection/transport.ts';
+import { loopbackOf, openTransport, requireInternalUrl, urlOf } from './http/connection/transport.ts';
 import type { RequestAuthorizer } from './http/request_pipeline.ts';
 import { submitNewTable } from './jobs/load_database.ts';
 import { submitLoad } from './jobs/load_table.ts';
@@ -55,6 +56,7 @@ import { recordOf, rowsOfStep } from './resources/idempotent_replay.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
 import { bootstrap, userOfVisitor } from './resources/namespaces/bootstrap.ts';
 import type { Context, Services } from './resources/records/handler_context.ts';
+import { RequestServers } from './resources/request_servers.ts';
 import { newTableDefinitions } from './resources/table_definitions/inferred_definition.ts';
 import { ScheduledCalls } from './resources/tasks/scheduled_calls.ts';
 import { assembleBackups } from './resources/transfer/assemble_backups.ts';
@@ -64,6 +66,7 @@ import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
 import { LeaseHolder } from './store/leases.ts';
 import { isShared, openStore } from './store/open_store.ts';
+import { Servers } from './store/servers.ts';
 import { StoreChecks } from './store/sqlite/integrity/scheduled_checks.ts';
 import { type FaultInjector, getOrCreateSetting, type Store } from './store/store.ts';
 import { Schedules } from './tasks/schedules.ts';
@@ -94,14 +97,18 @@ export interface ServerHooks {
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
   const started = performance.now();
   const transport = await openTransport(settings);
+  if (isShared(settings.store)) requireInternalUrl(settings);
   const foundation = await openFoundation(settings, hooks);
   const { store, metrics, observe, dataDirectory } = foundation;
   const parts = assembleServices(foundation, await assembleCore(foundation));
-  const { services, categories } = parts;
+  const { services, categories, servers, requestServers } = parts;
   hooks.assembled?.(services);
+  await servers?.read();
   await bootstrap(services, duckdbEngine.name, { withCatalog: !hooks.withoutDefaultCatalog });
-  const { api, http, bodyThreads } = assembleHttp<Context>({
+  const { api, http, bodyThreads, forwarder } = assembleHttp<Context>({
     ...foundation,
+    servers,
+    requestServers,
     transport,
     categories,
     apiInfo: apiInfo(release),
@@ -125,6 +132,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const stopBackground = await startBackground({ ...foundation, ...parts, api, maintained: hooks.maintained });
   const port = await http.listen(settings.host, settings.port);
   const url = urlOf(transport, settings.host, port);
+  await servers?.start(settings.internalUrl || url);
   const loopback = loopbackOf(settings.host);
   observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
 
@@ -134,6 +142,8 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
     // Cancelled statements still have a response to send.
     await http.close(share(0.75));
+    await servers?.stop();
+    forwarder?.close();
     await bodyThreads.stop();
     clearTimeout(cancelLate);
     services.history.cancelAll();
@@ -247,7 +257,17 @@ async function assembleCore(foundation: Foundation) {
   const changes = await ChangeFeed.open({ store, serverId, observe });
   const { audit, auditReader } = assembleAudit({ ...foundation, serverId });
   const engine = engineOf(foundation);
-  const warehouses = assembleWarehouses(foundation, new CatalogReader(objectSource(store)), engine);
+  const servers = otherServersOf(foundation, () => warehouses.reports());
+  const otherServers = servers && {
+    serverId: servers.serverId,
+    reportOf: (id: string) => servers.find(id)?.report,
+  };
+  const warehouses = assembleWarehouses(
+    { ...foundation, otherServers },
+    new CatalogReader(objectSource(store)),
+    engine,
+  );
+  servers?.onReport((_, report, previous) => warehouses.reported(report, previous));
   const results = new ResultStore(foundation.resultsDirectory);
   const callerLimits = assembleLimits({ ...foundation, serverId, networkOf });
   const caps = new Quotas({
@@ -288,7 +308,29 @@ async function assembleCore(foundation: Foundation) {
     failedLogins: callerLimits.failedLogins,
     createUser: (visitor, known) => userOfVisitor(visitor, { ...known, catalog }),
   });
-  return { changes, audit, auditReader, warehouses, results, callerLimits, caps, tasks, catalog, records, access };
+  return {
+    changes,
+    audit,
+    auditReader,
+    servers,
+    warehouses,
+    results,
+    callerLimits,
+    caps,
+    tasks,
+    catalog,
+    records,
+    access,
+  };
+}
+
+/** Undefined if this server alone uses the store. */
+function otherServersOf(
+  { store, holder: { serverId }, observe }: Foundation,
+  reports: () => Promise<WarehouseReports>,
+): Servers | undefined {
+  if (serverId === undefined) return undefined;
+  return new Servers({ store, serverId, release, observe, report: async () => JSON.stringify(await reports()) });
 }
 
 /** Creates the other parts from these; starts nothing. */
@@ -309,12 +351,23 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
   });
   const queries = assembleQueries({ ...parts, files });
   const exports = new Exports({ ...parts, ...queries, hosts: foundation.exportHosts });
-  const loads = assembleLoads({ ...parts, files, definitions: newTableDefinitions });
+  const loads = assembleLoads({
+    ...parts,
+    files,
+    definitions: newTableDefinitions,
+    serverOfFile: ({ serverId }) => core.servers?.urlOf(serverId),
+  });
   const backups = assembleBackups({ ...parts, release });
   tasks.register(taskKinds({ ...parts, ...queries, ...loads, ...backups, exports }));
   const categories = categoriesWith(settings);
   const scheduledCalls = new ScheduledCalls(categories);
-  const schedules = new Schedules({ ...parts, clock: hooks.scheduleClock });
+  const requestServers =
+    core.servers && new RequestServers({ ...parts, ...queries, files, serverId: core.servers.serverId });
+  const schedules = new Schedules({
+    ...parts,
+    clock: hooks.scheduleClock,
+    isElsewhere: requestServers && (async (spec) => (await requestServers.ofScheduled(spec)) !== undefined),
+  });
   const services: Services = {
     ...access,
     ...queries,
@@ -340,7 +393,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     undropSeconds: settings.undropSeconds,
   };
   const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
-  return { services, categories, scheduledCalls, statistics, callerLimits };
+  return { services, categories, scheduledCalls, statistics, callerLimits, servers: core.servers, requestServers };
 }
 
 function engineOf({ settings, hooks }: Foundation): Engine {

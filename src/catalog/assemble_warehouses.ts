@@ -7,7 +7,7 @@ import { filePositions } from './file_positions.ts';
 import { catalogsOf, describeWarehouse } from './warehouse_objects.ts';
 
 export interface AssembleWarehousesOptions
-  extends Pick<WarehousesOptions, 'dataDirectory' | 'spoolDirectory' | 'disk' | 'observe'> {
+  extends Pick<WarehousesOptions, 'dataDirectory' | 'spoolDirectory' | 'disk' | 'observe' | 'otherServers'> {
   readonly store: Store;
   readonly settings: { readonly queueWaitMs: number };
   readonly loading: { readonly directories: readonly string[] };
@@ -18,7 +18,7 @@ export function assembleWarehouses(
   objects: CatalogReader,
   engine: Engine,
 ): Warehouses {
-  const { dataDirectory, spoolDirectory, disk, observe, store, settings, loading } = options;
+  const { dataDirectory, spoolDirectory, disk, observe, store, settings, loading, otherServers } = options;
   return new Warehouses({
     engines: [engine],
     load: (name) => describeWarehouse(objects, name),
@@ -30,5 +30,6 @@ export function assembleWarehouses(
     spoolDirectory,
     disk,
     observe,
+    otherServers,
   });
 }

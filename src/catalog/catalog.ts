@@ -44,6 +44,7 @@ import type {
 import { isVisible } from './object_rows.ts';
 import { RecoveryRounds } from './recovery_rounds.ts';
 import type { SpecOf } from './specs.ts';
+import { warehousesElsewhere } from './warehouses_elsewhere.ts';
 
 export interface CatalogOptions {
   readonly store: Store;
@@ -77,6 +78,7 @@ export class Catalog extends CatalogReader {
       locks: new NameLocks(),
       leases: new IntentLeases({ store, holder, clock, observe }),
       engineOf: options.engineOf,
+      warehousesElsewhere: () => warehousesElsewhere(this, holder.serverId),
       clock,
       observe,
       changes: options.changes,
@@ -225,7 +227,8 @@ export class Catalog extends CatalogReader {
   async settleTask(taskId: string): Promise<void> {
     const intent = await intentOfTask(this.#context, taskId);
     const row = intent && (await this.#context.statements.byId.first(this.#context.store.db, { id: intent.object_id }));
-    if (row) await recoverOne(this.#context, row);
+    if (!row || (await this.#context.warehousesElsewhere()).has(intent.warehouse)) return;
+    await recoverOne(this.#context, row);
   }
 
   /** Finishes or undoes open intents that no task owns, then lets the engines forget spent steps. Runs at start and every minute. */

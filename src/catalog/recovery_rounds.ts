@@ -64,11 +64,19 @@ export class RecoveryRounds {
     await Promise.allSettled(this.#running.values());
     this.#isComplete = true;
     this.#isRoundRequested = false;
-    this.#open = await openIntents(this.#context);
+    this.#open = await this.#openHere();
     if (this.#open.length === 0) return;
     const warehouses = new Set(this.#open.map(({ warehouse }) => warehouse));
     await Promise.all([...warehouses].map((warehouse) => this.#recover(warehouse)));
-    this.#open = await openIntents(this.#context);
+    this.#open = await this.#openHere();
+  }
+
+  /** Without those of warehouses on other servers. */
+  async #openHere(): Promise<OpenIntent[]> {
+    const all = await openIntents(this.#context);
+    if (all.length === 0) return all;
+    const elsewhere = await this.#context.warehousesElsewhere();
+    return all.filter(({ warehouse }) => !elsewhere.has(warehouse));
   }
 
   forgetEnded(intentId: string): void {

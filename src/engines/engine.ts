@@ -502,6 +502,8 @@ export interface Engine {
   /** A query that returns the position of each row followed by the columns of the table, ordered by position. */
   rowsPage(table: TableRef, page: RowsPage): { readonly sql: string; readonly parameters: StatementParameters };
   readonly storage: CatalogStorage;
+  /** Its data is not in the data directory of a server: all servers on a shared store reach it. */
+  readonly isReachedByAllServers?: true;
   readonly limits: { readonly columnsMax: number };
   /** What callers can do on this engine. Requests that need what it lacks are refused before they reach it. */
   readonly capabilities: Readonly<Record<EngineCapability, boolean>>;

@@ -12,17 +12,25 @@ import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } fr
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse, TableRef, Tablet } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guardedEngine } from './guarded_engine.ts';
+import {
+  catalogsWithChangedDamage,
+  conditionWithoutServer,
+  type OtherServers,
+  onAnotherServer,
+  reportIn,
+  type WarehouseReports,
+} from './other_servers.ts';
 import { Quarantine } from './quarantine.ts';
 import { requireCapability } from './required_capability.ts';
 import type { Snapshot } from './snapshot.ts';
+import {
+  conditionOf,
+  statusesOf,
+  type WarehouseCondition,
+  type WarehouseDescription,
+  type WarehouseLoad,
+} from './warehouse_condition.ts';
 import { WriteGate } from './write_gate.ts';
-
-export interface WarehouseDescription {
-  readonly id: string;
-  readonly name: string;
-  readonly spec: WarehouseSpec;
-  readonly backends: readonly { readonly name: string; readonly disabled: boolean }[];
-}
 
 export interface WarehousesOptions {
   readonly engines: readonly Engine[];
@@ -33,6 +41,8 @@ export interface WarehousesOptions {
   readonly disk: { requireRoom(): void; readonly message: string | undefined };
   /** Records of the positions of the catalog files. */
   readonly positions: PositionRecords;
+  /** Absent if this server alone uses the store. */
+  readonly otherServers?: OtherServers | undefined;
   readonly dataDirectory: string;
   readonly spoolDirectory: string;
   readonly readableDirectories?: readonly string[];
@@ -40,17 +50,7 @@ export interface WarehousesOptions {
   readonly observe: Observe;
 }
 
-export type WarehouseState = 'running' | 'starting' | 'suspended' | 'failed';
-
-export interface WarehouseCondition {
-  readonly state: WarehouseState;
-  readonly health: { readonly status: 'healthy' | 'degraded' | 'unavailable'; readonly message: string };
-  readonly runningQueries: number;
-  readonly queuedQueries: number;
-  readonly availableBackendCount: number;
-  /** In the order of the names of the backends. */
-  readonly backends: readonly BackendStatus[];
-}
+export type { WarehouseCondition, WarehouseDescription } from './warehouse_condition.ts';
 
 export interface PinnedFiles {
   readonly damaged: readonly DamagedCatalog[];
@@ -76,8 +76,6 @@ interface Running {
 
 const idleCheckMs = 1000;
 const pinMsMax = 60_000;
-/** How many damaged catalogs the health of a warehouse names. */
-const damagedShownMax = 10;
 /** The lower bound of `sharedMax`. More statements than two for each thread only compete for the processor. */
 const sharedMin = 3;
 
@@ -150,15 +148,54 @@ export class Warehouses {
     await Promise.all(all.map((result) => (result.status === 'fulfilled' ? result.value.guard.stop() : undefined)));
   }
 
+  /** The part of the spec of a new warehouse that says which server has its data. */
+  placeOf(engine: string): Pick<WarehouseSpec, 'serverId'> {
+    const { otherServers } = this.#options;
+    return !otherServers || this.engine(engine)?.isReachedByAllServers ? {} : { serverId: otherServers.serverId };
+  }
+
+  /** The other server that has the data of a warehouse; undefined if it is this one, or if the warehouse does not exist. */
+  async otherServerOf(name: string): Promise<string | undefined> {
+    if (!this.#options.otherServers) return undefined;
+    const description = await this.#describe(name).catch(() => undefined);
+    return description && this.#otherServerOf(description);
+  }
+
+  #otherServerOf({ spec }: WarehouseDescription): string | undefined {
+    const { otherServers } = this.#options;
+    return otherServers && spec.serverId !== otherServers.serverId ? spec.serverId : undefined;
+  }
+
+  /** What the other servers may know of the warehouses of this one. */
+  async reports(): Promise<WarehouseReports> {
+    const all = await Promise.allSettled(this.#running.values());
+    const own = all.flatMap((entry) => (entry.status === 'fulfilled' ? [entry.value] : []));
+    const reports = own.map((running) => {
+      return [running.description.id, { condition: this.#conditionOf(running), damaged: running.guard.damaged() }];
+    });
+    return Object.fromEntries(reports);
+  }
+
+  /** Call it with each changed report of another server. */
+  reported(report: string, previous: string | undefined): void {
+    for (const catalogId of catalogsWithChangedDamage(report, previous))
+      for (const listener of this.#damageListeners) listener(catalogId);
+  }
+
   /** Checks the files of a warehouse's catalogs against their recorded positions. Starts no engine. */
   async inspect(name: string): Promise<void> {
+    if (await this.otherServerOf(name)) return;
     const { guard } = await this.#runningOf(name);
     await guard.inspect(await this.#options.catalogsOf(name));
   }
 
   /** The known damage of a catalog's file, or undefined. */
   async damageOf(warehouse: string, catalogId: string): Promise<DamagedCatalog | undefined> {
-    return (await this.#runningOf(warehouse)).guard.damageOf(catalogId);
+    const description = await this.#describe(warehouse);
+    const serverId = this.#otherServerOf(description);
+    if (serverId === undefined) return (await this.#runningOf(warehouse)).guard.damageOf(catalogId);
+    const report = reportIn(this.#options.otherServers?.reportOf(serverId), description.id);
+    return report?.damaged.find(({ id }) => id === catalogId);
   }
 
   /**
@@ -287,7 +324,7 @@ export class Warehouses {
   }
 
   /** The number of running and queued statements of each open warehouse, for the metrics. */
-  async load(): Promise<readonly { readonly warehouse: string; readonly running: number; readonly queued: number }[]> {
+  async load(): Promise<readonly WarehouseLoad[]> {
     const all = await Promise.allSettled(this.#running.values());
     return all.flatMap((entry) =>
       entry.status === 'fulfilled'
@@ -360,24 +397,15 @@ export class Warehouses {
 
   /** The condition of a warehouse from state in memory: calls no engine and resumes none. */
   async condition(name: string): Promise<WarehouseCondition> {
-    const running = await this.#runningOf(name);
-    const { description, engine, admission, startError } = running;
-    const available = description.backends.filter((entry) => !entry.disabled).length;
-    const state: WarehouseState = engine.running
-      ? 'running'
-      : running.starting
-        ? 'starting'
-        : startError !== undefined
-          ? 'failed'
-          : 'suspended';
-    return {
-      state,
-      health: healthOf(state, available, running, this.#options.disk.message),
-      runningQueries: admission.running,
-      queuedQueries: admission.queued,
-      availableBackendCount: available,
-      backends: statusesOf(running),
-    };
+    const described = await this.#describe(name);
+    const serverId = this.#otherServerOf(described);
+    if (serverId === undefined) return this.#conditionOf(await this.#runningOf(name));
+    const reports = this.#options.otherServers?.reportOf(serverId);
+    return reportIn(reports, described.id)?.condition ?? conditionWithoutServer(serverId, reports === undefined);
+  }
+
+  #conditionOf(running: Running): WarehouseCondition {
+    return conditionOf(running, this.#options.disk.message);
   }
 
   #limitsOf({ spec }: WarehouseDescription): AdmissionLimits {
@@ -409,6 +437,8 @@ export class Warehouses {
     const description = await this.#describe(name);
     let running = this.#running.get(description.id);
     if (!running) {
+      const serverId = this.#otherServerOf(description);
+      if (serverId !== undefined) throw onAnotherServer(name, serverId);
       running = Promise.resolve(this.#createRunning(description));
       this.#running.set(description.id, running);
     }
@@ -512,9 +542,6 @@ export class Warehouses {
   }
 }
 
-const statusesOf = ({ description, engine }: Running): BackendStatus[] =>
-  description.backends.map(({ name }) => engine.status(name));
-
 /** Orders by code units, as pages of a list do. */
 const byName =
   <T>(nameOf: (one: T) => string) =>
@@ -523,32 +550,4 @@ const byName =
 
 function suspended(name: string): Failure {
   return new Failure('WAREHOUSE_SUSPENDED', `the warehouse "${name}" is suspended`, { warehouse: name });
-}
-
-function healthOf(
-  state: WarehouseState,
-  available: number,
-  running: Running,
-  diskMessage: string | undefined,
-): WarehouseCondition['health'] {
-  const count = running.description.backends.length;
-  if (state === 'failed') return { status: 'unavailable', message: running.startError ?? 'the engine does not start' };
-  if (available === 0) return { status: 'unavailable', message: `none of ${count} backends is available` };
-  if (available < count) return { status: 'degraded', message: `${available} of ${count} backends are available` };
-  if (diskMessage !== undefined) return { status: 'degraded', message: diskMessage };
-  if (state === 'suspended' && running.guard.damaged().length === 0) {
-    const resumes = !running.description.spec.suspended && (running.description.spec.autoResume || !running.isAsleep);
-    return { status: 'healthy', message: resumes ? 'suspended; resumes with the next statement' : 'suspended' };
-  }
-  const damaged = running.guard.damaged();
-  if (damaged.length > 0) return { status: 'degraded', message: damagedText(damaged) };
-  const errorMessage = statusesOf(running).find((status) => status.errorMessage !== null)?.errorMessage;
-  if (errorMessage) return { status: 'degraded', message: errorMessage };
-  return { status: 'healthy', message: state };
-}
-
-function damagedText(damaged: readonly DamagedCatalog[]): string {
-  const shown = damaged.slice(0, damagedShownMax).map(({ name, reason }) => `${JSON.stringify(name)}: ${reason}`);
-  const more = damaged.length > shown.length ? `; and ${damaged.length - shown.length} more` : '';
-  return `${damaged.length} damaged ${damaged.length === 1 ? 'catalog' : 'catalogs'}: ${shown.join('; ')}${more}`;
 }

@@ -4,6 +4,7 @@ import type { AuditTrail } from '../access/audit/audit_log.ts';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { FileStore, type FileStoreOptions } from './file_store.ts';
 
@@ -18,6 +19,7 @@ export interface FilesOptions {
   readonly settings: FileStoreOptions['limits'];
   readonly audit: AuditTrail;
   readonly directory: Directory;
+  readonly holder: Pick<LeaseHolder, 'serverId'>;
   /** Whether the result of the task still exists and its submitter may read it. */
   readonly mayReadResult: (taskId: string) => Promise<boolean>;
 }
@@ -30,6 +32,7 @@ export function assembleFiles(options: FilesOptions): FileStore {
     linkKey: options.secrets.derive('file links'),
     limits: options.settings,
     trail: options.audit,
+    serverId: options.holder.serverId,
     isLinkAllowed: ({ owner, kind, taskId }) =>
       directory.isActive({ id: owner, name: '' }) && (kind !== 'export' || (taskId !== null && mayReadResult(taskId))),
   });

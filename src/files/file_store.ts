@@ -42,6 +42,8 @@ export interface StoredFile {
   readonly expiresAt: number;
   /** The task whose result includes it. */
   readonly taskId: string | null;
+  /** The server that has its bytes; null: this one. */
+  readonly serverId: string | null;
 }
 
 /** Identifies one upload: a later upload that reuses the id of a removed one is another. */
@@ -77,6 +79,8 @@ export interface FileStoreOptions {
   readonly linkKey: Uint8Array;
   readonly limits: { readonly principalFileBytesMax: number; readonly uploadBytesMax: number };
   readonly trail: Trail;
+  /** This server, if several use the store: each has the bytes of its files. */
+  readonly serverId?: string | undefined;
   /** Called at each use of a link. */
   readonly isLinkAllowed: (file: StoredFile) => boolean | Promise<boolean>;
   readonly clock?: (() => number) | undefined;
@@ -277,7 +281,7 @@ export class FileStore {
     return file;
   }
 
-  /** Removes expired files, and files in the directory without a row. Returns how many. */
+  /** Removes expired files of this server, and files in the directory without a row. Returns how many. */
   async sweep(): Promise<number> {
     const { store, directory } = this.#options;
     const removed = new Set<string>();
@@ -288,6 +292,7 @@ export class FileStore {
         .selectFrom('files')
         .select('file_id')
         .where('expires_at', '<=', this.#clock())
+        .where('server_id', 'is not distinct from', this.#options.serverId ?? null)
         .limit(sweepPage)
         .execute();
       for (const { file_id } of page) if (await this.#remove(file_id, this.#clock())) removed.add(file_id);
@@ -407,6 +412,7 @@ export class FileStore {
       updated_at: now,
       expires_at: now + file.expiresInMs,
       task_id: file.taskId ?? null,
+      server_id: this.#options.serverId ?? null,
     };
   }
 }
@@ -427,5 +433,6 @@ function toStoredFile(row: Selectable<FilesTable>): StoredFile {
     updatedAt: row.updated_at,
     expiresAt: row.expires_at,
     taskId: row.task_id,
+    serverId: row.server_id,
   };
 }

@@ -1,4 +1,5 @@
 // Creates the HTTP interface: the pipeline of API requests, downloads and uploads by link, and the endpoints of the system.
+import type { IncomingMessage } from 'node:http';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
 import type { RateLimits } from '../access/limits/rate_limits.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
@@ -8,6 +9,7 @@ import type { Category } from '../standard/endpoint.ts';
 import { type OpenApiInfo, openApi } from '../standard/openapi/document.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import type { DiskSpace } from '../store/disk_space.ts';
+import type { Servers } from '../store/servers.ts';
 import type { StoreChecks } from '../store/sqlite/integrity/scheduled_checks.ts';
 import type { Store } from '../store/store.ts';
 import { Bodies, type BodyLimits } from './bodies/bodies.ts';
@@ -18,6 +20,8 @@ import { ConsolePages } from './console/console_pages.ts';
 import { SignInRequests, type SignInRequestsOptions } from './console/sign_in_requests.ts';
 import { Document } from './document.ts';
 import { FileRequests } from './files.ts';
+import { Forwarder } from './forwarding/forwarder.ts';
+import { RequestForwarding, type RequestServers } from './forwarding/request_forwarding.ts';
 import { RequestPipeline, type RequestPipelineOptions } from './request_pipeline.ts';
 import { type HttpLimits, HttpServer } from './server.ts';
 import { systemEndpoints } from './system_endpoints.ts';
@@ -54,13 +58,16 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
   readonly signIn: Pick<SignInRequestsOptions, 'consoleTokens' | 'oidcSignIn' | 'failedLogins'>;
   readonly spoolDirectory: string;
   readonly apiInfo: OpenApiInfo;
+  /** Absent if this server alone uses the store. */
+  readonly servers?: Pick<Servers, 'serverId' | 'find'> | undefined;
+  readonly requestServers?: RequestServers<Context> | undefined;
+  readonly rootToken: string;
 }
 
 export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
   const {
     settings,
     rateLimits: limits,
-    transport,
     store,
     changes,
     disk,
@@ -76,10 +83,17 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     memoryBytesMax: settings.bodyThreadMemoryBytesMax,
     timeoutMs: settings.bodyThreadTimeoutMs,
   });
+  const { forwarder, forwarding } = forwardingOf(parts);
+  const { clientAddressOf } = parts.transport;
+  const addressOf = forwarder
+    ? (incoming: IncomingMessage) => forwarder.received(incoming)?.address ?? clientAddressOf(incoming)
+    : clientAddressOf;
+  const transport = { ...parts.transport, clientAddressOf: addressOf };
   const api = new RequestPipeline({
     ...parts,
     limits,
-    addressOf: transport.clientAddressOf,
+    forwarding,
+    addressOf,
     requireRoom: () => disk.requireRoom(),
     upToDate: () => changes.upToDate(),
     pageTokenKey: parts.secrets.derive('page tokens'),
@@ -99,10 +113,27 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     document: new Document(() => openApi(categories as readonly Category[], parts.apiInfo)),
     documentNeedsCredentials: settings.openApiNeedsCredentials,
   });
-  const files = new FileRequests({ files: parts.files, addressOf: transport.clientAddressOf, limits, audit });
-  const signIn = new SignInRequests({ ...parts.signIn, audit, limits, addressOf: transport.clientAddressOf });
+  const files = new FileRequests({ files: parts.files, addressOf, limits, audit, forwarding });
+  const signIn = new SignInRequests({ ...parts.signIn, audit, limits, addressOf });
   const console = new ConsolePages();
   const operation = (path: string) => (Object.hasOwn(operations, path) ? operations[path] : console.find(path));
   const http = new HttpServer({ api, operation, files, signIn, limits: settings, observe, transport });
-  return { api, http, bodyThreads };
+  return { api, http, bodyThreads, forwarder };
+}
+
+function forwardingOf<Context>({
+  servers,
+  requestServers,
+  secrets,
+  transport,
+  rootToken,
+}: AssembleHttpOptions<Context>) {
+  if (!servers || !requestServers) return {};
+  const forwarder = new Forwarder({
+    serverId: servers.serverId,
+    key: secrets.derive('forwarded requests'),
+    find: (serverId) => servers.find(serverId),
+    addressOf: transport.clientAddressOf,
+  });
+  return { forwarder, forwarding: new RequestForwarding(forwarder, requestServers, rootToken) };
 }

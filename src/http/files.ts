@@ -13,6 +13,7 @@ import type { ApiResponse } from '../standard/envelope.ts';
 import { Failure } from '../standard/failure.ts';
 import { hasBody } from './bodies/body.ts';
 import { conditionOf, isRangeOfSame } from './conditions.ts';
+import type { RequestForwarding } from './forwarding/request_forwarding.ts';
 import { type ByteRange, contentDigestOf, contentRangeOf, invalidHeader, rangeOf } from './ranges.ts';
 import {
   failedAuthenticationCost,
@@ -24,6 +25,8 @@ import {
 import type { CommonHeaders } from './security_headers.ts';
 
 export interface FileRequestsOptions {
+  /** Absent if this server alone uses the store. */
+  readonly forwarding?: Pick<RequestForwarding<never>, 'byFile' | 'received'> | undefined;
   readonly files: FileStore;
   readonly addressOf: (incoming: IncomingMessage) => string;
   readonly limits: Limits;
@@ -91,7 +94,12 @@ export class FileRequests {
       });
     call.endpoint = `files.${mode}`;
     const { path, query } = targetOf(incoming.url as string);
-    const file = await this.#openFile(path, mode, query, this.#options.addressOf(incoming), call);
+    const { addressOf, forwarding } = this.#options;
+    const isCharged = forwarding?.received(incoming)?.isCharged ?? false;
+    const file = await this.#openFile(path, { mode, query, isCharged, address: addressOf(incoming) }, call);
+    const { requestId } = call;
+    const response = await forwarding?.byFile(file.serverId, { incoming, outgoing, requestId });
+    if (response) return response;
     if (mode === 'write') return this.#receive(file, incoming, path);
     if (file.state !== 'ready') throw fileNotFound(file.fileId);
     const headers = { ...commonHeaders, 'x-service-request-id': call.requestId };
@@ -100,7 +108,7 @@ export class FileRequests {
   }
 
   /** Charges the rate limits of the address and of the owner of the link, or of the address alone when the link is invalid. */
-  async #openFile(path: string, mode: LinkMode, query: URLSearchParams, address: string, call: FileCall) {
+  async #openFile(path: string, { mode, query, isCharged, address }: OpenedLink, call: FileCall) {
     const { files, limits, audit } = this.#options;
     const actor = { action: call.endpoint, requestId: call.requestId, address, target: path };
     let file: StoredFile;
@@ -117,7 +125,7 @@ export class FileRequests {
     const { owner: id, createdBy: name } = file;
     call.principal = name;
     try {
-      limits.charge(id, address, systemEndpointCost);
+      if (!isCharged) limits.charge(id, address, systemEndpointCost);
     } catch (error) {
       if (error instanceof Failure) audit.enqueue({ ...actor, id, name }, { outcome: error.code });
       throw error;
@@ -210,6 +218,14 @@ export class FileRequests {
       clearTimeout(deadline);
     }
   }
+}
+
+interface OpenedLink {
+  readonly mode: LinkMode;
+  readonly query: URLSearchParams;
+  /** Whether the server that forwarded the request has charged it. */
+  readonly isCharged: boolean;
+  readonly address: string;
 }
 
 function targetOf(target: string): { readonly path: string; readonly query: URLSearchParams } {

@@ -43,13 +43,23 @@ export class RequestContext implements Call {
   readonly #outgoing: ServerResponse;
   #controller: AbortController | undefined;
 
-  constructor(session: Session, actor: CallActor, version: ApiVersion, outgoing: ServerResponse, isKeyed: boolean) {
+  /** Whether its connection is that of another server, which has many callers. */
+  readonly isForwarded: boolean;
+
+  constructor(
+    session: Session,
+    actor: CallActor,
+    version: ApiVersion,
+    outgoing: ServerResponse,
+    { isKeyed, isForwarded }: { readonly isKeyed: boolean; readonly isForwarded: boolean },
+  ) {
     // Authorization decisions of a request with an idempotency key are recorded by principal object, so the request gets its own copy.
     this.principal = isKeyed ? { ...session.principal } : session.principal;
     this.session = session;
     this.actor = actor;
     this.requestId = actor.requestId as string;
     this.version = version;
+    this.isForwarded = isForwarded;
     this.#outgoing = outgoing;
   }
 
@@ -59,7 +69,8 @@ export class RequestContext implements Call {
     return this.#controller.signal;
   }
 
-  get caller(): RefusedCaller {
+  get caller(): RefusedCaller | undefined {
+    if (this.isForwarded) return undefined;
     const { socket } = this.#outgoing.req;
     const existing = callers.get(socket);
     if (existing) return existing;

@@ -31,6 +31,7 @@ import { type Route, Routes, type Segment, segmentsOfUri } from '../standard/pat
 import type { Bodies } from './bodies/bodies.ts';
 import { discardSmallBody, hasBody } from './bodies/body.ts';
 import { CallFailures } from './call_failures.ts';
+import { AlreadyForwarded, type RequestForwarding } from './forwarding/request_forwarding.ts';
 import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './idempotency/keyed_calls.ts';
 import { keyOf } from './idempotency/replay.ts';
 import { expectedVersionFor, preconditionOf } from './preconditions.ts';
@@ -68,6 +69,8 @@ export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Conte
   readonly upToDate: () => Promise<void> | undefined;
   /** Throws WAREHOUSE_BUSY when the warehouse queue for this object is full. */
   readonly requireQueueCapacity: (path: readonly Segment[], call: Call) => Promise<void>;
+  /** Absent if this server alone uses the store. */
+  readonly forwarding?: RequestForwarding<Context> | undefined;
   readonly observe: Observe;
 }
 
@@ -107,24 +110,26 @@ export class RequestPipeline<Context> {
       if (!isValid) throw invalidRequestId();
       response = await this.#handle(incoming, outgoing, requestId, progress);
     } catch (error) {
+      if (error instanceof AlreadyForwarded) return this.#summaryOf(progress, error.response, requestId);
       // A failure of a handler already has its outcome (see #run). Any other failure happened before the handler started.
       const failure = this.#failures.withOutcome(error, requestId, 'notApplied');
       code = failure.code;
       response = failureResponse(failure);
       // The client is expected to retry, so the connection is kept usable.
-      if (code === 'WAREHOUSE_BUSY') await discardSmallBody(incoming);
+      if (code === 'WAREHOUSE_BUSY' || code === 'WAREHOUSE_ON_ANOTHER_SERVER') await discardSmallBody(incoming);
     }
     const { endpoint, actor } = progress;
+    if (progress.isForwarded) return this.#summaryOf(progress, response, requestId);
     if (endpoint && actor) this.#audit(endpoint, actor, code);
     if (endpoint?.deprecated) response = withDeprecation(response, endpoint.deprecated);
-    return {
-      response,
-      requestId,
-      endpoint: actor?.action ?? '-',
-      code,
-      principal: actor?.name || undefined,
-      session: progress.session,
-    };
+    return { ...this.#summaryOf(progress, response, requestId), code };
+  }
+
+  /** Of a forwarded request; the server that processed it records it in its audit trail, and knows the code of a failure. */
+  #summaryOf({ actor, session }: RequestProgress<Context>, response: ApiResponse, requestId: string): RequestSummary {
+    const code = response.status < 300 ? '0' : '-';
+    const principal = actor?.name || undefined;
+    return { response, requestId, endpoint: actor?.action ?? '-', code, principal, session };
   }
 
   /** The failure for an unsupported method: METHOD_NOT_ALLOWED with the methods of the path, or API_NOT_FOUND. */
@@ -203,7 +208,15 @@ export class RequestPipeline<Context> {
     const { principal } = session;
     actor.id = principal.id;
     actor.name = principal.name;
-    limits.charge(principal.id, actor.address, costOf(endpoint));
+    const { forwarding } = this.#options;
+    const answer =
+      forwarding && (await forwarding.byPath(route, { incoming, outgoing, requestId, isRoot: isRoot(session) }));
+    if (answer && !(answer instanceof Failure)) {
+      progress.isForwarded = true;
+      return answer;
+    }
+    const received = forwarding?.received(incoming);
+    if (!received?.isCharged) limits.charge(principal.id, actor.address, costOf(endpoint));
     if (!acceptsJson(incoming.headers.accept)) {
       throw new Failure('NOT_ACCEPTABLE', 'responses are application/json; the Accept header does not allow it');
     }
@@ -212,10 +225,13 @@ export class RequestPipeline<Context> {
     const misspelled = isMutation(endpoint) ? misspelledHeader(incoming) : undefined;
     if (misspelled) throw misspelled;
     const key = keyOf(incoming, endpoint);
-    const call = new RequestContext(session, actor, route.version, outgoing, key !== undefined);
+    const call = new RequestContext(session, actor, route.version, outgoing, {
+      isKeyed: key !== undefined,
+      isForwarded: received !== undefined,
+    });
     if (key !== undefined) {
       const steps = {
-        authorize: () => this.#authorize(route, call),
+        authorize: () => this.#authorizeHere(route, call, answer),
         requireQueueCapacity: () => this.#requireQueueCapacity(route, call),
         body: () => this.#body(incoming, outgoing, route, call, true),
         prepare: (body: Record<string, unknown> | undefined) => this.#prepare(route, call, incoming, body, query),
@@ -223,7 +239,7 @@ export class RequestPipeline<Context> {
       return await this.#keyed.respond({ incoming, route, call, key, query, steps });
     }
     // Authorization happens before the body is read.
-    const authorization = this.#authorize(route, call);
+    const authorization = this.#authorizeHere(route, call, answer);
     if (authorization) await authorization;
     if (endpoint.queued) await this.#requireQueueCapacity(route, call);
     const body = endpoint.body
@@ -287,6 +303,17 @@ export class RequestPipeline<Context> {
     return { path, segments, body, query, page: { limit, after }, ifExists };
   }
 
+  /** `unreachable`: why another server cannot process the request, which only an authorized caller learns. */
+  #authorizeHere(
+    route: Route<Context>,
+    call: RequestContext,
+    unreachable: Failure | undefined,
+  ): Promise<void> | undefined {
+    const authorization = this.#authorize(route, call);
+    if (!unreachable) return authorization;
+    return Promise.resolve(authorization).then(() => Promise.reject(unreachable));
+  }
+
   /** Returns a promise only when the store must be queried. */
   #authorize(route: Route<Context>, call: RequestContext): Promise<void> | undefined {
     const { permission } = route.endpoint;
@@ -339,7 +366,7 @@ export class RequestPipeline<Context> {
   /** Returns a promise only when a password hash or a signature must be computed. */
   #authenticate(incoming: IncomingMessage, actor: CallActor): Session | Promise<Session> {
     try {
-      const authorization = authorizationOf(incoming);
+      const authorization = this.#options.forwarding?.authorizationOf(incoming) ?? authorizationOf(incoming);
       if (authorization === null)
         throw new Failure('UNAUTHENTICATED', 'the request has more than one Authorization header');
       const session = this.#options.access.authenticate(authorization, actor.address);
@@ -367,12 +394,15 @@ export class RequestPipeline<Context> {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     route: Route<Context>,
-    { principal, actor }: RequestContext,
+    { principal, session, actor }: RequestContext,
     digested: boolean,
   ): Promise<Record<string, unknown> | undefined> {
     const { endpoint, nameInPath } = route;
     if (!endpoint.body) return noBody(incoming, endpoint.verb);
-    const body = await this.#options.bodies.read({
+    const { bodies, forwarding } = this.#options;
+    const kept: { bytes?: Uint8Array } = {};
+    const mayForward = forwarding?.dependsOnBody(route);
+    const fields = await bodies.read({
       incoming,
       outgoing,
       endpoint: endpoint as Endpoint,
@@ -380,10 +410,18 @@ export class RequestPipeline<Context> {
       hasNameInPath: nameInPath !== undefined,
       principalId: principal.id,
       digested,
+      keep: mayForward
+        ? (bytes) => {
+            kept.bytes = bytes;
+          }
+        : undefined,
       charge: (cost) => this.#options.limits.charge(principal.id, actor.address, cost),
     });
     // The name in the path takes precedence over the body (rest-standard A5).
-    return nameInPath === undefined ? body : { ...body, [nameFieldOf(endpoint)]: nameInPath };
+    const body = nameInPath === undefined ? fields : { ...fields, [nameFieldOf(endpoint)]: nameInPath };
+    const message = { incoming, outgoing, requestId: actor.requestId, isRoot: isRoot(session), body: kept.bytes };
+    if (mayForward) await forwarding?.byBody(route, body, message);
+    return body;
   }
 
   #parametersOf(endpoint: Endpoint<Context>): Parameters {
@@ -441,8 +479,11 @@ interface RequestProgress<Context> {
   endpoint?: Endpoint<Context>;
   actor?: CallActor;
   session?: Session;
+  isForwarded?: boolean;
 }
 
+/** Whether the credentials are those that only this server accepts. */
+const isRoot = ({ credential }: Session): boolean => credential === 'root token';
 const isOnPath = ({ on }: Permission): boolean => on === 'object' || on === 'parent';
 const readPermission = { privilege: 'read', on: 'object', orSelf: true } as const;
 /** Rate limit cost of a request to a system endpoint. */

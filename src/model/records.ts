@@ -87,6 +87,8 @@ export interface TableStatistics {
 
 export interface WarehouseSpec {
   readonly engine: string;
+  /** The server whose data directory has its data; absent if the store is not shared, or if all servers reach the data. */
+  readonly serverId?: string;
   readonly comment?: string;
   readonly properties?: Properties;
   /** The desired state; see engines/warehouses.ts for the actual one. */

@@ -113,6 +113,12 @@ export const settings = define({
     default: '',
     doc: 'Addresses or CIDR blocks, separated by commas, of proxies whose `X-Forwarded-For` is trusted.',
   },
+  internalUrl: {
+    section: 'Server',
+    type: 'string',
+    default: '',
+    doc: 'The URL at which the other servers of a shared `store` reach this one, such as `https://db1.internal:7480`; by default that of `host` and `port`, unless `host` stands for all addresses.',
+  },
   secretKeyFile: {
     section: 'Server',
     type: 'path',

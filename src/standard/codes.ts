@@ -370,6 +370,13 @@ export const codes = define({
     client: 'Retry after the time in `Retry-After`.',
     retryAfterSeconds: 1,
   },
+  WAREHOUSE_ON_ANOTHER_SERVER: {
+    status: 503,
+    outcome: 'notApplied',
+    meaning: 'The data that the request needs is on the server `result.serverId`, which does not respond.',
+    client: 'Retry after the time in `Retry-After`. An operator must start that server if it is down.',
+    retryAfterSeconds: 5,
+  },
   WAREHOUSE_FAILED: {
     status: 503,
     outcome: 'unknown',

@@ -35,6 +35,11 @@ export class LeaseHolder {
     return this.#serverId !== undefined;
   }
 
+  /** The identity of the data directory, if the store is shared. */
+  get serverId(): string | undefined {
+    return this.#serverId;
+  }
+
   lease(now: number, forMs: number = leaseMs): Lease {
     return { leased_by: this.id, lease_until: now + forMs };
   }

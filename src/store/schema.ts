@@ -144,6 +144,8 @@ export interface TasksTable {
   leased_by: string | null;
   /** When the lease ends, unless that runner renews it. */
   lease_until: number | null;
+  /** The only server that runs it and has its result; null: any server, or the store is not shared. */
+  server_id: string | null;
 }
 
 /** A task that begins only when another has succeeded. */
@@ -364,6 +366,8 @@ export interface FilesTable {
   expires_at: number;
   /** The task whose result includes it; deleted with the task. */
   task_id: string | null;
+  /** The server that has its bytes; null: the store is not shared. */
+  server_id: string | null;
 }
 
 /** The sources of a stored result (query/results/result_access.ts). */
@@ -409,7 +413,21 @@ export interface RunningQueriesTable {
   counts_until: number;
 }
 
+/** The servers of a shared store (servers.ts). */
+export interface ServersTable {
+  id: string;
+  /** Where the other servers reach it. */
+  url: string;
+  release: string;
+  started_at: number;
+  /** Renewed by its heartbeat; 0 after it was stopped. */
+  lease_until: number;
+  /** The state of its warehouses (WarehouseReports in engines/other_servers.ts), as JSON. */
+  report: string;
+}
+
 export interface Schema {
+  servers: ServersTable;
   changes: ChangesTable;
   failed_logins: FailedLoginsTable;
   rate_charges: RateChargesTable;

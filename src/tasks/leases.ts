@@ -4,6 +4,7 @@ import { isRunning } from '../store/index_conditions.ts';
 import type { Lease, LeaseHolder } from '../store/leases.ts';
 import type { TaskState } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
+import { ofServer } from './queue.ts';
 import { HandedBack } from './task.ts';
 import type { TaskRow } from './task_rows.ts';
 
@@ -48,13 +49,14 @@ export class Leases {
     return new Map(heldTasks.map(({ task_id, state }) => [task_id, state]));
   }
 
-  /** Running tasks whose runner is lost. */
+  /** Running tasks whose runner is lost. Those that belong to another server wait for it. */
   abandoned(): Promise<TaskRow[]> {
     return this.#store.db
       .selectFrom('tasks')
       .selectAll()
       .where(isRunning)
       .where((e) => e.or([e('leased_by', 'is', null), e('leased_by', '!=', this.#holder.id)]))
+      .where(ofServer(this.#holder.serverId))
       .where(this.#holder.isFree(this.#clock()))
       .execute();
   }

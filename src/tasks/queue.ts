@@ -1,7 +1,7 @@
 // The queue of tasks that are ready to start: ordered by priority; within a priority the owners take turns, each with its own tasks in
 // order of submission. At a fixed interval the longest-waiting task goes first, so that no task starves. The whole queue is in the
 // store and read by indexes, whatever its length; none of it is in memory.
-import type { Kysely, Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { isPaused, isQueued } from '../store/index_conditions.ts';
 import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { Schema } from '../store/schema.ts';
@@ -18,11 +18,16 @@ const batchMax = 100;
 
 type QueueKey = Pick<TaskRow, 'owner' | 'priority'>;
 
-type NoParameters = Record<string, never>;
+/** The server that starts tasks; an empty id on a store that is not shared. */
+type ServerKey = { readonly serverId: string };
+
+/** Tasks that a server may run. */
+export const ofServer = (serverId = ''): RawBuilder<boolean> =>
+  sql<boolean>`(server_id is null or server_id = ${serverId})`;
 
 interface Statements {
-  readonly first: PreparedQuery<NoParameters, TaskRow>;
-  readonly oldest: PreparedQuery<NoParameters, TaskRow>;
+  readonly first: PreparedQuery<ServerKey, TaskRow>;
+  readonly oldest: PreparedQuery<ServerKey, TaskRow>;
   readonly head: PreparedQuery<Pick<QueueKey, 'priority'>, { place: number | null }>;
   readonly lastOf: PreparedQuery<QueueKey, { place: number | null }>;
 }
@@ -40,18 +45,25 @@ function statements(db: Kysely<Schema>): Statements {
 
 function compile(db: Kysely<Schema>): Statements {
   return {
-    first: prepareQuery<NoParameters>()(db, (query) =>
+    first: prepareQuery<ServerKey>()(db, (query, parameter) =>
       query
         .selectFrom('tasks')
         .selectAll()
         .where(isQueued)
+        .where(ofServer(parameter('serverId')))
         .orderBy('priority')
         .orderBy('place')
         .orderBy('task_id')
         .limit(1),
     ),
-    oldest: prepareQuery<NoParameters>()(db, (query) =>
-      query.selectFrom('tasks').selectAll().where(isQueued).orderBy('task_id').limit(1),
+    oldest: prepareQuery<ServerKey>()(db, (query, parameter) =>
+      query
+        .selectFrom('tasks')
+        .selectAll()
+        .where(isQueued)
+        .where(ofServer(parameter('serverId')))
+        .orderBy('task_id')
+        .limit(1),
     ),
     head: prepareQuery<Pick<QueueKey, 'priority'>>()(db, (query, parameter) =>
       query
@@ -96,18 +108,20 @@ export interface WaitOutcome {
 export class TaskQueue {
   readonly #store: Store;
   readonly #clock: () => number;
+  readonly #serverId: string;
   #startedCount = 0;
 
-  constructor(store: Store, clock: () => number) {
+  constructor(store: Store, clock: () => number, serverId = '') {
     this.#store = store;
     this.#clock = clock;
+    this.#serverId = serverId;
   }
 
-  /** The next task to start. */
+  /** The next task that this server starts. */
   async next(): Promise<TaskRow | undefined> {
     const { first, oldest } = statements(this.#store.db);
     const query = (this.#startedCount + 1) % longestWaitingEvery === 0 ? oldest : first;
-    return query.first(this.#store.db, {});
+    return query.first(this.#store.db, { serverId: this.#serverId });
   }
 
   /** Counts a task that was returned by `next` and started. */

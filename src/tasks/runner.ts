@@ -12,8 +12,9 @@ import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type StoredTask, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
 import { ending, isTerminal, moveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
 
-/** The queue is polled at this interval even without a notification. */
+/** The queue is polled at this interval even without a notification, and more often if other servers queue tasks. */
 const pollEveryMs = 30_000;
+const sharedPollEveryMs = 1_000;
 /** Part of the shutdown time that is reserved for writes to the store. */
 const stopReserveMs = 500;
 const saveRetryMsMin = 50;
@@ -42,6 +43,7 @@ export class TaskRunner {
   readonly #clock: () => number;
   readonly #queue: TaskQueue;
   readonly #leases: Leases;
+  readonly #pollEveryMs: number;
   readonly #running = new Map<string, RunningTask>();
   /** Engine processes that each task has crashed, for tasks that will be retried here. */
   readonly #enginesEnded = new Map<string, number>();
@@ -57,7 +59,8 @@ export class TaskRunner {
     this.#kinds = options.kinds;
     this.#observe = options.observe;
     this.#clock = options.clock;
-    this.#queue = new TaskQueue(options.store, options.clock);
+    this.#queue = new TaskQueue(options.store, options.clock, options.holder.serverId);
+    this.#pollEveryMs = options.holder.isShared ? sharedPollEveryMs : pollEveryMs;
     this.#leases = new Leases(options.store, options.clock, options.holder);
   }
 
@@ -79,6 +82,10 @@ export class TaskRunner {
     const task = this.#register(row, true);
     task.isHeld = true;
     task.done = this.#work(task, () => running({ signal: task.controller.signal, progress: task.progress }));
+  }
+
+  runs(taskId: string): boolean {
+    return this.#running.has(taskId);
   }
 
   cancel(taskId: string): void {
@@ -203,7 +210,8 @@ export class TaskRunner {
   async #scheduleNextPoll(): Promise<void> {
     if (this.#state !== 'started' || !this.#hasRoom()) return;
     const dueAt = await this.#queue.nextDueAt();
-    this.#pollAfter(dueAt === undefined ? pollEveryMs : Math.min(pollEveryMs, Math.max(1, dueAt - this.#clock())));
+    const dueMs = dueAt === undefined ? Number.POSITIVE_INFINITY : Math.max(1, dueAt - this.#clock());
+    this.#pollAfter(Math.min(this.#pollEveryMs, dueMs));
   }
 
   #pollAfter(ms: number): void {

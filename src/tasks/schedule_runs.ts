@@ -33,6 +33,8 @@ export interface ScheduleRunsOptions {
   readonly secrets: Pick<Secrets, 'get'>;
   readonly trail: Trail;
   readonly submitCall: SubmitCall;
+  /** Whether another server makes the runs, because it has the data; by default, none does. */
+  readonly isElsewhere?: ((spec: ScheduleSpec) => Promise<boolean>) | undefined;
   /** This process; by default the only one that uses the store. */
   readonly holder?: LeaseHolder | undefined;
   readonly clock?: (() => number) | undefined;
@@ -86,6 +88,7 @@ export class ScheduleRuns {
   /** Submits the tasks of all due times. Throws the reason if that is not possible at the moment. */
   async run(id: string, now: number): Promise<void> {
     const { store, tasks } = this.#options;
+    if (await this.#isElsewhere(id)) return;
     const due = await store.transaction(async (tx) => {
       const schedule = await this.#readDue(tx, id, now);
       if (!schedule) return undefined;
@@ -99,6 +102,13 @@ export class ScheduleRuns {
     });
     if (due) await this.#callAll(due);
     tasks.notify();
+  }
+
+  async #isElsewhere(id: string): Promise<boolean> {
+    const { store, isElsewhere } = this.#options;
+    if (!isElsewhere) return false;
+    const object = await store.db.selectFrom('objects').select('spec').where('id', '=', id).executeTakeFirst();
+    return object !== undefined && isElsewhere(JSON.parse(object.spec) as ScheduleSpec);
   }
 
   async #callAll(due: Due): Promise<void> {

@@ -73,6 +73,8 @@ export interface TaskRecord<T extends string = string> {
   readonly principal: Principal;
   readonly submittedBy: string;
   readonly submittedAt: string;
+  /** The only server that runs it and has its result; null: any. */
+  readonly serverId: string | null;
   readonly startedAt: string | null;
   readonly endedAt: string | null;
   readonly attempt: number;
@@ -136,6 +138,8 @@ export interface TaskRequest<T extends string = string> {
   readonly submissionAudit?: { readonly actor: Actor; readonly objectId: string } | undefined;
   /** URI of the object. */
   readonly target: string;
+  /** The only server that may run it (task_server.ts). */
+  readonly serverId?: string | null;
   readonly request: StoredRequests[T];
   /** Defaults to `normal`. */
   readonly priority?: Priority | undefined;

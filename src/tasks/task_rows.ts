@@ -67,6 +67,7 @@ export async function insertRow(
     notify_at: null,
     leased_by: null,
     lease_until: null,
+    server_id: request.serverId ?? null,
     ...columns,
   };
   await db.insertInto('tasks').values(row).execute();
@@ -152,6 +153,7 @@ export function taskRecord(row: TaskRow): StoredTask {
     notify: row.notify === null ? null : (JSON.parse(row.notify) as WebhookState),
     submittedBy: row.submitted_by,
     submittedAt: timeText(row.submitted_at),
+    serverId: row.server_id,
     startedAt: row.started_at === null ? null : timeText(row.started_at),
     endedAt: row.ended_at === null ? null : timeText(row.ended_at),
     attempt: row.attempt,

@@ -38,12 +38,15 @@ import {
   terminalStates,
 } from './task_rows.ts';
 import { conditionsOf, type TaskFilter } from './task_search.ts';
+import { serverOfTask } from './task_server.ts';
 import type { Webhooks } from './webhooks.ts';
 
 /** How long the deletion of a running task waits for its end. */
 const removeWaitMs = 10_000;
 const retryPauseMs = 1000;
 const sweepPage = 100;
+/** How often a request that waits for a task of another server reads its state. */
+const otherServerPollMs = 200;
 
 export interface TasksOptions {
   readonly store: Store;
@@ -91,6 +94,7 @@ export class Tasks {
   readonly #observe: Observe;
   readonly #clock: () => number;
   readonly #runner: TaskRunner;
+  readonly #holder: LeaseHolder;
   readonly #trail: Trail;
   readonly #webhooks: TasksOptions['webhooks'];
   readonly #submissions: GroupedWrites<TaskRow>;
@@ -107,6 +111,7 @@ export class Tasks {
     this.#webhooks = options.webhooks;
     this.#submissions = new GroupedWrites(options.store);
     const holder = options.holder ?? new LeaseHolder();
+    this.#holder = holder;
     this.#runner = new TaskRunner({
       store: this.#store,
       kinds: this.#kinds,
@@ -134,7 +139,8 @@ export class Tasks {
     assert(this.#kinds.get(request.type)?.run, `nothing runs tasks of type ${request.type}`);
     const write = async (db: Transaction<Schema>) => {
       await this.#requireRoom?.(db, request.principal.id);
-      const row = await this.#addWebhook(db, request, await insertTask(db, request, this.#clock()));
+      const ofServer = await this.#ofServer(db, request);
+      const row = await this.#addWebhook(db, request, await insertTask(db, ofServer, this.#clock()));
       await this.#trail.markKeyDone(db, request.guard, row.task_id);
       const { submissionAudit } = request;
       const details = { taskId: row.task_id };
@@ -177,10 +183,18 @@ export class Tasks {
   async #insert(request: TaskRequest, now: number, columns: Partial<TaskRow>) {
     return this.#store.transaction(async (tx) => {
       await this.#requireRoom?.(tx, request.principal.id);
-      const row = await this.#addWebhook(tx, request, await insertRow(tx, request, now, columns));
+      const row = await this.#addWebhook(
+        tx,
+        request,
+        await insertRow(tx, await this.#ofServer(tx, request), now, columns),
+      );
       await this.#trail.markKeyDone(tx, request.guard, row.task_id);
       return row;
     });
+  }
+
+  async #ofServer<R extends TaskRequest>(db: Kysely<Schema>, request: R): Promise<R> {
+    return this.#store.isShared ? { ...request, serverId: await serverOfTask(db, request) } : request;
   }
 
   /** Stores the webhook of the task, if there is one. */
@@ -192,7 +206,8 @@ export class Tasks {
 
   /** Records work that has already ended. */
   async record<T extends string>(finished: FinishedTask<T>): Promise<StoredTask> {
-    const row = await insertRow(this.#store.db, finished, finished.startedAt, {
+    const request = await this.#ofServer(this.#store.db, finished);
+    const row = await insertRow(this.#store.db, request, finished.startedAt, {
       ...ending(finished.state, finished.endedAt, {
         result: JSON.stringify(finished.result),
         error: finished.error ?? null,
@@ -210,7 +225,7 @@ export class Tasks {
     const row = await this.#addWebhook(
       tx,
       request,
-      await insertRow(tx, request, now, ending('failed', now, { error })),
+      await insertRow(tx, await this.#ofServer(tx, request), now, ending('failed', now, { error })),
     );
     const { task_id: taskId } = row;
     if (row.notify !== null)
@@ -247,15 +262,22 @@ export class Tasks {
     const waiters = this.#waiters.get(taskId) ?? new Set();
     this.#waiters.set(taskId, waiters.add(resolve));
     const timer = setTimeout(resolve, waitMs);
+    let poll: NodeJS.Timeout | undefined;
+    const check = async (): Promise<void> => {
+      const row = await readTask(this.#store.db, taskId).catch(() => undefined);
+      if (row && isTerminal(row.state)) resolve();
+    };
     const onAbort = (): void => resolve();
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
       // Read after the registration, so that an end in between is not missed.
       const record = await this.get(taskId);
       if (!record || isTerminal(record.state) || signal?.aborted) return record;
+      if (this.#store.isShared && !this.#runner.runs(taskId)) poll = setInterval(check, otherServerPollMs);
       await ended;
       return await this.get(taskId);
     } finally {
+      clearInterval(poll);
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
       waiters.delete(resolve);
@@ -323,9 +345,10 @@ export class Tasks {
     for (const waiters of this.#waiters.values()) for (const wake of waiters) wake();
   }
 
-  /** Deletes ended tasks after their retention time. Returns how many. */
+  /** Deletes ended tasks after their retention time, except those whose results other servers have. Returns how many. */
   async sweep(): Promise<number> {
     const before = this.#clock() - this.#retentionMs;
+    const { serverId } = this.#holder;
     let removed = 0;
     for (let after = ''; ; ) {
       const page = await this.#store.db
@@ -333,6 +356,7 @@ export class Tasks {
         .selectAll()
         .where('state', 'in', terminalStates)
         .where('ended_at', '<', before)
+        .where((e) => e.or([e('server_id', 'is', null), e('server_id', '=', serverId ?? '')]))
         .where('task_id', '>', after)
         .orderBy('task_id')
         .limit(sweepPage)

@@ -75,12 +75,16 @@ async function schedulingServers() {
   const clock = { now: due + 90_000 };
   const directory = { isActive: () => true, nameOf: () => 'root' };
   const kinds = [{ type: 'run_query', attemptsMax: 1, run: async () => ({}) }];
-  const server = (serverId: string, submitCall: (submit: SubmitCall) => SubmitCall = (submit) => submit) => {
+  const server = (
+    serverId: string,
+    submitCall: (submit: SubmitCall) => SubmitCall = (submit) => submit,
+    isElsewhere?: () => Promise<boolean>,
+  ) => {
     const tasks = new Tasks({ store, trail, kinds: kinds as never, runnersMax: 1, retentionDays: 1 });
     const submit: SubmitCall = async ({ on: target }, { principal, actor: { guard } }) =>
       void (await tasks.submit({ type: 'run_query', principal, target, request: {} as never, guard }));
     const holder = new LeaseHolder(serverId);
-    const parts = { store, tasks, directory, secrets, trail, holder, clock: () => clock.now };
+    const parts = { store, tasks, directory, secrets, trail, holder, isElsewhere, clock: () => clock.now };
     return new ScheduleRuns({ ...parts, submitCall: submitCall(submit) });
   };
   const submitted = async () => (await store.db.selectFrom('tasks').select('task_id').execute()).length;
@@ -147,6 +151,58 @@ test('a server that was too slow with a call does not run a time that another ha
     [await submitted(), await store.db.selectFrom('schedule_times').selectAll().execute()],
     [count, times],
   );
+});
+
+test('a schedule whose data another server has is run by that server only', async () => {
+  const { store, clock, server, submitted } = await schedulingServers();
+  const task = { type: 'run_query', request: {} } as unknown as NonNullable<ScheduleSpec['task']>;
+  const id = await schedule(store, { task });
+  await server('first', undefined, async () => true).run(id, clock.now);
+  assert.equal(await submitted(), 0);
+  await server('second', undefined, async () => false).run(id, clock.now);
+  assert.equal(await submitted(), 2, 'of 10:00 and 10:01');
+});
+
+test('a task of one server is neither run nor taken over by another', async () => {
+  const { store, trail } = await newStore();
+  const clock = { now: Date.now() };
+  const ran: string[] = [];
+  const server = (serverId: string) => {
+    const kinds = [
+      {
+        type: 'work',
+        attemptsMax: 3,
+        run: async ({ request }: { readonly request: { readonly name: string } }) => {
+          ran.push(`${request.name} by ${serverId}`);
+          return {};
+        },
+      },
+    ];
+    const holder = new LeaseHolder(serverId, 10);
+    const options = { runnersMax: 1, retentionDays: 1, kinds: kinds as never, clock: () => clock.now };
+    return new Tasks({ store, trail, holder, ...options });
+  };
+  const [first, second] = [server('first'), server('second')];
+  const submit = (name: string, serverId: string | null) =>
+    first.submit({ type: 'work', principal, target: '/x', request: { name }, serverId });
+  const own = await submit('queued', 'second');
+  const lost = await submit('lost', 'second');
+  const running = { state: 'running', place: null, leased_by: 'second/dead', lease_until: clock.now - 1 } as const;
+  await store.db.updateTable('tasks').set(running).where('task_id', '=', lost.taskId).execute();
+  const any = await submit('any', null);
+  await first.start();
+  await eventually('the task of any server ends', async () => (await first.get(any.taskId))?.state === 'succeeded');
+  assert.deepEqual(ran, ['any by first']);
+  assert.deepEqual(
+    [(await first.get(own.taskId))?.state, (await first.get(lost.taskId))?.state],
+    ['pending', 'running'],
+  );
+  await second.start();
+  for (const { taskId } of [own, lost])
+    await eventually('a task of the second', async () => (await first.get(taskId))?.state === 'succeeded');
+  assert.deepEqual(ran.sort(), ['any by first', 'lost by second', 'queued by second']);
+  await first.stop(1000);
+  await second.stop(1000);
 });
 
 test('the next process of a server that died makes its calls at once', async () => {

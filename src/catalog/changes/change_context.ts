@@ -31,6 +31,8 @@ export interface CatalogContext {
   readonly locks: NameLocks;
   readonly leases: IntentLeases;
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
+  /** The warehouses of which other servers have the data: these end their open changes. */
+  readonly warehousesElsewhere: () => Promise<ReadonlySet<string>>;
   readonly clock: () => number;
   readonly observe: Observe;
   readonly changes: Pick<ChangeFeed, 'append'>;

@@ -121,7 +121,7 @@ function begin(
       appendChange(context, tx, row, { deep: false });
       return { intent: undefined };
     }
-    const taskId = request.task && (await addTask(context, tx, request.task, request.principal));
+    const taskId = request.task && (await addTask(context, tx, request.task, request.warehouse, request.principal));
     if (taskId !== undefined) await request.task?.inTransaction?.(tx, taskId);
     const intent = await insertIntent(context, tx, {
       id: newId(row.created_at),

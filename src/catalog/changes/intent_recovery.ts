@@ -316,6 +316,7 @@ export async function recoverKeyed(context: CatalogContext, keyId: string): Prom
 
 /** Lets the engines forget spent steps. The step of a task is retained until the task has ended: a rerun after a crash must find it. */
 export async function forgetSpentSteps(context: CatalogContext): Promise<void> {
+  const elsewhere = [...(await context.warehousesElsewhere())];
   const spent = await context.store.db
     .selectFrom('spent_steps')
     .leftJoin('tasks', 'tasks.task_id', 'spent_steps.task_id')
@@ -325,6 +326,7 @@ export async function forgetSpentSteps(context: CatalogContext): Promise<void> {
     .where((e) => e.or([e('objects.state', 'is', null), e('objects.state', 'in', ['ready', 'altering'])]))
     .where((e) => e.or([e('spent_steps.not_before', 'is', null), e('spent_steps.not_before', '<', context.clock())]))
     .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['succeeded', 'failed', 'cancelled'])]))
+    .$if(elsewhere.length > 0, (query) => query.where('warehouse', 'not in', elsewhere))
     .limit(stepsPerForgetMax)
     .execute();
   const groups = Map.groupBy(spent, ({ warehouse, catalog_id }) => JSON.stringify([warehouse, catalog_id]));

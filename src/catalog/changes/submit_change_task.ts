@@ -3,6 +3,7 @@
 import type { Actor, Principal } from '../../model/principal.ts';
 import { afterCommit } from '../../store/transactions.ts';
 import { insertTask } from '../../tasks/submission.ts';
+import { serverOfWarehouse } from '../../tasks/task_server.ts';
 import type { TaskOfChange } from '../object.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
 
@@ -16,10 +17,13 @@ export async function addTask(
   context: CatalogContext,
   tx: Tx,
   task: TaskOfChange & { readonly principal: Principal },
+  warehouse: string | undefined,
   actor: Actor,
 ): Promise<string> {
   await context.requireTaskQuota(tx, task.principal.id);
-  const { task_id } = await insertTask(tx, task, context.clock());
+  const isOfServer = context.store.isShared && warehouse !== undefined;
+  const serverId = isOfServer ? await serverOfWarehouse(tx, warehouse) : null;
+  const { task_id } = await insertTask(tx, { ...task, serverId }, context.clock());
   if (task.notify) await context.addWebhook(tx, task_id, task.notify);
   afterCommit(tx, () => {
     actor.changed = true;

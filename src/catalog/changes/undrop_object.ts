@@ -187,7 +187,7 @@ async function begin(
   if (sources) await recordSources(context, tx, row.id, sources);
   const open = await context.statements.openBelow.all(tx, { id: row.id, limit: 10 });
   if (open.length > 0) throw new Blocked(open.map(({ object_id }) => object_id));
-  const taskId = byTask && task ? await addTask(context, tx, { ...task, principal }, principal) : undefined;
+  const taskId = byTask && task ? await addTask(context, tx, { ...task, principal }, warehouse, principal) : undefined;
   const intent = await insertIntent(context, tx, {
     id: newId(),
     objectId: row.id,
@@ -217,12 +217,14 @@ async function checkParents(context: CatalogContext, tx: Tx, row: ObjectRow): Pr
 
 /** Purges objects whose retention has expired. A failure does not stop the others; the next round retries. */
 export async function purgeDue(context: CatalogContext): Promise<void> {
+  const elsewhere = [...(await context.warehousesElsewhere())];
   const due = await context.store.db
     .selectFrom('dropped_objects')
     .innerJoin('objects', 'objects.id', 'dropped_objects.object_id')
     .select(['objects.id', 'parent_id', 'category', 'name'])
     .where('state', '=', 'dropped')
     .where('purge_at', '<=', context.clock())
+    .$if(elsewhere.length > 0, (query) => query.where('warehouse', 'not in', elsewhere))
     .orderBy('purge_at')
     .limit(purgesPerRoundMax)
     .execute();

@@ -121,7 +121,7 @@ async function begin(
   const reservationId = next.name === undefined ? undefined : await reserveName(context, tx, row, next.name);
   const { principal } = request;
   const task = byTask && request.task ? { ...request.task, principal } : undefined;
-  const taskId = task && (await addTask(context, tx, task, principal));
+  const taskId = task && (await addTask(context, tx, task, request.warehouse, principal));
   const intent = await insertIntent(context, tx, {
     id: newId(),
     objectId: row.id,

@@ -30,6 +30,8 @@ export interface BodyRequest {
   readonly principalId: string;
   /** Whether a digest of the rows is needed. */
   readonly digested: boolean;
+  /** Gets the bytes of the body. */
+  readonly keep?: ((bytes: Uint8Array) => void) | undefined;
   /** Throws RATE_LIMITED. */
   readonly charge: (cost: number) => void;
 }
@@ -53,6 +55,7 @@ export class Bodies {
   async read(request: BodyRequest): Promise<Fields> {
     const { incoming, endpoint, parameters, hasNameInPath } = request;
     const received = await this.#receive(request);
+    if (received) request.keep?.(received.isLarge ? Buffer.concat(received.blocks, received.bytes) : received.content);
     const { requestBodyValuesMax, rowsBodyValuesMax } = this.#options.limits;
     const { mediaTypes } = parameters;
     const form: BodyForm = {

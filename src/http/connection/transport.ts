@@ -51,6 +51,17 @@ export function loopbackOf(host: string): string | undefined {
   return isLoopback(host) ? host : undefined;
 }
 
+/** Throws SettingsError if the other servers of a shared store could not reach this one. */
+export function requireInternalUrl({ internalUrl, host }: { readonly internalUrl: string; readonly host: string }) {
+  const isWildcard = host === '0.0.0.0' || plainAddress(host) === '::';
+  if (internalUrl === '' && isWildcard)
+    throw new SettingsError(
+      `with a shared store, internalUrl must be set, because the other servers cannot connect to ${host}`,
+    );
+  if (internalUrl !== '' && !/^https?:$/.test(URL.parse(internalUrl)?.protocol ?? ''))
+    throw new SettingsError(`internalUrl must be a URL with http or https, not ${JSON.stringify(internalUrl)}`);
+}
+
 export function urlOf(transport: Transport, host: string, port: number): string {
   return `${transport.tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

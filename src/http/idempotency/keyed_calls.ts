@@ -9,6 +9,7 @@ import type { ApiResponse } from '../../standard/envelope.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { Route } from '../../standard/paths.ts';
 import type { CallFailures } from '../call_failures.ts';
+import { AlreadyForwarded } from '../forwarding/request_forwarding.ts';
 import type { Call, RequestContext } from '../request_context.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { type Completed, type EarlierAttempts, IdempotentRequests } from './replay.ts';
@@ -74,7 +75,9 @@ export class KeyedCalls<Context> {
     const granted = authorizer.record(principal);
     const refusal = await this.#refusalOf(steps, principal.id, key);
     if (refusal === undefined) await this.#requireQueueCapacity(steps, principal.id, key);
-    const body = await steps.body().catch((error) => Promise.reject(refusal ?? error));
+    const body = await steps.body().catch((error) => {
+      throw error instanceof AlreadyForwarded ? error : (refusal ?? error);
+    });
     const [path = ''] = (incoming.url as string).split('?', 1);
     const fingerprint = await fingerprintOf({ method: incoming.method as string, path, route, query, body });
     const { run, successResponse } = await steps.prepare(body);

@@ -8,15 +8,16 @@ import { type DefinitionConversions, NewTableLoads } from './new_table_loads.ts'
 
 type Options = Omit<LoadParts, 'files' | 'fileStore'> & {
   readonly catalog: Catalog;
-  readonly loading: Omit<LoadFileOptions, 'spoolDirectory' | 'files'>;
+  readonly loading: Omit<LoadFileOptions, 'spoolDirectory' | 'files' | 'serverOfFile'>;
+  readonly serverOfFile?: LoadFileOptions['serverOfFile'];
   readonly spoolDirectory: string;
   readonly files: FileStore;
   readonly definitions: DefinitionConversions;
 };
 
-export function assembleLoads({ loading, spoolDirectory, files, ...parts }: Options) {
+export function assembleLoads({ loading, spoolDirectory, files, serverOfFile, ...parts }: Options) {
   const { catalog, warehouses, authorizer, definitions } = parts;
-  const loadFiles = new LoadFiles({ ...loading, spoolDirectory, files });
+  const loadFiles = new LoadFiles({ ...loading, spoolDirectory, files, serverOfFile });
   const pipeline = new LoadPipeline({ ...parts, files: loadFiles, fileStore: files });
   return {
     loads: new Loads({ catalog, authorizer, pipeline }),

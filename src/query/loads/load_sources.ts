@@ -11,7 +11,7 @@ import type { FileStore, StoredFile } from '../../files/file_store.ts';
 import { isFullDisk } from '../../files/receiving.ts';
 import { newId } from '../../model/ids.ts';
 import type { Principal } from '../../model/principal.ts';
-import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
+import { type HostAllowlist, hostAllowlist } from '../../outbound/host_allowlist.ts';
 import { get, unavailable, urlOf } from '../../outbound/http_client.ts';
 import { type ObjectStoreCredentials, type ObjectStoreLocation, openObjectStore } from '../../outbound/object_store.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
@@ -41,7 +41,9 @@ export interface LoadFileOptions {
   readonly hosts: HostAllowlist;
   /** Timeout for fetching a whole file. */
   readonly fetchMs: number;
-  readonly files: Pick<FileStore, 'find' | 'pathOf' | 'remove'>;
+  readonly files: Pick<FileStore, 'find' | 'pathOf' | 'remove' | 'link'>;
+  /** The URL of another server that has the bytes of the file; undefined: this server has them. */
+  readonly serverOfFile?: ((file: StoredFile) => string | undefined) | undefined;
 }
 
 export interface PrepareOptions {
@@ -121,7 +123,7 @@ export class LoadFiles {
       source.path !== undefined
         ? { path: await this.#resolvePath(source.path), remove: async () => {} }
         : source.upload !== undefined
-          ? await this.#linkUpload(source.upload, options.principal)
+          ? await this.#takeUpload(source.upload, options)
           : await this.#fetch(source, options);
     if (compression === 'none') return { ...found, bytes: await this.#requireSize(found.path) };
     try {
@@ -149,9 +151,20 @@ export class LoadFiles {
   }
 
   /** The engine can read the spool directory only; a hard link needs no copy. */
-  async #linkUpload(uploadId: string, principal: Principal) {
-    const { fileId } = await this.#requireUpload(uploadId, principal);
+  async #takeUpload(uploadId: string, { principal, signal, progress }: PrepareOptions) {
+    const file = await this.#requireUpload(uploadId, principal);
+    const { fileId } = file;
     const path = await this.spoolPath();
+    const server = this.#options.serverOfFile?.(file);
+    if (server !== undefined) {
+      const { bytesMax, fetchMs, files } = this.#options;
+      const hosts = hostAllowlist('internalUrl', new URL(server).host);
+      const limits = { idleMs, totalMs: fetchMs, bytesMax, signal };
+      const { body, bytes } = await get(`${server}${files.link(file, 'read')}`, hosts, limits);
+      const onBytes = (done: number) => progress.update('fetching', done, bytes);
+      await writeBody(body, path, { bytesMax, signal, onBytes });
+      return { path, remove: () => rm(path, { force: true }) };
+    }
     await link(this.#options.files.pathOf(fileId), path);
     return { path, remove: () => rm(path, { force: true }) };
   }

@@ -20,7 +20,14 @@ import { findByName } from '../records/search.ts';
 type Path = SegmentsOf<typeof warehousesApi>;
 
 const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) => {
-  const { suspended: _asked, comment: _comment, properties: _properties, engine, ...limits } = object.spec;
+  const {
+    engine,
+    serverId: _server,
+    suspended: _asked,
+    comment: _comment,
+    properties: _shown,
+    ...limits
+  } = object.spec;
   const { backends, availableBackendCount, runningQueries, queuedQueries, state, health } =
     await context.warehouses.condition(object.name);
   const changes = await openChanges(context.catalog, object.name);
@@ -72,8 +79,11 @@ function healthWith(
 }
 
 /** The spec of a warehouse for which the request gives only the engine. */
-export function warehouseSpec(engine: string, context: Pick<Context, 'warehouseDefaults'>): WarehouseSpec {
-  return { engine, suspended: false, autoResume: true, ...context.warehouseDefaults };
+export function warehouseSpec(
+  engine: string,
+  { warehouses, warehouseDefaults }: Pick<Context, 'warehouses' | 'warehouseDefaults'>,
+): WarehouseSpec {
+  return { engine, ...warehouses.placeOf(engine), suspended: false, autoResume: true, ...warehouseDefaults };
 }
 
 /** Creates the backends that the engine has from the beginning together with the warehouse, or at a start if a crash happened between. */

@@ -41,7 +41,7 @@ export async function requireTask<T extends TaskType>(
  */
 export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files, history, submitter }: Parts) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
-  const { principal: _principal, ...shown } = task;
+  const { principal: _principal, serverId: _server, ...shown } = task;
   const request = redactedRequest(task);
   const version = versionOfTask(task);
   const { submittedAt, submittedBy, startedAt, endedAt, result } = shown;

@@ -23,6 +23,7 @@ import {
   objectVersionsMigration,
   viewSourcesMigration,
 } from './objects.ts';
+import { serversMigration } from './servers.ts';
 import {
   scheduleLeasesMigration,
   schedulesMigration,
@@ -60,6 +61,7 @@ const migrations: readonly Migration[] = [
   keyLeasesMigration,
   scheduleLeasesMigration,
   callerLimitsMigration,
+  serversMigration,
 ];
 export const schemaVersion = migrations.length;
 

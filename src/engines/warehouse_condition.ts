@@ -1,0 +1,111 @@
+// The condition of a warehouse, as its record and the metrics show it.
+import type { WarehouseSpec } from '../model/records.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import type { Admission } from './admission.ts';
+import type { CatalogGuard } from './catalog_guard.ts';
+import type { DamagedCatalog } from './catalog_storage.ts';
+import type { BackendStatus, EngineWarehouse } from './engine.ts';
+
+export interface WarehouseDescription {
+  readonly id: string;
+  readonly name: string;
+  readonly spec: WarehouseSpec;
+  readonly backends: readonly { readonly name: string; readonly disabled: boolean }[];
+}
+
+/** The number of running and queued statements of a warehouse. */
+export interface WarehouseLoad {
+  readonly warehouse: string;
+  readonly running: number;
+  readonly queued: number;
+}
+
+/** Registers the gauge; its value is computed at each scrape. */
+export function measureLoad(metrics: Metrics, warehouses: { load(): Promise<readonly WarehouseLoad[]> }): void {
+  metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', async () =>
+    (await warehouses.load()).flatMap(({ warehouse, running, queued }) => [
+      { labels: { warehouse, state: 'running' }, value: running },
+      { labels: { warehouse, state: 'queued' }, value: queued },
+    ]),
+  );
+}
+
+export type WarehouseState = 'running' | 'starting' | 'suspended' | 'failed';
+
+export interface WarehouseCondition {
+  readonly state: WarehouseState;
+  readonly health: { readonly status: 'healthy' | 'degraded' | 'unavailable'; readonly message: string };
+  readonly runningQueries: number;
+  readonly queuedQueries: number;
+  readonly availableBackendCount: number;
+  /** In the order of the names of the backends. */
+  readonly backends: readonly BackendStatus[];
+}
+
+/** How many damaged catalogs the health of a warehouse names. */
+const damagedShownMax = 10;
+
+/** The runtime state that determines the condition. */
+interface WarehouseRuntime {
+  readonly description: WarehouseDescription;
+  readonly engine: EngineWarehouse;
+  readonly guard: Pick<CatalogGuard, 'damaged'>;
+  readonly admission: Admission;
+  readonly isAsleep: boolean;
+  readonly starting: Promise<void> | undefined;
+  readonly startError: string | undefined;
+}
+
+export function conditionOf(running: WarehouseRuntime, diskMessage: string | undefined): WarehouseCondition {
+  const { description, engine, admission, startError } = running;
+  const available = description.backends.filter((entry) => !entry.disabled).length;
+  const state: WarehouseState = engine.running
+    ? 'running'
+    : running.starting
+      ? 'starting'
+      : startError !== undefined
+        ? 'failed'
+        : 'suspended';
+  return {
+    state,
+    health: healthOf(state, available, running, diskMessage),
+    runningQueries: admission.running,
+    queuedQueries: admission.queued,
+    availableBackendCount: available,
+    backends: statusesOf(running),
+  };
+}
+
+export const statusesOf = ({
+  description,
+  engine,
+}: Pick<WarehouseRuntime, 'description' | 'engine'>): BackendStatus[] =>
+  description.backends.map(({ name }) => engine.status(name));
+
+function healthOf(
+  state: WarehouseState,
+  available: number,
+  running: WarehouseRuntime,
+  diskMessage: string | undefined,
+): WarehouseCondition['health'] {
+  const count = running.description.backends.length;
+  if (state === 'failed') return { status: 'unavailable', message: running.startError ?? 'the engine does not start' };
+  if (available === 0) return { status: 'unavailable', message: `none of ${count} backends is available` };
+  if (available < count) return { status: 'degraded', message: `${available} of ${count} backends are available` };
+  if (diskMessage !== undefined) return { status: 'degraded', message: diskMessage };
+  if (state === 'suspended' && running.guard.damaged().length === 0) {
+    const resumes = !running.description.spec.suspended && (running.description.spec.autoResume || !running.isAsleep);
+    return { status: 'healthy', message: resumes ? 'suspended; resumes with the next statement' : 'suspended' };
+  }
+  const damaged = running.guard.damaged();
+  if (damaged.length > 0) return { status: 'degraded', message: damagedText(damaged) };
+  const errorMessage = statusesOf(running).find((status) => status.errorMessage !== null)?.errorMessage;
+  if (errorMessage) return { status: 'degraded', message: errorMessage };
+  return { status: 'healthy', message: state };
+}
+
+function damagedText(damaged: readonly DamagedCatalog[]): string {
+  const shown = damaged.slice(0, damagedShownMax).map(({ name, reason }) => `${JSON.stringify(name)}: ${reason}`);
+  const more = damaged.length > shown.length ? `; and ${damaged.length - shown.length} more` : '';
+  return `${damaged.length} damaged ${damaged.length === 1 ? 'catalog' : 'catalogs'}: ${shown.join('; ')}${more}`;
+}

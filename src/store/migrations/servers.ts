@@ -1,0 +1,19 @@
+// The servers of a shared store, and which of them a task or a file belongs to.
+import type { Migration } from './migration.ts';
+
+export const serversMigration: Migration = {
+  name: 'servers',
+  async up(db, types) {
+    await db.schema
+      .createTable('servers')
+      .addColumn('id', types.name, (c) => c.notNull().primaryKey())
+      .addColumn('url', 'text', (c) => c.notNull())
+      .addColumn('release', types.name, (c) => c.notNull())
+      .addColumn('started_at', types.integer, (c) => c.notNull())
+      .addColumn('lease_until', types.integer, (c) => c.notNull())
+      .addColumn('report', 'text', (c) => c.notNull())
+      .execute();
+    await db.schema.alterTable('tasks').addColumn('server_id', types.name).execute();
+    await db.schema.alterTable('files').addColumn('server_id', types.name).execute();
+  },
+};

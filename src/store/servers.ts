@@ -1,0 +1,125 @@
+// The servers of a shared store. Each has a row with the URL at which the others reach it, a lease that it renews every second, and a
+// report of its state, and keeps the rows of the others in memory. A server whose lease has expired is down.
+import type { Selectable } from 'kysely';
+import type { Observe } from '../observe/observations.ts';
+import { Failure } from '../standard/failure.ts';
+import type { ServersTable } from './schema.ts';
+import type { Store } from './store.ts';
+
+export interface ServersOptions {
+  readonly store: Store;
+  readonly serverId: string;
+  readonly release: string;
+  /** The state that the others read, as JSON. */
+  readonly report: () => Promise<string>;
+  readonly observe: Observe;
+  readonly clock?: (() => number) | undefined;
+}
+
+export interface OtherServer {
+  readonly id: string;
+  readonly url: string;
+  readonly report: string;
+}
+
+/** Called when the report of another server differs from its previous one; undefined: there was none. */
+type ReportListener = (serverId: string, report: string, previous: string | undefined) => void;
+
+const heartbeatMs = 1_000;
+/** Several heartbeats may be late on a busy machine. */
+const leaseMs = 15_000;
+
+export class Servers {
+  readonly #options: ServersOptions;
+  readonly #clock: () => number;
+  readonly #listeners: ReportListener[] = [];
+  #others: ReadonlyMap<string, Selectable<ServersTable>> = new Map();
+  #timer: NodeJS.Timeout | undefined;
+  #beating: Promise<void> | undefined;
+
+  constructor(options: ServersOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? Date.now;
+  }
+
+  get serverId(): string {
+    return this.#options.serverId;
+  }
+
+  onReport(listener: ReportListener): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Another server; undefined if it is down. */
+  find(id: string): OtherServer | undefined {
+    const row = this.#others.get(id);
+    return row && row.lease_until > this.#clock() ? row : undefined;
+  }
+
+  /** The URL of the server of a row; undefined if it is this one. Throws WAREHOUSE_ON_ANOTHER_SERVER if it is down. */
+  urlOf(serverId: string | null): string | undefined {
+    if (serverId === null || serverId === this.serverId) return undefined;
+    const server = this.find(serverId);
+    if (server) return server.url;
+    const message = `the data is on the server ${serverId}, which does not respond`;
+    throw new Failure('WAREHOUSE_ON_ANOTHER_SERVER', message, { serverId });
+  }
+
+  /** Reads the rows of the other servers. Called before requests are accepted, and by each heartbeat. */
+  async read(): Promise<void> {
+    const { store, serverId } = this.#options;
+    const rows = await store.db.selectFrom('servers').selectAll().where('id', '!=', serverId).execute();
+    const previous = this.#others;
+    this.#others = new Map(rows.map((row) => [row.id, row]));
+    for (const { id, report } of rows) {
+      const before = previous.get(id)?.report;
+      if (before !== report) for (const listener of this.#listeners) listener(id, report, before);
+    }
+  }
+
+  /** `url`: where the other servers reach this one. */
+  async start(url: string): Promise<void> {
+    const { store, serverId, release } = this.#options;
+    const now = this.#clock();
+    const row = { url, release, started_at: now, lease_until: now + leaseMs, report: await this.#options.report() };
+    await store.db
+      .insertInto('servers')
+      .values({ id: serverId, ...row })
+      .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
+      .execute();
+    this.#schedule();
+  }
+
+  /** The other servers know at once that this one is down. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    await this.#beating;
+    clearTimeout(this.#timer);
+    const { store, serverId, observe } = this.#options;
+    await store.db
+      .updateTable('servers')
+      .set({ lease_until: 0 })
+      .where('id', '=', serverId)
+      .execute()
+      .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'end the lease of this server', error }));
+  }
+
+  #schedule(): void {
+    this.#timer = setTimeout(() => {
+      this.#beating = this.#beat();
+    }, heartbeatMs).unref();
+  }
+
+  async #beat(): Promise<void> {
+    const { store, serverId, report, observe } = this.#options;
+    try {
+      const set = { lease_until: this.#clock() + leaseMs, report: await report() };
+      await store.db.updateTable('servers').set(set).where('id', '=', serverId).execute();
+      await this.read();
+    } catch (error) {
+      observe({ kind: 'backgroundError', what: 'heartbeat of this server', error });
+    }
+    if (this.#timer) this.#schedule();
+  }
+}
