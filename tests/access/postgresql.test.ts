@@ -1,4 +1,4 @@
-// The suites that need a store but no server, of access, the audit trail, idempotency keys and files, on PostgreSQL.
+// The suites that need a store but no server, of access, the feed of changes, the audit trail, idempotency keys and files, on PostgreSQL.
 import { suitesOn } from '../stores.ts';
 
 const suites = [
@@ -8,6 +8,7 @@ const suites = [
   './secrets_in_stores',
   '../files/file_store',
   '../regressions/http/conditions_in_the_transaction',
+  '../store/change_feed',
   '../store/rerun_transactions',
 ] as const;
 suitesOn(

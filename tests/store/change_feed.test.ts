@@ -1,10 +1,12 @@
 // The feed of changes: what one server changes is in force in its own caches when the commit returns, and in those of another server on
-// the same store once that has polled. Here both servers are in one process, because SQLite locks its file for one process.
+// the same store once that has polled. Here both servers are in one process, because SQLite locks its
+// file for one process.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
+import { sql } from 'kysely';
 import { assembleAccess } from '../../src/access/assemble_access.ts';
 import { AuditTrail } from '../../src/access/audit/audit_log.ts';
 import { FailedLoginsInMemory } from '../../src/access/authentication/failed_logins.ts';
@@ -21,13 +23,12 @@ import { hostAllowlist } from '../../src/outbound/host_allowlist.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
 import { LeaseHolder } from '../../src/store/leases.ts';
-import { openSqliteStore } from '../../src/store/sqlite/sqlite_store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { path, principal as root, WarehouseInTest } from '../catalog/catalog_and_engine.ts';
 import { EngineInMemory } from '../catalog/engine_in_memory.ts';
 import { eventually } from '../deadline.ts';
 import { Random, seedFrom } from '../random.ts';
-import { storesOf } from '../stores.ts';
+import { type StoreOptions, storesOf } from '../stores.ts';
 
 const inTest = storesOf(import.meta.url);
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-changes-'));
@@ -36,8 +37,6 @@ afterEach(async () => {
   for (const store of stores.splice(0)) await store.close();
 });
 after(() => rmSync(directory, { recursive: true, force: true }));
-let files = 0;
-const newFile = () => join(directory, `${++files}.db`);
 const observe = (observed: { readonly kind: string; readonly error?: unknown }) => {
   if (observed.kind === 'backgroundError') throw observed.error;
 };
@@ -146,16 +145,15 @@ class ServerInTest {
   signIn = async (secret: string) => this.access.access.authenticate(`Bearer ${secret}`, '127.0.0.1');
 }
 
-async function openShared(): Promise<{ file: string; store: Store }> {
-  const file = newFile();
-  const store = await openSqliteStore({ file, isShared: true });
+async function openStore(options: StoreOptions) {
+  const { store, place } = await inTest.open(options);
   stores.push(store);
-  return { file, store };
+  return { store, place };
 }
 
 /** Two servers on one store, with the table c.d.t. */
 async function twoServers(clock?: () => number) {
-  const { file, store } = await openShared();
+  const { place: file, store } = await openStore({ isShared: true });
   const engine = new EngineInMemory();
   const one = await ServerInTest.start(store, file, engine, 'one', clock);
   const other = await ServerInTest.start(store, file, engine, 'other', clock);
@@ -368,35 +366,34 @@ test('a server that lost rows of the feed reloads everything', async () => {
   assert.deepEqual(lost, ['all', 'object']);
 });
 
-test('a poll that fails is repeated by the next one', async () => {
-  const file = newFile();
-  let failing = false;
-  const store = await openSqliteStore({
-    file,
-    isShared: true,
-    inject: ({ sql }) => {
-      if (failing && /from "objects" where "id" in/.test(sql)) throw new Error('the store does not answer');
-    },
+// PostgreSQL's feed has connections of its own, in which no statement fails for a test.
+if (inTest.name === 'SQLite')
+  test('a poll that fails is repeated by the next one', async () => {
+    let failing = false;
+    const { place: file, store } = await openStore({
+      isShared: true,
+      inject: ({ sql }) => {
+        if (failing && /from "objects" where "id" in/.test(sql)) throw new Error('the store does not answer');
+      },
+    });
+    const faults: unknown[] = [];
+    const one = await ChangeFeed.open({ store, serverId: 'one', observe });
+    const other = await ChangeFeed.open({
+      store,
+      serverId: 'other',
+      observe: (observed) => void faults.push(observed.kind),
+    });
+    const seen: string[] = [];
+    other.follow({ changed: (change) => void seen.push(change.kind), reload: () => assert.fail('nothing was lost') });
+    const { catalog } = new WarehouseInTest({ stores: inTest, place: file, store, changes: one }, new EngineInMemory());
+    await catalog.create({ parent: null, category: 'users', name: 'ann', spec: {}, principal: root, ifExists: 'fail' });
+    failing = true;
+    await other.poll();
+    assert.deepEqual([seen, faults], [[], ['backgroundError']]);
+    failing = false;
+    await other.poll();
+    assert.deepEqual(seen, ['object']);
   });
-  stores.push(store);
-  const faults: unknown[] = [];
-  const one = await ChangeFeed.open({ store, serverId: 'one', observe });
-  const other = await ChangeFeed.open({
-    store,
-    serverId: 'other',
-    observe: (observed) => void faults.push(observed.kind),
-  });
-  const seen: string[] = [];
-  other.follow({ changed: (change) => void seen.push(change.kind), reload: () => assert.fail('nothing was lost') });
-  const { catalog } = new WarehouseInTest({ stores: inTest, place: file, store, changes: one }, new EngineInMemory());
-  await catalog.create({ parent: null, category: 'users', name: 'ann', spec: {}, principal: root, ifExists: 'fail' });
-  failing = true;
-  await other.poll();
-  assert.deepEqual([seen, faults], [[], ['backgroundError']]);
-  failing = false;
-  await other.poll();
-  assert.deepEqual(seen, ['object']);
-});
 
 test('a transaction that is rolled back changes nothing for followers', async () => {
   const { store, one, other } = await twoServers();
@@ -417,22 +414,64 @@ test('a transaction that is rolled back changes nothing for followers', async ()
   assert.deepEqual(await store.db.selectFrom('changes').selectAll().execute(), last);
 });
 
-test('a store of one server is not charged for the feed: no rows, and no further statement', async () => {
-  const file = newFile();
-  const statements: string[] = [];
-  const store = await openSqliteStore({ file, inject: ({ sql }) => void statements.push(sql) });
-  stores.push(store);
-  const server = await ServerInTest.start(store, file, new EngineInMemory(), 'one');
-  await server.create('users', 'ann');
-  await server.warehouse.createCatalog('c');
-  await server.changes.sweep();
-  assert.ok(server.directory.userNamed('ann'));
-  assert.deepEqual(
-    statements.filter((sql) => /"changes"/.test(sql) && !/^create |^insert into "schema_versions"/.test(sql)).length,
-    1,
-    'only the first row, which the migration writes',
-  );
-});
+if (inTest.name === 'SQLite')
+  test('a store of one server is not charged for the feed: no rows, and no further statement', async () => {
+    const statements: string[] = [];
+    const { store, place: file } = await openStore({ inject: ({ sql }) => void statements.push(sql) });
+    const server = await ServerInTest.start(store, file, new EngineInMemory(), 'one');
+    await server.create('users', 'ann');
+    await server.warehouse.createCatalog('c');
+    await server.changes.sweep();
+    assert.ok(server.directory.userNamed('ann'));
+    assert.deepEqual(
+      statements.filter((sql) => /"changes"/.test(sql) && !/^create |^insert into "schema_versions"/.test(sql)).length,
+      1,
+      'only the first row, which the migration writes',
+    );
+  });
+
+if (inTest.name === 'PostgreSQL')
+  test('a change is not missed that commits after one with a later position', async () => {
+    const { store } = await openStore({});
+    const [one, other] = await Promise.all(
+      ['one', 'other'].map((serverId) => ChangeFeed.open({ store, serverId, observe })),
+    );
+    assert(one && other);
+    const seen: string[] = [];
+    other.follow({
+      changed: (change) => void (change.kind === 'members' && seen.push(change.roleId)),
+      reload: () => assert.fail('nothing was lost'),
+    });
+    const written = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    const early = store.transaction(async (tx) => {
+      one.append(tx, { kind: 'members', roleId: 'early', userIds: [] });
+      const wait = async () => {
+        written.resolve();
+        await released.promise;
+      };
+      // After the change has its position.
+      store.atEnd(tx, { write: wait, committed: () => undefined });
+    });
+    await written.promise;
+    let isLateDone = false;
+    const late = store
+      .transaction(async (tx) => one.append(tx, { kind: 'members', roleId: 'late', userIds: [] }))
+      .then(() => {
+        isLateDone = true;
+      });
+    const waiting = sql`select 1 from pg_locks where locktype = 'advisory' and not granted
+      and database = (select oid from pg_database where datname = current_database())`;
+    await eventually(
+      'the later transaction waits, or has passed the earlier one',
+      async () => isLateDone || (await waiting.execute(store.db)).rows.length > 0,
+    );
+    await other.poll();
+    released.resolve();
+    await Promise.all([early, late]);
+    await other.poll();
+    assert.deepEqual(seen.sort(), ['early', 'late']);
+  });
 
 test('random changes on both servers leave both directories as the store has them', async (t) => {
   const random = new Random(seedFrom('TEST_SEED'));
