@@ -17,11 +17,13 @@ import { moveRows } from '../fuzz/concurrency/moving_rows.ts';
 import { readRows } from '../fuzz/concurrency/reading_rows.ts';
 import { runGrantsModel } from '../fuzz/grants/grants_run.ts';
 import { fuzzSql } from '../fuzz/sql/sql_fuzz.ts';
+import { missingPostgresql } from '../postgresql.ts';
 import { Random } from '../random.ts';
 import { start } from '../server.ts';
 import { measureBesideHostile } from './hostile.ts';
 import { checkDataDirectory, killAtInstants } from './instants.ts';
 import { killRandomly } from './kills.ts';
+import { killServersRandomly } from './kills_of_servers.ts';
 import { measureMemory } from './memory.ts';
 import { loadRealSets } from './real_sets.ts';
 import { allSteps, describeStep, killAtStep, StepCounts } from './steps.ts';
@@ -56,6 +58,7 @@ const parts: readonly Part[] = [
   { name: 'keyed requests and deaths', share: 0.1, isFinite: true, run: keyedDeaths },
   { name: 'tasks killed at instants', share: 0.1, run: tasksKilled },
   { name: 'killed at random', share: 0.1, run: killedAtRandom },
+  { name: 'servers of a store killed at random', share: 0.1, run: serversKilled },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -142,6 +145,30 @@ async function killedAtRandom(seed: number, deadline: number, problems: string[]
   const killed = `${kills.server + 2 * kills.serverTwice} server kills (${kills.serverTwice} in recovery), ${kills.engine} engine kills, ${kills.none} stops`;
   const changes = `${acknowledged} changes and ${tasks} tasks acknowledged, ${uncertain} left uncertain, ${rows} rows`;
   return `${killed}; ${changes}; ready in ${Math.round(readyMs)} ms, first query in ${Math.round(queryMs)} ms at most`;
+}
+
+async function serversKilled(seed: number, deadline: number, problems: string[]): Promise<string> {
+  if (missingPostgresql) return `nothing: ${missingPostgresql}`;
+  const hasTime = () => Date.now() < deadline;
+  let [kills, acknowledged, uncertain, tasks, rows] = [0, 0, 0, 0, 0];
+  for (let n = 0; hasTime() && problems.length === 0; n++) {
+    const roundSeed = new Random(seed).fork(n).seed;
+    const report = await killServersRandomly({
+      seed: roundSeed,
+      rounds: roundsEach,
+      workers: 4,
+      tablesEach: 3,
+      hasTime,
+    });
+    problems.push(...report.problems.map((problem) => `seed ${roundSeed}: ${problem}`));
+    kills += report.kills;
+    acknowledged += report.counts.acknowledged;
+    uncertain += report.counts.unanswered + report.counts.failed;
+    tasks += report.counts.tasks;
+    rows += report.counts.rows;
+    reportProgress(`seed ${roundSeed}: ${kills} server kills`, problems);
+  }
+  return `${kills} server kills; ${acknowledged} changes and ${tasks} tasks acknowledged, ${uncertain} refused or left uncertain, ${rows} rows`;
 }
 
 async function model(seed: number, deadline: number): Promise<string> {

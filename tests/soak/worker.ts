@@ -30,6 +30,10 @@ type TaskEnd = NonNullable<ReturnType<typeof endOfTask>>;
 const isDecided = ({ state, code }: TaskEnd) =>
   state === 'succeeded' || (state === 'failed' && code !== 'TASK_ATTEMPTS_EXHAUSTED');
 
+/** Another server has the data, and received nothing of the request. */
+const isRefusedUnsent = ({ code, result }: Answer): boolean =>
+  code === 'WAREHOUSE_ON_ANOTHER_SERVER' && result.outcome === 'notApplied';
+
 /** A catalog or database that is only created and dropped. */
 interface Container {
   readonly path: readonly string[];
@@ -47,16 +51,24 @@ export class Worker {
   readonly #database: readonly string[];
   readonly #tables: TableModel[];
   readonly #containers: Container[];
+  readonly #warehouse: string | undefined;
   #batches = 0;
   #names = 0;
 
-  constructor(index: number, random: Random, tables: number) {
+  /** `place`: where its tables and its catalog are; by default in the default warehouse. */
+  constructor(
+    index: number,
+    random: Random,
+    tables: number,
+    { catalog = 'default', warehouse }: { readonly catalog?: string; readonly warehouse?: string } = {},
+  ) {
     this.#random = random;
-    this.#database = ['default', `worker ${index}`];
+    this.#warehouse = warehouse;
+    this.#database = [catalog, `worker ${index}`];
     this.#tables = Array.from({ length: tables }, () => new TableModel(this.#database));
     this.#containers = [
       { path: [`catalog "${index}"`], exists: false },
-      { path: ['default', `side/${index}`], exists: false },
+      { path: [catalog, `side/${index}`], exists: false },
     ];
   }
 
@@ -122,7 +134,7 @@ export class Worker {
     } else if (isAcknowledged(answer)) {
       this.counts.acknowledged++;
       table.setState(next);
-    } else if (answer.status === 0 || answer.status >= 500) {
+    } else if (!isRefusedUnsent(answer) && (answer.status === 0 || answer.status >= 500)) {
       table.mayBecome(next);
     }
     return this.#note(request, answer);
@@ -148,7 +160,7 @@ export class Worker {
     if (container.exists === undefined) return true;
     const [root = '', name] = container.path;
     const isMissing = !container.exists;
-    const body = { name: name ?? root };
+    const body = name === undefined ? { name: root, warehouse: this.#warehouse } : { name };
     const collection = name === undefined ? pathOf('catalogs') : `${uriOfPath([root])}/databases`;
     const request: Request = isMissing
       ? { method: 'POST', path: collection, body }
@@ -156,7 +168,7 @@ export class Worker {
     const answer = await api.send(request);
     if (isAcknowledged(answer)) this.counts.acknowledged++;
     if (isAcknowledged(answer)) container.exists = isMissing;
-    else if (answer.status === 0 || answer.status >= 500) container.exists = undefined;
+    else if (!isRefusedUnsent(answer) && (answer.status === 0 || answer.status >= 500)) container.exists = undefined;
     return this.#note(request, answer);
   }
 
