@@ -49,6 +49,7 @@ export interface Sender {
   ): Promise<Response>;
 }
 
+const readAfterHeader = 'x-service-read-after';
 const timeoutMsDefault = 60_000;
 const retryForMsDefault = 60_000;
 const backoffMs = 100;
@@ -57,6 +58,8 @@ const backoffMsMax = 10_000;
 export class Transport implements Sender {
   readonly #options: ClientOptions;
   readonly #base: string;
+  /** The highest position of a response: the next request may be answered by another server, which has to know what this one knew. */
+  #readAfter = 0;
 
   constructor(options: ClientOptions) {
     this.#options = options;
@@ -116,6 +119,7 @@ export class Transport implements Sender {
       const reason = deadline.aborted ? 'no answer in time' : reasonOf(cause);
       throw errorOf('NO_ANSWER', { status: 0, message: `${method} ${shownPath(outgoing)}: ${reason}`, cause });
     }
+    this.#readAfter = Math.max(this.#readAfter, Number(response.headers.get(readAfterHeader)) || 0);
     return answerOf(outgoing, response, text);
   }
 
@@ -130,6 +134,7 @@ export class Transport implements Sender {
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(idempotencyKey === undefined ? {} : { 'x-service-idempotency-key': idempotencyKey }),
       ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }),
+      ...(this.#readAfter === 0 ? {} : { [readAfterHeader]: String(this.#readAfter) }),
     };
   }
 }

@@ -7,7 +7,6 @@ import type { FileStore } from '../files/file_store.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { Category } from '../standard/endpoint.ts';
 import { type OpenApiInfo, openApi } from '../standard/openapi/document.ts';
-import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import type { DiskSpace } from '../store/disk_space.ts';
 import type { Servers } from '../store/servers.ts';
 import type { StoreChecks } from '../store/sqlite/integrity/scheduled_checks.ts';
@@ -34,6 +33,7 @@ type FromPipeline =
   | 'recordOf'
   | 'earlier'
   | 'contextOf'
+  | 'changes'
   | 'observe';
 
 export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOptions<Context>, FromPipeline> {
@@ -48,7 +48,6 @@ export interface AssembleHttpOptions<Context> extends Pick<RequestPipelineOption
   readonly rateLimits: RateLimits;
   readonly transport: Transport;
   readonly store: Store;
-  readonly changes: Pick<ChangeFeed, 'upToDate'>;
   readonly storeChecks: StoreChecks | undefined;
   readonly disk: DiskSpace;
   readonly secrets: Secrets;
@@ -95,7 +94,6 @@ export function assembleHttp<Context>(parts: AssembleHttpOptions<Context>) {
     forwarding,
     addressOf,
     requireRoom: () => disk.requireRoom(),
-    upToDate: () => changes.upToDate(),
     pageTokenKey: parts.secrets.derive('page tokens'),
     bodies: new Bodies({
       limits: settings,
@@ -127,6 +125,7 @@ function forwardingOf<Context>({
   secrets,
   transport,
   rootToken,
+  changes,
 }: AssembleHttpOptions<Context>) {
   if (!servers || !requestServers) return {};
   const forwarder = new Forwarder({
@@ -134,6 +133,7 @@ function forwardingOf<Context>({
     key: secrets.derive('forwarded requests'),
     find: (serverId) => servers.find(serverId),
     addressOf: transport.clientAddressOf,
+    changes,
   });
   return { forwarder, forwarding: new RequestForwarding(forwarder, requestServers, rootToken) };
 }

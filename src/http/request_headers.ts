@@ -1,13 +1,15 @@
 // Checks of request headers beyond those of node:http: repeated credentials, and misspelled names of this service's headers, which
 // would otherwise be ignored.
 import type { IncomingMessage } from 'node:http';
-import { type Failure, invalidParameter } from '../standard/failure.ts';
+import { Failure, invalidParameter } from '../standard/failure.ts';
 
 const prefix = 'x-service-';
 /** The request headers that this service defines. */
 export const requestIdHeader = 'x-service-request-id';
 export const idempotencyKeyHeader = 'x-service-idempotency-key';
-const defined: readonly string[] = [requestIdHeader, idempotencyKeyHeader];
+/** Also a header of responses. */
+export const readAfterHeader = 'x-service-read-after';
+const defined: readonly string[] = [requestIdHeader, idempotencyKeyHeader, readAfterHeader];
 const editsMax = 2;
 
 /** Undefined when there is no Authorization header, null when there are several, of which node:http would keep the first. */
@@ -18,6 +20,14 @@ export function authorizationOf(incoming: IncomingMessage): string | undefined |
     if (name.length === 13 && name.toLowerCase() === 'authorization') count++;
   }
   return count > 1 ? null : incoming.headers.authorization;
+}
+
+/** The position in the feed of changes that the request must not be older than. Throws INVALID_READ_AFTER. */
+export function readAfterOf({ headers }: IncomingMessage): number | undefined {
+  const position = headers[readAfterHeader];
+  if (position === undefined) return undefined;
+  if (typeof position === 'string' && /^\d{1,15}$/.test(position)) return Number(position);
+  throw new Failure('INVALID_READ_AFTER', `${readAfterHeader} must be a value that a response had`);
 }
 
 /** The failure for a misspelled header. Any other `x-service-*` header belongs to the user and is ignored. */

@@ -36,7 +36,7 @@ import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './idempot
 import { keyOf } from './idempotency/replay.ts';
 import { expectedVersionFor, preconditionOf } from './preconditions.ts';
 import { type Call, CallActor, RequestContext, RequestContexts } from './request_context.ts';
-import { authorizationOf, misspelledHeader, requestIdHeader } from './request_headers.ts';
+import { authorizationOf, misspelledHeader, readAfterHeader, readAfterOf, requestIdHeader } from './request_headers.ts';
 import { authorizationTarget, operationName, optionsResponse } from './route_metadata.ts';
 
 export type { CurrentRecord, RecordIdentity } from './idempotency/keyed_calls.ts';
@@ -55,6 +55,14 @@ export interface Limits {
   chargeAddress(address: string, cost: number): void;
 }
 
+/** What this server knows of the changes of others on the same store. */
+export interface FollowedChanges {
+  /** Undefined if it is recent, and includes a position. Otherwise waits; throws STORE_UNAVAILABLE. */
+  upToDate(position?: number): Promise<void> | undefined;
+  /** The position that includes all that responses may show; undefined if there are no other servers. */
+  readonly position: number | undefined;
+}
+
 export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Context> {
   readonly categories: readonly Category<Context>[];
   readonly access: RequestAuthorizer;
@@ -65,8 +73,7 @@ export interface RequestPipelineOptions<Context> extends KeyedCallsOptions<Conte
   readonly bodies: Bodies;
   /** Throws STORAGE_FULL when the disk is almost full. */
   readonly requireRoom: () => void;
-  /** Undefined if what this server knows of other servers' changes is recent. Otherwise waits; throws STORE_UNAVAILABLE. */
-  readonly upToDate: () => Promise<void> | undefined;
+  readonly changes: FollowedChanges;
   /** Throws WAREHOUSE_BUSY when the warehouse queue for this object is full. */
   readonly requireQueueCapacity: (path: readonly Segment[], call: Call) => Promise<void>;
   /** Absent if this server alone uses the store. */
@@ -122,6 +129,9 @@ export class RequestPipeline<Context> {
     if (progress.isForwarded) return this.#summaryOf(progress, response, requestId);
     if (endpoint && actor) this.#audit(endpoint, actor, code);
     if (endpoint?.deprecated) response = withDeprecation(response, endpoint.deprecated);
+    const { position } = this.#options.changes;
+    if (position !== undefined && progress.session)
+      response = { ...response, headers: { ...response.headers, [readAfterHeader]: String(position) } };
     return { ...this.#summaryOf(progress, response, requestId), code };
   }
 
@@ -200,7 +210,7 @@ export class RequestPipeline<Context> {
     progress.actor = actor;
     refuseOtherSites(incoming);
     // Credentials and rights may have been revoked on another server.
-    const following = this.#options.upToDate();
+    const following = this.#options.changes.upToDate(readAfterOf(incoming));
     if (following) await following;
     const authentication = this.#authenticate(incoming, actor);
     const session = authentication instanceof Promise ? await authentication : authentication;

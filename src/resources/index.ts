@@ -66,7 +66,8 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
 export function apiInfo(release: string): OpenApiInfo {
   return {
     title: 'Tabularium',
-    description: 'An analytical data warehouse driven entirely through one consistent REST API.',
+    description:
+      'An analytical data warehouse driven entirely through one consistent REST API. Every request accepts `x-service-read-after` of an earlier response.',
     release,
     version: 'v2',
     tasks: {

@@ -104,6 +104,11 @@ export const codes = define({
     meaning: 'x-service-request-id is not 1 to 128 visible ASCII characters.',
     client: 'Correct the header, or omit it.',
   },
+  INVALID_READ_AFTER: {
+    status: 400,
+    meaning: 'x-service-read-after is not a value that a response had.',
+    client: 'Correct the header, or omit it.',
+  },
   MALFORMED_HTTP: {
     status: 400,
     meaning: 'The bytes are not a valid HTTP request.',

@@ -97,7 +97,7 @@ const sideNotes = implementWith<typeof sideNotesApi, Shelf>(sideNotesApi, {
 const notes = new Map<string, { text: string }>();
 const observations: { kind: string; errorId?: string; error?: unknown }[] = [];
 const api = new RequestPipeline<Shelf>({
-  upToDate: () => undefined,
+  changes: { upToDate: () => undefined, position: undefined },
   requireRoom: () => {},
   requireQueueCapacity: async () => {},
   categories: [sideNotes],

@@ -6,7 +6,7 @@ import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { Failure } from '../../standard/failure.ts';
 import { hasBody } from '../bodies/body.ts';
-import { requestIdHeader } from '../request_headers.ts';
+import { readAfterHeader, requestIdHeader } from '../request_headers.ts';
 import { type Forwarded, ForwardedHeaders, forwardedHeader } from './forwarded_header.ts';
 
 export interface ForwarderOptions {
@@ -17,6 +17,7 @@ export interface ForwarderOptions {
   /** Where a server is reached; undefined if it is down. */
   readonly find: (serverId: string) => { readonly url: string } | undefined;
   readonly addressOf: (incoming: IncomingMessage) => string;
+  readonly changes: { readonly position: number | undefined };
 }
 
 export interface ForwardedRequest {
@@ -122,6 +123,8 @@ export class Forwarder {
     const headers: Headers = { ...headersOf(incoming) };
     if (isRoot) delete headers.authorization;
     headers[requestIdHeader] = requestId;
+    // The other server has to know the credentials and the rights by which this one accepted the request.
+    headers[readAfterHeader] = String(this.#options.changes.position ?? 0);
     headers[forwardedHeader] = this.#headers.sign(incoming, serverId, { address, isCharged, isRoot });
     if (body) headers['content-length'] = String(body.length);
     else if (incoming.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
