@@ -279,6 +279,7 @@ async function assembleCore(foundation: Foundation) {
   });
   const tasks = new Tasks({
     ...foundation,
+    changes,
     runnersMax: settings.taskRunnersMax,
     retentionDays: settings.taskRetentionDays,
     retryPauseMs: hooks.taskRetryPauseMs,

@@ -7,7 +7,7 @@ import { type PreparedQuery, prepareQuery } from '../store/prepared.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { TaskError } from './task.ts';
-import { ending, moveTask, readTask, type TaskRow } from './task_rows.ts';
+import { ending, type MoveTask, readTask, type TaskRow } from './task_rows.ts';
 
 /** One of this many started tasks is the one that has waited longest, whatever its priority. */
 export const longestWaitingEvery = 8;
@@ -108,10 +108,12 @@ export interface WaitOutcome {
 export class TaskQueue {
   readonly #store: Store;
   readonly #clock: () => number;
+  readonly #move: MoveTask;
   readonly #serverId: string;
   #startedCount = 0;
 
-  constructor(store: Store, clock: () => number, serverId = '') {
+  constructor(store: Store, clock: () => number, move: MoveTask, serverId = '') {
+    this.#move = move;
     this.#store = store;
     this.#clock = clock;
     this.#serverId = serverId;
@@ -189,7 +191,7 @@ export class TaskQueue {
 
   async #fail(tx: Transaction<Schema>, taskId: string, error: TaskError): Promise<TaskRow | undefined> {
     await tx.deleteFrom('task_waits').where('task_id', '=', taskId).execute();
-    const moved = await moveTask(tx, taskId, ['pending'], ending('failed', this.#clock(), { error }));
+    const moved = await this.#move(tx, taskId, ['pending'], ending('failed', this.#clock(), { error }));
     return moved ? readTask(tx, taskId) : undefined;
   }
 }

@@ -10,7 +10,7 @@ import { afterCrash, type Ended, endsEngine, interruption, type Outcome, outcome
 import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type StoredTask, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
-import { ending, isTerminal, moveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
+import { ending, isTerminal, type MoveTask, readTask, type TaskRow, taskRecord } from './task_rows.ts';
 
 /** The queue is polled at this interval even without a notification, and more often if other servers queue tasks. */
 const pollEveryMs = 30_000;
@@ -28,6 +28,7 @@ export interface RunnerOptions {
   readonly heartbeatEveryMs: number;
   readonly retryPauseMs: number;
   readonly observe: Observe;
+  readonly move: MoveTask;
   readonly clock: () => number;
   /** Returns a random number from 0 to 1, which spreads retries. */
   readonly jitter: () => number;
@@ -59,7 +60,7 @@ export class TaskRunner {
     this.#kinds = options.kinds;
     this.#observe = options.observe;
     this.#clock = options.clock;
-    this.#queue = new TaskQueue(options.store, options.clock, options.holder.serverId);
+    this.#queue = new TaskQueue(options.store, options.clock, options.move, options.holder.serverId);
     this.#pollEveryMs = options.holder.isShared ? sharedPollEveryMs : pollEveryMs;
     this.#leases = new Leases(options.store, options.clock, options.holder);
   }
@@ -84,10 +85,7 @@ export class TaskRunner {
     task.done = this.#work(task, () => running({ signal: task.controller.signal, progress: task.progress }));
   }
 
-  runs(taskId: string): boolean {
-    return this.#running.has(taskId);
-  }
-
+  /** Does nothing if the task does not run here. */
   cancel(taskId: string): void {
     this.#running.get(taskId)?.controller.abort(new Cancelled());
   }
@@ -154,7 +152,7 @@ export class TaskRunner {
   #move(row: TaskRow, outcome: Outcome, held: Partial<Lease>): Promise<boolean> {
     const columns = this.#columns(outcome, row);
     const from = ['running', 'cancelling'] as const;
-    return this.#store.transaction((tx) => moveTask(tx, row.task_id, from, columns, held));
+    return this.#store.transaction((tx) => this.#options.move(tx, row.task_id, from, columns, held));
   }
 
   /** The records of running tasks. */
@@ -237,7 +235,7 @@ export class TaskRunner {
     const { state, started_at, attempt, place, leased_by, lease_until } = started;
     const columns = { state, started_at, attempt, place, leased_by, lease_until };
     const moved = await this.#store
-      .transaction((tx) => moveTask(tx, row.task_id, ['pending'], columns))
+      .transaction((tx) => this.#options.move(tx, row.task_id, ['pending'], columns))
       .catch((error) => {
         this.#running.delete(row.task_id);
         throw error;
@@ -299,10 +297,10 @@ export class TaskRunner {
         const columns = { ...progress, ...this.#columns(outcome, row) };
         await this.#store.transaction(async (tx) => {
           const { own } = this.#leases;
-          const moved = await moveTask(tx, taskId, from, columns, own);
+          const moved = await this.#options.move(tx, taskId, from, columns, own);
           // The task was cancelled while its retry was being scheduled.
           if (!moved && outcome.kind === 'retry')
-            await moveTask(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}), own);
+            await this.#options.move(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}), own);
         });
         return await readTask(this.#store.db, taskId);
       } catch (error) {

@@ -3,6 +3,7 @@ import type { Kysely, Selectable, Transaction } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import type { Schema, TaskState, TasksTable } from '../store/schema.ts';
 import {
   priorities,
@@ -101,6 +102,19 @@ export async function moveTask(
       .execute();
   }
   return moved;
+}
+
+export type MoveTask = typeof moveTask;
+
+/** Moves tasks so that the other servers of a shared store learn of ends and cancellations. */
+export function announcedMoves(changes: Pick<ChangeFeed, 'append'>): MoveTask {
+  return async (tx, taskId, from, to, held) => {
+    const moved = await moveTask(tx, taskId, from, to, held);
+    const { state } = to;
+    if (moved && state && (isTerminal(state) || state === 'cancelling'))
+      changes.append(tx, { kind: 'task', taskId, state });
+    return moved;
+  };
 }
 
 /** Records the end of a task, if other tasks depend on it. */

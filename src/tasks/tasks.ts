@@ -10,6 +10,8 @@ import { type Actor, type Principal, systemActor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
+import type { Change } from '../store/changes/change.ts';
+import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import { LeaseHolder } from '../store/leases.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -27,9 +29,11 @@ import {
   versionOfTask,
 } from './task.ts';
 import {
+  announcedMoves,
   ending,
   insertRow,
   isTerminal,
+  type MoveTask,
   moveTask,
   principalText,
   readTask,
@@ -45,8 +49,6 @@ import type { Webhooks } from './webhooks.ts';
 const removeWaitMs = 10_000;
 const retryPauseMs = 1000;
 const sweepPage = 100;
-/** How often a request that waits for a task of another server reads its state. */
-const otherServerPollMs = 200;
 
 export interface TasksOptions {
   readonly store: Store;
@@ -56,6 +58,8 @@ export interface TasksOptions {
   /** This process; by default the only one that uses the store. */
   readonly holder?: LeaseHolder | undefined;
   readonly retentionDays: number;
+  /** By which the servers of a shared store learn of ends and cancellations by others. */
+  readonly changes?: Pick<ChangeFeed, 'append' | 'follow'> | undefined;
   /** Throws if the principal is at its limit of unfinished tasks. Called in the transaction that inserts the task. */
   readonly requireRoom?: ((db: Kysely<Schema>, principalId: string) => Promise<void>) | undefined;
   readonly observe?: Observe | undefined;
@@ -98,7 +102,9 @@ export class Tasks {
   readonly #trail: Trail;
   readonly #webhooks: TasksOptions['webhooks'];
   readonly #submissions: GroupedWrites<TaskRow>;
+  readonly #move: MoveTask;
   readonly #waiters = new Map<string, Set<() => void>>();
+  #isStopped = false;
 
   constructor(options: TasksOptions) {
     this.#store = options.store;
@@ -110,6 +116,12 @@ export class Tasks {
     this.#requireRoom = options.requireRoom;
     this.#webhooks = options.webhooks;
     this.#submissions = new GroupedWrites(options.store);
+    const changes = options.store.isShared ? options.changes : undefined;
+    this.#move = changes ? announcedMoves(changes) : moveTask;
+    changes?.follow({
+      changed: (change) => this.#changed(change),
+      reload: () => this.#wakeAll(),
+    });
     const holder = options.holder ?? new LeaseHolder();
     this.#holder = holder;
     this.#runner = new TaskRunner({
@@ -120,6 +132,7 @@ export class Tasks {
       heartbeatEveryMs: options.heartbeatEveryMs ?? holder.renewEveryMs,
       retryPauseMs: options.retryPauseMs ?? retryPauseMs,
       observe: this.#observe,
+      move: this.#move,
       clock: this.#clock,
       jitter: options.jitter ?? Math.random,
       ended: (row, abandoned) => this.#ended(row, abandoned),
@@ -256,31 +269,33 @@ export class Tasks {
     return (await query.execute()).map((row) => this.#runner.live(row));
   }
 
-  /** Returns when the task ended, `waitMs` passed or the signal was aborted. */
+  /** Returns when the task ended, `waitMs` passed, the signal was aborted or the server stops. */
   async wait(taskId: string, waitMs: number, signal?: AbortSignal): Promise<StoredTask | undefined> {
-    const { promise: ended, resolve } = Promise.withResolvers<void>();
-    const waiters = this.#waiters.get(taskId) ?? new Set();
-    this.#waiters.set(taskId, waiters.add(resolve));
-    const timer = setTimeout(resolve, waitMs);
-    let poll: NodeJS.Timeout | undefined;
-    const check = async (): Promise<void> => {
-      const row = await readTask(this.#store.db, taskId).catch(() => undefined);
-      if (row && isTerminal(row.state)) resolve();
+    let isOver = signal?.aborted ?? false;
+    let wake = (): void => {};
+    const waiter = (): void => wake();
+    const end = (): void => {
+      isOver = true;
+      wake();
     };
-    const onAbort = (): void => resolve();
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const waiters = this.#waiters.get(taskId) ?? new Set();
+    this.#waiters.set(taskId, waiters.add(waiter));
+    const timer = setTimeout(end, waitMs);
+    signal?.addEventListener('abort', end, { once: true });
     try {
-      // Read after the registration, so that an end in between is not missed.
-      const record = await this.get(taskId);
-      if (!record || isTerminal(record.state) || signal?.aborted) return record;
-      if (this.#store.isShared && !this.#runner.runs(taskId)) poll = setInterval(check, otherServerPollMs);
-      await ended;
-      return await this.get(taskId);
+      for (;;) {
+        // Before the task is read, so that an end in between is not missed.
+        const woken = new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        const record = await this.get(taskId);
+        if (!record || isTerminal(record.state) || isOver || this.#isStopped) return record;
+        await woken;
+      }
     } finally {
-      clearInterval(poll);
       clearTimeout(timer);
-      signal?.removeEventListener('abort', onAbort);
-      waiters.delete(resolve);
+      signal?.removeEventListener('abort', end);
+      waiters.delete(waiter);
       if (waiters.size === 0 && this.#waiters.get(taskId) === waiters) this.#waiters.delete(taskId);
     }
   }
@@ -301,8 +316,8 @@ export class Tasks {
     const moved = await this.#store.transaction(async (tx) => {
       const row = await readTask(tx, taskId);
       if (row) requireExpectedVersion(versionOfTask(taskRecord(row)), actor, (effect) => afterCommit(tx, effect));
-      const ended = await moveTask(tx, taskId, ['pending'], ending('cancelled', now, {}));
-      const signalled = !ended && (await moveTask(tx, taskId, ['running'], { state: 'cancelling' }));
+      const ended = await this.#move(tx, taskId, ['pending'], ending('cancelled', now, {}));
+      const signalled = !ended && (await this.#move(tx, taskId, ['running'], { state: 'cancelling' }));
       if (ended || signalled) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
       return { ended, signalled };
     });
@@ -342,7 +357,8 @@ export class Tasks {
   /** Returns running tasks to the queue and wakes waiters. Takes at most `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     await this.#runner.stop(deadlineMs);
-    for (const waiters of this.#waiters.values()) for (const wake of waiters) wake();
+    this.#isStopped = true;
+    this.#wakeAll();
   }
 
   /** Deletes ended tasks after their retention time, except those whose results other servers have. Returns how many. */
@@ -391,8 +407,23 @@ export class Tasks {
     });
   }
 
+  /** A change by any server, also by this one, to which it is no news. */
+  #changed(change: Change): void {
+    if (change.kind !== 'task') return;
+    if (change.state === 'cancelling') this.#runner.cancel(change.taskId);
+    else this.#wake(change.taskId);
+  }
+
+  #wake(taskId: string): void {
+    for (const wake of this.#waiters.get(taskId) ?? []) wake();
+  }
+
+  #wakeAll(): void {
+    for (const taskId of this.#waiters.keys()) this.#wake(taskId);
+  }
+
   #ended(row: TaskRow, abandoned: boolean): void {
-    for (const wake of this.#waiters.get(row.task_id) ?? []) wake();
+    this.#wake(row.task_id);
     if (row.notify !== null) this.#webhooks?.dispatch();
     const ms = (row.ended_at ?? 0) - (row.started_at ?? row.submitted_at);
     this.#observe({ kind: 'taskEnded', taskId: row.task_id, type: row.type, state: row.state, ms });

@@ -149,7 +149,7 @@ export class Directory {
     if (change.kind === 'object') this.#objectChanged(change);
     else if (change.kind === 'grant') this.#grantChanged(change);
     else if (change.kind === 'members') this.#setMembers(change.roleId, new Set(change.userIds));
-    else this.#tokenChanged(change);
+    else if (change.kind === 'token') this.#tokenChanged(change);
   }
 
   #grantChanged({ granteeId, grantId, grant }: GrantChange): void {

@@ -1,7 +1,7 @@
 // What changes: the kinds of changes that caches follow. A change names its rows and has their contents as of the change or later, so that
 // followers need not read them.
 import type { Selectable } from 'kysely';
-import type { GrantsTable, TokensTable } from '../schema.ts';
+import type { GrantsTable, TaskState, TokensTable } from '../schema.ts';
 
 /** An object was created, altered, hidden, shown again or deleted, or its statistics changed. */
 export interface ObjectChange {
@@ -46,14 +46,22 @@ export interface TokenChange {
   readonly token: Selectable<TokensTable> | undefined;
 }
 
-export type Change = ObjectChange | GrantChange | MembersChange | TokenChange;
+/** A task ended, or is to be cancelled. Only in the feed of a shared store: a single server needs none. */
+export interface TaskChange {
+  readonly kind: 'task';
+  readonly taskId: string;
+  readonly state: TaskState;
+}
+
+export type Change = ObjectChange | GrantChange | MembersChange | TokenChange | TaskChange;
 
 /** What the store keeps of a change: which rows changed, without their contents. */
 export type ChangeNotice =
   | Omit<ObjectChange, 'object'>
   | Omit<GrantChange, 'grant'>
   | Omit<MembersChange, 'userIds'>
-  | Omit<TokenChange, 'token'>;
+  | Omit<TokenChange, 'token'>
+  | TaskChange;
 
 /** Equal for changes of the same rows. */
 export function keyOf(notice: ChangeNotice): string {
@@ -66,6 +74,8 @@ export function keyOf(notice: ChangeNotice): string {
       return `members ${notice.roleId}`;
     case 'token':
       return `token ${notice.tokenId}`;
+    case 'task':
+      return `task ${notice.taskId}`;
   }
 }
 
@@ -87,5 +97,7 @@ export function noticeOf(change: Change): ChangeNotice {
       const { token: _token, ...notice } = change;
       return notice;
     }
+    case 'task':
+      return change;
   }
 }

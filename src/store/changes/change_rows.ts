@@ -94,7 +94,8 @@ export async function readCurrent(db: Kysely<Schema>, notices: readonly ChangeNo
     if (notice.kind === 'object') changes.push({ ...notice, object: objects.get(notice.objectId) });
     else if (notice.kind === 'grant') changes.push({ ...notice, grant: await readGrant(db, notice) });
     else if (notice.kind === 'members') changes.push({ ...notice, userIds: await readMembers(db, notice.roleId) });
-    else changes.push({ ...notice, token: await readToken(db, notice.tokenId) });
+    else if (notice.kind === 'token') changes.push({ ...notice, token: await readToken(db, notice.tokenId) });
+    else changes.push(notice);
   }
   return changes;
 }
