@@ -197,6 +197,15 @@ export interface WorkOptions {
   readonly progress?: ReportProgress | undefined;
 }
 
+export interface StepOptions {
+  readonly step: string;
+  /**
+   * The step of the change that this one undoes. A call with that step may still be under way, sent by a server that has lost the intent:
+   * if it arrives after the undo, it does nothing. An engine whose processes end with their server receives no such call.
+   */
+  readonly undoes?: string | undefined;
+}
+
 /** A page of a result of which later pages are still computed. */
 export interface PageReady {
   readonly columns: readonly ResultColumn[];
@@ -216,7 +225,10 @@ export interface ExecuteOptions extends WorkOptions {
   /** `string`: 64-bit and wider integers and decimals as JSON strings (rest-standard B7). */
   readonly numbers: 'number' | 'string';
   readonly timeoutMs: number;
-  /** Absolute path without extension; a result larger than one page is written to `<resultPath>.rows`. */
+  /**
+   * Absolute path without extension in the spool of this server, to which the adapter writes: a result larger than one page is written to
+   * `<resultPath>.rows`.
+   */
   readonly resultPath: string;
   readonly pageBytesMax: number;
   /**
@@ -273,7 +285,7 @@ export interface StatementResult {
   readonly plan?: string;
 }
 
-/** A `RowsBatch` in a file, as written by v8.serialize, so that it does not pass through the server's memory. */
+/** A `RowsBatch` in a file of this server's spool, as written by v8.serialize, so that an engine on this machine can read it itself. */
 export interface StoredRows {
   readonly file: string;
   readonly rowCount: number;
@@ -374,8 +386,8 @@ export interface EngineWarehouse {
   topology(): Topology;
 
   cost(change: Change): Promise<ChangeCost>;
-  apply(change: Change, options: WorkOptions & { readonly step: string }): Promise<Applied | undefined>;
-  /** Deletes recorded steps that no intent needs any more. */
+  apply(change: Change, options: WorkOptions & StepOptions): Promise<Applied | undefined>;
+  /** Deletes recorded steps that no intent needs any more. Where calls can arrive late, the engine retains them until none can. */
   forget(catalog: CatalogRef, steps: readonly string[]): Promise<void>;
 
   /** Analyses of different principals share the processes fairly. */

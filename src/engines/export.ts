@@ -1,4 +1,4 @@
-// Export of the rows of a query to files: the options and the result.
+// Export of the rows of a query to files in the spool of this server, which the adapter writes: the options and the result.
 
 import type { arrowCompressions, parquetCompressions, textCompressions } from '../model/export_formats.ts';
 

@@ -1,5 +1,5 @@
-// Loading a file into a table: the request to the engine and its result. The file is local and readable by the engine;
-// query/loads/load_sources.ts fetches it.
+// Loading a file into a table: the request to the engine and its result. The file is on this server (query/loads/load_sources.ts fetches
+// it): the adapter of an engine on this machine lets the engine read it, and that of another one streams it.
 import type { ColumnDefinition, TableDefinition } from '../model/records.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { TableRef } from './refs.ts';
@@ -25,7 +25,7 @@ export interface CsvOptions {
 
 /** Not compressed: not every engine would notice a truncated or endless stream in time. */
 export interface DataFile {
-  /** Absolute. */
+  /** Absolute, on this server. */
   readonly path: string;
   readonly format: DataFormat;
   readonly csv: CsvOptions;
@@ -62,7 +62,7 @@ export interface FileLoad {
   readonly dryRun: boolean;
   /** For a dry run into a table that does not exist: it is created, filled and dropped again. */
   readonly isNewTable?: boolean | undefined;
-  /** Absolute path of the file for the rejected rows, one JSON object per line; written only if there are any. */
+  /** Absolute path of the adapter's file on this server for the rejected rows, one JSON object per line; written only if there are any. */
   readonly rejectsPath: string;
   /** Unique; a second run with the same step does nothing and returns `repeated`. */
   readonly step: string;

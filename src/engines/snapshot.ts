@@ -1,5 +1,6 @@
 // Snapshots: the rows of a catalog as of one instant, read in parts while writers continue, and the restore of such parts into
-// tables. A part is a Parquet file that holds every value exactly.
+// tables. A part is a Parquet file that holds every value exactly. Paths are those of files of this server, which the adapter fills
+// and reads.
 import type { ColumnDefinition } from '../model/records.ts';
 import type { TableRef } from './refs.ts';
 

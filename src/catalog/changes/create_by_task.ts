@@ -8,7 +8,7 @@ import { HandedBack, RetryableError } from '../../tasks/task.ts';
 import type { CatalogObject, CreationWork, NewChildren } from '../object.ts';
 import { foldedComment } from '../object_rows.ts';
 import type { CatalogContext, CatalogEngine } from './change_context.ts';
-import { applyStep } from './engine_step.ts';
+import { applyStep, undoStep } from './engine_step.ts';
 import { engineStepMsMax, takenOver } from './intent_leases.ts';
 import { changeOf, commitCreate, type IntentRow, recordFailedAttempt, removeObject } from './intents.ts';
 import { committedObject, intentOfTask } from './update_object.ts';
@@ -96,10 +96,7 @@ async function applyDefinition(
 }
 
 async function undo(context: CatalogContext, engine: CatalogEngine, intent: IntentRow, why: Failure): Promise<void> {
-  const change = JSON.parse(intent.undo ?? 'null') as Change;
-  const outcome = await applyStep(engine, change, `${intent.id}/undo`, {
-    signal: AbortSignal.timeout(engineStepMsMax),
-  });
+  const outcome = await undoStep(engine, intent, { signal: AbortSignal.timeout(engineStepMsMax) });
   if (outcome.kind === 'done') return removeObject(context, intent, why.code);
   // Recovery continues once the task has ended.
   await recordFailedAttempt(context, intent, outcome.error);

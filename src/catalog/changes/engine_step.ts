@@ -1,6 +1,6 @@
 // One call of the engine on behalf of an intent, and the meaning of its result. A refused step changed nothing. After any other failure
 // the outcome is unknown, and only a retry can determine it.
-import type { Change, WorkOptions } from '../../engines/engine.ts';
+import type { Change, StepOptions, WorkOptions } from '../../engines/engine.ts';
 import type { Applied, BrokenViews } from '../../engines/views.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { Code } from '../../standard/codes.ts';
@@ -23,14 +23,28 @@ export const limitedBy = (lost: AbortSignal): WorkOptions => ({
   signal: AbortSignal.any([AbortSignal.timeout(engineStepMsMax), lost]),
 });
 
-export async function applyStep(
+export function applyStep(
   engine: CatalogEngine,
   change: Change,
   step: string,
   options: WorkOptions,
 ): Promise<StepOutcome> {
+  return outcomeOfStep(engine, change, { ...options, step });
+}
+
+/** Undoes the step of a creation. */
+export function undoStep(engine: CatalogEngine, { id, undo }: IntentRow, options: WorkOptions): Promise<StepOutcome> {
+  const change = JSON.parse(undo ?? 'null') as Change;
+  return outcomeOfStep(engine, change, { ...options, step: `${id}/undo`, undoes: id });
+}
+
+async function outcomeOfStep(
+  engine: CatalogEngine,
+  change: Change,
+  options: WorkOptions & StepOptions,
+): Promise<StepOutcome> {
   try {
-    return { kind: 'done', applied: await engine.apply(change, { ...options, step }) };
+    return { kind: 'done', applied: await engine.apply(change, options) };
   } catch (error) {
     if (!(error instanceof Failure)) return { kind: 'unknown', error };
     if (error.code === 'IN_USE') return { kind: 'refused', error: toUsedByViews(error) };

@@ -2,13 +2,12 @@
 // request on the object does this, and recovery_rounds.ts does it for all open intents. Intents that a live task owns are left to the task,
 // and those that another server holds to that server.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Change } from '../../engines/engine.ts';
 import { codes } from '../../standard/codes.ts';
 import { Failure, outcomeOf, withOutcome } from '../../standard/failure.ts';
 import { isTerminal } from '../../tasks/task_rows.ts';
 import { isVisible, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, lockWaitMs } from './change_context.ts';
-import { applyStep, limitedBy } from './engine_step.ts';
+import { applyStep, limitedBy, undoStep } from './engine_step.ts';
 import { changeOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
 import { nameKey } from './name_locks.ts';
 import { appendChange } from './object_changes.ts';
@@ -182,8 +181,7 @@ const recoverByVerb: Record<
 > = {
   async create(context, intent, lost) {
     const engine = await context.engineOf(intent.warehouse);
-    const undo = JSON.parse(intent.undo ?? 'null') as Change;
-    const outcome = await applyStep(engine, undo, `${intent.id}/undo`, limitedBy(lost));
+    const outcome = await undoStep(engine, intent, limitedBy(lost));
     if (outcome.kind !== 'done') throw outcome.error;
     await removeObject(context, intent, 'TASK_INTERRUPTED');
     return 'undone';

@@ -6,15 +6,13 @@ import { after, test } from 'node:test';
 import type { Change, TableRef } from '../../../src/engines/engine.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
-import { testEngine } from '../../engines/engine_under_test.ts';
+import { engineOf } from '../../engines/engine_under_test.ts';
 import { definitionOf, failureOf, openEngine, rowsOf } from './engine_world.ts';
 
-const world = await openEngine();
+const { engine: testEngine, lacks } = engineOf(import.meta.url);
+const world = await openEngine({}, testEngine);
 after(() => world.close());
 const { engine, catalog, catalogs, database } = world;
-const { capabilities } = testEngine;
-const lacks = (capability: keyof typeof capabilities) =>
-  capabilities[capability] ? false : `the engine lacks ${capability}`;
 
 const refOf = (table: string, into = database): TableRef => ({ catalog, database: into, table });
 const rows = (sql: string, options?: { readonly database: string }) => rowsOf(world, sql, options);

@@ -41,10 +41,9 @@ export const spec: WarehouseSpec = {
   statementTimeoutSeconds: 60,
 };
 
-const [{ name: backend } = { name: '' }] = testEngine.backends;
-
 /** Of the first backend, which does the work in these tests. */
-export const statusOf = (engine: EngineWarehouse): BackendStatus => engine.status(backend);
+export const statusOf = (engine: EngineWarehouse, { backends: [backend] } = testEngine): BackendStatus =>
+  engine.status(backend?.name ?? '');
 
 /** Waits until as many statements run in the process that executes them, because each is analyzed first. */
 export const statementsRun = (engine: EngineWarehouse, count: number) =>
@@ -90,7 +89,7 @@ export async function openEngine(
   const database = 'd é';
   const engine = engineOf.open({
     name: 'w',
-    spec: { ...spec, ...limits },
+    spec: { ...spec, engine: engineOf.name, ...limits },
     dataDirectory: directory,
     spoolDirectory: spool,
     observe: (event) => events.push(event),

@@ -5,15 +5,17 @@ import type { EngineWarehouse, InsertStep, RowsBatch } from '../../../src/engine
 import { withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
+import { engineOf } from '../../engines/engine_under_test.ts';
 import { plain } from '../../table_definition.ts';
 import { type EngineWorld, failureOf, openEngine, rowsOf } from './engine_world.ts';
 
 const columns = [{ name: 'i', type: parseType('INT'), nullable: true }];
 const definition: TableDefinition = { columns, ...plain };
 
+const { engine } = engineOf(import.meta.url);
 let world: EngineWorld;
 before(async () => {
-  world = await openEngine();
+  world = await openEngine({}, engine);
 });
 after(() => world.close());
 

@@ -8,15 +8,13 @@ import { StaleAnalysis, type TableRef } from '../../../src/engines/engine.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { admissionRequest } from '../../admission_request.ts';
-import { testEngine } from '../../engines/engine_under_test.ts';
+import { engineOf } from '../../engines/engine_under_test.ts';
 import { failureOf, openEngine, rowsOf, statusOf } from './engine_world.ts';
 
-const world = await openEngine();
+const { engine: testEngine, lacks } = engineOf(import.meta.url);
+const world = await openEngine({}, testEngine);
 after(() => world.close());
 const { engine, catalog, database, run } = world;
-const { capabilities } = testEngine;
-const lacks = (capability: keyof typeof capabilities) =>
-  capabilities[capability] ? false : `the engine lacks ${capability}`;
 const { signal } = new AbortController();
 const rows = (sql: string, options?: Parameters<typeof run>[1]) => rowsOf(world, sql, options);
 const refOf = (table: string): TableRef => ({ catalog, database, table });
@@ -175,7 +173,7 @@ test('each table has tablets with replicas on the backends of the engine, which 
     assert.notEqual(replicas.length, 0);
     for (const { backend, isAvailable } of replicas) assert.ok(isAvailable && backends.includes(backend), backend);
   }
-  assert.equal(statusOf(engine).alive, true);
+  assert.equal(statusOf(engine, testEngine).alive, true);
 });
 
 test('an optimized table, and one whose engine was stopped, has its rows', async () => {
@@ -183,7 +181,7 @@ test('an optimized table, and one whose engine was stopped, has its rows', async
   await engine.optimize(refOf('lasting'), { signal });
   await engine.stop();
   assert.equal(engine.running, false);
-  assert.equal(statusOf(engine).alive, false);
+  assert.equal(statusOf(engine, testEngine).alive, false);
   await engine.start();
   assert.deepEqual(await rows('SELECT count(*) FROM lasting'), [[100]]);
 });

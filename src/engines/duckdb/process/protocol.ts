@@ -167,8 +167,5 @@ export type WireError =
   | { readonly kind: 'fatal'; readonly message: string }
   | { readonly kind: 'error'; readonly message: string; readonly stack?: string | undefined };
 
-/** The file with the rows of a result that is larger than a page. */
-export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
-
 /** Interval of the heartbeats of the engine process. */
 export const heartbeatMs = 250;

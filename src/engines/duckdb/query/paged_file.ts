@@ -2,6 +2,9 @@
 // block is full.
 import { type FileHandle, open } from 'node:fs/promises';
 
+/** The file with the rows of a result that is larger than a page. */
+export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
+
 const newline = 10;
 const blockBytes = 1024 * 1024;
 

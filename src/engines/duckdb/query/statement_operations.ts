@@ -13,9 +13,10 @@ import { exportQuery } from '../export/export_query.ts';
 import { commit, rememberStep, retryingConflicts } from '../instance/applied_steps.ts';
 import { type Interruptible, preparedKey, type Session, type Sessions } from '../instance/connection_pool.ts';
 import { LateSteps, type RunningWrite } from '../instance/late_steps.ts';
-import { type Operations, rowsFile, type WireOptions, type WireStatement } from '../process/protocol.ts';
+import type { Operations, WireOptions, WireStatement } from '../process/protocol.ts';
 import { locateErrors } from '../process/wire_errors.ts';
 import { explainStatement, linesAboveExplained, profileStatement, withPlan } from './explain.ts';
+import { rowsFile } from './paged_file.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 
 export type ReportPage = (page: PageReady) => void;

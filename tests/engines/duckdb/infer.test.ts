@@ -1,4 +1,4 @@
-// The engine infers a table that can hold a file: names, types and the first rows, as far as the caller does not specify them; and
+// DuckDB infers a table that can hold a file: names, types and the first rows, as far as the caller does not specify them; and
 // a load reports its progress. See tests/resources/loads/load_database.test.ts for the part of the server.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -8,8 +8,8 @@ import { after, before, test } from 'node:test';
 import type { DataFormat, FileLoad, InferredTable, SchemaInference } from '../../../src/engines/load.ts';
 import { formatType, parseType } from '../../../src/model/types.ts';
 import { admissionRequest } from '../../admission_request.ts';
+import { type EngineWorld, failureOf, openEngine } from '../../conformance/engine/engine_world.ts';
 import { plain } from '../../table_definition.ts';
-import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 
 let world: EngineWorld;
 before(async () => {
@@ -166,6 +166,7 @@ const refused: Readonly<Record<string, readonly [string, DataFormat, string, Inf
   ],
   'an empty file': ['DATA_INVALID', 'csv', ''],
   'a file of another format': ['DATA_INVALID', 'parquet', csv],
+  'an empty parquet': ['DATA_INVALID', 'parquet', ''],
   'JSON that is no objects': ['DATA_INVALID', 'json', '[1,2]'],
   'two columns of one name': ['DATA_INVALID', 'csv', 'a,A\n1,2\n', { csv: { header: true } }],
 };
@@ -176,6 +177,22 @@ for (const [name, [code, format, bytes, options]] of Object.entries(refused)) {
     assert.doesNotMatch(JSON.stringify(failure), /data-|read_csv|spool/);
   });
 }
+
+test('a file with more columns than a table can have is refused before its types are inferred', async () => {
+  const wide = (text: (i: number) => string) => Array.from({ length: 200_000 }, (_, i) => text(i)).join(',');
+  const failure = await failureOf(
+    world.engine.inferTable(
+      {
+        file: { path: writeTemporaryFile(`${wide((i) => `c${i}`)}\n${wide(String)}\n`), format: 'csv', csv: {} },
+        readsAllRows: false,
+        rowsMax: 10,
+      },
+      admissionRequest,
+    ),
+  );
+  assert.equal(failure.code, 'DATA_INVALID');
+  assert.match(failure.message, /more than 10000 columns/);
+});
 
 function work(table: string, path: string, inferred: InferredTable, more: Partial<FileLoad> = {}): FileLoad {
   return {
@@ -234,5 +251,16 @@ test('a load reports its progress, whether or not rows may be rejected', async (
       isReported = fractions.some((fraction) => fraction > 0 && fraction < 1);
     }
     assert.ok(isReported, `no load with errorsMax ${errorsMax} reported its progress`);
+  }
+});
+
+test('a Parquet file that is none is reported by a load', async () => {
+  const definition = await world.table('columnar', { id: 'BIGINT' });
+  for (const bytes of ['id\n1\n', '']) {
+    const inferred = { columns: definition.columns, schema: { csv: {}, columns: [] }, loaded: undefined, rows: [] };
+    const load = work('columnar', '', inferred);
+    const file = { path: writeTemporaryFile(bytes), format: 'parquet', csv: {} } as const;
+    const { code } = await failureOf(world.engine.load({ ...load, file }, admissionRequest));
+    assert.equal(code, 'DATA_INVALID', bytes);
   }
 });
