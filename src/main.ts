@@ -28,7 +28,8 @@ import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
 import type { WarehouseReports } from './engines/other_servers.ts';
 import { measureLoad } from './engines/warehouse_condition.ts';
-import { assembleFiles, filesDirectoryName } from './files/assemble_files.ts';
+import { assembleFiles } from './files/assemble_files.ts';
+import { blobDirectories, openBlobPlaces, openBucket } from './files/blobs/open_blob_places.ts';
 import { assembleHttp } from './http/assemble_http.ts';
 import { networkOf } from './http/connection/client_address.ts';
 import { loopbackOf, openTransport, requireInternalUrl, urlOf } from './http/connection/transport.ts';
@@ -148,6 +149,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     clearTimeout(cancelLate);
     services.history.cancelAll();
     await stopBackground(share(0.2));
+    foundation.closeBlobs();
     await store.close();
     foundation.journal.close();
     observe({ kind: 'serverStopped', ms: performance.now() - since });
@@ -174,13 +176,13 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const identityProviderHosts = hostAllowlist('identityProviderHosts', settings.identityProviderHosts);
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
-  const resultsDirectory = join(dataDirectory, 'results');
   const stagingDirectory = join(dataDirectory, 'staging');
   const entries = {
     files: [journalFileName, reserveFileName],
-    directories: [spoolDirectory, resultsDirectory, stagingDirectory, filesDirectoryName],
+    directories: [spoolDirectory, stagingDirectory, ...Object.values(blobDirectories)],
   };
   await prepareDataDirectory(dataDirectory, entries, { hasStore: !isShared(settings.store) });
+  const bucket = await openBucket(settings);
   const loading = await readLoadSettings(settings, dataDirectory);
   const backupDirectories = await readBackupDirectories(settings.backupDirectories, dataDirectory, loading.directories);
   const { store, sqlite, sharingId } = await openStore(
@@ -190,12 +192,12 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const journal = await openJournal(dataDirectory, store);
   // The lock on the data directory must be held before these directories are changed.
   for (const directory of [spoolDirectory, stagingDirectory]) await rm(directory, { recursive: true, force: true });
-  for (const directory of [spoolDirectory, stagingDirectory, resultsDirectory])
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (const directory of [spoolDirectory, stagingDirectory]) await mkdir(directory, { recursive: true, mode: 0o700 });
   const token = await rootToken(dataDirectory);
   const metrics = createMetrics();
   const log = logReader({ level: settings.logLevel, destination: standardError });
   const observe = observers(log, metrics.read);
+  const blobs = await openBlobPlaces({ bucket, store, dataDirectory, observe });
   const secrets = await openSecrets({
     store,
     observe,
@@ -230,7 +232,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     dataDirectory,
     spoolDirectory,
     stagingDirectory,
-    resultsDirectory,
+    ...blobs,
     loading,
     exportHosts,
     identityProviderHosts,
@@ -268,12 +270,12 @@ async function assembleCore(foundation: Foundation) {
     engine,
   );
   servers?.onReport((_, report, previous) => warehouses.reported(report, previous));
-  const results = new ResultStore(foundation.resultsDirectory);
+  const results = new ResultStore(foundation.resultBlobs);
   const callerLimits = assembleLimits({ ...foundation, serverId, networkOf });
   const caps = new Quotas({
     settings,
     elsewhere: callerLimits.queriesElsewhere,
-    storedResults: (principalId) => resultUsage(store, results, principalId),
+    storedResults: (principalId) => resultUsage(store, principalId),
     spilledBytes: async (warehouse) =>
       (await warehouses.condition(warehouse)).backends.reduce((sum, { spilledBytes }) => sum + spilledBytes, 0),
   });

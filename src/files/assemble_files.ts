@@ -1,21 +1,19 @@
-// Creates the file store: its directory, which links are allowed, and its periodic sweep.
-import { join } from 'node:path';
+// Creates the file store: where content is stored, which links are allowed, and its periodic sweep.
 import type { AuditTrail } from '../access/audit/audit_log.ts';
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
+import type { BlobPlaces } from './blobs/blob_places.ts';
 import { FileStore, type FileStoreOptions } from './file_store.ts';
 
 const sweepEveryMs = 3_600_000;
-/** In the data directory. */
-export const filesDirectoryName = 'files';
 
 export interface FilesOptions {
   readonly store: Store;
   readonly secrets: Pick<Secrets, 'derive'>;
-  readonly dataDirectory: string;
+  readonly fileBlobs: BlobPlaces;
   readonly settings: FileStoreOptions['limits'];
   readonly audit: AuditTrail;
   readonly directory: Directory;
@@ -28,7 +26,7 @@ export function assembleFiles(options: FilesOptions): FileStore {
   const { directory, mayReadResult } = options;
   return new FileStore({
     store: options.store,
-    directory: join(options.dataDirectory, filesDirectoryName),
+    blobs: options.fileBlobs,
     linkKey: options.secrets.derive('file links'),
     limits: options.settings,
     trail: options.audit,

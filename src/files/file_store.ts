@@ -1,8 +1,8 @@
-// Files that callers upload or download: uploads, exports, rejected rows. Each is a row of the store and a file
-// `<dataDir>/files/<fileId>`; a quota limits the bytes of each owner, and files are removed when they expire. Knows no HTTP.
+// Files that callers upload or download: uploads, exports, rejected rows. Each is a row of the store and its content: in the directory
+// `files` of the server while it is received, and in the file store once it is complete (blobs/). A quota limits the bytes of each owner,
+// and files are removed when they expire. Knows no HTTP.
 
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { rm, stat } from 'node:fs/promises';
 import { type Selectable, sql, type Transaction } from 'kysely';
 import type { Trail } from '../access/audit/audit_log.ts';
 import { newId } from '../model/ids.ts';
@@ -11,13 +11,14 @@ import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
-import { syncPath } from '../store/sync_path.ts';
 import { afterCommit } from '../store/transactions.ts';
+import { type BlobPlaces, idOfKey, orphanAgeMs } from './blobs/blob_places.ts';
+import type { ByteRange, OpenBlob } from './blobs/blob_store.ts';
 import { Digests } from './digests.ts';
 import { FileLinks, type LinkMode } from './file_links.ts';
 import { exactlySized, fileNotFound, type Part, validatePart } from './parts.ts';
 import { remainingBytes, requireFileQuota, reserveFor } from './quota.ts';
-import { receive, storageFailure } from './receiving.ts';
+import { receive } from './receiving.ts';
 
 export type FileKind = FilesTable['kind'];
 
@@ -42,8 +43,10 @@ export interface StoredFile {
   readonly expiresAt: number;
   /** The task whose result includes it. */
   readonly taskId: string | null;
-  /** The server that has its bytes; null: this one. */
+  /** The server that has its bytes; null: every server can read them. */
   readonly serverId: string | null;
+  /** The key in the bucket; null: in the data directory. */
+  readonly storedAs: string | null;
 }
 
 /** Identifies one upload: a later upload that reuses the id of a removed one is another. */
@@ -74,8 +77,7 @@ export interface NewFile {
 
 export interface FileStoreOptions {
   readonly store: Store;
-  /** Absolute. */
-  readonly directory: string;
+  readonly blobs: BlobPlaces;
   readonly linkKey: Uint8Array;
   readonly limits: { readonly principalFileBytesMax: number; readonly uploadBytesMax: number };
   readonly trail: Trail;
@@ -107,9 +109,8 @@ export class FileStore {
     this.#links = new FileLinks(options.linkKey, this.#clock);
   }
 
-  /** Removes what a crash left behind. */
+  /** Removes what a crash left behind in the directory. */
   async start(): Promise<void> {
-    await mkdir(this.#options.directory, { recursive: true, mode: 0o700 });
     await this.sweep();
   }
 
@@ -126,7 +127,8 @@ export class FileStore {
   async create(file: NewFile, actor?: Actor): Promise<{ readonly file: StoredFile; readonly created: boolean }> {
     const row = this.#newRow(file, 'receiving');
     const { file_id } = row;
-    if (file.fileId !== undefined) await this.#remove(file_id, this.#clock());
+    if (file.fileId !== undefined)
+      await this.#removeFromBucket((await this.#remove(file_id, this.#clock()))?.stored_as ?? null);
     return this.#options.store.transaction(async (tx) => {
       const existing = await tx.selectFrom('files').selectAll().where('file_id', '=', file_id).executeTakeFirst();
       if (existing) return { file: toStoredFile(existing), created: false };
@@ -138,9 +140,22 @@ export class FileStore {
     });
   }
 
-  /** The absolute path. The file need not exist yet. */
-  pathOf(fileId: string): string {
-    return join(this.#options.directory, fileId);
+  /** The absolute path of a file in the directory. The file need not exist yet. */
+  #pathOf(fileId: string): string {
+    return this.#options.blobs.directory.pathOf(fileId);
+  }
+
+  /** A range of the content of a complete file. Throws OBJECT_NOT_FOUND, REMOTE_UNAVAILABLE. */
+  async open({ fileId, storedAs }: StoredFile, range: ByteRange): Promise<OpenBlob> {
+    const content = await this.#options.blobs.storeOf(storedAs).open(storedAs ?? fileId, range);
+    if (!content) throw fileNotFound(fileId);
+    return content;
+  }
+
+  /** Makes the content of a complete file available as a local file. Throws OBJECT_NOT_FOUND, REMOTE_UNAVAILABLE. */
+  async fetch({ fileId, storedAs }: StoredFile, path: string, signal: AbortSignal): Promise<void> {
+    const isFound = await this.#options.blobs.storeOf(storedAs).fetch(storedAs ?? fileId, path, signal);
+    if (!isFound) throw fileNotFound(fileId);
   }
 
   /** Expired files are not found. */
@@ -204,50 +219,61 @@ export class FileStore {
       await rm(path, { force: true });
       return existing;
     }
+    const { blobs } = this.#options;
+    const storedAs = blobs.newKey(row.file_id);
+    const [target, key] = [blobs.storeOf(storedAs), storedAs ?? row.file_id];
     this.#moving.add(row.file_id);
     try {
       const { size } = await stat(path);
-      await syncPath(path);
-      await rename(path, this.pathOf(row.file_id));
-      await syncPath(this.#options.directory);
-      const full = { ...row, bytes: size, received_bytes: size, reserved_bytes: size };
+      await target.put(key, { path }, { durable: true });
+      const full = { ...row, bytes: size, received_bytes: size, reserved_bytes: size, ...this.#location(storedAs) };
       await this.#options.store.transaction((tx) => this.#insert(tx, full, actor));
+      if (storedAs !== null) await rm(path, { force: true });
       return toStoredFile(full);
     } catch (error) {
-      await rm(this.pathOf(row.file_id), { force: true });
-      return storageFailure(error);
+      await target.remove(key).catch(ignored);
+      throw error;
     } finally {
       this.#moving.delete(row.file_id);
     }
   }
 
   /** Returns false if the file does not exist. Downloads in progress continue. */
-  remove(fileId: string, actor?: Actor): Promise<boolean> {
-    return this.#remove(fileId, Number.MAX_SAFE_INTEGER, actor);
+  async remove(fileId: string, actor?: Actor): Promise<boolean> {
+    const removed = await this.#remove(fileId, Number.MAX_SAFE_INTEGER, actor);
+    if (removed) await this.#removeFromBucket(removed.stored_as);
+    return removed !== undefined;
   }
 
-  /** Only if the file expires by `expiresUntil`: its id may belong to a new file by now. */
-  async #remove(fileId: string, expiresUntil: number, actor?: Actor): Promise<boolean> {
+  /**
+   * Only if the file expires by `expiresUntil`: its id may belong to a new file by now. Content in the bucket remains, until a caller or the
+   * sweep of the bucket removes it.
+   */
+  async #remove(
+    fileId: string,
+    expiresUntil: number,
+    actor?: Actor,
+  ): Promise<Pick<Selectable<FilesTable>, 'stored_as'> | undefined> {
     const { store, trail } = this.#options;
     let isMarked = false;
     try {
-      const isRemoved = await store.transaction(async (tx) => {
+      const removed = await store.transaction(async (tx) => {
         const row = await tx
           .deleteFrom('files')
           .where('file_id', '=', fileId)
           .where('expires_at', '<=', expiresUntil)
           .returningAll()
           .executeTakeFirst();
-        if (!row) return false;
+        if (!row) return undefined;
         if (actor)
           requireExpectedVersion(versionOfUpload(toStoredFile(row)), actor, (effect) => afterCommit(tx, effect));
         this.#moving.add(fileId);
         isMarked = true;
         if (actor) await trail.append(tx, actor, { outcome: '0', objectId: fileId });
-        return true;
+        return row;
       });
-      if (isRemoved) await this.#removeContent(fileId);
-      return isRemoved;
+      if (removed) await this.#removeLocal(fileId);
+      return removed;
     } finally {
       if (isMarked) this.#moving.delete(fileId);
     }
@@ -281,18 +307,18 @@ export class FileStore {
     return file;
   }
 
-  /** Removes expired files of this server, and files in the directory without a row. Returns how many. */
+  /** Removes expired files of this server and of the bucket, and files in the directory without a row. Returns how many. */
   async sweep(): Promise<number> {
-    const { store, directory } = this.#options;
+    const { store, blobs } = this.#options;
     const removed = new Set<string>();
     // Listed before the rows are read: a file added in between has a row or is in `#moving` or `#receiving`.
-    const names = await readdir(directory);
+    const names = (await Array.fromAsync(blobs.directory.list())).map(({ key }) => key);
     for (;;) {
       const page = await store.db
         .selectFrom('files')
         .select('file_id')
         .where('expires_at', '<=', this.#clock())
-        .where('server_id', 'is not distinct from', this.#options.serverId ?? null)
+        .where((e) => e.or([e('server_id', 'is', null), e('server_id', '=', this.#options.serverId ?? '')]))
         .limit(sweepPage)
         .execute();
       for (const { file_id } of page) if (await this.#remove(file_id, this.#clock())) removed.add(file_id);
@@ -300,12 +326,32 @@ export class FileStore {
     }
     for (const name of names) {
       if (this.#moving.has(name) || this.#receiving.has(name) || removed.has(name)) continue;
-      const row = await store.db.selectFrom('files').select('file_id').where('file_id', '=', name).executeTakeFirst();
-      if (row || this.#moving.has(name)) continue;
-      await rm(join(directory, name), { recursive: true, force: true });
+      const isKept = (await this.#keyOf(name)) === null;
+      if (isKept || this.#moving.has(name) || this.#receiving.has(name)) continue;
+      await blobs.directory.remove(name);
       removed.add(name);
     }
     return removed.size;
+  }
+
+  /** Removes files in the bucket that no row has, unless a server may be about to add it. Returns how many. Throws REMOTE_UNAVAILABLE. */
+  async sweepBucket(): Promise<number> {
+    const { bucket } = this.#options.blobs;
+    let removed = 0;
+    if (!bucket) return removed;
+    for await (const { key, modifiedAtMs } of bucket.list()) {
+      if (modifiedAtMs > this.#clock() - orphanAgeMs || (await this.#keyOf(idOfKey(key))) === key) continue;
+      await bucket.remove(key);
+      removed++;
+    }
+    return removed;
+  }
+
+  /** The key in the bucket, null if the content is in the directory, or undefined if there is no such file. */
+  async #keyOf(fileId: string): Promise<string | null | undefined> {
+    const { db } = this.#options.store;
+    const row = await db.selectFrom('files').select('stored_as').where('file_id', '=', fileId).executeTakeFirst();
+    return row?.stored_as;
   }
 
   async #append(
@@ -323,7 +369,7 @@ export class FileStore {
     // Recorded before the file is truncated: the store must never record more bytes than the file has, not even after a crash.
     if (part.offset < file.receivedBytes) await this.#recordReceived(fileId, part.offset);
     const received = await receive(exactlySized(content, part, total ?? limits.uploadBytesMax), {
-      path: this.pathOf(fileId),
+      path: this.#pathOf(fileId),
       offset: part.offset,
       digest: part.digest,
       digests: this.#digests,
@@ -343,9 +389,9 @@ export class FileStore {
     return { bytesMax: principalFileBytesMax, uploadBytesMax };
   }
 
-  /** The bytes and the directory entry are on the disk before the store records the file as ready. */
+  /** The content is in the file store before the row says that the file is ready. */
   async #finish(file: StoredFile, bytes: number, sha256: string, actor: Actor | undefined): Promise<StoredFile> {
-    const { store, trail, directory } = this.#options;
+    const { store, trail, blobs } = this.#options;
     const { fileId } = file;
     if (file.sha256 !== null && file.sha256 !== sha256) {
       await this.#recordReceived(fileId, 0);
@@ -353,23 +399,29 @@ export class FileStore {
         receivedBytes: 0,
       });
     }
-    this.#digests.forget(fileId);
-    await syncPath(directory);
-    const end = { state: 'ready', bytes, received_bytes: bytes, reserved_bytes: bytes, sha256 } as const;
+    const stored_as = blobs.newKey(fileId);
+    await blobs.storeOf(stored_as).put(stored_as ?? fileId, { path: this.#pathOf(fileId) }, { durable: true });
+    const content = { bytes, received_bytes: bytes, reserved_bytes: bytes, sha256 };
+    const end = { state: 'ready', ...content, ...this.#location(stored_as) } as const;
     const updated_at = this.#clock();
     const row = await store.transaction(async (tx) => {
       const updated = await tx
         .updateTable('files')
         .set({ ...end, updated_at })
         .where('file_id', '=', fileId)
+        // Another server may have completed it, or removed it and reused its id.
+        .where('state', '=', 'receiving')
+        .where('created_at', '=', file.createdAt)
         .returningAll()
         .executeTakeFirst();
       if (updated && actor)
         await trail.append(tx, actor, { outcome: '0', objectId: fileId, details: { bytes, sha256 } });
       return updated;
     });
+    this.#digests.forget(fileId);
+    if (!row || stored_as !== null) await this.#removeLocal(fileId);
     if (row) return toStoredFile(row);
-    await this.#removeContent(fileId);
+    await this.#removeFromBucket(stored_as);
     throw fileNotFound(fileId);
   }
 
@@ -388,10 +440,20 @@ export class FileStore {
     if (actor) await this.#options.trail.append(tx, actor, { outcome: '0', objectId: row.file_id, details });
   }
 
-  /** For a file whose row is deleted. The bytes of one that is being written are freed when it is closed. */
-  async #removeContent(fileId: string): Promise<void> {
+  /** What is in the bucket can be read by every server. */
+  #location(storedAs: string | null): Pick<Selectable<FilesTable>, 'stored_as' | 'server_id'> {
+    return { stored_as: storedAs, server_id: storedAs === null ? (this.#options.serverId ?? null) : null };
+  }
+
+  /** For a file whose row is deleted or that is in the bucket. The bytes of one that is being written are freed when it is closed. */
+  async #removeLocal(fileId: string): Promise<void> {
     this.#digests.forget(fileId);
-    await rm(this.pathOf(fileId), { force: true });
+    await this.#options.blobs.directory.remove(fileId);
+  }
+
+  /** If the bucket does not answer, its sweep removes the content later. */
+  async #removeFromBucket(storedAs: string | null): Promise<void> {
+    if (storedAs !== null) await this.#options.blobs.bucket?.remove(storedAs).catch(ignored);
   }
 
   #newRow(file: NewFile, state: StoredFile['state']): Selectable<FilesTable> {
@@ -412,10 +474,12 @@ export class FileStore {
       updated_at: now,
       expires_at: now + file.expiresInMs,
       task_id: file.taskId ?? null,
-      server_id: this.#options.serverId ?? null,
+      ...this.#location(null),
     };
   }
 }
+
+const ignored = () => undefined;
 
 function toStoredFile(row: Selectable<FilesTable>): StoredFile {
   return {
@@ -434,5 +498,6 @@ function toStoredFile(row: Selectable<FilesTable>): StoredFile {
     expiresAt: row.expires_at,
     taskId: row.task_id,
     serverId: row.server_id,
+    storedAs: row.stored_as,
   };
 }

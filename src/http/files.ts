@@ -1,7 +1,5 @@
 // /files/{id} (rest-standard B9): uploads and downloads of raw bytes by signed links. An interrupted upload is resumed where it broke
 // off; a download supports Range. Bytes stream between the socket and the disk. See files/ for quota, expiry and content.
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { AuditTrail } from '../access/audit/audit_log.ts';
@@ -37,7 +35,6 @@ export interface FileRequestsOptions {
 const idleMs = 60_000;
 /** The maximum duration of one transfer. */
 const transferMsMax = 6 * 3_600_000;
-const readBytes = 1024 * 1024;
 const filePath = /^\/files\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 const contentTypes: Readonly<Record<string, string>> = {
@@ -175,9 +172,7 @@ export class FileRequests {
     commonHeaders: CommonHeaders,
   ): Promise<void> {
     const { files } = this.#options;
-    const path = files.pathOf(file.fileId);
-    const size = (await stat(path).catch(() => undefined))?.size;
-    if (size === undefined) throw fileNotFound(file.fileId);
+    const size = file.bytes ?? 0;
     const { headers } = incoming;
     const etag = `"${file.sha256 ?? file.fileId}"`;
     const own: Record<string, string | number> = {
@@ -201,13 +196,13 @@ export class FileRequests {
       return;
     }
     Object.assign(own, headersOfContent(file, size, range));
-    outgoing.writeHead(range ? 206 : 200, own);
     const { start, end } = range ?? { start: 0, end: size };
     if (incoming.method === 'HEAD' || start === end) {
-      outgoing.end();
+      outgoing.writeHead(range ? 206 : 200, own).end();
       return;
     }
-    const content = createReadStream(path, { start, end: end - 1, highWaterMark: readBytes });
+    const { stream: content } = await files.open(file, { start, end });
+    outgoing.writeHead(range ? 206 : 200, own);
     const idle = setTimeout(() => outgoing.destroy(), idleMs);
     const deadline = setTimeout(() => outgoing.destroy(), transferMsMax);
     outgoing.on('drain', () => idle.refresh());

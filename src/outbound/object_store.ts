@@ -91,11 +91,17 @@ export class ObjectStore {
     this.#client.destroy();
   }
 
-  async read(key: string, signal?: AbortSignal): Promise<{ readonly bytes: number; readonly body: Readable }> {
-    const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key });
-    const { Body, ContentLength } = await withFailures(this.#client.send(command, sendOptions(signal)));
+  /** `range`: only the bytes from `start` up to, not including, `end`. */
+  async read(
+    key: string,
+    signal?: AbortSignal,
+    range?: { readonly start: number; readonly end: number },
+  ): Promise<{ readonly bytes: number; readonly body: Readable }> {
+    const part = range ? { Range: `bytes=${range.start}-${range.end - 1}` } : {};
+    const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key, ...part });
+    const { Body, ContentLength, ContentRange } = await withFailures(this.#client.send(command, sendOptions(signal)));
     if (!Body) throw new Failure('REMOTE_REFUSED', 'the object has no content');
-    return { bytes: ContentLength ?? 0, body: Body as Readable };
+    return { bytes: ContentLength ?? bytesOfRange(ContentRange), body: Body as Readable };
   }
 
   /** Reads the whole content into memory, for objects that are known to be small. */
@@ -111,13 +117,11 @@ export class ObjectStore {
   /** Reads the bytes from `start` up to, not including, `end` into memory. */
   async readRange(
     key: string,
-    { start, end }: { readonly start: number; readonly end: number },
+    range: { readonly start: number; readonly end: number },
     signal?: AbortSignal,
   ): Promise<Buffer> {
-    const Range = `bytes=${start}-${end - 1}`;
-    const command = new this.#library.GetObjectCommand({ Bucket: this.#bucket, Key: key, Range });
-    const { Body } = await withFailures(this.#client.send(command, sendOptions(signal)));
-    return withFailures(Array.fromAsync((Body ?? []) as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
+    const { body } = await this.read(key, signal, range);
+    return withFailures(Array.fromAsync(body as AsyncIterable<Buffer>).then((pieces) => Buffer.concat(pieces)));
   }
 
   async writeSmall(key: string, content: string | Buffer, signal?: AbortSignal): Promise<void> {
@@ -214,6 +218,16 @@ export class ObjectStore {
     }
     return parts;
   }
+}
+
+/** Whether a call failed because there is no object with its key, or because the object has no such range. */
+export const isMissingContent = (error: unknown): boolean =>
+  error instanceof Failure && error.cause instanceof Error && ['NoSuchKey', 'InvalidRange'].includes(error.cause.name);
+
+/** The length of `bytes 0-9/100`, which servers that send the content in chunks report instead of its length. */
+function bytesOfRange(range: string | undefined): number {
+  const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(range ?? '') ?? [];
+  return last === undefined ? 0 : Number(last) + 1 - Number(first);
 }
 
 const sendOptions = (signal: AbortSignal | undefined) => (signal ? { abortSignal: signal } : {});

@@ -7,6 +7,7 @@ import type { Store } from '../store/store.ts';
 import type { Services } from './records/handler_context.ts';
 
 const everyMs = 60_000;
+const bucketSweepEveryMs = 3_600_000;
 
 export interface Maintenance {
   /** Runs all of it now. A failure is reported and does not stop the others. */
@@ -68,15 +69,25 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
     );
   const sweepResults = () => guarded('sweep of results', () => submitter.sweep());
   const sweepFiles = () => guarded('sweep of files', () => files.sweep());
-  const all = async () => void (await Promise.all([recover(), sweep(), sweepResults(), sweepFiles()]));
+  const sweepBucket = () =>
+    guarded('sweep of the bucket', async () => {
+      await submitter.sweepBucket();
+      await files.sweepBucket();
+    });
+  const all = async () => void (await Promise.all([recover(), sweep(), sweepResults(), sweepFiles(), sweepBucket()]));
   let timer: NodeJS.Timeout | undefined;
+  let bucketTimer: NodeJS.Timeout | undefined;
   return {
     all,
     start() {
       void recover();
       void sweepResults();
       timer = setInterval(() => void Promise.all([recover(), sweep()]), everyMs).unref();
+      bucketTimer = setInterval(() => void sweepBucket(), bucketSweepEveryMs).unref();
     },
-    stop: () => clearInterval(timer),
+    stop() {
+      clearInterval(timer);
+      clearInterval(bucketTimer);
+    },
   };
 }

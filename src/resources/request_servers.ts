@@ -7,7 +7,10 @@ import { type Route, type Segment, segmentsOfUri } from '../standard/paths.ts';
 import type { ScheduleSpec } from '../tasks/schedule.ts';
 import type { Context, Services } from './records/handler_context.ts';
 
-type ServersParts = Pick<Services, 'catalog' | 'changes' | 'warehouses' | 'tasks' | 'files' | 'history'> & {
+type ServersParts = Pick<
+  Services,
+  'catalog' | 'changes' | 'warehouses' | 'tasks' | 'files' | 'history' | 'resultAccess'
+> & {
   /** This server. */
   readonly serverId: string;
 };
@@ -104,8 +107,11 @@ export class RequestServers {
     return warehouses.otherServerOf(warehouse);
   }
 
+  /** A result in the bucket can be read, and deleted, by every server. */
   async #ofTask({ name }: Segment): Promise<string | undefined> {
-    return this.ofFile((await this.#parts.tasks.get(name))?.serverId ?? null);
+    const task = await this.#parts.tasks.get(name);
+    const isInBucket = task?.state === 'succeeded' && (await this.#parts.resultAccess.storedAs(name));
+    return isInBucket ? undefined : this.ofFile(task?.serverId ?? null);
   }
 
   async #ofQuery({ name }: Segment): Promise<string | undefined> {

@@ -3,6 +3,7 @@
 
 import { backupCommandSettings, backupSettings } from './backup_settings.ts';
 import { callerLimitSettings } from './caller_limit_settings.ts';
+import { fileStoreSettings } from './file_store_settings.ts';
 import { outboundSettings } from './outbound_settings.ts';
 import { GiB, KiB, MiB, type Setting, TiB } from './setting_type.ts';
 
@@ -321,6 +322,7 @@ export const settings = define({
     default: 60,
     doc: 'How often all pages of the metadata store are compared with their checksums while the server runs, in a thread; 0: never.',
   },
+  ...fileStoreSettings,
   queueWaitMs: {
     section: 'Queries and tasks',
     type: 'integer',

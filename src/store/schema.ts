@@ -366,8 +366,10 @@ export interface FilesTable {
   expires_at: number;
   /** The task whose result includes it; deleted with the task. */
   task_id: string | null;
-  /** The server that has its bytes; null: the store is not shared. */
+  /** The server that has its bytes; null: the store is not shared, or the bytes are in the bucket. */
   server_id: string | null;
+  /** The key in the file store; null: in the data directory. */
+  stored_as: string | null;
 }
 
 /** The sources of a stored result (query/results/result_access.ts). */
@@ -375,6 +377,8 @@ export interface ResultSourcesTable {
   task_id: string;
   /** JSON: for each table and view, the ids of its catalog, its database and itself. */
   sources: string;
+  /** The key of the result in the file store; null: in the data directory. */
+  stored_as: string | null;
 }
 
 /** The feed of changes that servers on a shared store follow (changes/change_feed.ts). The newest row is never deleted. */

@@ -3,15 +3,19 @@ import assert from 'node:assert/strict';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, test } from 'node:test';
 import { noTrail } from '../../src/access/audit/audit_log.ts';
+import { type BlobPlaces, idOfKey, orphanAgeMs } from '../../src/files/blobs/blob_places.ts';
 import { FileStore } from '../../src/files/file_store.ts';
 import type { Store } from '../../src/store/store.ts';
+import { fileStoreOf } from '../file_stores.ts';
 import { storesOf } from '../stores.ts';
 
 const dayMs = 86_400_000;
 let root: string;
 let store: Store;
+let blobs: BlobPlaces;
 let files: FileStore;
 let now: number;
 const activeOwners = new Set(['ann', 'ben']);
@@ -20,9 +24,10 @@ beforeEach(async () => {
   now = 1_800_000_000_000;
   root = await mkdtemp(join(tmpdir(), 'tabularium-files-'));
   ({ store } = await storesOf(import.meta.url).open());
+  blobs = await fileStoreOf(import.meta.url).places(join(root, 'files'));
   files = new FileStore({
     store,
-    directory: join(root, 'files'),
+    blobs,
     linkKey: Buffer.alloc(32, 7),
     limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
     trail: noTrail,
@@ -42,7 +47,24 @@ const create = async (more: object = {}) => (await newStore(more)).file;
 const content = async function* (...texts: string[]) {
   for (const text of texts) yield Buffer.from(text);
 };
-const onDisk = async () => (await readdir(join(root, 'files'))).sort();
+/** Whose content is stored, wherever it is. */
+const stored = async () => {
+  const inBucket = blobs.bucket ? (await Array.fromAsync(blobs.bucket.list())).map(({ key }) => idOfKey(key)) : [];
+  return [...inBucket, ...(await readdir(join(root, 'files')))].sort();
+};
+const contentOf = async (fileId: string) => {
+  const file = await files.find(fileId);
+  assert(file, fileId);
+  return text((await files.open(file, { start: 0, end: file.bytes ?? 0 })).stream);
+};
+/** The dates of objects are those of the bucket, whatever the clock of the store is. */
+const sweepBucketIn = async (ms: number) => {
+  const before = now;
+  now = Date.now() + ms;
+  const removed = await files.sweepBucket();
+  now = before;
+  return removed;
+};
 const queryOf = (link: string) => new URL(link, 'http://here').searchParams;
 
 test('with a given id, an existing file is returned, and an expired one is replaced with its bytes', async () => {
@@ -57,7 +79,7 @@ test('with a given id, an existing file is returned, and an expired one is repla
   now += dayMs;
   const { created, file } = await newStore({ fileId, name: 'third' });
   assert.deepEqual([created, file.name, file.state, file.receivedBytes], [true, 'third', 'receiving', 0]);
-  assert.deepEqual(await onDisk(), []);
+  assert.deepEqual(await stored(), []);
   assert.equal(await files.sweep(), 0);
 });
 
@@ -82,7 +104,7 @@ test('an id is not reused while bytes of its former file are still being written
   send();
   await assert.rejects(appending, { code: 'OBJECT_NOT_FOUND' });
   assert.equal((await newStore({ fileId })).created, true);
-  assert.deepEqual(await onDisk(), []);
+  assert.deepEqual(await stored(), []);
 });
 
 test('expired files are not found, and are removed with their bytes', async () => {
@@ -98,8 +120,23 @@ test('expired files are not found, and are removed with their bytes', async () =
   await assert.rejects(files.append(expiring.fileId, content('x'), { offset: 0 }), { code: 'OBJECT_NOT_FOUND' });
   await writeFile(join(root, 'files', 'nobody knows'), 'x');
   assert.equal(await files.sweep(), 2);
-  assert.deepEqual(await onDisk(), [long.fileId]);
+  await sweepBucketIn(orphanAgeMs + 60_000);
+  assert.deepEqual(await stored(), [long.fileId]);
   assert.equal(await files.sweep(), 0);
+});
+
+test('what is in a bucket without a row is removed a day later, since another server may be about to add the row', async () => {
+  const { fileId } = await create();
+  await files.append(fileId, content('abc'), { offset: 0 });
+  const [path, orphan] = [join(root, 'made'), '00000000-0000-7000-8000-000000000000'];
+  await writeFile(path, 'left by a kill');
+  await blobs.bucket?.put(`${orphan}/1`, { path }, { durable: true });
+  await blobs.bucket?.put(`${fileId}/1`, { path }, { durable: true });
+  assert.equal(await sweepBucketIn(orphanAgeMs - 60_000), 0);
+  assert.equal((await stored()).length, blobs.bucket ? 3 : 1);
+  assert.equal(await sweepBucketIn(orphanAgeMs + 60_000), blobs.bucket ? 2 : 0);
+  assert.deepEqual(await stored(), [fileId]);
+  assert.equal(await contentOf(fileId), 'abc');
 });
 
 test('a link lasts an hour, and no longer than its file', async () => {
@@ -128,13 +165,13 @@ test('a finished file is moved in, and repeating that returns the same file', as
   await writeFile(path, '{"a":1}\n');
   const file = await files.adopt(path, requested);
   assert.deepEqual([file.state, file.bytes, file.fileId], ['ready', 8, 'chosen']);
-  assert.equal(await readFile(files.pathOf('chosen'), 'utf8'), '{"a":1}\n');
+  assert.equal(await contentOf('chosen'), '{"a":1}\n');
   await writeFile(path, '{"a":1}\n');
   assert.deepEqual(await files.adopt(path, requested), file);
   await assert.rejects(readFile(path), { code: 'ENOENT' });
   await writeFile(path, 'x'.repeat(1000));
   await assert.rejects(files.adopt(path, { ...requested, fileId: 'large' }), { code: 'FILE_QUOTA_EXCEEDED' });
-  assert.deepEqual(await onDisk(), ['chosen']);
+  assert.deepEqual(await stored(), ['chosen']);
 });
 
 test('an interrupted part is retained, and the digest covers the whole file even if another process continues', async () => {
@@ -146,10 +183,10 @@ test('an interrupted part is retained, and the digest covers the whole file even
   await assert.rejects(files.append(fileId, failingContent(), { offset: 0 }), { message: 'gone' });
   assert.equal((await files.find(fileId))?.receivedBytes, 3);
   // Bytes beyond those recorded in the store are not part of it.
-  await writeFile(files.pathOf(fileId), 'abcXYZ');
+  await writeFile(join(root, 'files', fileId), 'abcXYZ');
   const reopened = new FileStore({
     store,
-    directory: join(root, 'files'),
+    blobs,
     linkKey: Buffer.alloc(32, 7),
     limits: { principalFileBytesMax: 1000, uploadBytesMax: 1000 },
     trail: noTrail,
@@ -157,7 +194,7 @@ test('an interrupted part is retained, and the digest covers the whole file even
     clock: () => now,
   });
   const appended = await reopened.append(fileId, content('de'), { offset: 3, end: 5, total: 5 });
-  assert.equal(await readFile(files.pathOf(fileId), 'utf8'), 'abcde');
+  assert.equal(await contentOf(fileId), 'abcde');
   assert.equal(appended.sha256, '36bbe50ed96841d10443bcb670d6554f0a34b761be67ec9c4a8ad2c0c44ca42c');
 });
 
@@ -174,6 +211,6 @@ test('an upload that is deleted during its transfer leaves nothing', async () =>
   assert.equal(await files.remove(fileId), true);
   resolve();
   await assert.rejects(upload, { code: 'OBJECT_NOT_FOUND' });
-  assert.deepEqual(await onDisk(), []);
+  assert.deepEqual(await stored(), []);
   assert.equal(await files.remove(fileId), false);
 });

@@ -101,6 +101,9 @@ export const codes = [
   'REPLICAS_UNAVAILABLE',
   'NOT_ENOUGH_BACKENDS',
   'STORAGE_FULL',
+  'REMOTE_UNAVAILABLE',
 ] as const;
 
-export const explainCodes = codes.filter((code) => code !== 'CONSTRAINT_VIOLATED' && code !== 'RESULT_QUOTA_EXCEEDED');
+export const explainCodes = codes.filter(
+  (code) => code !== 'CONSTRAINT_VIOLATED' && code !== 'RESULT_QUOTA_EXCEEDED' && code !== 'REMOTE_UNAVAILABLE',
+);

@@ -44,7 +44,7 @@ export const pagesApi = category({
     list: list({
       summary: 'Lists the pages of the result of a query task that are complete, without their rows.',
       permission: { privilege: 'read', on: 'target', orSelf: true },
-      codes: ['RESULT_EXPIRED'],
+      codes: ['RESULT_EXPIRED', 'REMOTE_UNAVAILABLE'],
     }),
     get: get({
       summary:

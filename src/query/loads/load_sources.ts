@@ -1,7 +1,7 @@
 // Sources of loads, turned into plain files that the engine may read: a file in an allowed directory, an upload, or a file fetched from
 // an allowed host, uncompressed if needed. Temporary files are removed when the load ends.
 import { createReadStream, createWriteStream } from 'node:fs';
-import { link, mkdir, realpath, rm, stat } from 'node:fs/promises';
+import { mkdir, realpath, rm, stat } from 'node:fs/promises';
 import { isAbsolute, join, sep } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -41,7 +41,7 @@ export interface LoadFileOptions {
   readonly hosts: HostAllowlist;
   /** Timeout for fetching a whole file. */
   readonly fetchMs: number;
-  readonly files: Pick<FileStore, 'find' | 'pathOf' | 'remove' | 'link'>;
+  readonly files: Pick<FileStore, 'find' | 'fetch' | 'remove' | 'link'>;
   /** The URL of another server that has the bytes of the file; undefined: this server has them. */
   readonly serverOfFile?: ((file: StoredFile) => string | undefined) | undefined;
 }
@@ -150,14 +150,13 @@ export class LoadFiles {
     throw invalidParameter('/source/upload', 'upload', message);
   }
 
-  /** The engine can read the spool directory only; a hard link needs no copy. */
+  /** The engine can read the spool directory only. */
   async #takeUpload(uploadId: string, { principal, signal, progress }: PrepareOptions) {
     const file = await this.#requireUpload(uploadId, principal);
-    const { fileId } = file;
+    const { bytesMax, fetchMs, files } = this.#options;
     const path = await this.spoolPath();
     const server = this.#options.serverOfFile?.(file);
     if (server !== undefined) {
-      const { bytesMax, fetchMs, files } = this.#options;
       const hosts = hostAllowlist('internalUrl', new URL(server).host);
       const limits = { idleMs, totalMs: fetchMs, bytesMax, signal };
       const { body, bytes } = await get(`${server}${files.link(file, 'read')}`, hosts, limits);
@@ -165,7 +164,11 @@ export class LoadFiles {
       await writeBody(body, path, { bytesMax, signal, onBytes });
       return { path, remove: () => rm(path, { force: true }) };
     }
-    await link(this.#options.files.pathOf(fileId), path);
+    try {
+      await files.fetch(file, path, AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]));
+    } catch (error) {
+      throw fetchFailure(error, signal);
+    }
     return { path, remove: () => rm(path, { force: true }) };
   }
 

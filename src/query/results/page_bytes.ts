@@ -5,10 +5,10 @@ import type { ReadPiece } from '../../standard/record_body.ts';
 
 const chunkBytes = 256 * 1024;
 /** A response is sent at once, if at all: a HEAD request does not read the page, for example. */
-const defaultUnreadMsMax = 10_000;
+export const defaultUnreadMsMax = 10_000;
 const [newline, comma] = [0x0a, 0x2c];
 /** What ends every row but the last of a whole result. */
-const separatorBytes = 2;
+export const separatorBytes = 2;
 
 export class PageBytes implements ReadPiece {
   /** JSON arrays joined by commas. */
@@ -90,7 +90,7 @@ export function expiredFailure(): Failure {
   return new Failure('RESULT_EXPIRED', 'the result has expired; run the query again');
 }
 
-export function rethrowAsExpired(error: NodeJS.ErrnoException): never {
+function rethrowAsExpired(error: NodeJS.ErrnoException): never {
   throw error.code === 'ENOENT' ? expiredFailure() : error;
 }
 

@@ -4,7 +4,9 @@ import type { Authorizer, PathObject } from '../../access/authorization/authoriz
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { Principal } from '../../model/principal.ts';
 import { Failure } from '../../standard/failure.ts';
+import type { ResultSourcesTable } from '../../store/schema.ts';
 import type { Store } from '../../store/store.ts';
+import type { StoredResult } from './result_store.ts';
 
 /** One entry per table and view: the ids of its catalog, its database and itself. */
 export type ResultSources = readonly (readonly string[])[];
@@ -13,6 +15,8 @@ interface ResultOwner {
   readonly taskId: string;
   readonly principal: Principal;
 }
+
+type SourcesRow = Pick<ResultSourcesTable, 'sources' | 'stored_as'>;
 
 export class ResultAccess {
   readonly #store: Store;
@@ -29,14 +33,22 @@ export class ResultAccess {
     this.#authorizer = parts.authorizer;
   }
 
-  /** Must be called before the result can be fetched: a result without recorded sources is refused. */
-  async record(taskId: string, sources: ResultSources): Promise<void> {
-    const row = { sources: JSON.stringify(sources) };
+  /**
+   * Must be called before the result can be fetched: a result without recorded sources is refused. `storedAs`: where its rows are about to
+   * be stored in the bucket; without it, what is recorded of that remains.
+   */
+  async record(taskId: string, sources: ResultSources, storedAs: string | null = null): Promise<void> {
+    const row = { sources: JSON.stringify(sources), ...(storedAs === null ? {} : { stored_as: storedAs }) };
     await this.#store.db
       .insertInto('result_sources')
-      .values({ task_id: taskId, ...row })
+      .values({ task_id: taskId, stored_as: null, ...row })
       .onConflict((c) => c.column('task_id').doUpdateSet(row))
       .execute();
+  }
+
+  /** Where the rows are stored in the bucket; null: in the data directory; undefined: nothing is recorded. */
+  async storedAs(taskId: string): Promise<string | null | undefined> {
+    return (await this.#row(taskId))?.stored_as;
   }
 
   /** Called when the result is removed. Idempotent. */
@@ -45,21 +57,26 @@ export class ResultAccess {
   }
 
   async isAllowed({ taskId, principal }: ResultOwner): Promise<boolean> {
-    return (await this.#refusal(taskId, principal)) === undefined;
+    return (await this.#refusal(await this.#row(taskId), principal)) === undefined;
   }
 
-  /** Throws FORBIDDEN. */
-  async require(owner: ResultOwner): Promise<void> {
-    const refusal = await this.#refusal(owner.taskId, owner.principal);
+  /** Returns where the result is. Throws FORBIDDEN. */
+  async require({ taskId, principal }: ResultOwner): Promise<StoredResult> {
+    const row = await this.#row(taskId);
+    const refusal = await this.#refusal(row, principal);
     if (refusal) throw refusal;
+    return { taskId, storedAs: row?.stored_as ?? null };
   }
 
-  async #refusal(taskId: string, principal: Principal): Promise<Failure | undefined> {
-    const row = await this.#store.db
+  #row(taskId: string): Promise<SourcesRow | undefined> {
+    return this.#store.db
       .selectFrom('result_sources')
-      .select('sources')
+      .select(['sources', 'stored_as'])
       .where('task_id', '=', taskId)
       .executeTakeFirst();
+  }
+
+  async #refusal(row: SourcesRow | undefined, principal: Principal): Promise<Failure | undefined> {
     if (!row) return new Failure('FORBIDDEN', 'the sources of this result are unknown');
     for (const ids of JSON.parse(row.sources) as ResultSources) {
       if (!this.#authorizer.isAllowedOn(principal, 'read', 'catalogs', await this.#existingPath(ids)))

@@ -1,12 +1,13 @@
-// Results that are fetched page by page: per task one file of rows, cut at byte offsets supplied by the engine, and a small description.
-// Of tasks it knows only their ids.
-import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+// Results that are fetched page by page: per task one file of rows, cut at byte offsets supplied by the engine, and a small description,
+// in the data directory or in the bucket that servers share. Of tasks it knows only their ids.
+import { open, rm } from 'node:fs/promises';
 import type { ResultColumn, StatementResult } from '../../engines/engine.ts';
+import { type BlobPlaces, idOfKey } from '../../files/blobs/blob_places.ts';
 import { storageFailure } from '../../files/receiving.ts';
 import { objectNotFound } from '../../standard/failure.ts';
 import type { BodyPiece } from '../../standard/record_body.ts';
-import { expiredFailure, PageBytes, rethrowAsExpired } from './page_bytes.ts';
+import { expiredFailure, PageBytes, separatorBytes, withoutSeparator } from './page_bytes.ts';
+import { RemotePage } from './remote_page.ts';
 
 interface Description {
   readonly columns: readonly ResultColumn[];
@@ -15,6 +16,8 @@ interface Description {
   readonly offsets: readonly number[];
   /** The row at which each page begins; the last entry is `rowCount`. */
   readonly firstRows: readonly number[];
+  /** In the bucket: where the last row ends. */
+  lastEnd?: number;
 }
 
 /** Which rows a page has. */
@@ -34,13 +37,28 @@ export interface ResultPage extends PageRows {
   readonly isPending?: true;
 }
 
+/** Which result: `storedAs` is its key in the bucket, null for one in the data directory. */
+export interface StoredResult {
+  readonly taskId: string;
+  readonly storedAs: string | null;
+}
+
+const descriptionsMax = 100;
+const descriptionBytesMax = 64 * 1024 * 1024;
+const [rowsEnd, descriptionEnd] = ['.rows', '.json'];
+
 export class ResultStore {
-  readonly #directory: string;
+  readonly #blobs: BlobPlaces;
   /** Recently read descriptions: the pages of a result are usually requested one after another. */
   readonly #descriptions = new Map<string, Description>();
 
-  constructor(directory: string) {
-    this.#directory = directory;
+  constructor(blobs: BlobPlaces) {
+    this.#blobs = blobs;
+  }
+
+  /** Where the result of a task will be saved. */
+  newResult(taskId: string): StoredResult {
+    return { taskId, storedAs: this.#blobs.newKey(taskId) };
   }
 
   /**
@@ -48,86 +66,119 @@ export class ResultStore {
    * task must.
    */
   async save(
-    taskId: string,
+    stored: StoredResult,
     result: StatementResult,
     options: { readonly durable: boolean },
   ): Promise<{ pageCount: number }> {
+    const { rows } = result;
+    const removeSpooled = () => (rows.kind === 'file' ? rm(rows.path, { force: true }) : undefined);
     try {
-      return await this.#save(taskId, result, options);
+      const saved = await this.#save(stored, result, options);
+      if (stored.storedAs !== null) await removeSpooled();
+      return saved;
     } catch (error) {
       // A partial result is useless and occupies scarce disk space.
-      await this.remove(taskId);
-      if (result.rows.kind === 'file') await rm(result.rows.path, { force: true });
+      await this.remove(stored);
+      await removeSpooled();
       return storageFailure(error);
     }
   }
 
   async #save(
-    taskId: string,
+    stored: StoredResult,
     result: StatementResult,
     options: { readonly durable: boolean },
   ): Promise<{ pageCount: number }> {
-    const path = this.rowsPath(taskId);
-    const { rows } = result;
-    if (rows.kind === 'file') await rename(rows.path, path);
-    else await writeFile(path, rows.text);
+    const { columns, rowCount, rows } = result;
     const { offsets, firstRows } =
-      rows.kind === 'file' ? rows : { offsets: [0, Buffer.byteLength(rows.text)], firstRows: [0, result.rowCount] };
-    const description: Description = { columns: result.columns, rowCount: result.rowCount, offsets, firstRows };
-    await writeFile(this.#path(taskId, 'json'), JSON.stringify(description));
-    if (options.durable) await Promise.all([sync(path), sync(this.#path(taskId, 'json'))]);
+      rows.kind === 'file' ? rows : { offsets: [0, Buffer.byteLength(rows.text)], firstRows: [0, rowCount] };
+    const description: Description = { columns, rowCount, offsets, firstRows };
+    if (stored.storedAs !== null && rows.kind === 'file') description.lastEnd = await endOfRows(rows.path);
+    const store = this.#blobs.storeOf(stored.storedAs);
+    const key = keyOf(stored);
+    const stores = await Promise.allSettled([
+      store.put(key + rowsEnd, rows, options),
+      store.put(key + descriptionEnd, { text: JSON.stringify(description) }, options),
+    ]);
+    for (const ended of stores) if (ended.status === 'rejected') throw ended.reason;
     return { pageCount: offsets.length - 1 };
   }
 
-  /** Throws RESULT_EXPIRED if the result is no longer stored, OBJECT_NOT_FOUND if it has no such page. */
-  async page(taskId: string, page: number): Promise<ResultPage> {
-    const { columns, offsets, firstRows } = await this.#describe(taskId);
+  /** Throws RESULT_EXPIRED if the result is no longer stored, OBJECT_NOT_FOUND if it has no such page, REMOTE_UNAVAILABLE. */
+  async page(stored: StoredResult, page: number): Promise<ResultPage> {
+    const { columns, offsets, firstRows, lastEnd } = await this.#describe(stored);
     const pageCount = offsets.length - 1;
     const [start, end] = [offsets[page], offsets[page + 1]];
     if (start === undefined || end === undefined) {
       throw objectNotFound('pages', String(page), `the result has pages 0 to ${pageCount - 1}`);
     }
-    const rows = await PageBytes.find([this.rowsPath(taskId)], start, end);
+    const rows =
+      stored.storedAs === null
+        ? await PageBytes.find([this.rowsPath(stored.taskId)], start, end)
+        : await RemotePage.find(this.#blobs.storeOf(stored.storedAs), keyOf(stored) + rowsEnd, {
+            start,
+            end: page === pageCount - 1 ? (lastEnd ?? end) : end - separatorBytes,
+          });
     return { ...rowsOfPage(firstRows, page), columns, rows, page, pageCount };
   }
 
-  /** The pages without their rows. Throws RESULT_EXPIRED if the result is no longer stored. */
-  async pages(taskId: string): Promise<readonly PageRows[]> {
-    return pagesOf((await this.#describe(taskId)).firstRows);
+  /** The pages without their rows. Throws RESULT_EXPIRED if the result is no longer stored, REMOTE_UNAVAILABLE. */
+  async pages(stored: StoredResult): Promise<readonly PageRows[]> {
+    return pagesOf((await this.#describe(stored)).firstRows);
   }
 
-  /** Where the rows of a result are once it is saved. */
+  /** Where the rows of a result are once it is saved in the data directory. */
   rowsPath(taskId: string): string {
-    return this.#path(taskId, 'rows');
+    return this.#blobs.directory.pathOf(taskId + rowsEnd);
   }
 
-  async remove(taskId: string): Promise<void> {
-    this.#descriptions.delete(taskId);
-    await Promise.all([rm(this.rowsPath(taskId), { force: true }), rm(this.#path(taskId, 'json'), { force: true })]);
+  /** If the bucket does not answer, its sweep removes the result later. */
+  async remove({ taskId, storedAs }: StoredResult): Promise<void> {
+    const { directory, bucket } = this.#blobs;
+    this.#descriptions.delete(storedAs ?? taskId);
+    await Promise.all([rowsEnd, descriptionEnd].map((end) => directory.remove(taskId + end)));
+    if (storedAs === null) return;
+    await Promise.allSettled([rowsEnd, descriptionEnd].map((end) => bucket?.remove(storedAs + end)));
   }
 
-  /** Ids of the tasks that have results, including incomplete ones. */
+  /** Ids of the tasks that have results in the data directory, including incomplete ones. */
   async taskIds(): Promise<string[]> {
-    const names = await readdir(this.#directory);
-    return [...new Set(names.map((name) => name.split('.')[0] as string))];
+    const listed = await Array.fromAsync(this.#blobs.directory.list());
+    return [...new Set(listed.map(({ key }) => key.split('.')[0] as string))];
   }
 
-  async bytes(taskId: string): Promise<number> {
-    return (await stat(this.rowsPath(taskId)).catch(() => undefined))?.size ?? 0;
+  /** Results in the bucket that were stored before `time`, including incomplete ones. Throws REMOTE_UNAVAILABLE. */
+  async *storedBefore(time: number): AsyncGenerator<StoredResult & { readonly storedAs: string }> {
+    for await (const { key, modifiedAtMs } of this.#blobs.bucket?.list() ?? [])
+      if (modifiedAtMs < time) yield { taskId: idOfKey(key), storedAs: key.replace(/\.[a-z]+$/, '') };
   }
 
-  async #describe(taskId: string): Promise<Description> {
-    const cached = this.#descriptions.get(taskId);
+  async #describe(stored: StoredResult): Promise<Description> {
+    const key = keyOf(stored);
+    const cached = this.#descriptions.get(key);
     if (cached) return cached;
-    const text = await readFile(this.#path(taskId, 'json'), 'utf8').catch(rethrowAsExpired);
+    const text = await this.#blobs.storeOf(stored.storedAs).readText(key + descriptionEnd, descriptionBytesMax);
+    if (text === undefined) throw expiredFailure();
     const description = readDescription(text);
-    if (this.#descriptions.size >= 100) this.#descriptions.delete(this.#descriptions.keys().next().value as string);
-    this.#descriptions.set(taskId, description);
+    if (this.#descriptions.size >= descriptionsMax)
+      this.#descriptions.delete(this.#descriptions.keys().next().value as string);
+    this.#descriptions.set(key, description);
     return description;
   }
+}
 
-  #path(taskId: string, extension: string): string {
-    return join(this.#directory, `${taskId}.${extension}`);
+const keyOf = ({ taskId, storedAs }: StoredResult): string => storedAs ?? taskId;
+
+/** The length of a file of rows without what may follow the last one. */
+async function endOfRows(path: string): Promise<number> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const separator = Buffer.alloc(Math.min(separatorBytes, size));
+    await file.read(separator, 0, separator.length, size - separator.length);
+    return size - separator.length + withoutSeparator(separator).length;
+  } finally {
+    await file.close();
   }
 }
 
@@ -139,15 +190,6 @@ export function rowsOfPage(firstRows: readonly number[], page: number): PageRows
 
 export const pagesOf = (firstRows: readonly number[]): readonly PageRows[] =>
   firstRows.slice(1).map((_, page) => rowsOfPage(firstRows, page));
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    await file.datasync();
-  } finally {
-    await file.close();
-  }
-}
 
 /** Throws RESULT_EXPIRED if the description is incomplete, or of a version that did not store the rows of pages. */
 function readDescription(text: string): Description {

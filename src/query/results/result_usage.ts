@@ -1,30 +1,32 @@
-// Disk usage of stored results per user: the tasks come from the store, the sizes from their files.
+// The size of the stored results of a user, as their tasks record it.
+import type { TaskResultOf } from '../../api/tasks/task_types.ts';
 import type { Store } from '../../store/store.ts';
 import { runQueryTask } from '../statements/query_submission.ts';
-import type { ResultStore } from './result_store.ts';
 
 const tasksPerPage = 200;
 
 /** Bytes by task id; tasks without stored rows are omitted. */
-export async function resultUsage(
-  store: Store,
-  results: Pick<ResultStore, 'bytes'>,
-  principalId: string,
-): Promise<Map<string, number>> {
+export async function resultUsage(store: Store, principalId: string): Promise<Map<string, number>> {
   const sizes = new Map<string, number>();
   for (let after = ''; ; ) {
     const page = await store.db
       .selectFrom('tasks')
-      .select('task_id')
+      .select(['task_id', 'result'])
       .where('owner', '=', principalId)
       .where('type', '=', runQueryTask)
       .where('task_id', '>', after)
       .orderBy('task_id')
       .limit(tasksPerPage)
       .execute();
-    const bytes = await Promise.all(page.map(({ task_id }) => results.bytes(task_id)));
-    for (const [i, { task_id }] of page.entries()) if ((bytes[i] as number) > 0) sizes.set(task_id, bytes[i] as number);
+    for (const { task_id, result } of page) {
+      const bytes = result === null ? 0 : rowBytesOf(JSON.parse(result) as TaskResultOf<typeof runQueryTask>);
+      if (bytes > 0) sizes.set(task_id, bytes);
+    }
     if (page.length < tasksPerPage) return sizes;
     after = (page.at(-1) as { task_id: string }).task_id;
   }
 }
+
+/** Rows in files count towards the quota of files. */
+const rowBytesOf = ({ files, statistics }: TaskResultOf<typeof runQueryTask>): number =>
+  files ? 0 : statistics.resultBytes;

@@ -6,6 +6,7 @@ import { keyedStep } from '../../access/idempotency_keys.ts';
 import type { Quotas } from '../../access/limits/quotas.ts';
 import type { TaskResultOf } from '../../api/tasks/task_types.ts';
 import type { ExportedFiles } from '../../engines/export.ts';
+import { orphanAgeMs } from '../../files/blobs/blob_places.ts';
 import { newId } from '../../model/ids.ts';
 import type { AppliedWrite, Principal } from '../../model/principal.ts';
 import { withOutcome } from '../../standard/failure.ts';
@@ -16,7 +17,7 @@ import { type BegunResult, LiveResult } from '../results/live_result.ts';
 import { withoutSeparator } from '../results/page_bytes.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultFiles, ResultOwner } from '../results/result_files.ts';
-import type { PageRows, ResultPage, ResultStore } from '../results/result_store.ts';
+import type { PageRows, ResultPage, ResultStore, StoredResult } from '../results/result_store.ts';
 import { TaskStep } from '../task_step.ts';
 import type { Caller, Queries, QueryRequest, QueryRun } from './queries.ts';
 import type { RunCaller } from './query_request.ts';
@@ -271,6 +272,7 @@ export class QuerySubmitter {
     { taskId, principal }: ResultOwner,
     run: QueryRun,
     options: { readonly durable: boolean },
+    stored: StoredResult = this.#results.newResult(taskId),
   ): Promise<QueryTaskResult> {
     const { rows } = run.result;
     try {
@@ -280,14 +282,14 @@ export class QuerySubmitter {
       if (rows.kind === 'file') await rm(rows.path, { force: true });
       throw error;
     }
-    await this.#access.record(taskId, run.sources);
-    const { pageCount } = await this.#results.save(taskId, run.result, options);
+    await this.#access.record(taskId, run.sources, stored.storedAs);
+    const { pageCount } = await this.#results.save(stored, run.result, options);
     return taskResult(run, pageCount);
   }
 
   /** Deletes the stored result of a task. Idempotent. */
   async deleteResult({ taskId, principal }: ResultOwner): Promise<void> {
-    await this.#results.remove(taskId);
+    await this.#results.remove({ taskId, storedAs: (await this.#access.storedAs(taskId)) ?? null });
     await this.#files.remove(taskId);
     await this.#access.remove(taskId);
     await this.#quotas.resultRemoved(principal.id, taskId);
@@ -299,16 +301,26 @@ export class QuerySubmitter {
       if (this.#savingTaskIds.has(taskId)) continue;
       const task = await this.#tasks.get(taskId);
       if (!task) {
-        await this.#results.remove(taskId);
+        await this.#results.remove({ taskId, storedAs: null });
         await this.#access.remove(taskId);
       } else if (task.endedAt !== null && task.state !== 'succeeded') await this.deleteResult(task);
     }
   }
 
+  /** The same in the bucket. What is new may belong to a task that another server is about to record. Throws REMOTE_UNAVAILABLE. */
+  async sweepBucket(now = Date.now()): Promise<void> {
+    for await (const stored of this.#results.storedBefore(now - orphanAgeMs)) {
+      const { taskId, storedAs } = stored;
+      const task = await this.#tasks.get(taskId);
+      if (!task) await this.#access.remove(taskId);
+      else if (task.endedAt !== null && task.state !== 'succeeded') await this.deleteResult(task);
+      if ((await this.#access.storedAs(taskId)) !== storedAs) await this.#results.remove(stored);
+    }
+  }
+
   /** Throws FORBIDDEN if the task's principal may no longer read the sources of the result, RESULT_EXPIRED, OBJECT_NOT_FOUND. */
   async page(task: ResultOwner, page: number): Promise<ResultPage> {
-    await this.#access.require(task);
-    return this.#results.page(task.taskId, page);
+    return this.#results.page(await this.#access.require(task), page);
   }
 
   /** Whether pages of a result that is being computed can be read. */
@@ -320,8 +332,7 @@ export class QuerySubmitter {
   async pages(task: ResultOwner): Promise<readonly PageRows[]> {
     const streamed = await this.#streamed.pages(task);
     if (streamed) return streamed;
-    await this.#access.require(task);
-    return this.#results.pages(task.taskId);
+    return this.#results.pages(await this.#access.require(task));
   }
 
   /** A page of a result that is being computed: see StreamedResults. */
@@ -343,9 +354,10 @@ export class QuerySubmitter {
       await rm(rows.path, { force: true });
       return { kind: 'rows', run, rows: withoutSeparator(bytes), pages: undefined };
     }
-    const save = () => this.#saveRows({ taskId, principal: submitted.principal }, run, { durable: false });
+    const stored = this.#results.newResult(taskId);
+    const save = () => this.#saveRows({ taskId, principal: submitted.principal }, run, { durable: false }, stored);
     await this.#record(taskId, submitted, save);
-    const first = await this.#results.page(taskId, 0);
+    const first = await this.#results.page(stored, 0);
     return { kind: 'rows', run, rows: first.rows, pages: { taskId, pageCount } };
   }
 

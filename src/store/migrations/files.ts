@@ -68,3 +68,12 @@ export const catalogFilesMigration: Migration = {
       .execute();
   },
 };
+
+/** Adds where a complete file or result is stored, if it is not in the data directory of the server (files/blobs/blob_store.ts). */
+export const fileStoreMigration: Migration = {
+  name: 'keys in the file store',
+  async up(db, types) {
+    for (const table of ['files', 'result_sources'])
+      await db.schema.alterTable(table).addColumn('stored_as', types.name).execute();
+  },
+};

@@ -7,7 +7,13 @@ import type { Schema } from '../schema.ts';
 import { accessMigration, tokenSignInMigration } from './access.ts';
 import { callerLimitsMigration } from './caller_limits.ts';
 import { changesMigration } from './changes.ts';
-import { catalogFilesMigration, filesMigration, loadLabelsMigration, resultSourcesMigration } from './files.ts';
+import {
+  catalogFilesMigration,
+  fileStoreMigration,
+  filesMigration,
+  loadLabelsMigration,
+  resultSourcesMigration,
+} from './files.ts';
 import {
   idempotencyMigration,
   keyAttemptsMigration,
@@ -62,6 +68,7 @@ const migrations: readonly Migration[] = [
   scheduleLeasesMigration,
   callerLimitsMigration,
   serversMigration,
+  fileStoreMigration,
 ];
 export const schemaVersion = migrations.length;
 

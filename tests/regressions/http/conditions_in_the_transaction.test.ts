@@ -9,6 +9,8 @@ import { noTrail } from '../../../src/access/audit/audit_log.ts';
 import { Tokens, versionOfToken } from '../../../src/access/authentication/tokens.ts';
 import { Directory } from '../../../src/access/authorization/directory.ts';
 import { Grants, versionOfGrant } from '../../../src/access/authorization/grants.ts';
+import { BlobPlaces } from '../../../src/files/blobs/blob_places.ts';
+import { DirectoryBlobs } from '../../../src/files/blobs/directory_blobs.ts';
 import { FileStore, versionOfUpload } from '../../../src/files/file_store.ts';
 import type { Actor, ObjectVersion } from '../../../src/model/principal.ts';
 import { QueryHistory } from '../../../src/query/statements/history.ts';
@@ -119,11 +121,12 @@ test('an upload that was completed or replaced meanwhile is not deleted', async 
   let now = 1_800_000_000_000;
   const limits = { principalFileBytesMax: 1000, uploadBytesMax: 1000 };
   const linkKey = Buffer.alloc(32);
-  const directory = join(root, 'files');
+  const blobs = new BlobPlaces(new DirectoryBlobs(join(root, 'files')), undefined);
+  await blobs.directory.create();
   const mayUse = () => true;
   const files = new FileStore({
     store,
-    directory,
+    blobs,
     linkKey,
     limits,
     trail: noTrail,

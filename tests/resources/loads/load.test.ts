@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { fileStoreOf } from '../../file_stores.ts';
 import { type Reply, start, type TestServer, uri } from '../../server.ts';
 
 const sets = realpathSync(join(fileURLToPath(new URL('../../../node_modules/vega-datasets', import.meta.url)), 'data'));
@@ -16,7 +17,11 @@ let server: TestServer;
 let tableCount = 0;
 
 before(async () => {
-  server = await start({ loadDirectories: `${directory}:${sets}`, loadFileBytesMax: 50_000_000 });
+  server = await start({
+    loadDirectories: `${directory}:${sets}`,
+    loadFileBytesMax: 50_000_000,
+    ...(await fileStoreOf(import.meta.url).settings()),
+  });
   (await server.put(uri`/databases/${'d'}`)).is(201);
 });
 after(async () => {

@@ -8,8 +8,10 @@ import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { CompressionType, compressionRegistry, tableFromIPC } from 'apache-arrow';
 import { newPerson } from '../../access/people.ts';
+import { fileStoreOf } from '../../file_stores.ts';
 import { endOfTask, type Reply, start, statementRuns, type TestServer } from '../../server.ts';
 
+const fileStore = fileStoreOf(import.meta.url);
 let server: TestServer;
 const shop = '/api/v2/databases/shop';
 const mebibyte = 1024 * 1024;
@@ -27,7 +29,11 @@ interface ResultFile {
 compressionRegistry.set(CompressionType.ZSTD, { decode: (bytes) => zstdDecompressSync(bytes) });
 
 before(async () => {
-  server = await start({ pageBytesMax: 64 * 1024, principalFileBytesMax: 16 * mebibyte });
+  server = await start({
+    pageBytesMax: 64 * 1024,
+    principalFileBytesMax: 16 * mebibyte,
+    ...(await fileStore.settings()),
+  });
   (await server.put(shop)).is(201);
   (await server.post(`${shop}/tables`, { sql: 'CREATE TABLE facts (n BIGINT, t TEXT)' })).is(201);
   const insert = `INSERT INTO facts SELECT range, md5(range::VARCHAR) FROM range(${rowCount})`;
@@ -37,7 +43,7 @@ after(() => server.close());
 
 const query = (body: object, instance: Pick<TestServer, 'post'> = server) => instance.post(`${shop}/query`, body);
 const filesOf = (reply: Reply) => reply.at<ResultFile[]>('files');
-const storedFiles = () => readdir(join(server.dataDirectory, 'files'));
+const storedFiles = () => fileStore.stored(server.dataDirectory, 'files');
 const spooledFiles = async () =>
   (await readdir(join(server.dataDirectory, 'spool'))).filter((name) => name !== 'spill');
 

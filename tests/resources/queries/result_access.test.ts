@@ -1,6 +1,7 @@
 // Stored results are accessible to those who may still read their sources: pages, links of exports, fresh links.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { fileStoreOf } from '../../file_stores.ts';
 import { type Reply, start, type TestServer } from '../../server.ts';
 
 let server: TestServer;
@@ -17,7 +18,7 @@ let onTable: string;
 let onWarehouse: string;
 
 before(async () => {
-  server = await start({ pageBytesMax: 65_536 });
+  server = await start({ pageBytesMax: 65_536, ...(await fileStoreOf(import.meta.url).settings()) });
   await server.post('/api/v2/databases', { name: 'shop' });
   await server.post('/api/v2/databases/shop/tables', { sql: 'CREATE TABLE t (i BIGINT, s VARCHAR)' });
   await server.query('shop', "INSERT INTO t SELECT range, repeat('x', 20) FROM range(20000)");

@@ -5,13 +5,16 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually, statementWaitSeconds } from '../../deadline.ts';
+import { fileStoreOf } from '../../file_stores.ts';
 import { endOfTask, type Reply, start, startProcess, type TestServer } from '../../server.ts';
 
+const fileStore = fileStoreOf(import.meta.url);
 let server: TestServer;
 const pageBytesMax = 64 * 1024;
 const mebibyte = 1024 * 1024;
 before(async () => {
-  server = await start({ pageBytesMax, principalResultBytesMax: 64 * mebibyte, principalTasksMax: 3 });
+  const limits = { pageBytesMax, principalResultBytesMax: 64 * mebibyte, principalTasksMax: 3 };
+  server = await start({ ...limits, ...(await fileStore.settings()) });
 });
 after(() => server.close());
 
@@ -26,10 +29,10 @@ const failing = (
 const query = (sql: string, body: object = {}, instance: Pick<TestServer, 'post'> = server) =>
   instance.post('/api/v2/catalogs/default/query', { sql, waitSeconds: statementWaitSeconds(), ...body });
 const taskOf = (reply: Reply) => reply.at<string>('nextPage').replace(/\/pages\/.*/, '');
-const storedFiles = async (instance = server) =>
-  (await Promise.all(['results', 'spool'].map((name) => readdir(join(instance.dataDirectory, name)).catch(() => []))))
-    .flat()
-    .filter((name) => name !== 'spill');
+const storedFiles = async ({ dataDirectory } = server) => [
+  ...(await fileStore.stored(dataDirectory, 'results')),
+  ...(await readdir(join(dataDirectory, 'spool')).catch(() => [])).filter((name) => name !== 'spill'),
+];
 
 interface PageRecord {
   readonly page: number;
@@ -208,7 +211,7 @@ test('a task whose statement waited longer than its request serves the pages tha
 });
 
 test('after a crash, a task is run again unless pages of it were read', async () => {
-  const flags = [`--page-bytes-max=${pageBytesMax}`];
+  const flags = [`--page-bytes-max=${pageBytesMax}`, ...(await fileStore.flags())];
   for (const isRead of [false, true]) {
     const killed = await startProcess(flags);
     const { task, free } = await waitingTask(slow, killed);
@@ -233,7 +236,7 @@ test('after a crash, a task is run again unless pages of it were read', async ()
 });
 
 test('a server that is killed leaves nothing, and its pages respond that the result is lost', async () => {
-  const flags = [`--page-bytes-max=${pageBytesMax}`];
+  const flags = [`--page-bytes-max=${pageBytesMax}`, ...(await fileStore.flags())];
   const killed = await startProcess(flags);
   const first = (await query(slow, {}, killed)).is(200, '0', { rowCount: null });
   const uri = taskOf(first);
