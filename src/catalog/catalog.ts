@@ -48,8 +48,8 @@ import { warehousesElsewhere } from './warehouses_elsewhere.ts';
 
 export interface CatalogOptions {
   readonly store: Store;
-  /** Gets every change of an object that readers see, and of its statistics. */
-  readonly changes: Pick<ChangeFeed, 'append'>;
+  /** Gets every change of an object, and of its statistics. */
+  readonly changes: Pick<ChangeFeed, 'append' | 'follow'>;
   readonly engineOf: (warehouse: string) => Promise<CatalogEngine>;
   readonly clock?: (() => number) | undefined;
   readonly observe?: Observe | undefined;
@@ -84,13 +84,13 @@ export class Catalog extends CatalogReader {
       changes: options.changes,
       onTask: options.onTask ?? (() => {}),
       scheduleRecovery: () => this.#recovery.schedule(),
-      intentEnded: (intentId) => this.#recovery.forgetEnded(intentId),
       requireTaskQuota: options.requireTaskQuota ?? (async () => {}),
       addWebhook: options.addWebhook ?? (() => Promise.reject(new Error('no webhook sender is configured'))),
       trail: options.trail ?? noTrail,
       applying: new Set(),
     };
     this.#recovery = new RecoveryRounds(this.#context);
+    options.changes.follow(this.#recovery);
   }
 
   /** Does nothing if the object no longer exists. */

@@ -1,9 +1,11 @@
 // Schedules the recovery of interrupted changes: at start, immediately after a change was left open, and repeatedly until none is open.
 // Statements of a warehouse wait for the running round; if an object's change is still open after it, statements on that object are
-// refused. See changes/intent_recovery.ts for the recovery of one change.
+// refused, until the feed of changes shows that it ended. See changes/intent_recovery.ts for the recovery of one change.
 import { setTimeout as pause } from 'node:timers/promises';
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
+import type { Change } from '../store/changes/change.ts';
+import type { ChangeFollower } from '../store/changes/change_feed.ts';
 import type { CatalogContext } from './changes/change_context.ts';
 import { changePath } from './changes/change_path.ts';
 import { type OpenIntent, openIntents, recoverWarehouse } from './changes/intent_recovery.ts';
@@ -17,7 +19,7 @@ const roundPausesMs = [100, 300, 1_000, 3_000, 10_000];
 /** Folded names of a table, a database or a catalog, root first. */
 type Names = readonly string[];
 
-export class RecoveryRounds {
+export class RecoveryRounds implements ChangeFollower {
   readonly #context: CatalogContext;
   /** By warehouse. */
   readonly #running = new Map<string, Promise<void>>();
@@ -64,11 +66,17 @@ export class RecoveryRounds {
     await Promise.allSettled(this.#running.values());
     this.#isComplete = true;
     this.#isRoundRequested = false;
-    this.#open = await this.#openHere();
+    await this.#readOpen();
     if (this.#open.length === 0) return;
     const warehouses = new Set(this.#open.map(({ warehouse }) => warehouse));
     await Promise.all([...warehouses].map((warehouse) => this.#recover(warehouse)));
+    await this.#readOpen();
+  }
+
+  async #readOpen(): Promise<void> {
     this.#open = await this.#openHere();
+    // Some may have ended since they were read. From here on, the feed removes those that end.
+    if (this.#open.length > 0) await this.#forgetEnded();
   }
 
   /** Without those of warehouses on other servers. */
@@ -79,8 +87,26 @@ export class RecoveryRounds {
     return all.filter(({ warehouse }) => !elsewhere.has(warehouse));
   }
 
-  forgetEnded(intentId: string): void {
-    this.#open = this.#open.filter(({ intent }) => intent.id !== intentId);
+  /** The transaction that ends the change of an object, here or in another server, appends the object or one above it to the feed. */
+  changed(change: Change): Promise<void> | undefined {
+    const isOpen = change.kind === 'object' && this.#open.some(({ path }) => path.includes(change.objectId));
+    return isOpen ? this.reload() : undefined;
+  }
+
+  /** A failure only delays the end of refusals until the next round. */
+  async reload(): Promise<void> {
+    if (this.#open.length === 0) return;
+    try {
+      await this.#forgetEnded();
+    } catch (error) {
+      this.#context.observe({ kind: 'backgroundError', what: 'recovery', error });
+    }
+  }
+
+  async #forgetEnded(): Promise<void> {
+    const rows = await this.#context.store.db.selectFrom('intents').select('id').execute();
+    const ids = new Set(rows.map(({ id }) => id));
+    this.#open = this.#open.filter(({ intent }) => ids.has(intent.id));
   }
 
   /** Waits up to 5 s for the recovery of the changes of a warehouse. Undefined if there is nothing to wait for. */

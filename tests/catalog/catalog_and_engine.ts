@@ -4,8 +4,8 @@ import type { CatalogObject, ObjectPath, SoftDelete } from '../../src/catalog/ob
 import type { TableDefinition } from '../../src/model/records.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
-import type { FaultInjector, Store } from '../../src/store/store.ts';
-import type { Stores } from '../stores.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { StoreOptions, Stores } from '../stores.ts';
 import { plain } from '../table_definition.ts';
 import { EngineInMemory } from './engine_in_memory.ts';
 
@@ -19,6 +19,10 @@ export function definition(...columns: string[]): TableDefinition & { readonly c
     columns: columns.map((name) => ({ name, type: { kind: 'INT' }, nullable: true })),
     ...plain,
   };
+}
+
+interface WarehouseOptions extends StoreOptions, Partial<Omit<CatalogOptions, 'store'>> {
+  readonly engine?: EngineInMemory;
 }
 
 export class WarehouseInTest {
@@ -47,12 +51,9 @@ export class WarehouseInTest {
     this.catalog = new Catalog({ store, changes, engineOf: async () => engine, ...options });
   }
 
-  static async open(
-    stores: Stores,
-    options: { place?: string; inject?: FaultInjector; engine?: EngineInMemory } & Partial<CatalogOptions> = {},
-  ): Promise<WarehouseInTest> {
-    const { place: existing, inject, engine = new EngineInMemory(), ...rest } = options;
-    const { store, place } = await stores.open({ place: existing, inject });
+  static async open(stores: Stores, options: WarehouseOptions = {}): Promise<WarehouseInTest> {
+    const { place: existing, inject, isShared, engine = new EngineInMemory(), ...rest } = options;
+    const { store, place } = await stores.open({ place: existing, inject, isShared });
     const changes = await ChangeFeed.open({ store, serverId: 'test', observe: () => {} });
     return new WarehouseInTest({ stores, place, store, changes }, engine, rest);
   }

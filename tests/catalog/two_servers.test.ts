@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Change } from '../../src/engines/engine.ts';
 import { Failure, outcomeOf } from '../../src/standard/failure.ts';
+import { ChangeFeed } from '../../src/store/changes/change_feed.ts';
 import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import { eventually } from '../deadline.ts';
 import { storesOf } from '../stores.ts';
@@ -51,7 +52,7 @@ async function twoServers({ renewEveryMs }: { readonly renewEveryMs?: number } =
   const clock = { now: Date.now() };
   const engine = new HoldingEngine();
   const ofServer = (serverId: string) => ({ holder: new LeaseHolder(serverId, renewEveryMs), clock: () => clock.now });
-  const first = await WarehouseInTest.open(storesOf(import.meta.url), { engine, ...ofServer('first') });
+  const first = await WarehouseInTest.open(storesOf(import.meta.url), { engine, isShared: true, ...ofServer('first') });
   await first.createCatalog('c');
   await first.createDatabase('c', 'd');
   await first.createTable('c', 'd', 't');
@@ -231,6 +232,28 @@ for (const scenario of scenarios) {
       engine.fault = () => {};
       await second.catalog.recover();
       await requireSettled(servers, scenario.recovered ?? scenario.after);
+      await first.close();
+    });
+
+    test('is refused by a server until the other one has recovered it', async () => {
+      const servers = await twoServers();
+      const { first, engine, clock } = servers;
+      await scenario.prepare?.(servers);
+      const { store } = first;
+      const changes = await ChangeFeed.open({ store, serverId: 'second', observe: () => {} });
+      const options = { holder: new LeaseHolder('second'), clock: () => clock.now };
+      const second = new WarehouseInTest({ ...first, changes }, engine, options);
+      engine.fault = () => {
+        throw new Error('the engine died');
+      };
+      await assert.rejects(scenario.run(first, servers));
+      await first.catalog.recover();
+      const statement = () => first.catalog.requireNoOpenChange(['t', 'new', 'back'].map((table) => ['c', 'd', table]));
+      assert.throws(statement, { code: 'CHANGE_IN_PROGRESS' });
+      engine.fault = () => {};
+      await second.catalog.recover();
+      await first.changes.poll();
+      statement();
       await first.close();
     });
 

@@ -39,8 +39,6 @@ export interface CatalogContext {
   readonly onTask: () => void;
   /** Called when a change was left open: recovery starts at once. */
   readonly scheduleRecovery: () => void;
-  /** Called when an interrupted change has ended. */
-  readonly intentEnded: (intentId: string) => void;
   readonly requireTaskQuota: (tx: Tx, principalId: string) => Promise<void>;
   readonly addWebhook: (tx: Tx, taskId: string, notify: Notify) => Promise<unknown>;
   readonly trail: Trail;

@@ -127,7 +127,6 @@ async function recoverIntent(context: CatalogContext, open: IntentRow): Promise<
   const { verb } = intent;
   try {
     const outcome = await context.leases.whileHeld(intent, (lost) => recoverByVerb[verb](context, intent, lost));
-    context.intentEnded(intent.id);
     context.observe({ kind: 'intentRecovered', verb, outcome });
   } catch (error) {
     context.observe({ kind: 'intentRecovered', verb, outcome: 'failed', error });

@@ -275,8 +275,8 @@ export async function removeObject(context: CatalogContext, intent: IntentRow, o
   await context.store.transaction(async (tx) => {
     const removed = await context.statements.deleteObjectOf.first(tx, held);
     if (!removed) throw takenOver();
-    // What was never visible is followed by nobody. A dropped object has been invisible since its drop began.
-    if (intent.verb !== 'create') appendRemoval(context, tx, removed, { deep: false });
+    // A dropped object has been invisible since its drop began.
+    appendRemoval(context, tx, removed, { deep: false });
     await context.trail.append(tx, actorOf(intent), { outcome, objectId: intent.object_id });
   });
 }

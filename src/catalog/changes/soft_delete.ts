@@ -200,7 +200,8 @@ async function revertUndrop(context: CatalogContext, intent: IntentRow, why: Cod
   const { was: nameWhenDropped = '' } = nextOf(intent);
   await context.store.transaction(async (tx) => {
     await deleteIntent(context, tx, intent);
-    await markDropped(tx, intent, { name: nameWhenDropped });
+    const row = await markDropped(tx, intent, { name: nameWhenDropped });
+    appendChange(context, tx, row, { deep: false });
     await context.trail.append(tx, actorOf(intent), { outcome: why, objectId: id });
   });
 }
