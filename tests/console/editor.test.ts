@@ -357,6 +357,55 @@ describe('the SQL room', { skip: noBrowser }, () => {
     await consolePage.close();
   });
 
+  it('keeps a tab that was saved, and leaves one closed that was closed, while the drafts were read', async () => {
+    const { consolePage, page } = await open();
+    const written = (method: string) =>
+      page.waitForResponse((response) => response.request().method() === method && /\/drafts\b/.test(response.url()));
+    const isList = ({ pathname }: URL) => pathname === '/api/v2/drafts';
+    /** Reads the list of drafts, and lets the page have it when `meanwhile` is done. */
+    const whileListed = async (load: () => Promise<unknown>, meanwhile: () => Promise<unknown>) => {
+      const [read, done] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      await page.route(isList, async (route) => {
+        if (route.request().method() !== 'GET') return route.fallback();
+        const response = await route.fetch();
+        read.resolve();
+        await done.promise;
+        await route.fulfill({ response });
+      });
+      await load();
+      await read.promise;
+      await meanwhile();
+      const listed = page.waitForResponse((response) => isList(new URL(response.url())));
+      done.resolve();
+      await (await listed).finished();
+      await page.unroute(isList);
+    };
+    const sql = 'SELECT 1 AS while_listed';
+    let saved: Promise<unknown> | undefined;
+    await whileListed(
+      async () => {
+        saved = written('PUT');
+        await page.goto(`${server.url}/console/sql?${new URLSearchParams({ sql })}`);
+      },
+      async () => saved,
+    );
+    await eventually('the list was followed', async () => (await page.getByText(sql).count()) === 1);
+    assert.equal((await drafts()).length, 1);
+    await whileListed(
+      () => page.reload(),
+      async () => {
+        const marked = written('PATCH');
+        await page.getByRole('button', { name: /^Close Query/ }).click();
+        await marked;
+      },
+    );
+    await page.getByRole('button', { name: 'Closed queries' }).click();
+    await page.getByRole('menuitem', { name: new RegExp(sql) }).waitFor();
+    await page.keyboard.press('Escape');
+    assert.equal(await text(page).filter({ hasText: sql }).count(), 0);
+    await consolePage.close();
+  });
+
   it('saves what was just typed when the page is left, and keeps both texts where one changed elsewhere', async () => {
     const { consolePage, page } = await open();
     await text(page).fill('SELECT 1 AS here');

@@ -44,6 +44,8 @@ class TabsStore {
   readonly #opened = new Set<string>();
   /** Ids of tabs that are being saved: one request at a time for each. */
   readonly #saving = new Set<string>();
+  /** When the last request that writes a draft ended, by its id; Infinity while it is under way. */
+  readonly #writtenAt = new Map<string, number>();
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
@@ -59,20 +61,28 @@ class TabsStore {
       this.#user = user;
       this.#change(restored(user) ?? initialState());
     }
+    const since = performance.now();
     const records = await client.drafts.list({ pageSize }).all();
     if (this.#user !== user) return;
-    this.#merge(records);
+    this.#merge(records, (id) => (this.#writtenAt.get(id) ?? 0) >= since);
     for (const { id, save } of this.#state.tabs) if (save !== 'saved') void this.#save(id);
   }
 
-  /** A tab that is being edited keeps its text; saving it finds out whether it was changed elsewhere. */
-  #merge(records: readonly DraftRecord[]): void {
+  /**
+   * A tab that is being edited keeps its text; saving it finds out whether it was changed elsewhere. `isOutdated`: the list may lack what
+   * this page wrote of a draft while it was read, so it says nothing about that draft.
+   */
+  #merge(listed: readonly DraftRecord[], isOutdated: (draftId: string) => boolean): void {
+    const records = [
+      ...listed.filter(({ draftId }) => !isOutdated(draftId)),
+      ...this.#state.closed.filter(({ draftId }) => isOutdated(draftId)),
+    ];
     const open = records.filter((record) => closedAtOf(record) === undefined);
     const byId = new Map(open.map((record) => [record.draftId, record]));
     const known = this.#state.tabs.flatMap((tab): Tab[] => {
       const record = byId.get(tab.id);
       byId.delete(tab.id);
-      if (tab.save !== 'saved') return [tab];
+      if (tab.save !== 'saved' || isOutdated(tab.id)) return [tab];
       if (record) return [{ ...tabOf(record), chart: tab.chart }];
       // Without a record, it was closed elsewhere; one that never had text is kept.
       return tab.version === undefined ? [tab] : [];
@@ -139,18 +149,15 @@ class TabsStore {
     );
     clearTimeout(this.#timers.get(id));
     if (tab.sql.trim() === '') {
-      if (tab.version !== undefined)
-        await client
-          .drafts(id)
-          .delete()
-          .catch(() => undefined);
+      if (tab.version !== undefined) await this.#write(id, client.drafts(id).delete()).catch(() => undefined);
       return;
     }
     const body = bodyOf(tab, new Date().toISOString());
-    const record =
+    const request =
       tab.version === undefined
-        ? await client.drafts.create({ draftId: id, ...body }, { ifExists: 'return' })
-        : await client.drafts(id).update(body);
+        ? client.drafts.create({ draftId: id, ...body }, { ifExists: 'return' })
+        : client.drafts(id).update(body);
+    const record = await this.#write(id, request);
     this.#change({ ...this.#state, closed: [record, ...this.#state.closed].slice(0, closedMax) });
   }
 
@@ -196,7 +203,7 @@ class TabsStore {
     this.#replace(id, { save: 'saving' });
     const sent = this.#find(id);
     try {
-      const { version } = await this.#send(tab);
+      const { version } = await this.#write(id, this.#send(tab));
       this.#replace(id, { version, save: this.#find(id) === sent ? 'saved' : 'unsaved' });
     } catch (error) {
       if (error instanceof errors.VERSION_CONFLICT) await this.#keepBoth(tab);
@@ -206,6 +213,15 @@ class TabsStore {
       }
     } finally {
       this.#saving.delete(id);
+    }
+  }
+
+  async #write<T>(id: string, request: Promise<T>): Promise<T> {
+    this.#writtenAt.set(id, Number.POSITIVE_INFINITY);
+    try {
+      return await request;
+    } finally {
+      this.#writtenAt.set(id, performance.now());
     }
   }
 
