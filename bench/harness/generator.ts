@@ -74,6 +74,10 @@ class Tally {
     this.#samples = new Float64Array(Math.min(samplesMax, 200_000 * Math.ceil(durationMs / 1000)));
   }
 
+  get isEmpty(): boolean {
+    return this.#requests === 0;
+  }
+
   add(sentAt: number, bytes: number): void {
     const now = performance.now();
     this.#answered++;
@@ -129,7 +133,8 @@ function load(job: LoadJob): Promise<LoadResult> {
     const reader = new ResponseReader(job.status);
     let sentAt = 0;
     const send = () => {
-      const request = performance.now() < until ? take() : undefined;
+      // Where a request takes longer than the whole period, the first one after the warm-up is measured.
+      const request = performance.now() < until || tally.isEmpty ? take() : undefined;
       if (request === undefined) {
         socket.end();
         if (--open === 0) resolve(tally.result(next()));

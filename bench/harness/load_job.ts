@@ -20,6 +20,7 @@ export interface LoadJob {
   readonly count: number;
   readonly seed?: number;
   readonly warmupMs: number;
+  /** Longer, if no request that was sent after the warm-up has been answered by then. */
   readonly durationMs: number;
   readonly status: number;
   /** With its own core, the generator polls instead of sleeping. */
