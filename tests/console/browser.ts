@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import { afterEach } from 'node:test';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { deadlineMs } from '../deadline.ts';
 import type { TestServer } from '../server.ts';
@@ -116,6 +117,19 @@ class UsualContext {
 const newContext = (browser: Browser, options: BrowserContextOptions): Promise<BrowserContext> =>
   browser.newContext({ ...desktop, reducedMotion: 'reduce', ...options });
 
+const openPages = new Set<ConsolePage>();
+
+// The error of a wait says what was not shown; this says what was.
+afterEach(async (t) => {
+  for (const consolePage of openPages) {
+    openPages.delete(consolePage);
+    if ('passed' in t && t.passed) continue;
+    const { page, problems } = consolePage;
+    const text = page.isClosed() ? 'closed' : await page.locator('body').innerText();
+    console.error(`${t.name}: ${page.url()}\n${[...problems, text].join('\n')}`);
+  }
+});
+
 /** A page without anything that another one stored, and what went wrong in it. */
 export class ConsolePage {
   readonly page: Page;
@@ -143,6 +157,7 @@ export class ConsolePage {
     await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
     const consolePage = new ConsolePage(await context.newPage(), server.url);
     consolePage.#usual = usual;
+    openPages.add(consolePage);
     await consolePage.page.exposeFunction(
       'reportViolation',
       (violation: string) => void consolePage.problems.push(violation),
