@@ -8,8 +8,9 @@ import { ObjectChanged } from '../standard/expected_version.ts';
 import { visible } from '../store/index_conditions.ts';
 import type { Store } from '../store/store.ts';
 import { findSibling, notFound } from './changes/object_names.ts';
-import { dependentsOf, sourcesOf } from './changes/view_dependencies.ts';
+import { dependentsOf } from './changes/view_dependencies.ts';
 import type { CatalogObject, Category, ChainOf, ListOptions, ObjectOf, ObjectPath } from './object.ts';
+import { type ObjectLookups, objectLookups } from './object_lookups.ts';
 import { isVisible, objectColumns, SpecCache, toRfc3339 } from './object_rows.ts';
 import {
   type CatalogStatements,
@@ -35,11 +36,13 @@ export const objectSource = (store: Store): ObjectSource => ({
 
 export class CatalogReader {
   readonly #parts: ObjectSource;
+  readonly #lookups: ObjectLookups;
   readonly #paths: ReturnType<typeof pathStatement>[] = [];
   readonly #steps: ReturnType<typeof prefixStatement>[] = [];
 
   constructor(parts: ObjectSource) {
     this.#parts = parts;
+    this.#lookups = objectLookups(parts.store, parts.statements);
   }
 
   /** The objects of the path, root first; undefined if any of them does not exist. */
@@ -113,17 +116,21 @@ export class CatalogReader {
 
   /** Like `findByIds`, including dropped objects that can be restored: grants still refer to them. */
   async findByIdsWithDropped(ids: readonly string[]): Promise<CatalogObject[]> {
-    const { store, statements, specs } = this.#parts;
-    const rows = await Promise.all(ids.map((id) => statements.byId.first(store.db, { id })));
+    const { specs } = this.#parts;
+    const rows = await Promise.all(ids.map((id) => this.#lookups.rows.get(id)));
     return rows.filter((row) => row !== undefined).map((row) => specs.toObject(row));
   }
 
   /** An object and its ancestors, root first; empty if the object no longer exists. */
   async findChain(id: string): Promise<CatalogObject[]> {
-    const { store, statements } = this.#parts;
-    const chain = await statements.ancestors.all(store.db, { id });
-    if (chain.some((row) => !isVisible(row))) return [];
-    return this.findByIds(chain.map((row) => row.id).reverse());
+    const chain: CatalogObject[] = [];
+    for (let next: string | null = id; next !== null; ) {
+      const object: CatalogObject | undefined = await this.byId(next);
+      if (!object) return [];
+      chain.unshift(object);
+      next = object.parentId;
+    }
+    return chain;
   }
 
   /** Whether a user owns a descendant of an object, at most two levels down (the depth of a catalog). */
@@ -141,8 +148,8 @@ export class CatalogReader {
   }
 
   /** The ids of the tables and views that a visible view names, in no particular order. */
-  async sourcesOf(viewId: string): Promise<string[]> {
-    return (await sourcesOf(this.#parts.store.db, viewId)).map((row) => row.source_id);
+  async sourcesOf(viewId: string): Promise<readonly string[]> {
+    return (await this.#lookups.sources.get(viewId)) ?? [];
   }
 
   /** The ids of the views that name a table or a view, in no particular order; some may be dropped. */
@@ -151,8 +158,8 @@ export class CatalogReader {
   }
 
   async byId(id: string): Promise<CatalogObject | undefined> {
-    const { store, statements, specs } = this.#parts;
-    const row = await statements.byId.first(store.db, { id });
+    const { specs } = this.#parts;
+    const row = await this.#lookups.rows.get(id);
     return row && isVisible(row) ? specs.toObject(row) : undefined;
   }
 
@@ -199,17 +206,13 @@ export class CatalogReader {
   }
 
   async count(parentId: string | null, category: Category): Promise<number> {
+    if (parentId !== null) return (await this.#lookups.count(parentId, category)) ?? 0;
     const { store, statements } = this.#parts;
-    const row =
-      parentId === null
-        ? await statements.countRoot.first(store.db, { category })
-        : await statements.countChild.first(store.db, { parentId, category });
-    return Number(row?.count ?? 0);
+    return Number((await statements.countRoot.first(store.db, { category }))?.count ?? 0);
   }
 
   async statistics(objectId: string): Promise<TableStatistics | undefined> {
-    const { store, statements } = this.#parts;
-    const row = await statements.statistics.first(store.db, { id: objectId });
+    const row = await this.#lookups.statistics.get(objectId);
     return row && { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: toRfc3339(row.as_of) };
   }
 }

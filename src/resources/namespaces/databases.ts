@@ -26,11 +26,12 @@ const toRecord: RenderOf<typeof databasesApi> = async ([, object], uri, context)
   const { name, spec, id } = object;
   const count = (category: string) =>
     object.state === 'dropped' ? context.catalog.countDropped(id, category) : context.catalog.count(id, category);
+  const [tableCount, viewCount] = await Promise.all([count('tables'), count('views')]);
   return {
     name,
     ...shownDescription(spec),
-    tableCount: await count('tables'),
-    viewCount: await count('views'),
+    tableCount,
+    viewCount,
     ...engineStateOf(object),
     owner: ownerName(object, context),
     ...commonFields(object, uri),

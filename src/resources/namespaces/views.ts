@@ -40,15 +40,14 @@ const toRecord: RenderOf<typeof viewsApi> = async ([, , object], uri, context) =
 };
 
 async function sourceUris({ id, state }: CatalogObject, context: Context): Promise<string[]> {
-  const uris: string[] = [];
-  if (state === 'dropped') return uris;
+  if (state === 'dropped') return [];
   const { principal, version } = context.call;
-  for (const source of await context.catalog.sourcesOf(id)) {
-    const chain = await context.catalog.findChain(source);
-    if (chain.length > 0 && context.access.authorizer.isVisible(principal, 'read', 'catalogs', chain))
-      uris.push(uriOf(version, chain));
-  }
-  return uris.sort();
+  const sources = await context.catalog.sourcesOf(id);
+  const chains = await Promise.all(sources.map((source) => context.catalog.findChain(source)));
+  const shown = chains.filter(
+    (chain) => chain.length > 0 && context.access.authorizer.isVisible(principal, 'read', 'catalogs', chain),
+  );
+  return shown.map((chain) => uriOf(version, chain)).sort();
 }
 
 export const views = implement(viewsApi, {

@@ -2,7 +2,7 @@
 import type { VisibleChildren } from '../../access/authorization/authorizer.ts';
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { RecordOf, SegmentsOf } from '../../api/handlers.ts';
-import type { CatalogObject, ChainOf, ObjectPath } from '../../catalog/object.ts';
+import type { CatalogObject, ChainOf, ObjectOf, ObjectPath } from '../../catalog/object.ts';
 import { rootId } from '../../catalog/record_cache.ts';
 import type { ObjectVersion } from '../../model/principal.ts';
 import type { Listed } from '../../standard/endpoint.ts';
@@ -96,13 +96,14 @@ export async function page<T extends object, P extends ObjectPath, K extends str
     const chain = await context.catalog.require(parents);
     const parentId = chain.at(-1)?.id ?? null;
     const objects = await context.catalog.list(parentId, category, { ...requested, limit: requested.limit + 1 });
-    const texts: string[] = [];
-    for (const object of objects.slice(0, requested.limit)) {
+    const textOf = async (object: ObjectOf<K>) => {
       const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
       const known = context.records.get(uri);
-      if (known instanceof ReadyRecord) texts.push(known.recordText);
-      else texts.push(JSON.stringify(await toRecord([...chain, object], uri, context)));
-    }
+      if (known instanceof ReadyRecord) return known.recordText;
+      return JSON.stringify(await toRecord([...chain, object], uri, context));
+    };
+    // Together, so that what they look up is read in one statement.
+    const texts = await Promise.all(objects.slice(0, requested.limit).map(textOf));
     const value = new ReadyPage<T>(
       texts,
       objects.length > requested.limit ? objects[requested.limit - 1]?.name : undefined,
@@ -124,18 +125,16 @@ async function partOfPage<T extends object, P extends ObjectPath, K extends stri
   const { records } = context;
   const since = records.generation;
   const { chain, objects, next } = await listShown(parents, category, requested, context);
-  const texts: string[] = [];
-  for (const object of objects) {
+  const textOf = async (object: ObjectOf<K>) => {
     const uri = `${base}/${category}/${encodeURIComponent(object.name)}`;
     const known = records.get(uri);
     // The name may belong to another object by now, which the caller may not see.
-    if (known instanceof ReadyRecord && known.objectId === object.id) texts.push(known.recordText);
-    else {
-      const record = new ReadyRecord(await toRecord([...chain, object], uri, context), object.id);
-      records.add(uri, record, [object.id], since);
-      texts.push(record.recordText);
-    }
-  }
+    if (known instanceof ReadyRecord && known.objectId === object.id) return known.recordText;
+    const record = new ReadyRecord(await toRecord([...chain, object], uri, context), object.id);
+    records.add(uri, record, [object.id], since);
+    return record.recordText;
+  };
+  const texts = await Promise.all(objects.map(textOf));
   return listed(new ReadyPage<T>(texts, next).items, next);
 }
 
@@ -169,12 +168,9 @@ export async function freshPage<T extends object, P extends ObjectPath, K extend
   toRecord: Render<T, Member<P, K>>,
 ): Promise<Listed<T>> {
   const { chain, objects, next } = await listShown(parents, category, requested, context);
-  const records: T[] = [];
-  for (const object of objects) {
-    const uri = uriOf(context.call.version, [...parents, segment(category, object.name)]);
-    records.push(await toRecord([...chain, object], uri, context));
-  }
-  return listed(records, next);
+  const show = (object: ObjectOf<K>) =>
+    toRecord([...chain, object], uriOf(context.call.version, [...parents, segment(category, object.name)]), context);
+  return listed(await Promise.all(objects.map(show)), next);
 }
 
 /** The part of a collection that the caller may see; undefined: everything. `chain`: the collection's parents. */

@@ -20,8 +20,8 @@ export async function pageOf<T, R extends object>(
 ): Promise<Listed<R>> {
   const shown = found.slice(0, limit);
   const end = found.length > limit ? shown.at(-1) : undefined;
-  const records: R[] = [];
-  for (const item of shown) records.push(await show(item));
+  // Together, so that what they look up is read in one statement.
+  const records = await Promise.all(shown.map(show));
   return listed(records, end && String(end[key]));
 }
 
