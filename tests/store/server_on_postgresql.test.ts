@@ -1,4 +1,4 @@
-// Servers whose metadata store is PostgreSQL, selected by the setting `store`: one, two that share it, and what the operator is told.
+// Servers whose metadata store is PostgreSQL, selected by the setting `store`: one, two that share it, and the messages for the operator.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';

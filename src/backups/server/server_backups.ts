@@ -152,10 +152,7 @@ export class ServerBackups {
     }
   }
 
-  /**
-   * Throws INVALID_PARAMETER if the keys would be stored in plain text in an object store. The passphrase may have changed by the time
-   * the task runs.
-   */
+  /** Throws CHANGE_NOT_SUPPORTED. */
   #requireFile(): void {
     if (this.#parts.sqlite) return;
     const message =
@@ -163,6 +160,10 @@ export class ServerBackups {
     throw new Failure('CHANGE_NOT_SUPPORTED', message);
   }
 
+  /**
+   * Throws INVALID_PARAMETER if the keys would be stored in plain text in an object store. The passphrase may have changed by the time
+   * the task runs.
+   */
   #requirePassphrase(to: TargetRequest): void {
     if (to.kind !== 's3' || !this.#parts.sealer.isPlain) return;
     const message =
