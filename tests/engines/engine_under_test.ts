@@ -1,7 +1,7 @@
 // The engines on which the suites of the port run (tests/conformance/engine/). A suite opens its engine with `engineOf(import.meta.url)`; it
 // runs on DuckDB, and on another engine when it is imported with that engine in its URL (`suitesOnEngine`).
 import { basename } from 'node:path';
-import { describe } from 'node:test';
+import { describe, test } from 'node:test';
 import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
 import { Confinement } from '../../src/engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from '../../src/engines/engine.ts';
@@ -44,17 +44,19 @@ type Kind = keyof typeof kinds;
 
 export interface EngineUnderTest extends Dialect {
   readonly engine: Engine;
-  /** Why a test that needs the capability is skipped, or false. */
-  readonly lacks: (capability: EngineCapability) => string | false;
+  /** Defines a test that needs the capability. Where the engine lacks it, there is nothing to test: the reason is printed instead. */
+  readonly testOf: (capability: EngineCapability) => (name: string, run: () => Promise<void>) => void;
 }
 
 /** An engine whose process, if it has one, is of this suite only. */
 export function engineOf(url: string): EngineUnderTest {
   const kind = kinds[(new URL(url).searchParams.get('engine') ?? 'duckdb') as Kind];
   const engine = kind.engine();
-  const lacks = (capability: EngineCapability) =>
-    !engine.capabilities[capability] && `the engine ${engine.name} lacks ${capability}`;
-  return { engine, lacks, ...kind.dialect };
+  const testOf: EngineUnderTest['testOf'] = (capability) => (name, run) => {
+    if (engine.capabilities[capability]) test(name, run);
+    else console.log(`not on the engine ${engine.name}, which lacks ${capability}: ${name}`);
+  };
+  return { engine, testOf, ...kind.dialect };
 }
 
 /** Runs test files on another engine than DuckDB, one after the other. Call it once in a file. */

@@ -9,7 +9,7 @@ import { parseType } from '../../../src/model/types.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';
 import { definitionOf, failureOf, openEngine, rowsOf } from './engine_world.ts';
 
-const { engine: testEngine, lacks } = engineOf(import.meta.url);
+const { engine: testEngine, testOf } = engineOf(import.meta.url);
 const world = await openEngine({}, testEngine);
 after(() => world.close());
 const { engine, catalog, catalogs, database } = world;
@@ -58,7 +58,7 @@ test('a table is created with its defaults and without nulls where the definitio
   assert.deepEqual(await rows('SELECT a FROM created'), [[1]]);
 });
 
-test('the keys of a table are enforced', { skip: lacks('enforcedKeys') }, async () => {
+testOf('enforcedKeys')('the keys of a table are enforced', async () => {
   const definition = definitionOf({ a: 'INT', b: 'INT' }, { primaryKey: ['a'], uniqueKey: ['b'] });
   await applied({ kind: 'createTable', table: refOf('keyed'), definition });
   await world.run('INSERT INTO keyed (a, b) VALUES (1, 10)');
@@ -113,7 +113,7 @@ test('a truncation that runs again deletes no row that was inserted since', asyn
   assert.deepEqual(await rows('SELECT a, b FROM truncated'), [[3, 'new']]);
 });
 
-test('a dropped table is restored under another name, or deleted for good', { skip: lacks('undrop') }, async () => {
+testOf('undrop')('a dropped table is restored under another name, or deleted for good', async () => {
   const definition = await filled('hidden');
   const [id, other] = [randomUUID(), randomUUID()];
   await applied({ kind: 'hideTable', table: refOf('hidden'), id });
@@ -138,7 +138,7 @@ test('a database is created, renamed with its tables, and dropped', async () => 
   await isMissing('two.t');
 });
 
-test('a dropped database is restored with its tables', { skip: lacks('undrop') }, async () => {
+testOf('undrop')('a dropped database is restored with its tables', async () => {
   await applied({ kind: 'createDatabase', database: { catalog, database: 'kept' } });
   const definition = await filled('t', 'kept');
   const id = randomUUID();
@@ -166,7 +166,7 @@ test('a catalog is created, renamed and dropped', async () => {
   await isMissing('renamed.d.t');
 });
 
-test('a dropped catalog is restored under another name', { skip: lacks('undrop') }, async () => {
+testOf('undrop')('a dropped catalog is restored under another name', async () => {
   const other = { id: randomUUID(), name: 'away' };
   catalogs.push(other);
   await applied({ kind: 'createCatalog', catalog: other });
@@ -182,7 +182,7 @@ test('a dropped catalog is restored under another name', { skip: lacks('undrop')
   catalogs.pop();
 });
 
-test('a view is created, replaced, renamed and dropped, and follows its table', { skip: lacks('views') }, async () => {
+testOf('views')('a view is created, replaced, renamed and dropped, and follows its table', async () => {
   await filled('viewed');
   const view = { catalog, database, view: 'v' };
   const sql = 'SELECT a FROM viewed WHERE a > 1';
@@ -200,7 +200,7 @@ test('a view is created, replaced, renamed and dropped, and follows its table', 
   await isMissing('w');
 });
 
-test('a change that would break a view does nothing, and names the view', { skip: lacks('views') }, async () => {
+testOf('views')('a change that would break a view does nothing, and names the view', async () => {
   const from = await filled('source');
   const view = { catalog, database, view: 'dependent' };
   const id = randomUUID();

@@ -11,7 +11,7 @@ import { admissionRequest } from '../../admission_request.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';
 import { failureOf, openEngine, rowsOf, statusOf } from './engine_world.ts';
 
-const { engine: testEngine, lacks } = engineOf(import.meta.url);
+const { engine: testEngine, testOf } = engineOf(import.meta.url);
 const world = await openEngine({}, testEngine);
 after(() => world.close());
 const { engine, catalog, database, run } = world;
@@ -119,7 +119,7 @@ test('an analysis is stale once its table was changed', async () => {
   await assert.rejects(run(statement.sql, { analysis }), StaleAnalysis);
 });
 
-test('the rows of a table are read page by page', { skip: lacks('rowPositions') }, async () => {
+testOf('rowPositions')('the rows of a table are read page by page', async () => {
   const definition = await numbered('listed', 250);
   const numbering = await engine.rowNumbering(refOf('listed'), definition);
   const read: unknown[] = [];
@@ -141,9 +141,7 @@ test('the rows of a table are read page by page', { skip: lacks('rowPositions') 
   assert.ok(numbering.some((mark) => numberingAfterwards.includes(mark)));
 });
 
-test('a snapshot has the rows of its instant, and its parts are restored once', {
-  skip: lacks('catalogSnapshots'),
-}, async () => {
+testOf('catalogSnapshots')('a snapshot has the rows of its instant, and its parts are restored once', async () => {
   const definition = await numbered('snapped', 1000);
   const { columns } = definition;
   const snapshot = await engine.snapshot(catalog, { signal });
