@@ -31,7 +31,13 @@ export type Begun =
   /** Another server runs the request. */
   | { readonly kind: 'running' }
   | { readonly kind: 'answered'; readonly response: StoredResponse; readonly granted: readonly Granted[] }
-  | { readonly kind: 'done'; readonly guard: Guard; readonly completed: CompletedChange };
+  /** The change was made. `isResponsePending`: another server holds the key and is about to store the response. */
+  | {
+      readonly kind: 'done';
+      readonly guard: Guard;
+      readonly completed: CompletedChange;
+      readonly isResponsePending: boolean;
+    };
 
 /** Work of an attempt that was passed to an engine, which identifies it by `step`. */
 export interface RetainedStep {
@@ -96,9 +102,12 @@ export class IdempotencyKeys {
             granted,
           };
         const guard = { owner, key, keyId: known.key_id, attempt };
-        if (known.state !== 'begun')
-          return { kind: 'done', guard, completed: { objectId: known.object_id ?? undefined, granted } };
-        if (this.#holder.isTaken(known, now)) return { kind: 'running' };
+        const isTaken = this.#holder.isTaken(known, now);
+        if (known.state !== 'begun') {
+          const completed = { objectId: known.object_id ?? undefined, granted };
+          return { kind: 'done', guard, completed, isResponsePending: isTaken };
+        }
+        if (isTaken) return { kind: 'running' };
         const takeover = tx.updateTable('idempotency_keys').set({ attempt, ...lease });
         await takeover.where((e) => e.and(rowOf(guard))).execute();
         return { kind: 'new', guard, isRetry: true };

@@ -101,6 +101,36 @@ test('while a server runs a request with a key, the others wait for its response
   assert.equal(textOf(await repeated), '{"text":"first"}');
 });
 
+test('after the change of another server, its response is awaited; if it does not come, it is built again', async () => {
+  for (const isStored of [true, false]) {
+    const key = `changed, ${isStored}`;
+    const changed = Promise.withResolvers<void>();
+    const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
+    const request = keyed(key, async (guard) => {
+      await change(guard, [], key);
+      changed.resolve();
+      await finished;
+      return outcomeWith('first');
+    });
+    const response = serverCalled('first').respond(request);
+    await changed.promise;
+    const keys = new IdempotencyKeys(store, () => now, new LeaseHolder('second'));
+    const asked = Promise.withResolvers<void>();
+    const begin = keys.begin.bind(keys);
+    keys.begin = async (...parameters) => {
+      const begun = await begin(...parameters);
+      asked.resolve();
+      return begun;
+    };
+    const repeated = server(keys).respond(keyed(key, failIfRun));
+    await asked.promise;
+    if (isStored) finish();
+    assert.equal(textOf(await repeated), isStored ? '{"text":"first"}' : `{"text":"made: ${key}"}`);
+    finish();
+    await response;
+  }
+});
+
 test('a server renews the lease of a key while the request runs', async () => {
   const first = waiting('long');
   const response = serverCalled('first', 5).respond(first.request);

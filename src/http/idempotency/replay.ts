@@ -54,6 +54,8 @@ const recoveryMs = 3000;
 const recoveryPollMs = 50;
 /** How long to wait for another server that runs the request. */
 const otherServerMs = 30_000;
+/** How long to wait for the response of another server that has made the change; then the response is built again. */
+const pendingResponseMs = 3000;
 const replayHeader = { 'x-service-idempotent-replay': 'true' };
 /** Refusals that depend on the circumstances of one attempt; the next may succeed. */
 const transientRefusals: ReadonlySet<Code> = new Set<Code>(['STATEMENT_CANCELLED']);
@@ -125,10 +127,14 @@ export class IdempotentRequests {
   /** Waits while another server runs the request. */
   async #begin({ owner, key, fingerprint }: KeyedRequest): Promise<Exclude<Begun, { readonly kind: 'running' }>> {
     const until = performance.now() + otherServerMs;
+    let responseUntil: number | undefined;
     for (;;) {
       const begun = await this.#keys.begin(owner, key, fingerprint);
-      if (begun.kind !== 'running') return begun;
-      if (performance.now() >= until) {
+      if (begun.kind === 'done' && begun.isResponsePending) {
+        responseUntil ??= performance.now() + pendingResponseMs;
+        if (performance.now() >= responseUntil) return begun;
+      } else if (begun.kind !== 'running') return begun;
+      else if (performance.now() >= until) {
         const message = 'another server is still running the first request with this idempotency key';
         throw new Failure('CHANGE_IN_PROGRESS', message, {}, { outcome: 'unknown' });
       }
