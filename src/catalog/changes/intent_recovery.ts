@@ -8,7 +8,7 @@ import { isTerminal } from '../../tasks/task_rows.ts';
 import { isVisible, type ObjectRow, objectColumns } from '../object_rows.ts';
 import { Blocked, blockedWaitMs, type CatalogContext, changeInProgress, lockWaitMs } from './change_context.ts';
 import { applyStep, limitedBy, undoStep } from './engine_step.ts';
-import { changeOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
+import { actorOf, changeOf, type IntentRow, nextOf, recordFailedAttempt, removeObject } from './intents.ts';
 import { nameKey } from './name_locks.ts';
 import { appendChange } from './object_changes.ts';
 import { commitChange, commitDrop, purgeNow, revertChange } from './soft_delete.ts';
@@ -293,13 +293,10 @@ export async function recoverOne(context: CatalogContext, row: ObjectRow): Promi
  * confirmed or repeated. If that is not possible now, throws what the engine throws; CHANGE_IN_PROGRESS while a change is in progress.
  */
 export async function recoverKeyed(context: CatalogContext, keyId: string): Promise<void> {
-  const open = await context.store.db
-    .selectFrom('intents')
-    .select('object_id')
-    .where('actor', 'like', `%"keyId":${JSON.stringify(keyId)}%`)
-    .orderBy('id')
-    .execute();
-  for (const { object_id } of open) {
+  const open = await context.store.db.selectFrom('intents').selectAll().orderBy('id').execute();
+  for (const each of open) {
+    if (actorOf(each).guard?.keyId !== keyId) continue;
+    const { object_id } = each;
     const row = await context.statements.byId.first(context.store.db, { id: object_id });
     if (!row) continue;
     await context.locks.hold([nameKey(row.parent_id, row.category, row.name)], lockWaitMs, async () => {
