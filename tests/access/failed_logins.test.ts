@@ -4,17 +4,10 @@ import { describe, it } from 'node:test';
 import { FailedLoginsInMemory, loginKeysMax } from '../../src/access/authentication/failed_logins.ts';
 import { attemptsAtOnceMax, type FailedLoginSettings } from '../../src/access/authentication/login_rules.ts';
 import { networkOf } from '../../src/http/connection/client_address.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
-const defaults: FailedLoginSettings = {
-  failedLoginsPerAddressMax: 30,
-  failedLoginsPerUserAndAddressMax: 5,
-  failedLoginsPerUserMax: 50,
-  failedLoginsWindowSeconds: 900,
-  failedLoginWaitSecondsMax: 60,
-  unknownAddressLoginsPerMinuteMax: 30,
-  knownAddressHours: 24,
-};
+const defaults: FailedLoginSettings = readSettings([], {});
 
 class LoginSetup {
   readonly logins: FailedLoginsInMemory;

@@ -10,6 +10,7 @@ import { Quotas } from '../../src/access/limits/quotas.ts';
 import { type RateLimits, RateLimitsInMemory } from '../../src/access/limits/rate_limits.ts';
 import { SharedRateLimits } from '../../src/access/limits/rate_limits_of_servers.ts';
 import { networkOf } from '../../src/http/connection/client_address.ts';
+import { readSettings } from '../../src/settings/read_settings.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import type { Store } from '../../src/store/store.ts';
 import { storesOf } from '../stores.ts';
@@ -24,15 +25,7 @@ async function openShared(): Promise<Store> {
   return store;
 }
 
-const loginSettings: FailedLoginSettings = {
-  failedLoginsPerAddressMax: 30,
-  failedLoginsPerUserAndAddressMax: 5,
-  failedLoginsPerUserMax: 50,
-  failedLoginsWindowSeconds: 900,
-  failedLoginWaitSecondsMax: 60,
-  unknownAddressLoginsPerMinuteMax: 30,
-  knownAddressHours: 24,
-};
+const loginSettings: FailedLoginSettings = readSettings([], {});
 const rateSettings = {
   principalCostPerSecondMax: 10,
   principalCostBurstMax: 30,

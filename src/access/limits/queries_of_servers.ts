@@ -3,6 +3,7 @@
 // limit run on each server, and none is begun later while their sum is not below the limit.
 import type { Observe } from '../../observe/observations.ts';
 import type { Store } from '../../store/store.ts';
+import { MergeTimer } from './merge_timer.ts';
 
 /** The numbers of one server are kept by itself (quotas.ts). */
 export interface QueriesElsewhere {
@@ -27,7 +28,6 @@ export interface SharedQueryCountsOptions {
   readonly clock?: () => number;
 }
 
-const mergeEveryMs = 200;
 /** The numbers of a server that ended without deleting them count for so long. */
 const countsMs = 30_000;
 const extendEveryMs = countsMs / 3;
@@ -42,9 +42,7 @@ export class SharedQueryCounts implements QueriesElsewhere {
   #extendedAt = 0;
   #read = () => {};
   #isAnyWaiting = () => false;
-  #merging: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
-  #isStopped = false;
+  readonly #merges = new MergeTimer(() => this.#merge());
 
   constructor(options: SharedQueryCountsOptions) {
     this.#options = options;
@@ -59,7 +57,7 @@ export class SharedQueryCounts implements QueriesElsewhere {
     if (running === 0) this.#own.delete(principalId);
     else this.#own.set(principalId, running);
     this.#changed.add(principalId);
-    this.#schedule();
+    this.#merges.schedule();
   }
 
   onRead(read: () => void, waiting: () => boolean): void {
@@ -69,17 +67,12 @@ export class SharedQueryCounts implements QueriesElsewhere {
 
   /** Writes the numbers of this server and reads those of the others. */
   merge(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#merging = this.#merging.then(() => this.#merge());
-    return this.#merging;
+    return this.#merges.now();
   }
 
   /** The statements of this server have ended. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-    await this.#merging;
+    await this.#merges.stop();
     const { store, serverId } = this.#options;
     await store.db.deleteFrom('running_queries').where('server_id', '=', serverId).execute();
   }
@@ -87,10 +80,6 @@ export class SharedQueryCounts implements QueriesElsewhere {
   /** Deletes the numbers of servers that ended. */
   async sweep(): Promise<void> {
     await this.#options.store.db.deleteFrom('running_queries').where('counts_until', '<=', this.#clock()).execute();
-  }
-
-  #schedule(): void {
-    if (!this.#isStopped) this.#timer ??= setTimeout(() => void this.merge(), mergeEveryMs).unref();
   }
 
   async #merge(): Promise<void> {
@@ -104,7 +93,7 @@ export class SharedQueryCounts implements QueriesElsewhere {
       this.#options.observe({ kind: 'backgroundError', what: 'statements of all servers', error });
     }
     this.#read();
-    if (this.#own.size > 0 || this.#changed.size > 0 || this.#isAnyWaiting()) this.#schedule();
+    if (this.#own.size > 0 || this.#changed.size > 0 || this.#isAnyWaiting()) this.#merges.schedule();
   }
 
   async #write(changed: ReadonlySet<string>): Promise<void> {

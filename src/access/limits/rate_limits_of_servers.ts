@@ -4,6 +4,7 @@
 import { sql } from 'kysely';
 import type { Observe } from '../../observe/observations.ts';
 import type { Store } from '../../store/store.ts';
+import { MergeTimer } from './merge_timer.ts';
 import type { Clock } from './monotonic_clock.ts';
 import { type BucketKind, type RateLimits, RateLimitsInMemory, type RateLimitsOptions } from './rate_limits.ts';
 
@@ -12,7 +13,6 @@ export interface SharedRateLimitsOptions extends RateLimitsOptions {
   readonly observe: Observe;
 }
 
-const mergeEveryMs = 200;
 const rowsPerStatementMax = 500;
 /** What cannot be merged is kept for so many keys; more are forgotten, as one server would charge them. */
 const unmergedKeysMax = 65_536;
@@ -30,9 +30,7 @@ export class SharedRateLimits implements RateLimits {
   readonly #own: RateLimitsInMemory;
   /** What was taken and is not in the store yet, by the key of its row. */
   #taken = new Map<string, Taken>();
-  #merging: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
-  #isStopped = false;
+  readonly #merges = new MergeTimer(() => this.#merge());
 
   /** `clock`, for tests: milliseconds since 1970, the same on all servers. */
   constructor({ store, observe, ...options }: SharedRateLimitsOptions) {
@@ -53,15 +51,12 @@ export class SharedRateLimits implements RateLimits {
 
   /** Adds what was taken here to the store, and learns what was taken elsewhere from the same buckets. */
   merge(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#merging = this.#merging.then(() => this.#merge());
-    return this.#merging;
+    return this.#merges.now();
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    await this.merge();
+    await this.#merges.stop();
+    await this.#merges.now();
   }
 
   /** Deletes what no longer counts. */
@@ -74,7 +69,7 @@ export class SharedRateLimits implements RateLimits {
     const taken = this.#taken.get(rowKey);
     if (taken) taken.ms += ms;
     else if (this.#taken.size < unmergedKeysMax) this.#taken.set(rowKey, { kind, key, ms });
-    if (!this.#isStopped) this.#timer ??= setTimeout(() => void this.merge(), mergeEveryMs).unref();
+    this.#merges.schedule();
   }
 
   async #merge(): Promise<void> {
