@@ -68,7 +68,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
   return async (deadlineMs: number) => {
     disk.stop();
     await storeChecks?.stop();
-    maintenance.stop();
+    const maintained = maintenance.stop(deadlineMs);
     await catalog.stop();
     await stopFiles();
     clearInterval(revalidation);
@@ -78,6 +78,8 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
     await statistics.stop();
     await history.stop();
     await warehouses.stop();
+    // Without engines, what still runs of it ends soon.
+    await maintained;
     await tokens.stop();
     await changes.stop();
     await callerLimits.stop();

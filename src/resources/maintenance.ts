@@ -1,5 +1,6 @@
 // The work of every minute, also done at start: recovers interrupted changes, and removes what has expired and what a crash left
 // behind. Each part implements its own work.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -14,7 +15,8 @@ export interface Maintenance {
   all(): Promise<void>;
   /** Recovers interrupted changes now and does the rest within a minute. */
   start(): void;
-  stop(): void;
+  /** Begins no more work, and waits for what is running: at most `deadlineMs`. */
+  stop(deadlineMs: number): Promise<void>;
 }
 
 interface MaintenanceParts {
@@ -38,12 +40,14 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
     idempotencyKeys,
     audit,
   } = services;
-  const guarded = async (what: string, work: () => Promise<unknown>) => {
-    try {
-      await work();
-    } catch (error) {
-      observe({ kind: 'backgroundError', what, error });
-    }
+  const running = new Set<Promise<void>>();
+  const guarded = (what: string, work: () => Promise<unknown>): Promise<void> => {
+    const run = work()
+      .then(() => {})
+      .catch((error: unknown) => observe({ kind: 'backgroundError', what, error }))
+      .finally(() => running.delete(run));
+    running.add(run);
+    return run;
   };
   const recover = () =>
     guarded('recovery', async () => {
@@ -85,9 +89,13 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       timer = setInterval(() => void Promise.all([recover(), sweep()]), everyMs).unref();
       bucketTimer = setInterval(() => void sweepBucket(), bucketSweepEveryMs).unref();
     },
-    stop() {
+    async stop(deadlineMs) {
       clearInterval(timer);
       clearInterval(bucketTimer);
+      const ended = new AbortController();
+      const late = pause(deadlineMs, undefined, { signal: ended.signal }).catch(() => {});
+      await Promise.race([Promise.all(running), late]);
+      ended.abort();
     },
   };
 }
