@@ -345,6 +345,7 @@ function validateBackup(
     );
     if (hasKey) requireCapability(engine, 'enforcedKeys');
     if (views.length > 0) requireCapability(engine, 'views');
+    if (tables.some(({ parts }) => parts.length > 0)) requireCapability(engine, 'catalogSnapshots');
     checkNames([...tables, ...views], (name) => engine.reservedName('tables', name));
     for (const named of Map.groupBy(objects, ({ category }) => category).values()) checkNames(named);
     for (const { path, bytes } of tables.flatMap(({ parts }) => parts)) {

@@ -29,11 +29,23 @@ export const engineCapabilities = define({
   },
   catalogSnapshots: {
     feature: 'snapshots of a catalog',
-    meaning: 'All tables of a catalog can be read as of one instant while they are written.',
+    meaning: 'All tables of a catalog can be read as of one instant while they are written, and their rows restored.',
   },
   profile: {
     feature: 'profiles of queries',
     meaning: 'The time that a query spends in each operator is measured.',
+  },
+  exports: {
+    feature: 'exports of rows to files',
+    meaning: 'The rows of a query can be written to Parquet, CSV, NDJSON and Arrow files.',
+  },
+  schemaInference: {
+    feature: 'inferring the columns of a file',
+    meaning: 'The columns of a file and their types are detected, so that a table can be created from the file.',
+  },
+  parquetFiles: {
+    feature: 'loads of Parquet files',
+    meaning: 'Parquet files can be loaded.',
   },
   rowPositions: {
     feature: 'positions of rows',

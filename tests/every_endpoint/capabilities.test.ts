@@ -30,8 +30,10 @@ const needsOf = ({ endpoint }: Operation, capability: EngineCapability) =>
 /** Fields that make a call need the capability, if not every call does. */
 const neededWith: Readonly<Record<string, object>> = {
   'tables.update': { unique_key_constraints: ['note'] },
-  'databases.load': { primaryKey: ['id'] },
-  'tables.load': { mode: 'upsert' },
+  'databases.load': { primaryKey: ['id'], format: 'parquet' },
+  'tables.load': { mode: 'upsert', format: 'parquet' },
+  'catalogs.query': { format: 'csv' },
+  'databases.query': { format: 'csv' },
 };
 
 function bodyFor(operation: Operation, params: Params): object | undefined {
@@ -97,6 +99,14 @@ test('without undrop, DELETE deletes at once', () =>
   }));
 
 for (const [capability, addTo] of [
+  [
+    'catalogSnapshots',
+    async (database: string) => {
+      const path = uri`/databases/${database}/tables/t`;
+      (await server.put(path, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+      return server.post(`${path}/rows`, { rows: [[1]] });
+    },
+  ],
   ['views', (database: string) => server.put(uri`/databases/${database}/views/v`, { sql: 'SELECT 1 AS a' })],
   [
     'enforcedKeys',

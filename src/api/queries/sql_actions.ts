@@ -150,6 +150,7 @@ export const sqlActionsApi = (what: string) => ({
       'Responds with 200 and the rows, or with 202 and a task after `waitSeconds`. A result larger than one page (8 MiB) is fetched page by page from `nextPage`: the first page is sent while later ones are computed. With a `format` other than `json`, the rows are in `files`, which are complete when the answer is sent.',
     permission: { privilege: 'read', on: 'object', orWithin: true },
     codes: [...codes, 'FILE_QUOTA_EXCEEDED'],
+    needs: [{ capability: 'exports', when: 'with a `format` other than `json`' }],
     body: QueryBody,
     bodyRequired: true,
     result: QueryResult,

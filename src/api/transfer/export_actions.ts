@@ -104,6 +104,7 @@ const to = {
 };
 const shared = {
   codes: [...codes.filter((code) => code !== 'CONSTRAINT_VIOLATED'), 'FILE_QUOTA_EXCEEDED'],
+  needs: [{ capability: 'exports' }],
   bodyRequired: true,
   task: 'export',
   schedulable: true,

@@ -6,7 +6,7 @@ import { describedBody } from '../fields.ts';
 import { codes, queryCost, WaitSeconds } from '../queries/statement_fields.ts';
 import { columnsMax, definitionFields, keysNeeded } from '../tables/table_fields.ts';
 import { InferredTable, NewTableColumn } from './inferred_table.ts';
-import { fileFields, label, loadCodes } from './load_fields.ts';
+import { fileFields, label, loadCodes, parquetNeeded } from './load_fields.ts';
 
 const Body = strictObject(
   {
@@ -67,7 +67,7 @@ export const loadDatabaseApi = {
       'Always a task, whose result is that of a load of a table, with `table`. The table is invisible before it is complete, and a failed load leaves no table. ' +
       'With `inferOnly` nothing is created: the response (200) is the definition that the table would have, and its first rows; after `waitSeconds` it continues as a task (202). With an existing `table`, `write` on it is sufficient for that.',
     permission: { privilege: 'create', on: 'object', orWithin: true },
-    needs: keysNeeded,
+    needs: [{ capability: 'schemaInference' }, parquetNeeded, ...keysNeeded],
     codes: [
       'INVALID_NAME',
       'OBJECT_ALREADY_EXISTS',

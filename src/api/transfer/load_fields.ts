@@ -132,6 +132,8 @@ export const fileFields = {
   ...taskFields,
 };
 
+export const parquetNeeded = { capability: 'parquetFiles', when: 'with a Parquet file' } as const;
+
 export const label = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 255, pattern: noNul, description }));
 

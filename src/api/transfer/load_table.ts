@@ -3,7 +3,7 @@ import { strictObject, Type } from '../../standard/type.ts';
 import { action } from '../declare.ts';
 import { oneOf } from '../fields.ts';
 import { columnsMax } from '../tables/table_fields.ts';
-import { columnOrigin, fileFields, label, loadCodes } from './load_fields.ts';
+import { columnOrigin, fileFields, label, loadCodes, parquetNeeded } from './load_fields.ts';
 
 const Column = strictObject({
   name: Type.String({ minLength: 1, maxLength: 255, description: 'The name of the column.' }),
@@ -38,7 +38,7 @@ export const loadTableApi = {
       'If the file cannot be read or does not fit the table, the task fails with `DATA_INVALID`, row and column, and the table is unchanged.',
     permission: { privilege: 'write', on: 'object' },
     codes: loadCodes,
-    needs: [{ capability: 'upsert', when: 'with the `mode` `upsert`' }],
+    needs: [{ capability: 'upsert', when: 'with the `mode` `upsert`' }, parquetNeeded],
     body: LoadBody,
     bodyRequired: true,
     task: 'load_table',

@@ -155,12 +155,13 @@ export class LoadPipeline {
     this.#parts = parts;
   }
 
-  /** Validates what can be checked before the task runs. Throws INVALID_PARAMETER. */
-  async validate<A extends FileInput>(input: A, principal: Principal): Promise<A & FileRequest> {
+  /** Validates what can be checked before the task runs. Throws INVALID_PARAMETER and NOT_SUPPORTED_BY_ENGINE. */
+  async validate<A extends FileInput>(warehouse: string, input: A, principal: Principal): Promise<A & FileRequest> {
     const { name } = await this.#parts.files.check(input.source, principal);
     const byName = fileKindByName(name);
     const format = input.format ?? byName.format;
     if (format === undefined) throw invalidField('/format', 'is required: it cannot be derived from the file name');
+    if (format === 'parquet') await this.requireCapability(warehouse, 'parquetFiles');
     const compression = input.compression ?? byName.compression;
     if (format === 'parquet' && compression !== 'none')
       throw invalidField('/compression', 'is not allowed with parquet, which is compressed internally');

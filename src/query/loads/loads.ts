@@ -57,7 +57,7 @@ export class Loads {
     const [root, , table] = (await this.#catalog.require(path)) as Chain;
     await this.#pipeline.requireUse(root.spec.warehouse, principal);
     if (input.mode === 'upsert') await this.#pipeline.requireCapability(root.spec.warehouse, 'upsert');
-    const validated = await this.#pipeline.validate(input, principal);
+    const validated = await this.#pipeline.validate(root.spec.warehouse, input, principal);
     validateColumns(input.columns);
     return { ...validated, path, tableId: table.id };
   }

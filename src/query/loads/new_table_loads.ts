@@ -112,7 +112,7 @@ export class NewTableLoads {
     const { catalog, pipeline } = this.#parts;
     const [root, database] = (await catalog.require(path)) as Parents;
     await pipeline.requireUse(root.spec.warehouse, principal);
-    const validated = await pipeline.validate(input, principal);
+    const validated = await pipeline.validate(root.spec.warehouse, input, principal);
     validateColumns(input.columns);
     return { ...validated, path, databaseId: database.id };
   }

@@ -13,6 +13,7 @@ import {
 import { JsonText } from '../../standard/envelope.ts';
 import { type Segment, segment, uriOf } from '../../standard/paths.ts';
 import type { BodyPiece } from '../../standard/record_body.ts';
+import { requireCapabilityOfPath } from '../records/engine_capabilities.ts';
 import { fileFormatOf, requireFormat } from '../records/file_format.ts';
 import type { Context } from '../records/handler_context.ts';
 import { done } from '../records/outcomes.ts';
@@ -70,11 +71,13 @@ async function submission(
   context: Context,
 ): Promise<Submission> {
   const waitSeconds = waitSecondsOf(body);
+  const request = requestOf(body, segments);
+  if (request.into) await requireCapabilityOfPath('exports', segments, context);
   await requireQueueCapacity(waitSeconds, segments, context);
   const { principal, actor, signal, caller, version } = context.call;
   return {
     ...(await taskOptions(body, context)),
-    request: requestOf(body, segments),
+    request,
     principal,
     actor,
     signal,

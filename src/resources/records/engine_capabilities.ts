@@ -1,5 +1,5 @@
 // Refuses calls that need a capability which the engine of their warehouse lacks, where the declaration says that all calls need it.
-// Handlers check the others with engines/required_capability.ts.
+// Handlers check the others with `requireCapabilityOfPath`, or with engines/required_capability.ts where they have the engine.
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isOf } from '../../catalog/object.ts';
 import { requireCapability } from '../../engines/required_capability.ts';
@@ -19,7 +19,7 @@ export function withRequiredCapabilities<Context extends Parts>(endpoint: Endpoi
   return {
     ...endpoint,
     handle: async (input, context) => {
-      for (const { capability } of required) await requireOfPath(capability, input.segments, context);
+      for (const { capability } of required) await requireCapabilityOfPath(capability, input.segments, context);
       return endpoint.handle(input, context);
     },
   };
@@ -29,7 +29,7 @@ export function withRequiredCapabilities<Context extends Parts>(endpoint: Endpoi
  * The engine is that of the catalog of the path. A path without a catalog is refused if no engine has the capability. Costs nothing
  * where all engines have it.
  */
-async function requireOfPath(
+export async function requireCapabilityOfPath(
   capability: EngineCapability,
   [root]: readonly Segment[],
   { catalog, warehouses }: Parts,

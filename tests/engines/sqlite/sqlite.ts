@@ -1,6 +1,5 @@
 // A small engine for tests of the port, which is not DuckDB's shape: a process with a SQLite file, which several servers reach on a port
-// and which outlives them. It has no views, no snapshots and no positions of rows; and it reads no Parquet, infers no columns from files
-// and exports none, for which the port has no capabilities yet.
+// and which outlives them. What it lacks is in its capabilities.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -42,6 +41,9 @@ export const sqliteEngine = (port: () => Promise<number>): Engine => ({
     undrop: true,
     catalogSnapshots: false,
     profile: false,
+    exports: false,
+    schemaInference: false,
+    parquetFiles: false,
     rowPositions: false,
   },
   open: (options) => new SqliteWarehouse(options, port),
