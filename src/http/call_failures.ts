@@ -6,6 +6,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { RequestOutcome } from '../standard/codes.ts';
 import { type Endpoint, isReadOnly } from '../standard/endpoint.ts';
 import { Failure, outcomeOf, withOutcome } from '../standard/failure.ts';
+import { StoreUnchanged } from '../store/store_errors.ts';
 
 export class CallFailures {
   readonly #observe: Observe;
@@ -15,11 +16,13 @@ export class CallFailures {
   }
 
   /** A 5xx gets the outcome of the whole request, which the failed step alone does not determine. */
-  ofHandler<Context>(error: unknown, endpoint: Endpoint<Context>, { requestId, changed, writing }: Actor): Failure {
+  ofHandler<Context>(error: unknown, endpoint: Endpoint<Context>, actor: Actor): Failure {
+    const { requestId, changed, changing, writing } = actor;
     const failure = this.#failureOf(error, requestId as string);
     if (isReadOnly(endpoint)) return withOutcome(failure, 'notApplied');
     // An unexpected error may leave changes behind, but not before the first write.
     if (!(error instanceof Failure) && !changed && !writing) return withOutcome(failure, 'notApplied');
+    if (error instanceof StoreUnchanged && !changed && !changing) return withOutcome(failure, 'notApplied');
     return withOutcome(failure, changed ? 'unknown' : (outcomeOf(failure) ?? 'notApplied'));
   }
 

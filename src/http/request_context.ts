@@ -117,6 +117,7 @@ export class CallActor implements Actor {
   name = '';
   audited = false;
   writing = false;
+  changing = false;
   changed = false;
   guard: Guard | undefined = undefined;
   expectedVersion: ObjectVersion | undefined = undefined;

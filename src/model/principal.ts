@@ -78,6 +78,8 @@ export interface Actor {
   begunObjectId?: string | undefined;
   /** Set before the first write for the request: no error before that has side effects. */
   writing?: boolean;
+  /** Set when a change for the request has begun, which may be completed although a later step fails. */
+  changing?: boolean;
   /** Set after a change for the request: a later failure cannot report that nothing was applied. */
   changed?: boolean;
 }

@@ -24,7 +24,13 @@ export class StoreFull extends StoreFailure {
 
 /** The database does not respond, or not in time. Its last change may have been committed. */
 export class StoreUnavailable extends StoreFailure {
-  constructor(message: string, cause: unknown) {
+  constructor(message: string, cause?: unknown) {
     super('STORE_UNAVAILABLE', message, {}, { cause });
   }
 }
+
+/**
+ * The transaction certainly changed nothing: it was rolled back, or never began. What the request did before it is not known here, so
+ * the outcome remains that of the code until the request ends.
+ */
+export class StoreUnchanged extends StoreUnavailable {}

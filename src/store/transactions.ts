@@ -28,22 +28,27 @@ export function afterCommit(tx: Transaction<Schema>, effect: () => void): void {
 
 export class Transactions {
   readonly #db: Kysely<Schema>;
+  readonly #attempt: <T>(transaction: () => Promise<T>) => Promise<T>;
 
-  constructor(db: Kysely<Schema>) {
+  /** `attempt` runs a transaction, perhaps later, and perhaps again if it was rolled back. What follows from the commit is not part of it. */
+  constructor(db: Kysely<Schema>, attempt = <T>(transaction: () => Promise<T>): Promise<T> => transaction()) {
     this.#db = db;
+    this.#attempt = attempt;
   }
 
   async run<T>(work: (tx: Transaction<Schema>) => Promise<T>): Promise<T> {
     let ends: readonly TransactionEnd[] = [];
-    const result = await this.#db.transaction().execute(async (tx) => {
-      // Anew for each attempt: a transaction that is run again must not have the effects of the attempt that was rolled back.
-      const own: TransactionEnd[] = [];
-      ends = own;
-      endsOf.set(tx, own);
-      const result = await work(tx);
-      for (const { write } of own) await write?.();
-      return result;
-    });
+    const transaction = () =>
+      this.#db.transaction().execute(async (tx) => {
+        // Anew for each attempt: a transaction that is run again must not have the effects of the attempt that was rolled back.
+        const own: TransactionEnd[] = [];
+        ends = own;
+        endsOf.set(tx, own);
+        const result = await work(tx);
+        for (const { write } of own) await write?.();
+        return result;
+      });
+    const result = await this.#attempt(transaction);
     const following = ends.map(({ committed }) => committed()).filter((promise) => promise !== undefined);
     if (following.length > 0) await Promise.all(following);
     return result;

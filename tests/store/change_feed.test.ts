@@ -432,11 +432,12 @@ if (inTest.name === 'SQLite')
 
 if (inTest.name === 'PostgreSQL')
   test('a change is not missed that commits after one with a later position', async () => {
-    const { store } = await openStore({});
-    const [one, other] = await Promise.all(
-      ['one', 'other'].map((serverId) => ChangeFeed.open({ store, serverId, observe })),
-    );
-    assert(one && other);
+    const { store, place } = await openStore({});
+    // Transactions of one store run one after the other.
+    const { store: third } = await openStore({ place });
+    const one = await ChangeFeed.open({ store, serverId: 'one', observe });
+    const other = await ChangeFeed.open({ store, serverId: 'other', observe });
+    const lateOne = await ChangeFeed.open({ store: third, serverId: 'third', observe });
     const seen: string[] = [];
     other.follow({
       changed: (change) => void (change.kind === 'members' && seen.push(change.roleId)),
@@ -455,8 +456,8 @@ if (inTest.name === 'PostgreSQL')
     });
     await written.promise;
     let isLateDone = false;
-    const late = store
-      .transaction(async (tx) => one.append(tx, { kind: 'members', roleId: 'late', userIds: [] }))
+    const late = third
+      .transaction(async (tx) => lateOne.append(tx, { kind: 'members', roleId: 'late', userIds: [] }))
       .then(() => {
         isLateDone = true;
       });

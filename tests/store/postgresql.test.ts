@@ -6,7 +6,7 @@ import { codes } from '../../src/standard/codes.ts';
 import { Failure, outcomeOf } from '../../src/standard/failure.ts';
 import { openPostgresqlStore, type PostgresqlStoreOptions } from '../../src/store/postgresql/postgresql_store.ts';
 import type { Store } from '../../src/store/store.ts';
-import { StoreFull, StoreUnavailable, StoreUnusable } from '../../src/store/store_errors.ts';
+import { StoreFull, StoreUnavailable, StoreUnchanged, StoreUnusable } from '../../src/store/store_errors.ts';
 import { deadlineMs, eventually } from '../deadline.ts';
 import { disconnect, missingPostgresql, newDatabase, newStoreDatabase } from '../postgresql.ts';
 
@@ -18,6 +18,22 @@ async function prepared(limits: PostgresqlStoreOptions['limits'] = {}) {
   const store = await openPostgresqlStore({ location, limits });
   open.push(store);
   return { store, location };
+}
+
+async function another(location: PostgresqlStoreOptions['location']): Promise<Store> {
+  const store = await openPostgresqlStore({ location });
+  open.push(store);
+  return store;
+}
+
+/** Resolves when two have called it. */
+function meetingOfTwo(): () => Promise<void> {
+  const met = Promise.withResolvers<void>();
+  let waiting = 0;
+  return () => {
+    if (++waiting === 2) met.resolve();
+    return met.promise;
+  };
 }
 
 const setting = (key: string, value = '') => ({ key, value });
@@ -32,39 +48,74 @@ function isUnavailable(error: unknown): boolean {
 }
 
 describe('PostgreSQL', { skip: missingPostgresql }, () => {
-  test('transactions that deadlock all commit', async () => {
+  test('transactions of one server run one after the other, without conflicts', async () => {
     const { store } = await prepared();
+    await store.db.insertInto('settings').values(setting('counter', '0')).execute();
+    let attempts = 0;
+    const countUp = () =>
+      store.transaction(async (tx) => {
+        attempts++;
+        const { value } = await tx.selectFrom('settings').select('value').executeTakeFirstOrThrow();
+        await tx
+          .updateTable('settings')
+          .set({ value: String(Number(value) + 1) })
+          .execute();
+      });
+    await Promise.all(Array.from({ length: 32 }, countUp));
+    assert.deepEqual(
+      [attempts, (await store.db.selectFrom('settings').select('value').execute())[0]?.value],
+      [32, '32'],
+    );
+  });
+
+  test('a transaction waits for others of its server only for a time, and the next ones run', async () => {
+    const { store } = await prepared({ turnMs: deadlineMs(100) });
+    const add = (key: string) => store.transaction((tx) => tx.insertInto('settings').values(setting(key)).execute());
+    const first = store.transaction(async () => {
+      await assert.rejects(add('late'), (error) => isUnavailable(error) && error instanceof StoreUnchanged);
+    });
+    await first;
+    await add('next');
+    assert.deepEqual(await keys(store), ['next']);
+  });
+
+  test('transactions that deadlock all commit', async () => {
+    const { store, location } = await prepared();
+    const other = await another(location);
     await store.db
       .insertInto('settings')
       .values([setting('a'), setting('b')])
       .execute();
-    const met = Promise.withResolvers<void>();
-    let waiting = 0;
-    const updateBoth = (names: readonly string[]) =>
-      store.transaction(async (tx) => {
+    const meet = meetingOfTwo();
+    const updateBoth = (on: Store, names: readonly string[]) =>
+      on.transaction(async (tx) => {
         for (const key of names) {
           await tx.updateTable('settings').set({ value: names.join() }).where('key', '=', key).execute();
           // The first attempts hold one row each before they wait for the other.
-          if (++waiting === 2) met.resolve();
-          await met.promise;
+          await meet();
         }
       });
-    await Promise.all([updateBoth(['a', 'b']), updateBoth(['b', 'a'])]);
+    await Promise.all([updateBoth(store, ['a', 'b']), updateBoth(other, ['b', 'a'])]);
     const values = await store.db.selectFrom('settings').select('value').distinct().execute();
     assert.equal(values.length, 1);
   });
 
   test('a conflict that the transaction catches is still repeated', async () => {
-    const { store } = await prepared();
+    const { store, location } = await prepared();
     await store.db.insertInto('settings').values(setting('counter', '0')).execute();
-    const countUp = () =>
-      store.transaction(async (tx) => {
+    const meet = meetingOfTwo();
+    let attempts = 0;
+    const countUp = (on: Store) =>
+      on.transaction(async (tx) => {
+        attempts++;
         const { value } = await tx.selectFrom('settings').select('value').executeTakeFirstOrThrow();
+        await meet();
         const update = tx.updateTable('settings').set({ value: String(Number(value) + 1) });
         await update.execute().catch(() => {});
       });
-    await Promise.all(Array.from({ length: 6 }, countUp));
-    assert.equal((await store.db.selectFrom('settings').select('value').executeTakeFirst())?.value, '6');
+    await Promise.all([store, await another(location)].map(countUp));
+    assert.equal((await store.db.selectFrom('settings').select('value').executeTakeFirst())?.value, '2');
+    assert.equal(attempts, 3);
   });
 
   test('conflicts without an end fail in time', async () => {
@@ -110,7 +161,8 @@ describe('PostgreSQL', { skip: missingPostgresql }, () => {
     const held = locking.store.transaction(async (tx) => {
       await deleteIt(tx);
       await assert.rejects(deleteIt(locking.store.db), isUnavailable);
-      await locking.store.transaction(async () => {
+      await locking.store.db.connection().execute(async (db) => {
+        await sql`select 1`.execute(db);
         await assert.rejects(keys(locking.store), isUnavailable);
       });
     });

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
 import { deadlineMs, eventually } from '../deadline.ts';
 import {
   freezePostgresql,
@@ -148,6 +149,50 @@ describe('a server on PostgreSQL', { skip: missingPostgresql }, () => {
     } finally {
       await one.close();
       await other.close();
+    }
+  });
+
+  test('makes many changes at once', async () => {
+    const server = await start({ store: urlOfDatabase(await newStoreDatabase()) });
+    try {
+      await server.client.databases.create({ name: 'shop' });
+      const tables = '/api/v2/catalogs/default/databases/shop/tables';
+      const columns = [{ name: 'id', type: 'INT' }];
+      const creates = Array.from({ length: 32 }, (_, n) => server.post(tables, { name: `table_${n}`, columns }));
+      for (const reply of await Promise.all(creates)) reply.is(201);
+      const verdict = (await server.post('/api/v2/audit_events/verify', {})).is(200);
+      assert.deepEqual(verdict.at('faults'), []);
+    } finally {
+      await server.close();
+    }
+  });
+
+  test('answers 503 when changes conflict without an end, and says whether one was made', async () => {
+    const location = await newStoreDatabase();
+    const server = await start({ store: urlOfDatabase(location), logLevel: 'silent' });
+    const admin = new Client(location);
+    await admin.connect();
+    try {
+      await server.client.databases.create({ name: 'shop' });
+      await admin.query(`
+        create function conflict() returns trigger language plpgsql
+          as $$ begin raise exception 'conflict' using errcode = 'serialization_failure'; end $$;
+        create trigger conflict before insert on audit_events for each row when (new.outcome = '0') execute function conflict()`);
+      const user = { name: 'ann' };
+      (await server.post('/api/v2/users', user)).is(503, 'STORE_UNAVAILABLE', { outcome: 'notApplied' });
+      // The engine has made the table before the last transaction.
+      const tables = '/api/v2/catalogs/default/databases/shop/tables';
+      const table = { name: 'orders', columns: [{ name: 'id', type: 'INT' }] };
+      (await server.post(tables, table)).is(503, 'STORE_UNAVAILABLE', { outcome: 'unknown' });
+      await admin.query('drop trigger conflict on audit_events');
+      await eventually('users are created', async () => (await server.post('/api/v2/users', user)).status === 201);
+      await eventually('the open change has ended', async () => {
+        const { status } = await server.post(tables, table);
+        return status === 201 || status === 400;
+      });
+    } finally {
+      await admin.end();
+      await server.close();
     }
   });
 

@@ -234,7 +234,10 @@ export class AuditTrail implements Trail {
     const events = group.map(({ event }) => event);
     try {
       await this.#options.store.transaction((tx) => this.#write(tx, events));
-      for (const { resolve } of group) resolve();
+      for (const { event, resolve } of group) {
+        event.actor.changing = true;
+        resolve();
+      }
     } catch (error) {
       for (const { reject } of group) reject(error);
     }

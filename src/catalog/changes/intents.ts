@@ -83,6 +83,7 @@ export async function insertIntent(context: CatalogContext, tx: Tx, intent: NewI
   // The audit event is written when the intent ends.
   afterCommit(tx, () => {
     intent.principal.audited = true;
+    intent.principal.changing = true;
   });
   return row;
 }

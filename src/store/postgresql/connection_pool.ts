@@ -19,6 +19,8 @@ export interface PostgresqlLimits {
   readonly idleInTransactionMs: number;
   /** Repeating a transaction, or a statement outside one, after conflicts. */
   readonly conflictsMs: number;
+  /** Waiting for the transactions of the same server that began before. */
+  readonly turnMs: number;
   /** How much later than the server the client gives up: the server does not answer at all. */
   readonly graceMs: number;
 }
@@ -30,6 +32,7 @@ export const defaultLimits: PostgresqlLimits = {
   lockMs: 10_000,
   idleInTransactionMs: 60_000,
   conflictsMs: 15_000,
+  turnMs: 15_000,
   graceMs: 5_000,
 };
 

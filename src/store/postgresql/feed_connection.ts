@@ -1,7 +1,7 @@
 // The connection on which a server reads the feed of changes, and on which PostgreSQL notifies it of the commits of others. The periodic reads
 // are what connects it again after it was lost: it listens before the first of them.
 import { randomUUID } from 'node:crypto';
-import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
+import { Kysely, PostgresDialect, type RawBuilder, sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { Schema } from '../schema.ts';
 import type { FeedConnection } from '../store.ts';
@@ -33,9 +33,9 @@ export class PostgresqlFeed implements FeedConnection {
     this.#listeners.push(listener);
   }
 
-  /** In a transaction that writes changes: notifies the other servers when it commits. */
-  async notify(tx: Transaction<Schema>): Promise<void> {
-    await sql`select pg_notify(${channel}, ${this.#id})`.execute(tx);
+  /** An expression for a transaction that writes changes: the other servers are notified when it commits. */
+  get notification(): RawBuilder<unknown> {
+    return sql`pg_notify(${channel}, ${this.#id})`;
   }
 
   async #listen(client: ClientBase): Promise<void> {

@@ -10,6 +10,7 @@ import { defaultLimits, openPool, type PostgresqlLimits } from './connection_poo
 import { PostgresqlFeed } from './feed_connection.ts';
 import type { PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
+import { TransactionTurns } from './transaction_turns.ts';
 
 export type { PostgresqlLocation } from './postgresql_url.ts';
 
@@ -34,19 +35,21 @@ export async function openPostgresqlStore({ location, inject, limits }: Postgres
     await db.destroy();
     throw toStoreUnusable(location, error) ?? error;
   }
-  const transactions = new Transactions(db);
+  const turns = new TransactionTurns(allLimits.turnMs);
+  const transactions = new Transactions(db, (transaction) =>
+    turns.run(() => retryConflicts(transaction, allLimits.conflictsMs)),
+  );
   const feed = new PostgresqlFeed(location, allLimits);
   return {
     db,
     isShared: true,
     feed,
-    transaction: (run) => retryConflicts(() => transactions.run(run), allLimits.conflictsMs),
+    transaction: (run) => transactions.run(run),
     atEnd(tx, { write, committed }) {
       // Positions of changes have the order of the commits: see writeChanges.
       const writeInOrder = async () => {
-        await sql`select pg_advisory_xact_lock(${changesLock})`.execute(tx);
+        await sql`select pg_advisory_xact_lock(${changesLock}), ${feed.notification}`.execute(tx);
         await write?.();
-        await feed.notify(tx);
       };
       transactions.atEnd(tx, { write: write && writeInOrder, committed });
     },
