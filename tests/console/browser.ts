@@ -6,8 +6,15 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { afterEach } from 'node:test';
-import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { deadlineMs } from '../deadline.ts';
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Locator,
+  type Page,
+} from 'playwright-core';
+import { deadlineMs, eventually } from '../deadline.ts';
 import type { TestServer } from '../server.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -174,6 +181,23 @@ export class ConsolePage {
     await this.page.getByRole('button', { name: 'Sign in' }).click();
     // The rooms are no sign of it: an open dialog hides them.
     await this.page.getByRole('heading', { name: 'Sign in to Tabularium' }).waitFor({ state: 'detached' });
+  }
+
+  /**
+   * Until the page shows that the sign-in has expired, which a request that was under way or the next save of a draft may show before the
+   * click. @returns whether the click was done.
+   */
+  async clickUntilExpired(target: Locator): Promise<boolean> {
+    let isClicked = false;
+    await eventually('the page shows that the sign-in has expired', async () => {
+      if (await this.page.getByText('Your sign-in has expired').isVisible()) return true;
+      isClicked ||= await target.click({ timeout: deadlineMs(500) }).then(
+        () => true,
+        () => false,
+      );
+      return false;
+    });
+    return isClicked;
   }
 
   /** `name`: of the file, without its extension. */

@@ -70,8 +70,7 @@ describe('the console', { skip: noBrowser }, () => {
     const { page } = consolePage;
     await page.getByRole('textbox', { name: 'SQL' }).fill('SELECT 40 + 2 AS answer');
     (await server.delete('/api/v2/users/root/tokens/short')).is(200);
-    await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await page.getByText('Your sign-in has expired').waitFor();
+    await consolePage.clickUntilExpired(page.getByRole('button', { name: 'Run', exact: true }));
     await consolePage.signIn(server.token);
     await page.getByText('SELECT 40 + 2 AS answer').waitFor();
     await page.getByRole('button', { name: 'Run', exact: true }).click();
