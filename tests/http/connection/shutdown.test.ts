@@ -8,7 +8,7 @@ import { type ServerProcess, startProcess } from '../../server.ts';
 import { requestHead, Wire } from './wire.ts';
 
 /** Long enough that nothing is cancelled, however busy the machine is. */
-const patient = ['--shutdown-timeout-ms=60000'];
+const patient = ['--shutdown-timeout-ms=600000'];
 const second = 'SELECT count(*) FROM range(50000000) WHERE hash(range) % 7 = 0';
 
 async function untilRunning(server: ServerProcess): Promise<void> {
