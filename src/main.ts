@@ -23,7 +23,7 @@ import { commandOf } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
-import { duckdbEngine, duckdbWith } from './engines/duckdb/duckdb.ts';
+import { duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
 import type { WarehouseReports } from './engines/other_servers.ts';
@@ -81,6 +81,8 @@ export interface ServerHooks {
   readonly injectStore?: FaultInjector;
   /** Fault tests: wraps the engine. */
   readonly wrapEngine?: (engine: Engine) => Engine;
+  /** Tests: engines besides DuckDB, with which warehouses can be created. */
+  readonly otherEngines?: readonly Engine[];
   /** Benchmarks: replaces the authorizer, to measure the cost of authorization. */
   readonly wrapAuthorizer?: (authorizer: RequestAuthorizer) => RequestAuthorizer;
   /** Fault tests: receives the services, so that tests can trigger recovery. */
@@ -105,7 +107,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
   const { services, categories, servers, requestServers } = parts;
   hooks.assembled?.(services);
   await servers?.read();
-  await bootstrap(services, duckdbEngine.name, { withCatalog: !hooks.withoutDefaultCatalog });
+  await bootstrap(services, { withCatalog: !hooks.withoutDefaultCatalog });
   const { api, http, bodyThreads, forwarder } = assembleHttp<Context>({
     ...foundation,
     servers,
@@ -258,7 +260,7 @@ async function assembleCore(foundation: Foundation) {
   const serverId = foundation.sharingId ?? (await getOrCreateSetting(store, serverIdSetting, randomUUID));
   const changes = await ChangeFeed.open({ store, serverId, observe });
   const { audit, auditReader } = assembleAudit({ ...foundation, serverId });
-  const engine = engineOf(foundation);
+  const engines = enginesOf(foundation);
   const servers = otherServersOf(foundation, () => warehouses.reports());
   const otherServers = servers && {
     serverId: servers.serverId,
@@ -267,7 +269,7 @@ async function assembleCore(foundation: Foundation) {
   const warehouses = assembleWarehouses(
     { ...foundation, otherServers },
     new CatalogReader(objectSource(store)),
-    engine,
+    engines,
   );
   servers?.onReport((_, report, previous) => warehouses.reported(report, previous));
   const results = new ResultStore(foundation.resultBlobs);
@@ -399,13 +401,14 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
   return { services, categories, scheduledCalls, statistics, callerLimits, servers: core.servers, requestServers };
 }
 
-function engineOf({ settings, hooks }: Foundation): Engine {
+/** The first one is the engine of warehouses for which none is requested. */
+function enginesOf({ settings, hooks }: Foundation): readonly Engine[] {
   const engine = duckdbWith({
     confinement: new Confinement(settings.engineConfinement),
     spareEngine: settings.spareEngine,
     analysisTimeoutMs: settings.analysisTimeoutMs,
   });
-  return hooks.wrapEngine?.(engine) ?? engine;
+  return [hooks.wrapEngine?.(engine) ?? engine, ...(hooks.otherEngines ?? [])];
 }
 
 async function mayReadResult(tasks: Tasks, access: ResultAccess, taskId: string): Promise<boolean> {

@@ -287,14 +287,24 @@ function exitOf(child: ChildProcess): Promise<number | string | null> {
   return new Promise((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
 }
 
-/** A server in a process of its own, as `npm start` runs it. `flags`: `--name=value`. `preload`: a module that it imports first. */
+interface ProcessOptions {
+  /** A module that it imports first. */
+  readonly preload?: URL | undefined;
+  /** The module that starts the server; by default, that of `npm start`. */
+  readonly entry?: URL | undefined;
+  readonly environment?: NodeJS.ProcessEnv | undefined;
+}
+
+/** A server in a process of its own, as `npm start` runs it. `flags`: `--name=value`. */
 export async function startProcess(
   flags: readonly string[] = [],
   dataDir?: string,
-  options: { readonly preload?: URL } = {},
+  options: ProcessOptions = {},
 ): Promise<ServerProcess> {
   const directory = dataDir ?? (await temporaryDirectory());
-  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+  const { preload, entry = new URL('../src/main.ts', import.meta.url) } = options;
+  const main = fileURLToPath(entry);
+  const env = { ...process.env, ...options.environment };
   const own = [
     '--port=0',
     `--data-dir=${directory}`,
@@ -304,13 +314,13 @@ export async function startProcess(
   ];
   const nameOf = (flag: string) => flag.slice(0, flag.indexOf('='));
   const usual = own.filter((flag) => !flags.some((passed) => nameOf(passed) === nameOf(flag)));
-  const { preload } = options;
   // A preloaded module talks to the test by messages.
   const child = preload
     ? spawn(process.execPath, ['--import', preload.href, main, ...usual, ...flags], {
+        env,
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       })
-    : spawn(process.execPath, [main, ...usual, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+    : spawn(process.execPath, [main, ...usual, ...flags], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   // A test that asks for more than errors reads them itself.
   if (usual.includes('--log-level=error')) child.stderr?.pipe(process.stderr);
   const kill = () => child.kill('SIGKILL');

@@ -16,11 +16,11 @@ export interface AssembleWarehousesOptions
 export function assembleWarehouses(
   options: AssembleWarehousesOptions,
   objects: CatalogReader,
-  engine: Engine,
+  engines: readonly Engine[],
 ): Warehouses {
   const { dataDirectory, spoolDirectory, disk, observe, store, settings, loading, otherServers } = options;
   return new Warehouses({
-    engines: [engine],
+    engines,
     load: (name) => describeWarehouse(objects, name),
     catalogsOf: (warehouse) => catalogsOf(objects, warehouse),
     positions: filePositions(store),

@@ -91,8 +91,19 @@ function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
   return { reading, writing, adding, damagedIn };
 }
 
+/** An adapter may be an object of a class, whose methods are not copied into a wrapper without this. */
+function withOwnMethods(engine: EngineWarehouse): EngineWarehouse {
+  const shape: object = Object.getPrototypeOf(engine);
+  if (shape === Object.prototype) return engine;
+  const methods = Object.entries(Object.getOwnPropertyDescriptors(shape)).flatMap(([name, { value }]) =>
+    typeof value === 'function' && name !== 'constructor' ? [[name, value.bind(engine)]] : [],
+  );
+  return { ...Object.fromEntries(methods), ...engine };
+}
+
 export function guardedEngine(options: GuardedOptions): EngineWarehouse {
-  const { engine, guard, gate } = options;
+  const { guard, gate } = options;
+  const engine = withOwnMethods(options.engine);
   const { reading, writing, adding, damagedIn } = guardedCalls(options);
   return {
     ...engine,

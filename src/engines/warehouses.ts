@@ -275,8 +275,16 @@ export class Warehouses {
   async #describeAgain(id: string): Promise<void> {
     this.#descriptions.clear();
     const running = await this.#running.get(id);
-    const description = running && (await this.#options.load(running.description.name));
-    if (running && description) running.description = description;
+    if (!running) return;
+    const { name, spec } = running.description;
+    const description = await this.#options.load(name);
+    if (description?.id === id) running.description = description;
+    // The change may be of another server, which applied it to its own connection only.
+    if (!this.#options.otherServers || !this.engine(spec.engine)?.isReachedByAllServers) return;
+    const applied = description?.id === id ? this.apply(name) : this.removed(id);
+    applied.catch((error: unknown) =>
+      this.#options.observe({ kind: 'backgroundError', what: 'change of a warehouse', error }),
+    );
   }
 
   /** Call it after a change of a warehouse, in the server that runs it: stops the engine of a suspended one, configures the others. */

@@ -22,6 +22,7 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
     {
       ...common,
       type: runQueryTask,
+      leavesResult: true,
       run: async (task, context) => {
         if (context.isRetry) await parts.submitter.deleteResult(task);
         return runStatement(parts, task, context, (run) => parts.submitter.saveResult(task, run));

@@ -155,6 +155,12 @@ export class TaskRunner {
     return this.#store.transaction((tx) => this.#options.move(tx, row.task_id, from, columns, held));
   }
 
+  /** The column of a task that succeeded here, if this server has its result. */
+  serverOfResult(type: string): Partial<Pick<TaskRow, 'server_id'>> {
+    const { serverId } = this.#options.holder;
+    return serverId !== undefined && this.#kinds.get(type)?.leavesResult ? { server_id: serverId } : {};
+  }
+
   /** The records of running tasks. */
   records(): TaskRecord[] {
     return [...this.#running.values()].map(({ record }) => record);
@@ -293,8 +299,7 @@ export class TaskRunner {
     for (let pauseMs = saveRetryMsMin; ; pauseMs = Math.min(saveRetryMsMax, pauseMs * 2)) {
       try {
         const from = outcome.kind === 'retry' ? (['running'] as const) : (['running', 'cancelling'] as const);
-        const row = { attempt: task.record.attempt } as TaskRow;
-        const columns = { ...progress, ...this.#columns(outcome, row) };
+        const columns = { ...progress, ...this.#columns(outcome, task.record) };
         await this.#store.transaction(async (tx) => {
           const { own } = this.#leases;
           const moved = await this.#options.move(tx, taskId, from, columns, own);
@@ -311,9 +316,10 @@ export class TaskRunner {
     }
   }
 
-  #columns(outcome: Outcome, row: Pick<TaskRow, 'attempt'>): Partial<TaskRow> {
+  #columns(outcome: Outcome, row: Pick<TaskRow, 'attempt' | 'type'>): Partial<TaskRow> {
     const now = this.#clock();
-    if (outcome.kind === 'succeeded') return ending('succeeded', now, { result: outcome.result });
+    if (outcome.kind === 'succeeded')
+      return { ...ending('succeeded', now, { result: outcome.result }), ...this.serverOfResult(row.type) };
     if (outcome.kind === 'failed') return ending('failed', now, { error: outcome.error });
     if (outcome.kind === 'cancelled') return ending('cancelled', now, {});
     return {

@@ -118,6 +118,8 @@ export interface TaskKind<T extends string = string> {
   readonly attemptsMax: number;
   /** Runs with the rights of its principal: it is cancelled when the principal is disabled. */
   readonly actsAsPrincipal?: boolean;
+  /** The server on which it succeeded has its result in the data directory, even if any server may run it. */
+  readonly leavesResult?: boolean;
   /** Absent: tasks of this type are only adopted or recorded, and fail with TASK_INTERRUPTED when their process dies. */
   run?(task: TaskRecord<T>, context: TaskContext): Promise<ResultOf<T>>;
   /** Called whenever a task ends. The call can be lost in a crash. */

@@ -228,6 +228,7 @@ export class Tasks {
       ...(finished.taskId === undefined ? {} : { task_id: finished.taskId }),
       started_at: finished.startedAt,
       attempt: 1,
+      ...(finished.state === 'succeeded' ? this.#runner.serverOfResult(finished.type) : {}),
     });
     return taskRecord(row);
   }

@@ -14,6 +14,8 @@ export interface ServerPlace {
 }
 
 export interface Places {
+  /** Of this test, removed at its end. */
+  readonly directory: string;
   readonly one: ServerPlace;
   readonly two: ServerPlace;
   /** The file with the key of the secrets. */
@@ -22,23 +24,32 @@ export interface Places {
   remove(): void;
 }
 
-export async function newPlaces(): Promise<Places> {
+/** The servers have the test engine, too, if they receive the port of its process. */
+export async function newPlaces(enginePort?: number): Promise<Places> {
   const root = mkdtempSync(join(tmpdir(), 'tabularium-two-servers-'));
   const storeUrl = urlOfDatabase(await newStoreDatabase());
   const keyFile = join(root, 'one', 'secret.key');
+  const withEngine =
+    enginePort === undefined
+      ? {}
+      : {
+          entry: new URL('server_with_test_engine.ts', import.meta.url),
+          environment: { TEST_ENGINE_PORT: String(enginePort) },
+        };
   const place = (name: string): ServerPlace => {
     const directory = join(root, name);
     const own = [`--store=${storeUrl}`, '--shutdown-timeout-ms=3000'];
     const key = name === 'one' ? [] : [`--secret-key-file=${keyFile}`];
     return {
       directory,
-      start: (flags = []) => startProcess([...own, ...key, ...flags], directory),
+      start: (flags = []) => startProcess([...own, ...key, ...flags], directory, withEngine),
       id: () => readFileSync(join(directory, 'server.id'), 'utf8').trim(),
     };
   };
   return {
     one: place('one'),
     two: place('two'),
+    directory: root,
     keyFile,
     storeUrl,
     remove: () => rmSync(root, { recursive: true, force: true }),

@@ -303,7 +303,7 @@ test('a backend that one server disables is not available on the other after a p
     settings: { queueWaitMs: 1000 },
     loading: { directories: [] },
   };
-  const warehouses = assembleWarehouses(parts, other.catalog, engine);
+  const warehouses = assembleWarehouses(parts, other.catalog, [engine]);
   other.changes.follow(warehouses);
   const { object: parent } = await one.catalog.create({
     parent: null,

@@ -13,12 +13,9 @@ import { ensureBackends, warehouseSpec } from '../compute/warehouses.ts';
 import type { Services } from '../records/handler_context.ts';
 
 /** Starts no engine. */
-export async function bootstrap(
-  services: Services,
-  engine: string,
-  { withCatalog }: { readonly withCatalog: boolean },
-): Promise<void> {
-  const { catalog } = services;
+export async function bootstrap(services: Services, { withCatalog }: { readonly withCatalog: boolean }): Promise<void> {
+  const { catalog, warehouses } = services;
+  const [engine = ''] = warehouses.engineNames();
   const make = { parent: null, principal: systemActor, owner: 'root', ifExists: 'return' } as const;
   if ((await catalog.count(null, 'warehouses')) === 0)
     await catalog.create({

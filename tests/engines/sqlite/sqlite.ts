@@ -33,6 +33,7 @@ export const sqliteEngine = (port: () => Promise<number>): Engine => ({
     throw new Error('rows have no positions');
   },
   storage: noFiles,
+  isReachedByAllServers: true,
   limits: { columnsMax: 2000 },
   capabilities: {
     enforcedKeys: true,
