@@ -32,6 +32,7 @@ export class RecoveryRounds implements ChangeFollower {
   /** Ends the pause between two rounds. */
   #wake: (() => void) | undefined;
   #isStarted = false;
+  #reading: Promise<void> = Promise.resolve();
 
   constructor(context: CatalogContext) {
     this.#context = context;
@@ -73,7 +74,14 @@ export class RecoveryRounds implements ChangeFollower {
     await this.#readOpen();
   }
 
-  async #readOpen(): Promise<void> {
+  /** One after the other, so that what is read last remains. */
+  #readOpen(): Promise<void> {
+    const reading = this.#reading.then(() => this.#readOpenNow());
+    this.#reading = reading.catch(() => {});
+    return reading;
+  }
+
+  async #readOpenNow(): Promise<void> {
     this.#open = await this.#openHere();
     // Some may have ended since they were read. From here on, the feed removes those that end.
     if (this.#open.length > 0) await this.#forgetEnded();
@@ -87,17 +95,25 @@ export class RecoveryRounds implements ChangeFollower {
     return all.filter(({ warehouse }) => !elsewhere.has(warehouse));
   }
 
-  /** The transaction that ends the change of an object, here or in another server, appends the object or one above it to the feed. */
+  /**
+   * The transaction that ends the change of an object, here or in another server, appends the object or one above it to the feed; the
+   * one that blocks an object, whose change may be unknown here, appends the object.
+   */
   changed(change: Change): Promise<void> | undefined {
-    const isOpen = change.kind === 'object' && this.#open.some(({ path }) => path.includes(change.objectId));
-    return isOpen ? this.reload() : undefined;
+    if (change.kind !== 'object') return undefined;
+    if (change.object?.isBlocked) return this.#follow(() => this.#readOpen());
+    const isOpen = this.#open.some(({ path }) => path.includes(change.objectId));
+    return isOpen ? this.#follow(() => this.#forgetEnded()) : undefined;
   }
 
-  /** A failure only delays the end of refusals until the next round. */
-  async reload(): Promise<void> {
-    if (this.#open.length === 0) return;
+  reload(): Promise<void> {
+    return this.#follow(() => this.#readOpen());
+  }
+
+  /** A failure only delays refusals, or the end of refusals, until the next round. */
+  async #follow(read: () => Promise<void>): Promise<void> {
     try {
-      await this.#forgetEnded();
+      await read();
     } catch (error) {
       this.#context.observe({ kind: 'backgroundError', what: 'recovery', error });
     }

@@ -275,6 +275,28 @@ for (const scenario of scenarios) {
   });
 }
 
+test('a change that the recovery of one server has blocked is refused by the other', async () => {
+  const { first, engine, clock } = await twoServers();
+  const changes = await ChangeFeed.open({ store: first.store, serverId: 'second', observe: () => {} });
+  const options = { holder: new LeaseHolder('second'), clock: () => clock.now };
+  const second = new WarehouseInTest({ ...first, changes }, engine, options);
+  const statement = () => second.catalog.requireNoOpenChange([['c', 'd', 't']]);
+  engine.fault = () => {
+    throw new Failure('WAREHOUSE_FAILED', 'the engine died', {}, { outcome: 'unknown' });
+  };
+  await assert.rejects(first.alterTable(['c', 'd', 't'], definition('a', 'b')));
+  for (let round = 0; round < 2; round++) await first.catalog.recover();
+  assert.equal((await first.catalog.openIntents())[0]?.reason?.includes('2 times'), true);
+  await changes.poll();
+  assert.throws(statement, { code: 'CHANGE_IN_PROGRESS', message: /it is blocked/ });
+  engine.fault = () => {};
+  await first.catalog.releaseBlocked('w');
+  await first.catalog.recover();
+  await changes.poll();
+  statement();
+  await first.close();
+});
+
 test('a purge is left alone by the other server, and after its lease has expired the late server commits nothing', async () => {
   for (const isLost of [false, true]) {
     const servers = await twoServers();

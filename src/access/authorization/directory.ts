@@ -235,7 +235,7 @@ export class Directory {
     this.#rightsChanged();
   }
 
-  #setUser(id: string, { name, spec }: Omit<ChangedObject, 'isVisible'>): void {
+  #setUser(id: string, { name, spec }: Omit<ChangedObject, 'isVisible' | 'isBlocked'>): void {
     const user: User = { id, name, spec: JSON.parse(spec ?? '{}') };
     this.users.set(id, user);
     this.#userNames.set(name, user);

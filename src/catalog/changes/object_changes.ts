@@ -9,8 +9,8 @@ interface Extent {
 
 /** `row`: after the change. */
 export function appendChange(context: CatalogContext, tx: Tx, row: ObjectRow, { deep }: Extent): void {
-  const { id: objectId, parent_id: parentId, category, name, spec } = row;
-  const object = { name, spec, isVisible: isVisible(row) };
+  const { id: objectId, parent_id: parentId, category, name, spec, state } = row;
+  const object = { name, spec, isVisible: isVisible(row), isBlocked: state === 'blocked' };
   context.changes.append(tx, { kind: 'object', objectId, parentId, category, deep, object });
 }
 

@@ -19,6 +19,8 @@ export interface ChangedObject {
   readonly name: string;
   /** False while it is being dropped or restored, and while it is dropped and can be restored: its grants are retained without effect. */
   readonly isVisible: boolean;
+  /** Recovery has given up on an interrupted change of it. */
+  readonly isBlocked: boolean;
   /** JSON; always present for users. */
   readonly spec?: string | undefined;
 }

@@ -105,13 +105,18 @@ async function readObjects(db: Kysely<Schema>, ids: readonly string[]): Promise<
   for (let start = 0; start < ids.length; start += rowsPerStatementMax) {
     const rows = await db
       .selectFrom('objects')
-      .select(['id', 'name', visible.as('is_visible')])
+      .select(['id', 'name', 'state', visible.as('is_visible')])
       // The specs of tables can be large, and nobody follows them.
       .select(sql<string | null>`case when category = 'users' then spec end`.as('spec'))
       .where('id', 'in', ids.slice(start, start + rowsPerStatementMax))
       .execute();
-    for (const { id, name, is_visible, spec } of rows)
-      found.set(id, { name, isVisible: Boolean(is_visible), spec: spec ?? undefined });
+    for (const { id, name, state, is_visible, spec } of rows)
+      found.set(id, {
+        name,
+        isVisible: Boolean(is_visible),
+        isBlocked: state === 'blocked',
+        spec: spec ?? undefined,
+      });
   }
   return found;
 }
