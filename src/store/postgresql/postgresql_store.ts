@@ -19,27 +19,35 @@ export interface PostgresqlStoreOptions {
   readonly location: PostgresqlLocation;
   readonly inject?: FaultInjector | undefined;
   readonly limits?: Partial<PostgresqlLimits>;
+  /** Only one process at a time opens the database with this id. */
+  readonly serverId?: string;
 }
 
 /** The keys of advisory locks: any numbers that no one else uses. */
 const migrationLock = 7_104_233_190;
 const changesLock = 7_104_233_191;
 
-/** Throws StoreUnusable if the database cannot be used, StoreTooNew if a later release wrote it. */
-export async function openPostgresqlStore({ location, inject, limits }: PostgresqlStoreOptions): Promise<Store> {
+/**
+ * Throws StoreUnusable if the database cannot be used, StoreTooNew if a later release wrote it, StoreInUse if another process has opened
+ * it with `serverId`.
+ */
+export async function openPostgresqlStore(options: PostgresqlStoreOptions): Promise<Store> {
+  const { location, inject, limits, serverId } = options;
   const allLimits = { ...defaultLimits, ...limits };
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: openPool(location, allLimits, { inject }) }) });
+  const feed = new PostgresqlFeed(location, allLimits, serverId);
+  const close = async () => void (await Promise.all([feed.db.destroy(), db.destroy()]));
   try {
     await db.connection().execute(prepare);
+    if (serverId !== undefined) await feed.claim();
   } catch (error) {
-    await db.destroy();
+    await close();
     throw toStoreUnusable(location, error) ?? error;
   }
   const turns = new TransactionTurns(allLimits.turnMs);
   const transactions = new Transactions(db, (transaction) =>
     turns.run(() => retryConflicts(transaction, allLimits.conflictsMs)),
   );
-  const feed = new PostgresqlFeed(location, allLimits);
   return {
     db,
     isShared: true,
@@ -54,7 +62,7 @@ export async function openPostgresqlStore({ location, inject, limits }: Postgres
       transactions.atEnd(tx, { write: write && writeInOrder, committed });
     },
     vacuum: async (table) => void (await sql`vacuum full ${sql.table(table)}`.execute(db)),
-    close: async () => void (await Promise.all([feed.db.destroy(), db.destroy()])),
+    close,
   };
 }
 
