@@ -29,7 +29,7 @@ import { pageScope, readPageToken, signPageToken } from '../standard/page_token.
 import { listKeyOf, type Parameters, parametersOf, readQuery } from '../standard/parameters.ts';
 import { type Route, Routes, type Segment, segmentsOfUri } from '../standard/paths.ts';
 import type { Bodies } from './bodies/bodies.ts';
-import { discardSmallBody, hasBody } from './bodies/body.ts';
+import { discardSmallBody, hasBody, untilParsed } from './bodies/body.ts';
 import { CallFailures } from './call_failures.ts';
 import { AlreadyForwarded, type RequestForwarding } from './forwarding/request_forwarding.ts';
 import { KeyedCalls, type KeyedCallsOptions, type PreparedCall } from './idempotency/keyed_calls.ts';
@@ -122,6 +122,7 @@ export class RequestPipeline<Context> {
       const failure = this.#failures.withOutcome(error, requestId, 'notApplied');
       code = failure.code;
       response = failureResponse(failure);
+      await untilParsed(incoming);
       // The client is expected to retry, so the connection is kept usable.
       if (code === 'WAREHOUSE_BUSY' || code === 'WAREHOUSE_ON_ANOTHER_SERVER') await discardSmallBody(incoming);
     }

@@ -1,5 +1,6 @@
 // Receives request bodies from the socket, limited in bytes and time. body_text.ts parses them.
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Failure } from '../../standard/failure.ts';
 
 /** Larger bodies are parsed and checked by a worker thread: this many bytes take the main thread about 10 ms. */
@@ -10,6 +11,14 @@ const blockBytes = 1024 * 1024;
 export function hasBody(incoming: IncomingMessage): boolean {
   const length = incoming.headers['content-length'];
   return incoming.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
+}
+
+/**
+ * A body that comes in one piece with its headers is complete when this returns. Headers and body are parsed in one turn of the event loop,
+ * but a response may be ready between them; it would close the connection of an incomplete request.
+ */
+export async function untilParsed(incoming: IncomingMessage): Promise<void> {
+  if (hasBody(incoming) && !incoming.complete) await nextTurn();
 }
 
 /** Receives and discards a small body, so that the connection stays usable for the next request. Never rejects. */

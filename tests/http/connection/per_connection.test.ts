@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { RequestAuthorizer } from '../../../src/http/request_pipeline.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
 import { isFailure, requestHead, Wire } from './wire.ts';
@@ -70,6 +71,31 @@ test('a connection ends after its last allowed request; requests sent after it a
   }
   await sleep(100); // in which it would be done
   (await server.get('/api/v2/databases/kept')).is(200, '0', { comment: 'in time' });
+});
+
+test('a refusal leaves the connection open if the body has come, whether or not anything was waited for', async (t) => {
+  let isWaiting = false;
+  const wrapAuthorizer = (authorizer: RequestAuthorizer): RequestAuthorizer =>
+    Object.assign(Object.create(authorizer) as RequestAuthorizer, {
+      async authenticate(authorization: string | undefined, address: string) {
+        if (isWaiting) await sleep(1);
+        return authorizer.authenticate(authorization, address);
+      },
+    });
+  const server = await start(options, { wrapAuthorizer });
+  t.after(() => server.close());
+  (await server.post('/api/v2/users', { name: 'ann' })).is(201);
+  const token = (await server.post('/api/v2/users/ann/tokens', { name: 'laptop' })).is(201).at<string>('secret');
+  const wire = new Wire(server.port);
+  const body = '{"name":"d"}';
+  const lines = ['Content-Type: application/json', `Content-Length: ${body.length}`];
+  for (isWaiting of [false, true, false]) {
+    wire.write(requestHead(token, 'POST /api/v2/databases', ...lines) + body);
+    const answer = await wire.answer();
+    isFailure(answer, 403, 'FORBIDDEN');
+    assert.equal(answer.headers.connection, 'keep-alive');
+  }
+  wire.close();
 });
 
 test('too many headers: 400 HEADERS_TOO_LARGE, and none is silently dropped', async (t) => {
