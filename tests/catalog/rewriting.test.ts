@@ -2,7 +2,6 @@
 // or run twice, the object ends changed or unchanged, and the task reports which.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -96,16 +95,19 @@ test('if the task is cancelled before it begins, the table is ready again at onc
 
 test('if the task is cancelled while the engine works, the engine stops and the table is unchanged', async () => {
   const { warehouse, tasks } = await prepared();
+  const working = Promise.withResolvers<void>();
   warehouse.engine.gate = (signal) =>
-    new Promise((_, reject) =>
-      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped'))),
-    );
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped')));
+      working.resolve();
+    });
   const taskId = await alter(warehouse);
   await tasks.start();
-  await pause(5);
+  await working.promise;
   await tasks.cancel(taskId, principal);
   assert.equal((await tasks.wait(taskId, deadlineMs(5000)))?.state, 'cancelled');
-  assert.deepEqual([(await table(warehouse)).state, await columns(warehouse)], ['ready', 'a']);
+  await eventually('the table is ready', async () => (await table(warehouse)).state === 'ready');
+  assert.deepEqual(await columns(warehouse), 'a');
   await namesWhenSettled(warehouse);
   await tasks.stop(600);
 });
@@ -128,13 +130,15 @@ test('if the engine dies and comes back, the task retries and succeeds', async (
 
 test('a server that stops hands the change over to its successor', async () => {
   const { warehouse, tasks } = await prepared();
+  const working = Promise.withResolvers<void>();
   warehouse.engine.gate = (signal) =>
-    new Promise((_, reject) =>
-      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped'))),
-    );
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new Failure('STATEMENT_CANCELLED', 'stopped')));
+      working.resolve();
+    });
   const taskId = await alter(warehouse);
   await tasks.start();
-  await pause(5);
+  await working.promise;
   await tasks.stop(1000);
   assert.equal((await table(warehouse)).state, 'altering');
   warehouse.engine.gate = async () => {};
