@@ -151,6 +151,14 @@ export class StaleAnalysis extends Error {
 /** Positional, or named without the `$`. Values as returned by `parseJson`: JSON.rawJSON marks a number that a double cannot represent. */
 export type StatementParameters = readonly unknown[] | Readonly<Record<string, unknown>>;
 
+/** The SQL functions that return the caller. Only a statement whose text may call one of them is bound per caller. */
+export const callerFunctions = ['current_role', 'current_user', 'session_user', 'user'] as const;
+
+const callerFunctionPattern = new RegExp(String.raw`\b(?:${callerFunctions.join('|')})\b`, 'i');
+
+/** True as well for a column, an alias or a string with such a name: only the engine's binder distinguishes them from calls. */
+export const mayCallCallerFunction = (sql: string): boolean => callerFunctionPattern.test(sql);
+
 export interface Statement {
   readonly sql: string;
   readonly parameters?: StatementParameters | undefined;

@@ -3,6 +3,7 @@
 // by one. An insert that is aborted while it waits leaves the queue.
 import { Failure, outcomeOf } from '../standard/failure.ts';
 import { BatchQueue } from '../store/batch_queue.ts';
+import { engineWith } from './derived_engine.ts';
 import type { EngineWarehouse, RowsBatch, StoredRows, TableRef } from './engine.ts';
 
 type InsertOptions = Parameters<EngineWarehouse['insertRows']>[2];
@@ -38,11 +39,7 @@ export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
     }
     return known;
   };
-  return {
-    ...engine,
-    get running() {
-      return engine.running;
-    },
+  const grouped: Pick<EngineWarehouse, 'insertRows'> = {
     insertRows(table, batch, options) {
       if (!isSmall(batch)) return engine.insertRows(table, batch, options);
       const { catalog, database, table: name } = table;
@@ -50,6 +47,7 @@ export function withGroupedInserts(engine: EngineWarehouse): EngineWarehouse {
       return enqueue(groupsOf(key), { table, batch, options });
     },
   };
+  return engineWith(engine, grouped);
 }
 
 /** Settles when the insert has been run, or when it is aborted while it waits. */

@@ -1,7 +1,9 @@
-// Wraps an engine: refuses work on damaged catalogs, and records writes before they are acknowledged.
+// Wraps an engine: refuses work on damaged catalogs, and records writes before they are acknowledged. A method whose first argument names a
+// catalog is guarded as a read of that catalog; only those that write, or that differ in another way, are named here.
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
+import { engineWith } from './derived_engine.ts';
 import type { CatalogRef, Change, EngineWarehouse, TableName } from './engine.ts';
 import type { WriteGate } from './write_gate.ts';
 
@@ -91,25 +93,20 @@ function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
   return { reading, writing, adding, damagedIn };
 }
 
-/** An adapter may be an object of a class, whose methods are not copied into a wrapper without this. */
-function withOwnMethods(engine: EngineWarehouse): EngineWarehouse {
-  const shape: object = Object.getPrototypeOf(engine);
-  if (shape === Object.prototype) return engine;
-  const methods = Object.entries(Object.getOwnPropertyDescriptors(shape)).flatMap(([name, { value }]) =>
-    typeof value === 'function' && name !== 'constructor' ? [[name, value.bind(engine)]] : [],
-  );
-  return { ...Object.fromEntries(methods), ...engine };
+/** The catalog of a table, a database or a statement, or a catalog. */
+function catalogOfArgument(argument: unknown): CatalogRef | undefined {
+  if (typeof argument !== 'object' || argument === null) return undefined;
+  if ('catalog' in argument) return argument.catalog as CatalogRef;
+  return 'id' in argument && 'name' in argument ? (argument as CatalogRef) : undefined;
 }
 
 export function guardedEngine(options: GuardedOptions): EngineWarehouse {
-  const { guard, gate } = options;
-  const engine = withOwnMethods(options.engine);
+  const { engine, guard, gate } = options;
   const { reading, writing, adding, damagedIn } = guardedCalls(options);
-  return {
-    ...engine,
-    get running() {
-      return engine.running;
-    },
+  const guarded: Partial<EngineWarehouse> = {
+    // These are for catalogs that are not attached.
+    attach: (catalog) => engine.attach(catalog),
+    checkFile: (catalog, expected, options) => engine.checkFile(catalog, expected, options),
     cost: (change) =>
       detachingChanges.has(change.kind) ? engine.cost(change) : reading(catalogOf(change), () => engine.cost(change)),
     forget: (catalog, steps) => writing([catalog], () => engine.forget(catalog, steps)),
@@ -121,17 +118,8 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
           throw (await damagedIn(statement.sql, error)) ?? error;
         }
       }),
-    describe: (statement) => reading(statement.catalog, () => engine.describe(statement)),
-    readView: (statement) => reading(statement.catalog, () => engine.readView(statement)),
-    explain: (statement) => reading(statement.catalog, () => engine.explain(statement)),
     optimize: (table, options) => writing([table.catalog], () => engine.optimize(table, options)),
-    compareTables: (catalog, expected, options) =>
-      reading(catalog, () => engine.compareTables(catalog, expected, options)),
-    readWholeTable: (table, options) => reading(table.catalog, () => engine.readWholeTable(table, options)),
-    tableStatistics: (table) => reading(table.catalog, () => engine.tableStatistics(table)),
-    rowsLoadedByStep: (catalog, step) => reading(catalog, () => engine.rowsLoadedByStep(catalog, step)),
     load: (work, options) => adding([work.table.catalog], () => engine.load(work, options)),
-    snapshot: (catalog, options) => reading(catalog, () => engine.snapshot(catalog, options)),
     restorePart: (part, options) => adding([part.table.catalog], () => engine.restorePart(part, options)),
     insertRows: (table, batch, options) => adding([table.catalog], () => engine.insertRows(table, batch, options)),
     execute(statement, options) {
@@ -150,4 +138,9 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
       return write([catalogOf(change)], () => engine.apply(change, options));
     },
   };
+  return engineWith(engine, guarded, (method) => (...parameters) => {
+    const catalog = catalogOfArgument(parameters[0]);
+    if (catalog === undefined) return method(...parameters);
+    return reading(catalog, async () => method(...parameters));
+  });
 }

@@ -1,5 +1,6 @@
 // DuckDB as an engine of the port: its name, its reserved names and key types, and how a warehouse on it is opened.
 import type { TypeKind } from '../../model/types.ts';
+import { engineWith } from '../derived_engine.ts';
 import type { Engine } from '../engine.ts';
 import { ownPrefix, ownSchema } from './instance/applied_steps.ts';
 import { withTableLocks } from './instance/table_locks.ts';
@@ -40,7 +41,10 @@ export const duckdbWith = (duckdbOptions: DuckdbOptions): Engine => ({
     parquetFiles: true,
     rowPositions: true,
   },
-  open: (options) => withTableLocks(new DuckdbWarehouse(options, duckdbOptions)),
+  open(options) {
+    const warehouse = new DuckdbWarehouse(options, duckdbOptions);
+    return withTableLocks(engineWith(warehouse, warehouse.direct));
+  },
 });
 
 export const duckdbEngine: Engine = duckdbWith({ confinement: new Confinement('auto'), analysisTimeoutMs: 10_000 });

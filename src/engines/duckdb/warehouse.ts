@@ -7,6 +7,7 @@ import type { TableDefinition, WarehouseSpec } from '../../model/records.ts';
 import { Failure, withOutcome } from '../../standard/failure.ts';
 import type { AdmissionRequest } from '../admission.ts';
 import type { AttachRequest, CatalogFault } from '../catalog_storage.ts';
+import { directMethods } from '../derived_engine.ts';
 import type {
   BackendStatus,
   CatalogRef,
@@ -25,10 +26,12 @@ import type { Snapshot } from '../snapshot.ts';
 import { AnalysisProcesses } from './analysis/analysis_processes.ts';
 import { changingToken } from './analysis/named_objects.ts';
 import type { LoadPlan } from './load/load_plan.ts';
+import { type DirectName, directNames, directOperations } from './process/direct_operations.ts';
 import { EngineProcess } from './process/engine_process.ts';
 import { ProcessLauncher } from './process/process_launcher.ts';
 import { ProcessSupervisor, suspendedFailure } from './process/process_supervisor.ts';
 import type { OperationName, Operations, WireStatement } from './process/protocol.ts';
+import { changeTimeoutMs, shortTimeoutMs } from './process/time_limits.ts';
 import { rowsFile } from './query/paged_file.ts';
 import type { Confinement } from './sandbox/sandbox.ts';
 import { parseCreateView } from './sql/parse_create_view.ts';
@@ -36,8 +39,6 @@ import { scanTableNames } from './sql/table_name_scan.ts';
 import { DiskUsage } from './storage/disk_usage.ts';
 import { embeddedTopology } from './storage/topology.ts';
 
-const shortTimeoutMs = 60_000;
-const changeTimeoutMs = 24 * 3600 * 1000;
 /** All parsing of definitions counts as one principal for fair scheduling. */
 const definitionsPrincipal = { id: 'definitions' };
 
@@ -50,7 +51,7 @@ export interface DuckdbOptions {
   readonly analysisTimeoutMs: number;
 }
 
-export class DuckdbWarehouse implements EngineWarehouse {
+export class DuckdbWarehouse implements Omit<EngineWarehouse, DirectName> {
   readonly #analysisTimeoutMs: number;
   readonly #launcher: ProcessLauncher;
   readonly #supervisor: ProcessSupervisor;
@@ -107,6 +108,10 @@ export class DuckdbWarehouse implements EngineWarehouse {
     return { ...this.#supervisor.status(), cpuCores: availableParallelism(), ...this.#disk.last };
   }
 
+  /** The methods that are not defined here. */
+  readonly direct = directMethods(directNames, (name, argument, { signal }) =>
+    this.#call(name, argument, directOperations[name].timeoutMs, signal),
+  );
   topology = () => embeddedTopology;
   cost = (change: Operations['cost'][0]) => this.#call('cost', change, shortTimeoutMs);
   forget = async (catalog: Operations['forget'][0]['catalog'], steps: readonly string[]) => {
@@ -122,11 +127,8 @@ export class DuckdbWarehouse implements EngineWarehouse {
   };
   rowNumbering = (table: TableRef, definition: TableDefinition) =>
     this.#call('rowNumbering', { table, definition }, shortTimeoutMs);
-  tableStatistics = (table: TableRef) => this.#call('tableStatistics', table, shortTimeoutMs);
   compareTables = (catalog: CatalogRef, expected: readonly ExpectedTable[], { signal }: Cancellable) =>
     this.#call('compareTables', { catalog, expected }, shortTimeoutMs, signal);
-  readWholeTable = (table: TableRef, { signal }: Cancellable) =>
-    this.#call('readWholeTable', table, changeTimeoutMs, signal);
   tableNamesIn = async (sql: string) => scanTableNames(sql);
   parseCreateView = async (sql: string) => parseCreateView(sql);
   readView = (statement: Statement & { readonly database: string }) =>

@@ -7,10 +7,10 @@ import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.t
 import type { Quotas } from '../../access/limits/quotas.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import { mayCallCallerFunction } from '../../engines/caller_functions.ts';
 import {
   type DescribedColumn,
   type EngineWarehouse,
+  mayCallCallerFunction,
   type PageReady,
   StaleAnalysis,
   type Statement,

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { CatalogStorage } from '../../../src/engines/catalog_storage.ts';
+import { engineWith } from '../../../src/engines/derived_engine.ts';
 import type { Engine } from '../../../src/engines/engine.ts';
 import type { TypeKind } from '../../../src/model/types.ts';
 import { backend, SqliteWarehouse } from './warehouse.ts';
@@ -47,7 +48,10 @@ export const sqliteEngine = (port: () => Promise<number>): Engine => ({
     parquetFiles: false,
     rowPositions: false,
   },
-  open: (options) => new SqliteWarehouse(options, port),
+  open(options) {
+    const warehouse = new SqliteWarehouse(options, port);
+    return engineWith(warehouse, warehouse.direct);
+  },
 });
 
 export interface EngineServer {

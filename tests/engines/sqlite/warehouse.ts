@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { deserialize } from 'node:v8';
 import type { AttachRequest, CatalogFault } from '../../../src/engines/catalog_storage.ts';
+import { directMethods } from '../../../src/engines/derived_engine.ts';
 import type {
   BackendStatus,
   CatalogRef,
@@ -17,7 +18,6 @@ import type {
   StepOptions,
   TableName,
   TableRef,
-  TableWrite,
   Topology,
   WorkOptions,
 } from '../../../src/engines/engine.ts';
@@ -29,7 +29,9 @@ import { Failure } from '../../../src/standard/failure.ts';
 import { EngineConnection } from './connection.ts';
 import { RejectedRowsFile, ResultRows } from './result_rows.ts';
 import type { StatementCall } from './server/bound_statement.ts';
+import { type DirectName, directOperations } from './server/operations.ts';
 
+const directNames = Object.keys(directOperations) as DirectName[];
 export const backend = { name: 'sqlite', location: 'loopback' };
 
 const rewriteRowsMin = 100_000;
@@ -39,7 +41,7 @@ const unsupported = async (feature: string): Promise<never> => {
   throw new Failure('NOT_SUPPORTED_BY_ENGINE', `the engine does not support ${feature}`);
 };
 
-export class SqliteWarehouse implements EngineWarehouse {
+export class SqliteWarehouse implements Omit<EngineWarehouse, DirectName> {
   readonly #options: EngineWarehouseOptions;
   readonly #connection: EngineConnection;
   #spec: WarehouseSpec;
@@ -103,6 +105,9 @@ export class SqliteWarehouse implements EngineWarehouse {
     };
   }
 
+  /** The methods that are not defined here. */
+  readonly direct = directMethods(directNames, (name, argument, { signal }) => this.#call(name, argument, { signal }));
+
   topology = (): Topology => ({
     tablets: async () => [{ id: '0', replicas: [{ backend: backend.name, isAvailable: this.#isRunning }] }],
     tabletCount: (_backend, tableCount) => tableCount(),
@@ -126,11 +131,8 @@ export class SqliteWarehouse implements EngineWarehouse {
   };
   analyze = (statement: Statement, { signal }: { readonly signal?: AbortSignal | undefined }) =>
     this.#call('analyze', toCall(statement), { signal });
-  tableNamesIn = (sql: string) => this.#call('tableNamesIn', sql);
   describe = (statement: Statement) => this.#call('describe', toCall(statement));
   explain = (statement: Statement) => this.#call('explain', toCall(statement));
-  buildStatement = (write: TableWrite) => this.#call('buildStatement', write);
-  parseCreateTable = (sql: string) => this.#call('parseCreateTable', sql);
   checkDefault = async (expression: string, type: LogicalType) => {
     await this.#call('checkDefault', { expression, type });
   };
@@ -193,13 +195,11 @@ export class SqliteWarehouse implements EngineWarehouse {
 
   rowsLoadedByStep = async (catalog: CatalogRef, step: string) =>
     (await this.#call('rowsOfStep', { catalog, step })) ?? undefined;
-  tableStatistics = (table: TableRef) => this.#call('tableStatistics', table);
   optimize = async (table: TableRef, { signal }: WorkOptions) => {
     await this.#call('optimize', table, { signal });
   };
   compareTables = (catalog: CatalogRef, expected: readonly ExpectedTable[], { signal }: Cancellable) =>
     this.#call('compareTables', { catalog, expected }, { signal });
-  readWholeTable = (table: TableRef, { signal }: Cancellable) => this.#call('readWholeTable', table, { signal });
 
   async checkFile(catalog: AttachRequest, expected: readonly ExpectedTable[], { signal }: Cancellable) {
     const { faults } = await this.compareTables(catalog, expected, { signal });

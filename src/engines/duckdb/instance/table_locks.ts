@@ -1,7 +1,8 @@
 // Locks between statements that write rows of a table and changes that rewrite the table. An embedded engine may commit a row into
 // a table that was copied already, and silently drop it with the old table (DuckDB does); so a rewrite excludes all writers.
 import { Failure } from '../../../standard/failure.ts';
-import type { Change, EngineWarehouse, TableName } from '../../engine.ts';
+import { engineWith } from '../../derived_engine.ts';
+import type { Change, EngineWarehouse, TableName, TableRef } from '../../engine.ts';
 
 /** How long a writer waits for a table that is being changed, and a change for writers. */
 const lockWaitMs = 15_000;
@@ -114,56 +115,16 @@ function rewrittenKey(change: Change): string | undefined {
 /** Wraps an engine with table locks. A rejected call has ended in the engine too. */
 export function withTableLocks(engine: EngineWarehouse): EngineWarehouse {
   const locks = new TableLocks();
-  return {
-    get running() {
-      return engine.running;
-    },
-    start: () => engine.start(),
-    stop: () => engine.stop(),
-    configure: (spec) => engine.configure(spec),
-    status: (backend) => engine.status(backend),
-    topology: () => engine.topology(),
-    cost: (change) => engine.cost(change),
-    forget: (catalog, steps) => engine.forget(catalog, steps),
-    analyze: (statement, request) => engine.analyze(statement, request),
-    tableNamesIn: (sql) => engine.tableNamesIn(sql),
-    describe: (statement) => engine.describe(statement),
-    readView: (statement) => engine.readView(statement),
-    parseCreateView: (sql) => engine.parseCreateView(sql),
-    explain: (statement) => engine.explain(statement),
-    buildStatement: (write) => engine.buildStatement(write),
-    parseCreateTable: (sql) => engine.parseCreateTable(sql),
-    checkDefault: (expression, type) => engine.checkDefault(expression, type),
-    optimize: (table, options) => engine.optimize(table, options),
-    compareTables: (catalog, expected, options) => engine.compareTables(catalog, expected, options),
-    readWholeTable: (table, options) => engine.readWholeTable(table, options),
-    checkFile: (catalog, expected, options) => engine.checkFile(catalog, expected, options),
-    attach: (catalog) => engine.attach(catalog),
-    rowNumbering: (table, definition) => engine.rowNumbering(table, definition),
-    tableStatistics: (table) => engine.tableStatistics(table),
-    takeChangedTables: () => engine.takeChangedTables(),
+  const writing = <T>({ catalog, database, table }: TableRef, signal: AbortSignal, work: () => Promise<T>) =>
+    locks.writing([{ catalog: catalog.name, database, table }], signal, work);
+  const locked: Partial<EngineWarehouse> = {
     apply: (change, options) => locks.changing(change, options.signal, () => engine.apply(change, options)),
     execute: (statement, options) =>
       locks.writing(options.analysis.writes, options.signal, () => engine.execute(statement, options)),
-    recordStep: (resultPath, step) => engine.recordStep(resultPath, step),
-    inferTable: (work, request) => engine.inferTable(work, request),
-    rowsLoadedByStep: (catalog, step) => engine.rowsLoadedByStep(catalog, step),
-    load: (work, options) => {
-      const { catalog, database, table } = work.table;
-      return locks.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
-        engine.load(work, options),
-      );
-    },
-    snapshot: (catalog, options) => engine.snapshot(catalog, options),
-    restorePart: (part, options) => {
-      const { catalog, database, table } = part.table;
-      return locks.writing([{ catalog: catalog.name, database, table }], options.signal, () =>
-        engine.restorePart(part, options),
-      );
-    },
-    insertRows: (table, batch, options) => {
-      const written = { catalog: table.catalog.name, database: table.database, table: table.table };
-      return locks.writing([written], options.signal, () => engine.insertRows(table, batch, options));
-    },
+    load: (work, options) => writing(work.table, options.signal, () => engine.load(work, options)),
+    restorePart: (part, options) => writing(part.table, options.signal, () => engine.restorePart(part, options)),
+    insertRows: (table, batch, options) =>
+      writing(table, options.signal, () => engine.insertRows(table, batch, options)),
   };
+  return engineWith(engine, locked);
 }

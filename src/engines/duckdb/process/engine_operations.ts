@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { deserialize } from 'node:v8';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { WarehouseSpec } from '../../../model/records.ts';
-import type { CatalogRef, Change, RowsBatch, TableRef } from '../../engine.ts';
+import type { CatalogRef, Change, RowsBatch } from '../../engine.ts';
 import type { Applied } from '../../views.ts';
 import { DataVersions, trackInsert, type WriteVersions } from '../analysis/data_versions.ts';
 import { DefinitionVersions } from '../analysis/definition_versions.ts';
@@ -11,7 +11,6 @@ import { NamedObjectReader } from '../analysis/named_objects.ts';
 import { ViewUsage } from '../analysis/view_usage.ts';
 import { applyChange, costOf } from '../ddl/apply_change.ts';
 import { optimizeTable } from '../ddl/optimize.ts';
-import { tableStatistics } from '../ddl/table_statistics.ts';
 import { forgetSteps, retryingConflicts } from '../instance/applied_steps.ts';
 import { type Interruptible, Sessions } from '../instance/connection_pool.ts';
 import { lockData, openData, openScratch } from '../instance/instances.ts';
@@ -29,7 +28,8 @@ import { parseCreateTable } from '../sql/parse_create_table.ts';
 import { type AttachMessage, attachEach } from '../storage/attachments.ts';
 import { catalogFile, checkpointAttached, hasLog, isAttached, tablesOf } from '../storage/catalog_files.ts';
 import { faultsWithin } from '../storage/check_file.ts';
-import { compareTables, readWholeTable } from '../storage/check_tables.ts';
+import { compareTables } from '../storage/check_tables.ts';
+import { type DirectName, directOperations, isDirect } from './direct_operations.ts';
 import type { OperationName, Operations } from './protocol.ts';
 import { locateErrors } from './wire_errors.ts';
 
@@ -139,8 +139,12 @@ export class EngineOperations {
     stage?: Stage,
     onPage?: ReportPage,
   ): Promise<unknown> {
+    if (isDirect(operation)) {
+      const run = directOperations[operation].run as (on: DuckDBConnection, of: unknown) => Promise<unknown>;
+      return this.#sessions.with(undefined, started, ({ connection }) => run(connection, argument));
+    }
     const operations: {
-      [K in Exclude<OperationName, 'prepare' | 'attach' | 'close'>]: (
+      [K in Exclude<OperationName, DirectName | 'prepare' | 'attach' | 'close'>]: (
         argument: Operations[K][0],
       ) => Promise<Operations[K][1]>;
     } = {
@@ -165,8 +169,6 @@ export class EngineOperations {
         ) as Promise<undefined>,
       rowNumbering: ({ table, definition }) =>
         this.#sessions.with(undefined, started, ({ connection }) => this.#numberings.of(connection, table, definition)),
-      tableStatistics: (table) =>
-        this.#sessions.with(undefined, started, (session) => tableStatistics(session.connection, table)),
     };
     return (operations[operation as 'bind'] as (argument: unknown) => Promise<unknown>)(argument);
   }
@@ -179,7 +181,6 @@ export class EngineOperations {
     return {
       compareTables: ({ catalog, expected }: Operations['compareTables'][0]) =>
         onConnection((connection) => compareTables(connection, catalog.name, expected)),
-      readWholeTable: (table: TableRef) => onConnection((connection) => readWholeTable(connection, table)),
       isAttached: (catalog: CatalogRef) => onConnection((connection) => isAttached(connection, dataDirectory, catalog)),
       checkFile: ({ catalog, expected }: Operations['checkFile'][0]) =>
         onConnection((connection) =>

@@ -10,7 +10,8 @@ import { type CatalogRef, type ExecuteOptions, type ReportProgress, StaleAnalysi
 import { blamedFor, endedEngine, engineLost } from '../../engine_lost.ts';
 import type { Launch } from '../sandbox/sandbox.ts';
 import { damageInError } from '../storage/catalog_damage.ts';
-import type { FromEngine, OperationName, Operations, ToEngine, WireError } from './protocol.ts';
+import type { FromEngine, OperationName, Operations, ToEngine } from './protocol.ts';
+import type { WireError } from './wire_errors.ts';
 
 const prepareTimeoutMs = 120_000;
 /** Replaying a log can take any time; damage shows as an error or a crash, not as slowness. */

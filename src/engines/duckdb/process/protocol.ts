@@ -3,7 +3,6 @@
 import type { ExpectedTable } from '../../../model/expected_table.ts';
 import type { TableDefinition, WarehouseSpec } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import type { Code, RequestOutcome } from '../../../standard/codes.ts';
 import type { AttachRequest, CatalogFault, TableComparison } from '../../catalog_storage.ts';
 import type {
   BuiltStatement,
@@ -29,6 +28,8 @@ import type { Applied, ViewReading } from '../../views.ts';
 import type { NamedObjects } from '../analysis/named_objects.ts';
 import type { LoadPlan } from '../load/load_plan.ts';
 import type { AttachMessage } from '../storage/attachments.ts';
+import type { DirectOperations } from './direct_operations.ts';
+import type { WireError } from './wire_errors.ts';
 
 /** A statement with its parameters as JSON text. */
 export interface WireStatement {
@@ -48,7 +49,7 @@ export type WireOptions = Omit<ExecuteOptions, 'signal' | 'progress' | 'timeoutM
 };
 
 /** Every operation of the engine process: its argument and its result. */
-export interface Operations {
+export interface Operations extends DirectOperations {
   /** Opens the engine with all its settings and limits but without files: everything that does not depend on catalogs. */
   prepare: [
     {
@@ -113,7 +114,6 @@ export interface Operations {
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, undefined];
   optimize: [TableRef, undefined];
   compareTables: [{ readonly catalog: CatalogRef; readonly expected: readonly ExpectedTable[] }, TableComparison];
-  readWholeTable: [TableRef, boolean];
   /** Whether the file of the catalog is open, under any name. */
   isAttached: [CatalogRef, boolean];
   /** Runs in a process without other files, which a damaged file may crash. */
@@ -122,7 +122,6 @@ export interface Operations {
     readonly CatalogFault[],
   ];
   rowNumbering: [{ readonly table: TableRef; readonly definition: TableDefinition }, readonly string[]];
-  tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
 }
 
 export type OperationName = keyof Operations;
@@ -151,21 +150,6 @@ export type FromEngine =
       readonly spilledBytes: number;
       readonly runningStatements: number;
     };
-
-export type WireError =
-  | {
-      readonly kind: 'failure';
-      readonly code: Code;
-      readonly message: string;
-      /** JSON text, so that numbers keep their digits. */
-      readonly result: string;
-      readonly retryAfterSeconds?: number | undefined;
-      readonly outcome?: RequestOutcome | undefined;
-    }
-  | { readonly kind: 'stale' }
-  /** The engine is in an undefined state after a fatal error: the process is replaced. */
-  | { readonly kind: 'fatal'; readonly message: string }
-  | { readonly kind: 'error'; readonly message: string; readonly stack?: string | undefined };
 
 /** Interval of the heartbeats of the engine process. */
 export const heartbeatMs = 250;

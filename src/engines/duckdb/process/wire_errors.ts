@@ -1,9 +1,24 @@
 // Converts errors of the engine process for the server: locates them in the caller's text and serializes them.
+import type { Code, RequestOutcome } from '../../../standard/codes.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { StaleAnalysis } from '../../engine.ts';
 import { engineFailure, FatalEngineError, failureOf } from '../instance/sql_errors.ts';
 import { withoutCatalogs } from '../sql/missing_functions.ts';
-import type { WireError } from './protocol.ts';
+
+export type WireError =
+  | {
+      readonly kind: 'failure';
+      readonly code: Code;
+      readonly message: string;
+      /** JSON text, so that numbers keep their digits. */
+      readonly result: string;
+      readonly retryAfterSeconds?: number | undefined;
+      readonly outcome?: RequestOutcome | undefined;
+    }
+  | { readonly kind: 'stale' }
+  /** The engine is in an undefined state after a fatal error: the process is replaced. */
+  | { readonly kind: 'fatal'; readonly message: string }
+  | { readonly kind: 'error'; readonly message: string; readonly stack?: string | undefined };
 
 /** `linesAbove`: how many generated lines precede the caller's text. */
 export async function locateErrors<T>(sql: string, linesAbove: number, work: () => Promise<T>): Promise<T> {

@@ -1,15 +1,13 @@
 // The operations that servers call, by name: the types of their arguments and values, and what they do.
 
 import type { CatalogFault, TableComparison } from '../../../../src/engines/catalog_storage.ts';
+import type { ArgumentOf, DirectOperations, MethodName, ValueOf } from '../../../../src/engines/derived_engine.ts';
 import type {
-  BuiltStatement,
   CatalogRef,
   DescribedColumn,
-  ParsedCreateTable,
   StatementAnalysis,
   TableName,
   TableRef,
-  TableWrite,
 } from '../../../../src/engines/engine.ts';
 import type { FileLoadResult } from '../../../../src/engines/load.ts';
 import type { ExpectedTable } from '../../../../src/model/expected_table.ts';
@@ -46,11 +44,27 @@ import {
 } from './statements.ts';
 import { defaultSql } from './tables.ts';
 
+/** Methods of the port that the adapter passes on as they are. A method in this table needs no other change in this engine. */
+export const directOperations = {
+  tableNamesIn: (_engine, sql) => namedTables(sql).map(({ parts }) => parts),
+  buildStatement: (_engine, write) => buildStatement(write),
+  parseCreateTable: (_engine, sql) => parseCreateTable(sql),
+  tableStatistics: ({ file }, table) => reading(file, (on) => statisticsOf(on, table)),
+  readWholeTable: ({ file }, table) => reading(file, (on) => readAll(on, table)),
+} satisfies {
+  readonly [K in MethodName]?: (
+    engine: Engine,
+    argument: ArgumentOf<K>,
+    call: Call,
+  ) => Promise<ValueOf<K>> | ValueOf<K>;
+};
+export type DirectName = keyof typeof directOperations;
+
 interface CatalogCall {
   readonly catalog: CatalogRef;
 }
 
-export interface Operations {
+export interface Operations extends DirectOperations<DirectName> {
   status: [null, { readonly version: string; readonly dataBytes: number }];
   apply: [ChangeCall, null];
   forget: [CatalogCall & { readonly steps: readonly string[] }, null];
@@ -60,15 +74,10 @@ export interface Operations {
   explain: [StatementCall, string];
   select: [ExecuteCall, ExecuteEnd];
   write: [ExecuteCall, ExecuteEnd];
-  tableNamesIn: [string, readonly (readonly string[])[]];
-  buildStatement: [TableWrite, BuiltStatement];
-  parseCreateTable: [string, ParsedCreateTable];
   checkDefault: [{ readonly expression: string; readonly type: LogicalType }, null];
   insertRows: [InsertCall, number];
   load: [LoadCall, FileLoadResult];
-  tableStatistics: [TableRef, { readonly rowCount: number; readonly dataBytes: number }];
   optimize: [TableRef, null];
-  readWholeTable: [TableRef, boolean];
   compareTables: [CatalogCall & { readonly expected: readonly ExpectedTable[] }, TableComparison];
 }
 export type OperationName = keyof Operations;
@@ -92,6 +101,7 @@ const writing = <T>({ writer }: Engine, call: Call, work: (on: Connection) => T)
   writer.transaction(() => call.requireNotCancelled(), work);
 
 export const operations: Handlers = {
+  ...directOperations,
   status: ({ file, version }) => reading(file, (on) => ({ version, dataBytes: bytesOf(on) })),
   apply: async (engine, argument, call) => {
     await writing(engine, call, (on) => applyChange(on, argument));
@@ -111,9 +121,6 @@ export const operations: Handlers = {
   explain: ({ file }, statement) => explain(file, statement),
   select: ({ file }, work, call) => executeSelect(file, work, call),
   write: ({ writer }, work, call) => executeWrite(writer, work, call),
-  tableNamesIn: (_engine, sql) => namedTables(sql).map(({ parts }) => parts),
-  buildStatement: (_engine, write) => buildStatement(write),
-  parseCreateTable: (_engine, sql) => parseCreateTable(sql),
   checkDefault: async ({ file }, { expression, type }) => {
     requireEnclosed(expression);
     await reading(file, (on) => requireDefault(() => defaultSql(on, expression, type)));
@@ -121,12 +128,10 @@ export const operations: Handlers = {
   },
   insertRows: (engine, argument, call) => writing(engine, call, (on) => insertRows(on, argument)),
   load: ({ writer }, work, call) => load(writer, work, call),
-  tableStatistics: ({ file }, table) => reading(file, (on) => statisticsOf(on, table)),
   optimize: async (engine, table, call) => {
     await writing(engine, call, (on) => on.db.exec(`ANALYZE ${fileName(requireTable(on, table).id)}`));
     return null;
   },
-  readWholeTable: ({ file }, table) => reading(file, (on) => readAll(on, table)),
   compareTables: ({ file }, { catalog, expected }) => reading(file, (on) => compare(on, catalog, expected)),
 };
 
