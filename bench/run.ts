@@ -1,8 +1,10 @@
-// `npm run bench`: every benchmark except `peers`, which installs another server, or those named; `--against DIRECTORY` compares this
-// checkout with another one; `--quick` is a small sample that shows that they run. Results are written to bench/results/, except those of
-// --quick. A missed target is shown, but is not a failure; only a benchmark that does not run fails.
+// `npm run bench`: every benchmark except `peers`, which installs another server, and `several_servers` where PostgreSQL is not installed, or
+// those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small sample that shows that they run.
+// Results are written to bench/results/, except those of --quick. A missed target is shown, but is not a failure; only a benchmark that
+// does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { missingPostgresql } from '../tests/postgresql.ts';
 import { bench as access } from './access.ts';
 import { benchAgainst } from './against.ts';
 import { bench as consolePages } from './console.ts';
@@ -19,6 +21,7 @@ import { bench as overload } from './overload.ts';
 import { bench as peers } from './peers.ts';
 import { bench as pointQuery } from './point_query.ts';
 import { bench as resultPages } from './result_pages.ts';
+import { bench as severalServers } from './several_servers.ts';
 import { bench as ssb } from './ssb.ts';
 import { bench as takeover } from './takeover.ts';
 import { bench as tasks } from './tasks.ts';
@@ -37,6 +40,7 @@ export const benches: readonly Bench[] = [
   load,
   exportFiles,
   tasks,
+  severalServers,
   ssb,
   idle,
   takeover,
@@ -85,8 +89,9 @@ function benchesNamed(names: readonly string[]): readonly Bench[] {
       `there is no benchmark ${unknown.join(', ')}; there are ${names}; and the flags --quick and --against DIRECTORY`,
     );
   }
+  const left: readonly Bench[] = missingPostgresql ? [peers, severalServers] : [peers];
   return names.length === 0
-    ? benches.filter((bench) => bench !== peers)
+    ? benches.filter((bench) => !left.includes(bench))
     : benches.filter(({ name }) => names.includes(name));
 }
 

@@ -7,6 +7,7 @@ import { it } from 'node:test';
 import { promisify } from 'node:util';
 import { sampled } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
+import { missingPostgresql } from '../postgresql.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 /**
@@ -14,6 +15,7 @@ const root = join(import.meta.dirname, '..', '..');
  * gigabytes or are long even with `--quick`.
  */
 const withoutSample = ['run', 'against', 'peers', 'console', 'load', 'export', 'overload'];
+if (missingPostgresql) withoutSample.push('several_servers');
 const names = readdirSync(join(root, 'bench'))
   .filter((file) => file.endsWith('.ts'))
   .map((file) => basename(file, '.ts'))
