@@ -1,14 +1,19 @@
 // Kills one of two servers on a PostgreSQL store, or both, at random moments, repeatedly, while clients send random changes of the tables
-// in each server's warehouse through either server, also while the other one is down; checks everything after each.
+// in each server's warehouse, and in one of an engine that both reach, through either server, also while the other one is down; checks
+// everything after each. Changes on the common engine have idempotency keys and are repeated until one server answers for certain.
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs, eventually } from '../deadline.ts';
+import { type EngineServer, startEngineServer } from '../engines/sqlite/sqlite.ts';
 import { Api } from '../faults/injection/api.ts';
 import { endOfTask, type InterruptedChange } from '../faults/scenarios/atomicity.ts';
 import { Random } from '../random.ts';
 import type { ServerProcess } from '../server.ts';
 import { kill, newPlaces, type Places } from '../servers/two_servers.ts';
 import type { KillOptions } from './kills.ts';
-import { type Counts, noCounts, Worker } from './worker.ts';
+import { type Counts, type Numbers, noCounts, Worker, type WorkerPlace } from './worker.ts';
 
 export interface ServerKillReport {
   readonly seed: number;
@@ -28,22 +33,34 @@ interface Running {
 }
 
 const victims: readonly (readonly Name[])[] = [['one'], ['two'], ['one', 'two']];
-/** The catalog `far` is in a warehouse of the second server. */
-const placesOfTables = [{}, { catalog: 'far', warehouse: 'second' }] as const;
+/** The catalog `far` is in a warehouse of the second server, and `common` in one of the engine that both reach. */
+const warehouses = { default: 'default', far: 'second', common: 'shared' };
+const numbersInSqlite = (count: number): Numbers => ({
+  clause: `WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < ${count - 1})`,
+  source: 's',
+});
 const settledMs = 60_000;
 const tasksEndMs = deadlineMs(60_000);
 const tasksKeptMax = 100;
 const flags = ['--spare-engine=false', '--log-level=silent'];
 
 export async function killServersRandomly(options: KillOptions): Promise<ServerKillReport> {
-  const places = await newPlaces();
+  const engine = await startEngineServer();
+  const places = await newPlaces(engine.port);
   const run = new ServerKillRun(options, places);
   try {
     return await run.all();
   } finally {
     await run.stop();
     places.remove();
+    await stopEngine(engine);
   }
+}
+
+async function stopEngine({ child }: EngineServer): Promise<void> {
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
 }
 
 class ServerKillRun {
@@ -51,6 +68,7 @@ class ServerKillRun {
   readonly #places: Places;
   readonly #random: Random;
   readonly #workers: Worker[];
+  readonly #loadDirectory: string;
   readonly #problems: string[] = [];
   readonly #running = new Map<Name, Running>();
   #kills = 0;
@@ -59,6 +77,17 @@ class ServerKillRun {
     this.#options = options;
     this.#places = places;
     this.#random = new Random(options.seed);
+    this.#loadDirectory = join(places.directory, 'loads');
+    mkdirSync(this.#loadDirectory);
+    const repeats = this.#random.fork(0);
+    const common: WorkerPlace = {
+      catalog: 'common',
+      warehouse: 'shared',
+      anyServer: () => this.#api(repeats.pick(names)),
+      loadDirectory: this.#loadDirectory,
+      numbers: numbersInSqlite,
+    };
+    const placesOfTables: readonly WorkerPlace[] = [{}, common, { catalog: 'far', warehouse: 'second' }, common];
     this.#workers = Array.from({ length: options.workers }, (_, i) => {
       const place = placesOfTables[i % placesOfTables.length];
       return new Worker(i, this.#random.fork(i + 1), options.tablesEach, place);
@@ -73,6 +102,8 @@ class ServerKillRun {
       const { client } = this.#api('two');
       await client.warehouses.create({ name: 'second', threads: 2 });
       await client.catalogs.create({ name: 'far', warehouse: 'second' });
+      await client.warehouses.create({ name: 'shared', engine: 'sqlite' });
+      await client.catalogs.create({ name: 'common', warehouse: 'shared' });
       await this.#settled();
       for (const worker of this.#workers) await worker.begin(this.#api('one'));
       for (let n = 0; n < rounds && (n < atLeast || hasTime()) && this.#isFine; n++) await this.#round();
@@ -102,7 +133,7 @@ class ServerKillRun {
   }
 
   async #start(name: Name): Promise<void> {
-    const server = await this.#places[name].start(flags);
+    const server = await this.#places[name].start([...flags, `--load-directories=${this.#loadDirectory}`]);
     this.#running.get(name)?.api.close();
     this.#running.set(name, { server, api: new Api(server.url, server.token) });
   }
@@ -139,10 +170,7 @@ class ServerKillRun {
   /** Until both servers use both warehouses, and no change is open. */
   async #settled(): Promise<void> {
     for (const name of names)
-      for (const [catalog, warehouse] of [
-        ['default', 'default'],
-        ['far', 'second'],
-      ] as const)
+      for (const [catalog, warehouse] of Object.entries(warehouses))
         await eventually(
           `the catalog ${catalog} is used through the server ${name}`,
           async () => {

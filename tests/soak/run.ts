@@ -150,7 +150,7 @@ async function killedAtRandom(seed: number, deadline: number, problems: string[]
 async function serversKilled(seed: number, deadline: number, problems: string[]): Promise<string> {
   if (missingPostgresql) return `nothing: ${missingPostgresql}`;
   const hasTime = () => Date.now() < deadline;
-  let [kills, acknowledged, uncertain, tasks, rows] = [0, 0, 0, 0, 0];
+  let [kills, acknowledged, uncertain, repeated, tasks, rows] = [0, 0, 0, 0, 0, 0];
   for (let n = 0; hasTime() && problems.length === 0; n++) {
     const roundSeed = new Random(seed).fork(n).seed;
     const report = await killServersRandomly({
@@ -164,11 +164,12 @@ async function serversKilled(seed: number, deadline: number, problems: string[])
     kills += report.kills;
     acknowledged += report.counts.acknowledged;
     uncertain += report.counts.unanswered + report.counts.failed;
+    repeated += report.counts.repeated;
     tasks += report.counts.tasks;
     rows += report.counts.rows;
     reportProgress(`seed ${roundSeed}: ${kills} server kills`, problems);
   }
-  return `${kills} server kills; ${acknowledged} changes and ${tasks} tasks acknowledged, ${uncertain} refused or left uncertain, ${rows} rows`;
+  return `${kills} server kills; ${acknowledged} changes and ${tasks} tasks acknowledged, ${uncertain} refused or left uncertain, ${repeated} repeated with their keys, ${rows} rows`;
 }
 
 async function model(seed: number, deadline: number): Promise<string> {

@@ -97,7 +97,7 @@ async function read(api: Api, path: readonly string[]): Promise<TableState | str
   const columns = (record.result.columns as { name: string; type: string }[]).map(
     ({ name, type }) => `${name} ${type}`,
   );
-  const sql = `SELECT batch, count(*), count(DISTINCT id), min(n), max(n), count(*) FILTER (v = 'v' || id) FROM ${quoted(path)} GROUP BY batch ORDER BY batch`;
+  const sql = `SELECT batch, count(*), count(DISTINCT id), min(n), max(n), count(*) FILTER (WHERE v = 'v' || id) FROM ${quoted(path)} GROUP BY batch ORDER BY batch`;
   const answer = await api.post(`${uriOfPath(path.slice(0, 2))}/query`, { sql });
   if (answer.status !== 200) return `SELECT from ${path.join('/')}: ${answer.status} ${answer.code} ${answer.message}`;
   const batches: Record<number, Batch> = {};

@@ -1,5 +1,10 @@
 // One client of the soak: random changes of its own tables and containers, one after another, each with a known outcome or a few
 // possible ones. It stops when the server stops, checks everything when the server is back, and continues.
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineFromNow } from '../deadline.ts';
 import { type Answer, type Api, isAcknowledged, pathOf, type Request } from '../faults/injection/api.ts';
 import { endOfTask } from '../faults/scenarios/atomicity.ts';
 import { uriOfPath } from '../faults/scenarios/expectation.ts';
@@ -13,6 +18,8 @@ export interface Counts {
   refusals: number;
   tasks: number;
   rows: number;
+  /** Attempts after the first of requests with an idempotency key. */
+  repeated: number;
 }
 
 export const noCounts = (): Counts => ({
@@ -22,7 +29,31 @@ export const noCounts = (): Counts => ({
   refusals: 0,
   tasks: 0,
   rows: 0,
+  repeated: 0,
 });
+
+export interface WorkerPlace {
+  readonly catalog?: string;
+  readonly warehouse?: string;
+  /** A server by which to try next: changes have idempotency keys and are repeated until one of the servers answers for certain. */
+  readonly anyServer?: () => Api;
+  /** Files in it are loaded into tables. */
+  readonly loadDirectory?: string;
+  /** The numbers `s.i` from 0: a WITH clause, and what is selected from. */
+  readonly numbers?: (count: number) => Numbers;
+}
+
+export interface Numbers {
+  readonly clause: string;
+  readonly source: string;
+}
+
+const numbersInDuckdb = (count: number): Numbers => ({ clause: '', source: `range(${count}) AS s(i)` });
+/** How long a server may take for the first attempt before the next one is tried; twice as long each time. */
+const attemptMs = 2_000;
+const attemptMsMax = 60_000;
+const certainMs = 180_000;
+const repeatPauseMs = 50;
 
 type TaskEnd = NonNullable<ReturnType<typeof endOfTask>>;
 
@@ -51,19 +82,15 @@ export class Worker {
   readonly #database: readonly string[];
   readonly #tables: TableModel[];
   readonly #containers: Container[];
-  readonly #warehouse: string | undefined;
+  readonly #place: WorkerPlace;
   #batches = 0;
   #names = 0;
 
   /** `place`: where its tables and its catalog are; by default in the default warehouse. */
-  constructor(
-    index: number,
-    random: Random,
-    tables: number,
-    { catalog = 'default', warehouse }: { readonly catalog?: string; readonly warehouse?: string } = {},
-  ) {
+  constructor(index: number, random: Random, tables: number, place: WorkerPlace = {}) {
+    const { catalog = 'default' } = place;
     this.#random = random;
-    this.#warehouse = warehouse;
+    this.#place = place;
     this.#database = [catalog, `worker ${index}`];
     this.#tables = Array.from({ length: tables }, () => new TableModel(this.#database));
     this.#containers = [
@@ -113,6 +140,7 @@ export class Worker {
     const draw = this.#random.next();
     if (draw < 0.3) return this.#insertRows;
     if (draw < 0.4) return this.#insertBySql;
+    if (draw < 0.45 && this.#place.loadDirectory !== undefined) return this.#load;
     if (draw < 0.5) return this.#insertByTask;
     if (draw < 0.6 && knownBatches > 0) return this.#updateByTask;
     if (draw < 0.66 && knownBatches > 0) return this.#deleteBatch;
@@ -125,9 +153,27 @@ export class Worker {
     return this.#count;
   }
 
+  /** A change without an answer, or with one that leaves its outcome open, is repeated where that is known to be safe. */
+  async #send(api: Api, request: Request): Promise<Answer> {
+    const { anyServer } = this.#place;
+    if (!anyServer) return api.send(request);
+    const keyed = { ...request, key: randomUUID() };
+    const isOver = deadlineFromNow(certainMs);
+    let [server, ms] = [api, attemptMs];
+    for (;;) {
+      const answer = await server.send(keyed, ms);
+      if ((answer.status !== 0 && answer.status < 500) || answer.code === 'INTERNAL_ERROR') return answer;
+      if (isOver()) this.problems.push(`no certain answer: ${request.method} ${request.path}: ${answer.code}`);
+      if (isOver()) return answer;
+      this.counts.repeated++;
+      [server, ms] = [anyServer(), Math.min(attemptMsMax, ms * 2)];
+      await pause(repeatPauseMs);
+    }
+  }
+
   /** Sends a change and updates the possible states of the table by the response. */
   async #change(api: Api, table: TableModel, request: Request, next: TableState): Promise<boolean> {
-    const answer = await api.send(request);
+    const answer = await this.#send(api, request);
     if (answer.status === 202) {
       this.counts.tasks++;
       table.mayBecome(next, String(answer.result.taskId));
@@ -160,12 +206,12 @@ export class Worker {
     if (container.exists === undefined) return true;
     const [root = '', name] = container.path;
     const isMissing = !container.exists;
-    const body = name === undefined ? { name: root, warehouse: this.#warehouse } : { name };
+    const body = name === undefined ? { name: root, warehouse: this.#place.warehouse } : { name };
     const collection = name === undefined ? pathOf('catalogs') : `${uriOfPath([root])}/databases`;
     const request: Request = isMissing
       ? { method: 'POST', path: collection, body }
       : { method: 'DELETE', path: `${uriOfPath(container.path)}?cascade=true` };
-    const answer = await api.send(request);
+    const answer = await this.#send(api, request);
     if (isAcknowledged(answer)) this.counts.acknowledged++;
     if (isAcknowledged(answer)) container.exists = isMissing;
     else if (!isRefusedUnsent(answer) && (answer.status === 0 || answer.status >= 500)) container.exists = undefined;
@@ -222,7 +268,10 @@ export class Worker {
   };
 
   #insertText(table: TableModel, batch: number, rows: number): string {
-    return `INSERT INTO ${table.sqlName} (id, batch, n, v) SELECT ${batch * 1e6} + range, ${batch}, 0, 'v' || (${batch * 1e6} + range) FROM range(${rows})`;
+    const { numbers = numbersInDuckdb } = this.#place;
+    const { clause, source } = numbers(rows);
+    const first = batch * 1e6;
+    return `INSERT INTO ${table.sqlName} (id, batch, n, v) ${clause} SELECT ${first} + i, ${batch}, 0, 'v' || (${first} + i) FROM ${source}`;
   }
 
   #insertBySql = (api: Api, table: TableModel): Promise<boolean> => {
@@ -236,6 +285,16 @@ export class Worker {
     const { batch, next } = this.#grown(table, rows);
     const request = this.#query(table, this.#insertText(table, batch, rows), { waitSeconds: 0 });
     return this.#change(api, table, request, next);
+  };
+
+  #load = (api: Api, table: TableModel): Promise<boolean> => {
+    const rows = 1 + this.#random.below(20_000);
+    const { batch, next } = this.#grown(table, rows);
+    const path = join(this.#place.loadDirectory ?? '', `${this.#database.join(' ')} ${batch}.csv`);
+    const line = (id: number) => `${id},${batch},0,v${id}\n`;
+    writeFileSync(path, `id,batch,n,v\n${Array.from({ length: rows }, (_, i) => line(batch * 1e6 + i)).join('')}`);
+    const body = { source: { path }, format: 'csv' };
+    return this.#change(api, table, { method: 'POST', path: `${table.uri}/load`, body }, next);
   };
 
   /** Not idempotent, so that applying it twice would be visible. */
