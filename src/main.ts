@@ -65,7 +65,7 @@ import { helpText, readSettings, type Settings, warehouseDefaults } from './sett
 import { ChangeFeed } from './store/changes/change_feed.ts';
 import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
-import { LeaseHolder } from './store/leases.ts';
+import { endEarlierLeases, LeaseHolder } from './store/leases.ts';
 import { isShared, openStore } from './store/open_store.ts';
 import { Servers } from './store/servers.ts';
 import { StoreChecks } from './store/sqlite/integrity/scheduled_checks.ts';
@@ -214,6 +214,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     onChange: ({ isLow, freeBytes }) => observe({ kind: isLow ? 'diskLow' : 'diskRecovered', freeBytes }),
   });
   const holder = new LeaseHolder(sharingId);
+  await endEarlierLeases(store, holder);
   const retryPauseMs = hooks.taskRetryPauseMs;
   const webhooks = new Webhooks({ store, secrets, observe, rules: webhookRules, retryPauseMs, holder });
   return {

@@ -3,6 +3,7 @@
 // is no longer in its name, and writes nothing.
 import { type RawBuilder, sql } from 'kysely';
 import { newId } from '../model/ids.ts';
+import type { Store } from './store.ts';
 
 export const leaseMs = 30_000;
 
@@ -56,4 +57,22 @@ export class LeaseHolder {
     const ended = `${this.#serverId}/%`;
     return sql<boolean>`(leased_by is null or leased_by like ${ended} or lease_until is null or lease_until <= ${now})`;
   }
+}
+
+const leasedTables = ['idempotency_keys', 'intents', 'schedule_times', 'tasks'] as const;
+
+/**
+ * Ends the leases of the processes that had this data directory before: the other servers take over their rows at once instead of when the
+ * leases expire. Called while this process has the data directory locked, before it works on any row.
+ */
+export async function endEarlierLeases(store: Store, { id, serverId }: LeaseHolder): Promise<void> {
+  if (serverId === undefined) return;
+  for (const table of leasedTables)
+    await store.db
+      .updateTable(table)
+      .set({ lease_until: 0 })
+      .where('leased_by', 'like', `${serverId}/%`)
+      .where('leased_by', '!=', id)
+      .where('lease_until', '>', 0)
+      .execute();
 }

@@ -5,7 +5,7 @@ import { IdempotencyKeys, markKey } from '../../src/access/idempotency_keys.ts';
 import { IdempotentRequests, type KeyedRequest } from '../../src/http/idempotency/replay.ts';
 import type { Guard } from '../../src/model/principal.ts';
 import { Failure } from '../../src/standard/failure.ts';
-import { LeaseHolder, leaseMs } from '../../src/store/leases.ts';
+import { endEarlierLeases, LeaseHolder, leaseMs } from '../../src/store/leases.ts';
 import type { Store } from '../../src/store/store.ts';
 import { eventually } from '../deadline.ts';
 import { storesOf } from '../stores.ts';
@@ -181,6 +181,28 @@ test('the next process of a server that died, and any server after an unknown ou
   const unstored = async () => ({ response: responseWith('read'), stored: undefined });
   await serverCalled('first').respond(keyed('read', unstored));
   assert.equal(textOf(await serverCalled('second').respond(keyed('read', run))), '{"text":"again"}');
+});
+
+test('when a server that died is started again, other servers run its requests at once', async () => {
+  const dead = waiting('restarted');
+  const late = assert.rejects(serverCalled('first').respond(dead.request), { code: 'CHANGE_IN_PROGRESS' });
+  await dead.started;
+  const running = waiting('of the other server');
+  const response = serverCalled('second').respond(running.request);
+  await running.started;
+  await endEarlierLeases(store, new LeaseHolder('first'));
+  const run = async () => outcomeWith('again');
+  assert.equal(textOf(await serverCalled('second').respond(keyed('restarted', run))), '{"text":"again"}');
+  const begun = await new IdempotencyKeys(store, () => now, new LeaseHolder('first')).begin(
+    'o',
+    'of the other server',
+    'f',
+  );
+  assert.equal(begun.kind, 'running');
+  dead.finish();
+  await late;
+  running.finish();
+  await response;
 });
 
 test('if the response cannot be stored, the change is confirmed and not repeated', async () => {
