@@ -26,7 +26,6 @@ import {
 import { NameLocks } from './changes/name_locks.ts';
 import { appendChange } from './changes/object_changes.ts';
 import { findSibling } from './changes/object_names.ts';
-import { countRetained } from './changes/soft_delete.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './changes/undrop_object.ts';
 import { intentOfTask, runIntent, updateObject } from './changes/update_object.ts';
 import type {
@@ -68,6 +67,7 @@ export class Catalog extends CatalogReader {
   readonly #context: CatalogContext;
   readonly #recovery: RecoveryRounds;
   #purging: Promise<void> | undefined;
+  #openIntents: Promise<OpenIntent[]> | undefined;
 
   constructor(options: CatalogOptions) {
     const source = objectSource(options.store);
@@ -178,11 +178,6 @@ export class Catalog extends CatalogReader {
     return (await findDropped(this.#context, parentId, category, by)) as DroppedObject<SpecOf<K>>[];
   }
 
-  /** The number of objects of a category that a dropped object contained. */
-  async countDropped(parentId: string, category: Category): Promise<number> {
-    return countRetained(this.#context, parentId, category);
-  }
-
   /** Throws like `create`, and OBJECT_NOT_FOUND if the object has been restored or purged meanwhile. */
   async undrop<S>(dropped: DroppedObject<S>, request: UndropRequest): Promise<UpdateOutcome<S>> {
     return (await undropObject(this.#context, dropped, request)) as UpdateOutcome<S>;
@@ -252,9 +247,13 @@ export class Catalog extends CatalogReader {
     await this.#recovery.requireNotBeingRenamed(...parameters);
   }
 
-  /** Changes that were interrupted and have not been recovered. */
+  /** Changes that were interrupted and have not been recovered. Requests of the same turn of the event loop share a read, which begins after it. */
   openIntents(): Promise<OpenIntent[]> {
-    return openIntents(this.#context);
+    this.#openIntents ??= Promise.resolve().then(() => {
+      this.#openIntents = undefined;
+      return openIntents(this.#context);
+    });
+    return this.#openIntents;
   }
 
   /** Lets recovery retry the blocked changes of a warehouse. @returns their number. */

@@ -211,6 +211,11 @@ export class CatalogReader {
     return Number((await statements.countRoot.first(store.db, { category }))?.count ?? 0);
   }
 
+  /** The number of objects of a category that a dropped object contained. */
+  async countDropped(parentId: string, category: Category): Promise<number> {
+    return (await this.#lookups.countDropped(parentId, category)) ?? 0;
+  }
+
   async statistics(objectId: string): Promise<TableStatistics | undefined> {
     const row = await this.#lookups.statistics.get(objectId);
     return row && { rowCount: row.row_count, dataBytes: row.data_bytes, asOf: toRfc3339(row.as_of) };

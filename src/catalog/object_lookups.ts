@@ -10,7 +10,8 @@ import { type CatalogStatements, idsPerQueryMax } from './statements.ts';
 export type ObjectLookups = ReturnType<typeof objectLookups>;
 
 export function objectLookups({ db }: Store, statements: CatalogStatements) {
-  const counts = new Map<Category, BatchedLookups<number>>();
+  const counts = countsByCategory((category) => countsOf(category, db, statements));
+  const droppedCounts = countsByCategory((category) => droppedCountsOf(category, db));
   return {
     rows: new BatchedLookups({
       idsPerReadMax: idsPerQueryMax,
@@ -35,14 +36,21 @@ export function objectLookups({ db }: Store, statements: CatalogStatements) {
       },
     }),
     /** The number of visible children of a category. */
-    count(parentId: string, category: Category): Promise<number | undefined> {
-      let lookups = counts.get(category);
-      if (!lookups) {
-        lookups = countsOf(category, db, statements);
-        counts.set(category, lookups);
-      }
-      return lookups.get(parentId);
-    },
+    count: counts,
+    /** The number of children of a category that were dropped with a dropped object. */
+    countDropped: droppedCounts,
+  };
+}
+
+function countsByCategory(create: (category: Category) => BatchedLookups<number>) {
+  const lookups = new Map<Category, BatchedLookups<number>>();
+  return (parentId: string, category: Category): Promise<number | undefined> => {
+    let ofCategory = lookups.get(category);
+    if (!ofCategory) {
+      ofCategory = create(category);
+      lookups.set(category, ofCategory);
+    }
+    return ofCategory.get(parentId);
   };
 }
 
@@ -50,18 +58,28 @@ function countsOf(category: Category, db: Store['db'], statements: CatalogStatem
   return new BatchedLookups({
     idsPerReadMax: idsPerQueryMax,
     one: async (parentId) => Number((await statements.countChild.first(db, { parentId, category }))?.count ?? 0),
-    many: async (ids) => {
-      const rows = await db
-        .selectFrom('objects')
-        .select((e) => ['parent_id', e.fn.countAll<number>().as('count')])
-        .where('parent_id', 'in', ids)
-        .where('category', '=', category)
-        .where(visible)
-        .groupBy('parent_id')
-        .execute();
-      return new Map(rows.map(({ parent_id, count }) => [String(parent_id), Number(count)]));
-    },
+    many: (ids) => countsIn(childrenOf(db, category, ids).where(visible)),
   });
+}
+
+function droppedCountsOf(category: Category, db: Store['db']): BatchedLookups<number> {
+  const retained = (ids: readonly string[]) =>
+    childrenOf(db, category, ids)
+      .where('state', '=', 'dropped')
+      .where('id', 'not in', (q) => q.selectFrom('dropped_objects').select('object_id'));
+  return new BatchedLookups({
+    idsPerReadMax: idsPerQueryMax,
+    one: async (parentId) => (await countsIn(retained([parentId]))).get(parentId),
+    many: (ids) => countsIn(retained(ids)),
+  });
+}
+
+const childrenOf = (db: Store['db'], category: Category, parentIds: readonly string[]) =>
+  db.selectFrom('objects').where('parent_id', 'in', parentIds).where('category', '=', category);
+
+async function countsIn(children: ReturnType<typeof childrenOf>): Promise<ReadonlyMap<string, number>> {
+  const counted = children.select((e) => ['parent_id', e.fn.countAll<number>().as('count')]).groupBy('parent_id');
+  return new Map((await counted.execute()).map(({ parent_id, count }) => [String(parent_id), Number(count)]));
 }
 
 const byKey = <K extends string, R extends Readonly<Record<K, string>>>(rows: readonly R[], key: K) =>

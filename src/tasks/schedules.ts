@@ -8,6 +8,7 @@ import { dayMs } from '../model/durations.ts';
 import type { Actor } from '../model/principal.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
+import { BatchedLookups } from '../store/batched_lookups.ts';
 import { hasNextRun } from '../store/index_conditions.ts';
 import type { Schema } from '../store/schema.ts';
 import { type ScheduleSecrets, type ScheduleSpec, type SubmitCall, scheduleSecretOf } from './schedule.ts';
@@ -28,6 +29,7 @@ const concurrencyMax = 8;
 
 export class Schedules {
   readonly #options: SchedulesOptions;
+  readonly #times: BatchedLookups<ScheduleTimes>;
   #runs: ScheduleRuns | undefined;
   readonly #clock: () => number;
   #timer: NodeJS.Timeout | undefined;
@@ -38,6 +40,15 @@ export class Schedules {
   constructor(options: SchedulesOptions) {
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
+    const times = options.store.db.selectFrom('schedule_times').selectAll();
+    this.#times = new BatchedLookups({
+      idsPerReadMax: pageMax,
+      one: (id) => times.where('object_id', '=', id).executeTakeFirst(),
+      many: async (ids) => {
+        const rows = await times.where('object_id', 'in', ids).execute();
+        return new Map(rows.map((row) => [row.object_id, row]));
+      },
+    });
   }
 
   /** Whether the schedule has any future time. Throws CronFault. */
@@ -71,9 +82,9 @@ export class Schedules {
     if (this.#started) this.#pollAfter(0);
   }
 
-  async timesOf(id: string): Promise<ScheduleTimes | undefined> {
-    const { db } = this.#options.store;
-    return db.selectFrom('schedule_times').selectAll().where('object_id', '=', id).executeTakeFirst();
+  /** Those that are requested together, as for a page, are read in one statement. */
+  timesOf(id: string): Promise<ScheduleTimes | undefined> {
+    return this.#times.get(id);
   }
 
   /** `submitCall`: submits the task of a run. */

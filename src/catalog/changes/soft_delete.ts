@@ -7,7 +7,7 @@ import { foldName } from '../../model/names.ts';
 import type { Code } from '../../standard/codes.ts';
 import { visible } from '../../store/index_conditions.ts';
 import type { Store } from '../../store/store.ts';
-import type { CatalogObject, Category, DroppedChildren } from '../object.ts';
+import type { CatalogObject, DroppedChildren } from '../object.ts';
 import { type ObjectRow, objectColumns, toRfc3339 } from '../object_rows.ts';
 import { idsPerQueryMax } from '../statements.ts';
 import type { CatalogContext, Tx } from './change_context.ts';
@@ -74,19 +74,6 @@ function childrenDroppedWith(context: CatalogContext, parents: readonly string[]
     .where('id', 'not in', (q) => q.selectFrom('dropped_objects').select('object_id'))
     .orderBy('name')
     .execute();
-}
-
-/** The number of objects of a category that a dropped object contained. */
-export async function countRetained(context: CatalogContext, parentId: string, category: Category): Promise<number> {
-  const row = await context.store.db
-    .selectFrom('objects')
-    .select((e) => e.fn.countAll<number>().as('count'))
-    .where('parent_id', '=', parentId)
-    .where('category', '=', category)
-    .where('state', '=', 'dropped')
-    .where('id', 'not in', (q) => q.selectFrom('dropped_objects').select('object_id'))
-    .executeTakeFirst();
-  return Number(row?.count ?? 0);
 }
 
 /** Ends a drop: the object is retained for an undrop, or deleted. */

@@ -28,9 +28,13 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
     properties: _shown,
     ...limits
   } = object.spec;
-  const { backends, availableBackendCount, runningQueries, queuedQueries, state, health } =
-    await context.warehouses.condition(object.name);
-  const changes = await openChanges(context.catalog, object.name);
+  // Together, so that the records of a page share their reads of the store.
+  const [condition, changes, backendCount] = await Promise.all([
+    context.warehouses.condition(object.name),
+    openChanges(context.catalog, object.name),
+    context.catalog.count(object.id, 'backends'),
+  ]);
+  const { backends, availableBackendCount, runningQueries, queuedQueries, state, health } = condition;
   return {
     name: object.name,
     engine,
@@ -40,7 +44,7 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
     ...limits,
     runningQueries,
     queuedQueries,
-    backendCount: await context.catalog.count(object.id, 'backends'),
+    backendCount,
     availableBackendCount,
     openChanges: changes.open,
     blockedChanges: changes.blocked.length,

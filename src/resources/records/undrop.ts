@@ -90,12 +90,13 @@ export async function searchDropped<T extends object, P extends ObjectPath, K ex
     comment,
     keep: (object) => mayUndrop(context, category, parents, object),
   });
-  const records: T[] = [];
-  for (const { object, droppedAt, droppedBy, undropUntil } of found.slice(0, limit)) {
-    const uri = uriOf(context.call.version, [...path, segment(category, object.name)]);
-    const record = await toRecord([...parents, object], uri, context);
-    records.push({ ...record, id: object.id, droppedAt, droppedBy, undropUntil });
-  }
+  const records = await Promise.all(
+    found.slice(0, limit).map(async ({ object, droppedAt, droppedBy, undropUntil }) => {
+      const uri = uriOf(context.call.version, [...path, segment(category, object.name)]);
+      const record = await toRecord([...parents, object], uri, context);
+      return { ...record, id: object.id, droppedAt, droppedBy, undropUntil };
+    }),
+  );
   const last = found.length > limit ? found[limit - 1]?.object : undefined;
   return listed(records, last && `${last.name}${tokenSeparator}${last.id}`);
 }
