@@ -59,6 +59,7 @@ export async function killServersRandomly(options: KillOptions): Promise<ServerK
 
 async function stopEngine({ child }: EngineServer): Promise<void> {
   const exited = once(child, 'exit');
+  child.ref();
   child.kill('SIGKILL');
   await exited;
 }
