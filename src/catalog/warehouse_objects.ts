@@ -1,4 +1,6 @@
 // Describes warehouses, and the catalogs in them, for the component that starts their processes.
+
+import type { CatalogRef } from '../engines/refs.ts';
 import type { WarehouseDescription } from '../engines/warehouses.ts';
 import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
 import type { Catalog } from './catalog.ts';
@@ -27,11 +29,21 @@ export async function warehouseNames(catalog: CatalogReader): Promise<string[]> 
 }
 
 /** The catalogs that live in a warehouse. */
-export async function catalogsOf(catalog: CatalogReader, warehouse: string): Promise<{ id: string; name: string }[]> {
-  const found: { id: string; name: string }[] = [];
+export async function catalogsOf(catalog: CatalogReader, warehouse: string): Promise<readonly CatalogRef[]> {
+  return (await catalogsByWarehouse(catalog)).get(warehouse) ?? [];
+}
+
+/** The catalogs of each warehouse that has any, by its name. */
+export async function catalogsByWarehouse(catalog: CatalogReader): Promise<ReadonlyMap<string, CatalogRef[]>> {
+  const found = new Map<string, CatalogRef[]>();
   for (let after: string | undefined; ; ) {
     const page = await catalog.list(null, 'catalogs', { after, limit: pageSize });
-    for (const { id, name, spec } of page) if ((spec as CatalogSpec).warehouse === warehouse) found.push({ id, name });
+    for (const { id, name, spec } of page) {
+      const { warehouse } = spec as CatalogSpec;
+      const catalogs = found.get(warehouse);
+      if (catalogs) catalogs.push({ id, name });
+      else found.set(warehouse, [{ id, name }]);
+    }
     if (page.length < pageSize) return found;
     after = page.at(-1)?.name;
   }

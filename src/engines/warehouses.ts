@@ -182,11 +182,11 @@ export class Warehouses {
       for (const listener of this.#damageListeners) listener(catalogId);
   }
 
-  /** Checks the files of a warehouse's catalogs against their recorded positions. Starts no engine. */
-  async inspect(name: string): Promise<void> {
+  /** Checks the files of these catalogs of a warehouse against their recorded positions. Starts no engine. */
+  async inspect(name: string, catalogs: readonly CatalogRef[]): Promise<void> {
     if (await this.otherServerOf(name)) return;
     const { guard } = await this.#runningOf(name);
-    await guard.inspect(await this.#options.catalogsOf(name));
+    await guard.inspect(catalogs);
   }
 
   /** The known damage of a catalog's file, or undefined. */

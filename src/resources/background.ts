@@ -2,7 +2,7 @@
 
 import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import type { StatisticsRefresher } from '../catalog/table_statistics.ts';
-import { warehouseNames } from '../catalog/warehouse_objects.ts';
+import { catalogsByWarehouse } from '../catalog/warehouse_objects.ts';
 import { startFiles } from '../files/assemble_files.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { DiskSpace } from '../store/disk_space.ts';
@@ -46,9 +46,11 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
   disk.start();
   storeChecks?.start();
   warehouses.start();
-  guarded('check of catalog files', async () => {
-    for (const name of await warehouseNames(catalog)) await warehouses.inspect(name);
-  })();
+  let isStopping = false;
+  const checked = (async () => {
+    for (const [name, catalogs] of await catalogsByWarehouse(catalog))
+      if (!isStopping) await warehouses.inspect(name, catalogs);
+  })().catch((error: unknown) => observe({ kind: 'backgroundError', what: 'check of catalog files', error }));
   changes.start();
   catalog.start();
   history.start();
@@ -66,6 +68,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
   }, revalidateEveryMs);
   revalidation.unref();
   return async (deadlineMs: number) => {
+    isStopping = true;
     disk.stop();
     await storeChecks?.stop();
     const maintained = maintenance.stop(deadlineMs);
@@ -78,6 +81,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
     await statistics.stop();
     await history.stop();
     await warehouses.stop();
+    await checked;
     // Without engines, what still runs of it ends soon.
     await maintained;
     await tokens.stop();
