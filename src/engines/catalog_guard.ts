@@ -29,7 +29,8 @@ const inspectionsMax = 8;
 
 export interface CatalogGuardOptions {
   readonly dataDirectory: string;
-  readonly storage: CatalogStorage;
+  /** Absent if the catalogs are not files of this server: then only what the engine reports is known. */
+  readonly storage?: CatalogStorage;
   readonly records: PositionRecords;
   readonly onDamage: (damaged: DamagedCatalog) => void;
   /** Called when the known damage of the catalog changed. */
@@ -86,6 +87,7 @@ export class CatalogGuard {
 
   /** Like `attachable`, when no engine is to be started. */
   async inspect(catalogs: readonly CatalogRef[]): Promise<AttachRequest[]> {
+    if (!this.#options.storage) return catalogs.filter(({ id }) => !this.#excluded.has(id));
     const records = await this.#options.records.load();
     const attachable: AttachRequest[] = [];
     for (let start = 0; start < catalogs.length; start += inspectionsMax) {
@@ -218,6 +220,7 @@ export class CatalogGuard {
     const catalog = this.#attached.get(id);
     if (!catalog) return;
     const { storage, dataDirectory } = this.#options;
+    if (!storage) return;
     const log = storage.logOf(dataDirectory, id);
     if (log !== '' && log === catalog.log) {
       this.#written.add(id);
@@ -257,13 +260,13 @@ export class CatalogGuard {
   /** The first start of a server creates a catalog before an engine exists. */
   async #isNew({ id }: CatalogRef): Promise<boolean> {
     const { storage, records, dataDirectory } = this.#options;
-    return !storage.exists(dataDirectory, id) && (await records.isEmpty(id));
+    return storage?.exists(dataDirectory, id) === false && (await records.isEmpty(id));
   }
 
   async #faultOf(catalog: CatalogRef, recorded: RecordedPosition | undefined): Promise<string | undefined> {
     try {
-      const position = await this.#options.storage.position(this.#options.dataDirectory, catalog.id);
-      return recorded && faultOfPosition(recorded, position);
+      const position = await this.#options.storage?.position(this.#options.dataDirectory, catalog.id);
+      return recorded && position && faultOfPosition(recorded, position);
     } catch (error) {
       if (error instanceof DamagedFile) return error.message;
       throw error;
@@ -282,11 +285,12 @@ export class CatalogGuard {
     const { storage, records, dataDirectory } = this.#options;
     const written = [...this.#written].flatMap((id) => this.#attached.get(id) ?? []);
     this.#written.clear();
+    if (!storage) return;
     const positions = new Map<string, RecordedPosition>();
     const logs = new Map<string, string>();
     for (const catalog of written) {
       logs.set(catalog.id, storage.logOf(dataDirectory, catalog.id));
-      const position = await this.#positionOf(catalog);
+      const position = await this.#positionOf(catalog, storage);
       if (position) positions.set(catalog.id, { ...position, identity: catalog.identity });
     }
     if (positions.size === 0) return;
@@ -305,9 +309,9 @@ export class CatalogGuard {
   }
 
   /** Undefined if the file was removed or replaced while the engine had it open. */
-  async #positionOf(catalog: Attached): Promise<FilePosition | undefined> {
+  async #positionOf(catalog: Attached, storage: CatalogStorage): Promise<FilePosition | undefined> {
     try {
-      const position = await this.#options.storage.position(this.#options.dataDirectory, catalog.id);
+      const position = await storage.position(this.#options.dataDirectory, catalog.id);
       const reason = faultOfPosition(catalog.recorded, position);
       if (reason === undefined) return position;
       this.#setDamagedInUse(catalog, reason);

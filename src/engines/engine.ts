@@ -521,7 +521,8 @@ export interface Engine {
   keyable(type: LogicalType): boolean;
   /** A query that returns the position of each row followed by the columns of the table, ordered by position. */
   rowsPage(table: TableRef, page: RowsPage): { readonly sql: string; readonly parameters: StatementParameters };
-  readonly storage: CatalogStorage;
+  /** Absent if the catalogs are not files in the data directory of a server: then none can be missing, outdated or damaged there. */
+  readonly storage?: CatalogStorage;
   /** Its data is not in the data directory of a server: all servers on a shared store reach it. */
   readonly isReachedByAllServers?: true;
   readonly limits: { readonly columnsMax: number };

@@ -254,7 +254,7 @@ export class Warehouses {
 
   /** The storage layouts of all engines. */
   storages(): readonly CatalogStorage[] {
-    return this.#options.engines.map(({ storage }) => storage);
+    return this.#options.engines.flatMap(({ storage }) => storage ?? []);
   }
 
   /** Follows the feed of changes: reads the changed description of a warehouse. `apply` passes it on to the engine. */
@@ -458,7 +458,7 @@ export class Warehouses {
     const adapter = this.engine(description.spec.engine) as Engine;
     const guard = new CatalogGuard({
       dataDirectory,
-      storage: adapter.storage,
+      ...(adapter.storage ? { storage: adapter.storage } : {}),
       records: this.#options.positions,
       onDamage: ({ name: catalog, reason }) =>
         observe({ kind: 'catalogDamaged', warehouse: description.name, catalog, reason }),

@@ -2,6 +2,7 @@
 // changes holds on the other.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { Client } from 'pg';
 import { eventually, statementWaitSeconds } from '../deadline.ts';
 import { type EngineServer, startEngineServer } from '../engines/sqlite/sqlite.ts';
 import { missingPostgresql } from '../postgresql.ts';
@@ -55,6 +56,21 @@ describe('an engine that all servers reach', { skip: missingPostgresql }, () => 
     (await query(two, 'DELETE FROM orders WHERE id = 1')).is(200);
     for (const server of [one, two])
       assert.deepEqual(await rowsThrough(server, 'SELECT id, note FROM orders'), [[2, 'c']]);
+  });
+
+  test('no positions of files are recorded for its catalogs, which are not files of a server', async () => {
+    (await one.post(`${orders}/rows`, { rows: [{ id: 3, note: 'd' }] })).is(201);
+    const client = new Client(places.storeUrl);
+    await client.connect();
+    try {
+      const { rows } = await client.query(
+        `select o.name from catalog_files f join objects o on o.id = f.catalog_id where o.name = 'common'`,
+      );
+      assert.deepEqual(rows, []);
+    } finally {
+      await client.end();
+    }
+    (await query(one, 'DELETE FROM orders WHERE id = 3')).is(200);
   });
 
   test('a stored result is read through either server, whichever ran its task', async () => {

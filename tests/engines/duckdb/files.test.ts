@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CheckpointRunning } from '../../../src/engines/catalog_storage.ts';
-import { duckdbEngine } from '../../../src/engines/duckdb/duckdb.ts';
+import { duckdbStorage } from '../../../src/engines/duckdb/storage/file_position.ts';
 
 /** As DuckDB 1.5.6 writes them: the beginning of a log, a commit, and what a checkpoint appends before it writes the file. */
 const version = '640062650002ffff';
@@ -23,7 +23,7 @@ test('the files of a catalog are not copied during a checkpoint', async () => {
     // DuckDB's checksum of the first header, of which one word is not zero.
     head.writeBigUInt64LE(5381n ^ BigInt.asUintN(64, head.readBigUInt64LE(8) * 0xbf58476d1ce4e5b9n), 0);
     writeFileSync(file, head);
-    const { storage } = duckdbEngine;
+    const storage = duckdbStorage;
     const filesWith = async (log: string) => {
       writeFileSync(`${file}.wal`, Buffer.from(log, 'hex'));
       return storage.filesAt(directory, 'a', await storage.position(directory, 'a'));

@@ -7,22 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { CatalogStorage } from '../../../src/engines/catalog_storage.ts';
 import { engineWith } from '../../../src/engines/derived_engine.ts';
 import type { Engine } from '../../../src/engines/engine.ts';
 import type { TypeKind } from '../../../src/model/types.ts';
 import { backend, SqliteWarehouse } from './warehouse.ts';
 
 const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON'];
-
-/** The engine stores the data elsewhere: in the data directory of the server is nothing that could be missing or outdated. */
-const noFiles: CatalogStorage = {
-  exists: () => true,
-  logOf: () => '',
-  position: async () => ({ checkpoint: 0, logBytes: 0 }),
-  catalogIds: async () => [],
-  filesAt: async () => [],
-};
 
 /** `port`: of the process. */
 export const sqliteEngine = (port: () => Promise<number>): Engine => ({
@@ -33,7 +23,6 @@ export const sqliteEngine = (port: () => Promise<number>): Engine => ({
   rowsPage() {
     throw new Error('rows have no positions');
   },
-  storage: noFiles,
   isReachedByAllServers: true,
   limits: { columnsMax: 2000 },
   capabilities: {
