@@ -51,15 +51,21 @@ export interface EngineServer {
 
 const main = fileURLToPath(new URL('server/main.ts', import.meta.url));
 
+const children = new Set<ChildProcess>();
+const directories: string[] = [];
+process.once('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+  for (const directory of directories) rmSync(directory, { recursive: true, force: true });
+});
+
 /** Starts the process, which ends with this one. `file`: of an earlier process; by default, a new one. */
 export async function startEngineServer(file?: string): Promise<EngineServer> {
   const directory = file === undefined ? mkdtempSync(join(tmpdir(), 'tabularium-engine-')) : undefined;
   const path = file ?? join(directory ?? '', 'engine.db');
   const child = spawn(process.execPath, [main, path], { stdio: ['ignore', 'pipe', 'inherit'] });
-  process.once('exit', () => {
-    child.kill('SIGKILL');
-    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
-  });
+  children.add(child);
+  child.once('exit', () => children.delete(child));
+  if (directory !== undefined) directories.push(directory);
   const [line] = (await Promise.race([
     once(createInterface({ input: child.stdout }), 'line'),
     once(child, 'exit').then(() => {
