@@ -492,9 +492,29 @@ export interface ParsedCreateTable {
   readonly definition: TableStructure;
 }
 
+/** A server of a cluster, as a caller registered it. */
+export interface RegisteredBackend {
+  readonly name: string;
+  /** Its URL. */
+  readonly location: string;
+  /** It serves no statements and holds no replica that counts, until it is enabled. */
+  readonly disabled: boolean;
+}
+
+/** How the servers of a warehouse are reached whose engine is a cluster of its own. */
+export interface ClusterAccess {
+  /** The name by which its servers know the cluster. */
+  readonly name: string;
+  /** All registered servers as of now. */
+  readonly backends: () => Promise<readonly RegisteredBackend[]>;
+  readonly credentials: () => Promise<{ readonly user: string; readonly password: string }>;
+}
+
 export interface EngineWarehouseOptions {
   readonly name: string;
   readonly spec: WarehouseSpec;
+  /** Present if the engine runs on servers that callers register (`Engine.backends` is empty). */
+  readonly cluster?: ClusterAccess | undefined;
   /** The directory of the catalogs' data. */
   readonly dataDirectory: string;
   /** The directory for results and temporary files; emptied by the owner. */

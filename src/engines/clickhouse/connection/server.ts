@@ -1,0 +1,64 @@
+// A ClickHouse server and the cluster that it belongs to, as the other parts of the adapter use them.
+import type { Readable } from 'node:stream';
+import type { TableName } from '../../refs.ts';
+
+export interface ServerCall {
+  readonly sql: string;
+  /** Values of `{name:Type}` in the text, in ClickHouse's text format. */
+  readonly parameters?: Readonly<Record<string, string>> | undefined;
+  readonly settings?: Readonly<Record<string, string | number>> | undefined;
+  /** The database of unqualified names. */
+  readonly database?: string | undefined;
+  /** By which the call can be cancelled and its progress be read; generated if absent. */
+  readonly queryId?: string | undefined;
+  /** The data of an INSERT, which follows the text. */
+  readonly data?: string | Uint8Array | Readable | undefined;
+  readonly timeoutMs: number;
+  /** Aborting it also ends the statement on the server. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** One server. Every method throws a `ClickHouseError` with the code of the server, or a Failure where the connection is lost. */
+export interface ClickHouseServer {
+  /** The name of the backend. */
+  readonly name: string;
+  /** `24.8.1.1`, as of the last probe. */
+  readonly version: string;
+  /** Runs a statement to its end. @returns the response, complete. */
+  text(call: ServerCall): Promise<string>;
+  /** Runs a SELECT. @returns its rows as objects: integers of 64 bits and more are strings. */
+  rows<Row extends object>(call: ServerCall): Promise<Row[]>;
+  /** Starts a statement. The stream fails where the response is incomplete, also if the status of the response was 200. */
+  stream(call: ServerCall): Promise<Readable>;
+}
+
+export interface ClickHouseCluster {
+  /** The name of the cluster definition. */
+  readonly name: string;
+  /** False: the servers cannot replicate; copies are written by Distributed tables. */
+  readonly isReplicated: boolean;
+  /** The number of shards, and of replicas that the cluster has of each. */
+  readonly shardCount: number;
+  readonly replicasOfShard: number;
+  /**
+   * Runs on a server that is available, and once more on another one if the first is lost before `work` has received a byte. Throws 503 if
+   * none is available.
+   */
+  onAny<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T>;
+  /** Runs on each server of the cluster that is not disabled. Throws 503 if one of them is not available. */
+  onEach<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T[]>;
+  /** Runs on one available server of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */
+  onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]>;
+}
+
+/** The names of a table on the servers. */
+export interface StoredNames {
+  /** `{catalog}__{database}`, encoded. */
+  readonly database: string;
+  /** The Distributed table, which callers read and write. */
+  readonly table: string;
+  /** The table with the rows of one server. */
+  readonly localTable: string;
+}
+
+export type NamesOf = (table: TableName) => StoredNames;

@@ -1,0 +1,148 @@
+// Clusters of a current ClickHouse on this machine, of nodes made of the library of npm `chdb`. They end with this process, also when that is
+// killed. Such nodes cannot replicate (docs/engines.md): local tables are plain MergeTree, and copies are written by Distributed tables.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { eventually } from '../../../deadline.ts';
+import { type ResetProxy, startResetProxy } from './reset_proxy.ts';
+
+const library = fileURLToPath(new URL('node_modules/@chdb/lib-linux-x64-gnu/libchdb.so', import.meta.url));
+const program = fileURLToPath(new URL('node.py', import.meta.url));
+
+/** Why tests on a ClickHouse of this machine cannot run; false if they can. */
+export const missingRing: string | false =
+  !existsSync(library) && 'the package chdb is not installed (npm ci in tests/engines/clickhouse/ring, on Linux x64)';
+
+/** The clusters that each node knows. */
+export const clusters = {
+  /** Each node has all rows. */
+  copies: 'copies',
+  /** Each node has a part of the rows. */
+  shards: 'shards',
+} as const;
+
+export interface RingNode {
+  /** Of its HTTP interface. */
+  readonly url: string;
+  /** Ends it at once. */
+  kill(): Promise<void>;
+  /** Starts it again with its data. Resolves when it answers. */
+  start(): Promise<void>;
+  /** It answers nothing until `resume`. */
+  freeze(): void;
+  resume(): void;
+}
+
+export interface Ring {
+  readonly nodes: readonly RingNode[];
+  close(): Promise<void>;
+}
+
+const children = new Set<ChildProcess>();
+const directories: string[] = [];
+process.once('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+  for (const directory of directories) rmSync(directory, { recursive: true, force: true });
+});
+
+/** Starts the nodes of a new ring; each answers when it resolves. */
+export async function startRing(count = 3): Promise<Ring> {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-ring-'));
+  directories.push(directory);
+  const ports = await freePorts(2 * count);
+  const proxies: ResetProxy[] = [];
+  for (let index = 0; index < count; index++) proxies.push(await startResetProxy(ports[2 * index + 1] as number));
+  const nodes = proxies.map((_, index) =>
+    newNode({
+      directory: join(directory, `node ${index + 1}`),
+      httpPort: ports[2 * index] as number,
+      nativePort: ports[2 * index + 1] as number,
+      config: nodeConfig(proxies, index, join(directory, `node ${index + 1}`)),
+    }),
+  );
+  await Promise.all(nodes.map((node) => node.start()));
+  return {
+    nodes,
+    async close() {
+      await Promise.all(nodes.map((node) => node.kill()));
+      for (const proxy of proxies) proxy.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+interface NodeOptions {
+  readonly directory: string;
+  readonly httpPort: number;
+  readonly nativePort: number;
+  readonly config: string;
+}
+
+function newNode({ directory, httpPort, nativePort, config }: NodeOptions): RingNode {
+  mkdirSync(join(directory, 'data'), { recursive: true });
+  const configFile = join(directory, 'config.xml');
+  const logFile = join(directory, 'log');
+  writeFileSync(configFile, config);
+  const url = `http://127.0.0.1:${httpPort}`;
+  let child: ChildProcess | undefined;
+  const isUp = async () => {
+    if (child?.exitCode !== null) throw new Error(`a node ended: ${readFileSync(logFile, 'utf8')}`);
+    return fetch(`${url}/?query=SELECT+1`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  };
+  return {
+    url,
+    async kill() {
+      if (!child || child.exitCode !== null || child.signalCode !== null) return;
+      child.ref();
+      const exited = once(child, 'exit');
+      child.kill('SIGKILL');
+      await exited;
+    },
+    async start() {
+      const log = openSync(logFile, 'a');
+      const words = [program, library, configFile, join(directory, 'data'), String(httpPort), String(nativePort)];
+      // The kernel ends the node when this process ends, however it ends.
+      const started = spawn('setpriv', ['--pdeathsig=KILL', 'python3', ...words], { stdio: ['ignore', log, log] });
+      started.unref();
+      children.add(started);
+      started.once('exit', () => children.delete(started));
+      child = started;
+      await eventually('a ClickHouse node answers', isUp, 30_000);
+    },
+    freeze: () => void child?.kill('SIGSTOP'),
+    resume: () => void child?.kill('SIGCONT'),
+  };
+}
+
+function nodeConfig(proxies: readonly ResetProxy[], index: number, directory: string): string {
+  const replicas = proxies.map(({ port }) => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`);
+  const shards = replicas.map((replica) => `<shard>${replica}</shard>`);
+  return `<clickhouse>
+  <path>${directory}/data/</path>
+  <logger><level>warning</level><console>1</console></logger>
+  <max_server_memory_usage>1500000000</max_server_memory_usage>
+  <remote_servers>
+    <${clusters.copies}><shard><internal_replication>false</internal_replication>${replicas.join('')}</shard></${clusters.copies}>
+    <${clusters.shards}>${shards.join('')}</${clusters.shards}>
+  </remote_servers>
+  <macros><shard>${index + 1}</shard><replica>r${index + 1}</replica></macros>
+</clickhouse>
+`;
+}
+
+/** Ports on which nothing listens now. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))));
+  return ports;
+}
