@@ -3,12 +3,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../../deadline.ts';
+import { freePorts } from './free_ports.ts';
 import { type ResetProxy, startResetProxy } from './reset_proxy.ts';
 
 const library = fileURLToPath(new URL('node_modules/@chdb/lib-linux-x64-gnu/libchdb.so', import.meta.url));
@@ -136,13 +135,4 @@ function nodeConfig(proxies: readonly ResetProxy[], index: number, directory: st
   <macros><shard>${index + 1}</shard><replica>r${index + 1}</replica></macros>
 </clickhouse>
 `;
-}
-
-/** Ports on which nothing listens now. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))));
-  return ports;
 }

@@ -1,0 +1,175 @@
+// Clusters that replicate on this machine: servers of Debian's ClickHouse, which is of 2018, and a ZooKeeper. They show the replication
+// layer (docs/engines.md); for the rest of the adapter, see ../ring/. They end with this process, also when that is killed.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { eventually } from '../../../deadline.ts';
+import { freePorts } from '../ring/free_ports.ts';
+import { endProcess, isRunning, missingZookeeper, newZookeeper, type RingProcess } from './zookeeper.ts';
+
+const program = '/usr/sbin/clickhouse-server';
+const startMs = 30_000;
+/** After which ZooKeeper drops what a killed server held; until then that server, restarted, is stale. */
+const sessionTimeoutMs = 2000;
+
+/** Why tests on such a cluster cannot run; false if they can. */
+export const missingReplicatedRing: string | false =
+  missingZookeeper ||
+  (!existsSync(program) && 'ClickHouse of Debian is not installed (apt-get install clickhouse-server)');
+
+/** The name of the cluster definition: one shard, of which each server is a replica. */
+export const clusterName = 'replicated';
+
+export interface RingServer extends RingProcess {
+  /** `r1`, the value of the macro `replica`. */
+  readonly name: string;
+  /** Of its HTTP interface. */
+  readonly url: string;
+  /** Deletes its data, as a new disk does. It must not run. */
+  wipe(): void;
+}
+
+export interface ReplicatedRing {
+  readonly servers: readonly RingServer[];
+  readonly zookeeper: RingProcess;
+  close(): Promise<void>;
+}
+
+const children = new Set<ChildProcess>();
+const directories: string[] = [];
+process.once('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+  for (const directory of directories) rmSync(directory, { recursive: true, force: true });
+});
+
+function track(child: ChildProcess): void {
+  child.unref();
+  children.add(child);
+  child.once('exit', () => children.delete(child));
+}
+
+/** @param shards by server: `[1, 1, 2]` are two replicas of the shard 1 and one of the shard 2. */
+export async function startReplicatedRing(shards: readonly number[] = [1, 1, 1]): Promise<ReplicatedRing> {
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-replicated-ring-'));
+  directories.push(directory);
+  const portsEach = 3;
+  const [zookeeperPort = 0, ...ports] = await freePorts(1 + portsEach * shards.length);
+  const places = shards.map((shard, index): Place => {
+    const [httpPort = 0, nativePort = 0, interserverPort = 0] = ports.slice(portsEach * index);
+    return { shard, name: `r${index + 1}`, httpPort, nativePort, interserverPort };
+  });
+  const zookeeper = newZookeeper(join(directory, 'zookeeper'), zookeeperPort, track);
+  const servers = places.map((place) => newServer(join(directory, place.name), place, places, zookeeperPort));
+  await zookeeper.start();
+  await Promise.all(servers.map((server) => server.start()));
+  return {
+    servers,
+    zookeeper,
+    async close() {
+      await Promise.all([...servers, zookeeper].map((each) => each.kill()));
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+interface Place {
+  readonly shard: number;
+  readonly name: string;
+  readonly httpPort: number;
+  readonly nativePort: number;
+  readonly interserverPort: number;
+}
+
+function newServer(directory: string, place: Place, places: readonly Place[], zookeeperPort: number): RingServer {
+  mkdirSync(directory, { recursive: true });
+  const configFile = join(directory, 'config.xml');
+  const logFile = join(directory, 'log');
+  writeFileSync(configFile, serverConfig(directory, place, places, zookeeperPort));
+  writeFileSync(join(directory, 'users.xml'), usersConfig);
+  const url = `http://127.0.0.1:${place.httpPort}`;
+  let child: ChildProcess | undefined;
+  return {
+    name: place.name,
+    url,
+    async kill() {
+      await endProcess(child);
+    },
+    async start() {
+      if (isRunning(child)) return;
+      const log = openSync(logFile, 'a');
+      // The kernel ends it when this process ends, however it ends.
+      const started = spawn('setpriv', ['--pdeathsig=KILL', program, `--config-file=${configFile}`], {
+        cwd: directory,
+        stdio: ['ignore', log, log],
+      });
+      track(started);
+      child = started;
+      const isUp = async () => {
+        if (started.exitCode !== null) throw new Error(`a ClickHouse server ended: ${readFileSync(logFile, 'utf8')}`);
+        return fetch(`${url}/?query=SELECT+1`, { signal: AbortSignal.timeout(5000) }).then(
+          ({ ok }) => ok,
+          () => false,
+        );
+      };
+      await eventually('a ClickHouse server answers', isUp, startMs);
+    },
+    freeze: () => void child?.kill('SIGSTOP'),
+    resume: () => void child?.kill('SIGCONT'),
+    wipe() {
+      rmSync(join(directory, 'data'), { recursive: true, force: true });
+    },
+  };
+}
+
+function serverConfig(directory: string, own: Place, places: readonly Place[], zookeeperPort: number): string {
+  const shards = Map.groupBy(places, ({ shard }) => shard);
+  const definitions = [...shards.values()].map((replicas) => {
+    const each = replicas.map(
+      ({ nativePort }) => `<replica><host>127.0.0.1</host><port>${nativePort}</port></replica>`,
+    );
+    return `<shard><internal_replication>true</internal_replication>${each.join('')}</shard>`;
+  });
+  return `<yandex>
+  <path>${directory}/data/</path>
+  <tmp_path>${directory}/data/tmp/</tmp_path>
+  <user_files_path>${directory}/data/user_files/</user_files_path>
+  <format_schema_path>${directory}/data/format_schemas/</format_schema_path>
+  <logger><level>warning</level><console>1</console></logger>
+  <listen_host>127.0.0.1</listen_host>
+  <http_port>${own.httpPort}</http_port>
+  <tcp_port>${own.nativePort}</tcp_port>
+  <interserver_http_host>127.0.0.1</interserver_http_host>
+  <interserver_http_port>${own.interserverPort}</interserver_http_port>
+  <max_concurrent_queries>100</max_concurrent_queries>
+  <mark_cache_size>67108864</mark_cache_size>
+  <uncompressed_cache_size>0</uncompressed_cache_size>
+  <users_config>${directory}/users.xml</users_config>
+  <default_profile>default</default_profile>
+  <default_database>default</default_database>
+  <zookeeper>
+    <node><host>127.0.0.1</host><port>${zookeeperPort}</port></node>
+    <session_timeout_ms>${sessionTimeoutMs}</session_timeout_ms>
+    <operation_timeout_ms>2000</operation_timeout_ms>
+  </zookeeper>
+  <macros><shard>${own.shard}</shard><replica>${own.name}</replica></macros>
+  <remote_servers><${clusterName}>${definitions.join('')}</${clusterName}></remote_servers>
+  <merge_tree><zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period></merge_tree>
+</yandex>
+`;
+}
+
+const usersConfig = `<yandex>
+  <profiles><default>
+    <max_memory_usage>500000000</max_memory_usage>
+    <background_pool_size>4</background_pool_size>
+  </default></profiles>
+  <quotas><default></default></quotas>
+  <users><default>
+    <password></password>
+    <networks><ip>127.0.0.1</ip></networks>
+    <profile>default</profile>
+    <quota>default</quota>
+  </default></users>
+</yandex>
+`;
