@@ -23,6 +23,7 @@ import { commandOf } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
+import { clickhouse } from './engines/clickhouse/clickhouse.ts';
 import { duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
@@ -409,7 +410,7 @@ function enginesOf({ settings, hooks }: Foundation): readonly Engine[] {
     spareEngine: settings.spareEngine,
     analysisTimeoutMs: settings.analysisTimeoutMs,
   });
-  return [hooks.wrapEngine?.(engine) ?? engine, ...(hooks.otherEngines ?? [])];
+  return [hooks.wrapEngine?.(engine) ?? engine, clickhouse, ...(hooks.otherEngines ?? [])];
 }
 
 async function mayReadResult(tasks: Tasks, access: ResultAccess, taskId: string): Promise<boolean> {

@@ -46,6 +46,8 @@ const httpPackages = [
   'koa',
   'undici',
 ];
+/** Directories that connect to others. */
+const httpRooms = ['src/http/', 'src/outbound/', 'src/engines/clickhouse/connection/'];
 const engineNames = ['duckdb', 'clickhouse'];
 /** Files that a folder has of its own, without those in its subfolders: code, style sheets and images alike. */
 const folderFilesMax = 20;
@@ -162,7 +164,7 @@ describe('the console', () => {
 });
 
 describe('HTTP', () => {
-  it('is used in src/http only', () => {
+  it('is used only where requests arrive and connections are made', () => {
     const places = serverSources.flatMap((source) =>
       source.imports
         .filter(({ target }) =>
@@ -170,10 +172,13 @@ describe('HTTP', () => {
             (name) => target === name || target.startsWith(`${name}/`) || target.startsWith(`@${name}/`),
           ),
         )
-        .filter(() => !source.path.startsWith('src/http/') && !source.path.startsWith('src/outbound/'))
+        .filter(() => !httpRooms.some((room) => source.path.startsWith(room)))
         .map(({ target, line }) => `${locationOf(source, line)} imports ${target}`),
     );
-    assertNone(places, 'answer with an outcome or a failure; clients use fetch; src/outbound connects to others:');
+    assertNone(
+      places,
+      'answer with an outcome or a failure; clients use fetch; src/outbound and the connection of an engine connect to others:',
+    );
   });
 
   it('is called by the client through functions that browsers have', () => {

@@ -1,0 +1,58 @@
+// The engine: warehouses on clusters of ClickHouse servers, which callers register as backends.
+import type { TypeKind } from '../../model/types.ts';
+import type { Engine } from '../engine.ts';
+import { nameTooLong } from './names.ts';
+import { openWarehouse } from './warehouse.ts';
+
+/** Types that a sorting key cannot have, or whose values are not compared. */
+const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON', 'BINARY', 'FLOAT', 'DOUBLE'];
+
+export const clickhouse: Engine = {
+  name: 'clickhouse',
+  backends: [],
+  reservedName(category, name) {
+    if (category === 'columns')
+      return name.startsWith('_') && virtualColumns.has(name) ? 'the engine has a column of this name' : undefined;
+    return nameTooLong(name);
+  },
+  keyable: (type) => !unkeyable.includes(type.kind),
+  rowsPage() {
+    throw new Error('rows have no positions');
+  },
+  isReachedByAllServers: true,
+  limits: { columnsMax: 2000 },
+  capabilities: {
+    enforcedKeys: false,
+    upsert: false,
+    views: false,
+    undrop: true,
+    catalogSnapshots: false,
+    profile: false,
+    exports: false,
+    schemaInference: false,
+    parquetFiles: false,
+    rowPositions: false,
+  },
+  open: openWarehouse,
+};
+
+/** Columns that every table has on the servers. */
+const virtualColumns: ReadonlySet<string> = new Set([
+  '_part',
+  '_part_index',
+  '_part_uuid',
+  '_part_offset',
+  '_part_starting_offset',
+  '_part_data_version',
+  '_partition_id',
+  '_partition_value',
+  '_sample_factor',
+  '_row_exists',
+  '_block_number',
+  '_block_offset',
+  '_shard_num',
+  '_table',
+  '_database',
+  '_distance',
+  '_disk_name',
+]);

@@ -1,0 +1,83 @@
+// The body of a response as a stream that ends only if the body is complete. A server that fails in the middle of a response has sent the
+// status 200: newer ones then break the body off, older ones end it in order; all of them send the error as its last bytes.
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { type ClickHouseError, parseError } from './clickhouse_error.ts';
+
+/** An error at the end of a body is at most as long as this. */
+const errorBytesMax = 32 * 1024;
+
+interface BodyOptions {
+  /** With which the server marks an error in this response; absent on older servers. */
+  readonly tag: string | undefined;
+  /** The whole body is an error. */
+  readonly isFailed: boolean;
+  /** The failure that readers of the body get. */
+  readonly toReason: (error: unknown) => unknown;
+}
+
+export class ResponseBody extends Readable {
+  #controller: Dispatcher.DispatchController | undefined;
+  /** The last bytes, in which an error would be. */
+  #tail: Buffer[] = [];
+  #tailBytes = 0;
+  readonly #tag: string | undefined;
+  readonly #isFailed: boolean;
+
+  readonly #toReason: (error: unknown) => unknown;
+
+  constructor(controller: Dispatcher.DispatchController, options: BodyOptions) {
+    super({ highWaterMark: 1024 * 1024 });
+    // It may fail before anyone reads it; who reads it later gets the error all the same.
+    this.on('error', () => undefined);
+    this.#controller = controller;
+    this.#tag = options.tag;
+    this.#isFailed = options.isFailed;
+    this.#toReason = options.toReason;
+  }
+
+  override _read(): void {
+    if (this.#controller?.paused) this.#controller.resume();
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    const controller = this.#controller;
+    this.#controller = undefined;
+    if (controller && !controller.aborted) controller.abort(error ?? new Error('the response is not needed'));
+    callback(error);
+  }
+
+  add(chunk: Buffer): void {
+    this.#tail.push(chunk);
+    this.#tailBytes += chunk.length;
+    while (this.#tail.length > 1 && this.#tailBytes - (this.#tail[0] as Buffer).length >= errorBytesMax)
+      this.#tailBytes -= (this.#tail.shift() as Buffer).length;
+    if (!this.push(chunk)) this.#controller?.pause();
+  }
+
+  /** The server has ended the body in order. */
+  complete(): void {
+    this.#controller = undefined;
+    const error = this.#error();
+    if (error) this.destroy(this.#toReason(error) as Error);
+    else this.push(null);
+  }
+
+  /** The connection was lost. @param lost the failure unless the body ends with the reason. */
+  breakOff(lost: Error): void {
+    this.#controller = undefined;
+    this.destroy(this.#toReason(this.#error() ?? lost) as Error);
+  }
+
+  #error(): ClickHouseError | undefined {
+    const all = Buffer.concat(this.#tail);
+    const text = all.subarray(Math.max(0, all.length - errorBytesMax)).toString();
+    if (this.#isFailed) return parseError(text) ?? parseError(`Code: 1001. DB::Exception: ${text}`);
+    if (this.#tag !== undefined) {
+      const [, marked] = text.split(`__exception__\r\n${this.#tag}\r\n`, 2);
+      return marked === undefined ? undefined : parseError(marked);
+    }
+    const start = text.lastIndexOf('Code: ');
+    return start >= 0 && /\(version [\d.]+[^\n]*\)\s*$/.test(text) ? parseError(text.slice(start)) : undefined;
+  }
+}

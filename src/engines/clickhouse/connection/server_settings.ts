@@ -1,0 +1,36 @@
+// The settings with which every statement runs, whatever the profiles of a server say: exact values, no waiting for other inserts, one
+// time zone. A setting is sent only to a server that has it.
+
+const always: Readonly<Record<string, string | number>> = {
+  output_format_json_quote_64bit_integers: 0,
+  output_format_json_quote_decimals: 0,
+  output_format_json_quote_64bit_floats: 0,
+  output_format_json_quote_denormals: 1,
+  output_format_json_escape_forward_slashes: 0,
+  output_format_decimal_trailing_zeros: 1,
+  output_format_json_named_tuples_as_objects: 1,
+  output_format_json_map_as_array_of_tuples: 1,
+  output_format_json_validate_utf8: 0,
+  date_time_output_format: 'iso',
+  session_timezone: 'UTC',
+  // An error breaks the response instead of being a part of it.
+  http_write_exception_in_output_format: 0,
+  cancel_http_readonly_queries_on_client_close: 1,
+  async_insert: 0,
+  insert_distributed_sync: 1,
+  // Values that do not fit are refused, not cut.
+  date_time_overflow_behavior: 'throw',
+  // Null as in standard SQL.
+  cast_keep_nullable: 1,
+  join_use_nulls: 1,
+  aggregate_functions_null_for_empty: 1,
+  union_default_mode: 'DISTINCT',
+  // A lost shard is a failure, never an answer with fewer rows.
+  skip_unavailable_shards: 0,
+  allow_experimental_variant_type: 1,
+  allow_suspicious_variant_types: 1,
+};
+
+/** @param known the names of the settings of the server. */
+export const settingsFor = (known: ReadonlySet<string>): ReadonlyMap<string, string> =>
+  new Map(Object.entries(always).flatMap(([name, value]) => (known.has(name) ? [[name, String(value)] as const] : [])));

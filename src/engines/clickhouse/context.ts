@@ -1,0 +1,85 @@
+// What the parts of a warehouse share: its cluster, and which tables were changed.
+import type { WarehouseSpec } from '../../model/records.ts';
+import { Failure } from '../../standard/failure.ts';
+import type { EngineWarehouseOptions, TableName } from '../engine.ts';
+import { serverFailure } from './connection/clickhouse_error.ts';
+import { Cluster } from './connection/cluster.ts';
+
+export class WarehouseContext {
+  readonly options: EngineWarehouseOptions;
+  readonly cluster: Cluster;
+  readonly changed = new ChangedTables();
+  /** The number of statements of callers that run now. */
+  runningStatements = 0;
+  #spec: WarehouseSpec;
+  #stopped = new AbortController();
+
+  constructor(options: EngineWarehouseOptions) {
+    this.options = options;
+    this.#spec = options.spec;
+    if (!options.cluster) throw new Error(`the warehouse ${options.name} has no cluster`);
+    this.cluster = new Cluster(options.cluster);
+    this.#stopped.abort();
+  }
+
+  get isRunning(): boolean {
+    return !this.#stopped.signal.aborted;
+  }
+
+  get spec(): WarehouseSpec {
+    return this.#spec;
+  }
+
+  /** The limits apply to statements that begin afterwards. */
+  configure(spec: WarehouseSpec): void {
+    this.#spec = spec;
+  }
+
+  async start(): Promise<void> {
+    if (this.isRunning) return;
+    try {
+      await this.cluster.open();
+    } catch (error) {
+      throw serverFailure(error);
+    }
+    this.#stopped = new AbortController();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    await this.cluster.close();
+  }
+
+  /**
+   * Runs work of a method of the port: it ends when the warehouse is stopped, and the conditions of servers are its failures. `signal` is
+   * aborted also when the warehouse is stopped.
+   */
+  async run<T>(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const stopped = this.#stopped.signal;
+    if (stopped.aborted) throw suspended('notApplied');
+    const signal = given ? AbortSignal.any([given, stopped]) : stopped;
+    try {
+      return await work(signal);
+    } catch (error) {
+      throw stopped.aborted ? suspended('unknown') : serverFailure(error);
+    }
+  }
+}
+
+const suspended = (outcome: 'notApplied' | 'unknown') =>
+  new Failure('WAREHOUSE_SUSPENDED', 'the warehouse was suspended while the statement ran', {}, { outcome });
+
+/** Tables whose row count may have changed since they were taken. */
+export class ChangedTables {
+  readonly #tables = new Map<string, TableName>();
+
+  add(table: TableName): void {
+    this.#tables.set(JSON.stringify([table.catalog, table.database, table.table]), table);
+  }
+
+  take(): readonly TableName[] {
+    const tables = [...this.#tables.values()];
+    this.#tables.clear();
+    return tables;
+  }
+}

@@ -1,0 +1,51 @@
+// A statement of a caller in the form in which the servers run it: analysis/ makes it, and query/ runs it.
+import type { Statement, StatementAnalysis } from '../../engine.ts';
+import type { TableRef } from '../../refs.ts';
+import type { WarehouseContext } from '../context.ts';
+
+/** A column of a query. `type`: of the servers, such as `Nullable(Int32)`. */
+export interface BoundColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** What a statement writes. Texts are those of the servers: names are stored names, parameters are `{name:Type}`. */
+export type BoundWrite =
+  | {
+      readonly kind: 'insert';
+      readonly table: TableRef;
+      /** In the order of `query`. */
+      readonly columns: readonly string[];
+      /** A SELECT, or VALUES as a SELECT of them. */
+      readonly query: string;
+    }
+  | {
+      readonly kind: 'update';
+      readonly table: TableRef;
+      readonly set: readonly { readonly column: string; readonly value: string }[];
+      readonly where: string;
+    }
+  | { readonly kind: 'delete'; readonly table: TableRef; readonly where: string };
+
+export interface BoundStatement {
+  readonly analysis: StatementAnalysis;
+  /** The text of a SELECT; of a statement that writes, see `write`. */
+  readonly sql: string;
+  /** Values of the parameters in the texts. */
+  readonly parameters: Readonly<Record<string, string>>;
+  /** Of a SELECT; empty for a statement that writes. */
+  readonly columns: readonly BoundColumn[];
+  readonly write?: BoundWrite;
+  /** The failure of an error of a server: with the line and column in the text of the caller where the server names a position. */
+  readonly toFailure: (error: unknown) => unknown;
+}
+
+/**
+ * Binds a statement: names and functions are checked, and the analysis is that of the definitions as of now. Throws SQL_INVALID,
+ * SQL_NOT_SUPPORTED, SQL_FORBIDDEN_FUNCTION or PARAMETERS_INVALID.
+ */
+export type BindStatement = (
+  context: WarehouseContext,
+  statement: Statement,
+  options: { readonly signal: AbortSignal; readonly timeoutMs: number },
+) => Promise<BoundStatement>;

@@ -1,0 +1,42 @@
+// The ClickHouse engine on a cluster of this machine (ring/), for the suites of the port: warehouses reach its nodes as registered backends.
+
+import { clickhouse } from '../../../src/engines/clickhouse/clickhouse.ts';
+import type { ClusterAccess, Engine } from '../../../src/engines/engine.ts';
+import { clusters, type Ring, type RingNode, startRing } from './ring/ring.ts';
+
+/** How the nodes of a ring are reached as a cluster. */
+export const accessTo = (
+  nodes: readonly Pick<RingNode, 'url'>[],
+  name: string = clusters.shards,
+  isDisabled: (backend: string) => boolean = () => false,
+): ClusterAccess => ({
+  name,
+  backends: async () =>
+    nodes.map(({ url }, index) => {
+      const backend = `node${index + 1}`;
+      return { name: backend, location: url, disabled: isDisabled(backend) };
+    }),
+  credentials: async () => ({ user: 'default', password: '' }),
+});
+
+/** The engine with warehouses on these nodes, whatever their options say. */
+export const engineOn = (access: ClusterAccess, nodes: readonly Pick<RingNode, 'url'>[]): Engine => ({
+  ...clickhouse,
+  // The backends that the suites expect in tablets and statuses.
+  backends: nodes.map(({ url }, index) => ({ name: `node${index + 1}`, location: url })),
+  open: (options) => clickhouse.open({ ...options, cluster: access }),
+});
+
+export interface ClusterEngine {
+  readonly engine: Engine;
+  readonly ring: Ring;
+}
+
+/** Starts a ring and the engine on it. `cluster`: each node has a part of the rows, or all of them. */
+export async function startClusterEngine(
+  count: number,
+  cluster: keyof typeof clusters = 'shards',
+): Promise<ClusterEngine> {
+  const ring = await startRing(count);
+  return { ring, engine: engineOn(accessTo(ring.nodes, clusters[cluster]), ring.nodes) };
+}
