@@ -10,6 +10,7 @@ import { rootToken, rootTokenFileName } from './access/authentication/root_token
 import { assembleLimits } from './access/limits/assemble_limits.ts';
 import { Quotas } from './access/limits/quotas.ts';
 import { openSecrets } from './access/secrets/secrets.ts';
+import { warehousePassword } from './access/secrets/warehouse_password.ts';
 import { assembleWarehouses } from './catalog/assemble_warehouses.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { CatalogReader, objectSource } from './catalog/catalog_reader.ts';
@@ -391,6 +392,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     schedules,
     checkCall: scheduledCalls.check,
     warehouses,
+    warehousePassword: warehousePassword(secrets),
     submitNewTable: submitNewTable({ catalog, secrets }),
     submitLoad: submitLoad({ tasks, store, trail: audit, secrets }),
     exports,

@@ -1,4 +1,6 @@
 // Creates the warehouses: the catalog describes them, the engines run them.
+import type { Secrets } from '../access/secrets/secrets.ts';
+import { warehousePassword } from '../access/secrets/warehouse_password.ts';
 import type { Engine } from '../engines/engine.ts';
 import { Warehouses, type WarehousesOptions } from '../engines/warehouses.ts';
 import type { Store } from '../store/store.ts';
@@ -9,6 +11,7 @@ import { catalogsOf, describeWarehouse } from './warehouse_objects.ts';
 export interface AssembleWarehousesOptions
   extends Pick<WarehousesOptions, 'dataDirectory' | 'spoolDirectory' | 'disk' | 'observe' | 'otherServers'> {
   readonly store: Store;
+  readonly secrets: Secrets;
   readonly settings: { readonly queueWaitMs: number };
   readonly loading: { readonly directories: readonly string[] };
 }
@@ -18,10 +21,11 @@ export function assembleWarehouses(
   objects: CatalogReader,
   engines: readonly Engine[],
 ): Warehouses {
-  const { dataDirectory, spoolDirectory, disk, observe, store, settings, loading, otherServers } = options;
+  const { dataDirectory, spoolDirectory, disk, observe, store, secrets, settings, loading, otherServers } = options;
   return new Warehouses({
     engines,
     load: (name) => describeWarehouse(objects, name),
+    passwordOf: (warehouseId) => warehousePassword(secrets).of(warehouseId),
     catalogsOf: (warehouse) => catalogsOf(objects, warehouse),
     positions: filePositions(store),
     readableDirectories: loading.directories,

@@ -20,7 +20,7 @@ export async function describeWarehouse(
     id: object.id,
     name,
     spec: object.spec as WarehouseSpec,
-    backends: backends.map((backend) => ({ name: backend.name, disabled: backend.spec.disabled })),
+    backends: backends.map(({ name, spec: { disabled, location, server } }) => ({ name, disabled, location, server })),
   };
 }
 

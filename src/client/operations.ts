@@ -20,7 +20,15 @@ export const topCategories: Readonly<Record<string, Category>> = {
     children: {
       backends: {
         collection: { list: {}, create: {} },
-        object: { get: {}, update: {}, delete: {}, disable: {}, enable: {} },
+        object: {
+          get: {},
+          update: {},
+          delete: {},
+          disable: {},
+          enable: {},
+          decommission: { accepts: true },
+          cancelDecommission: {},
+        },
       },
     },
   },

@@ -6,7 +6,7 @@ type Method = (...parameters: readonly unknown[]) => unknown;
 
 /** The names of the methods of the port. */
 export type MethodName = {
-  [K in keyof EngineWarehouse]: EngineWarehouse[K] extends (...parameters: never) => unknown ? K : never;
+  [K in keyof EngineWarehouse]-?: EngineWarehouse[K] extends (...parameters: never) => unknown ? K : never;
 }[keyof EngineWarehouse];
 
 /** The first argument of a method, and the value that it returns or its promise resolves to. */

@@ -9,6 +9,13 @@ import type { LogicalType } from '../model/types.ts';
 import type { EngineEvent } from '../observe/observations.ts';
 import type { AdmissionRequest } from './admission.ts';
 import type { AttachReport, AttachRequest, CatalogFault, CatalogStorage, TableComparison } from './catalog_storage.ts';
+import type {
+  Availability,
+  ClusterEngine,
+  Credentials,
+  DescribedBackend,
+  RegisteredServers,
+} from './cluster/registered_servers.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
@@ -363,6 +370,8 @@ export interface Topology {
 
 export interface BackendStatus {
   readonly alive: boolean;
+  /** Absent: it is available whenever it is enabled, because statements start it. */
+  readonly availability?: Availability;
   readonly version: string | null;
   readonly cpuCores: number;
   readonly memoryUsedBytes: number;
@@ -392,6 +401,8 @@ export interface EngineWarehouse {
   /** What was last known about the backend of this name. Returns at once: it asks neither a process nor a server. */
   status(backend: string): BackendStatus;
   topology(): Topology;
+  /** Present if the engine runs on a cluster. */
+  readonly servers?: RegisteredServers;
 
   cost(change: Change): Promise<ChangeCost>;
   apply(change: Change, options: WorkOptions & StepOptions): Promise<Applied | undefined>;
@@ -492,22 +503,13 @@ export interface ParsedCreateTable {
   readonly definition: TableStructure;
 }
 
-/** A server of a cluster, as a caller registered it. */
-export interface RegisteredBackend {
-  readonly name: string;
-  /** Its URL. */
-  readonly location: string;
-  /** It serves no statements and holds no replica that counts, until it is enabled. */
-  readonly disabled: boolean;
-}
-
 /** How the servers of a warehouse are reached whose engine is a cluster of its own. */
 export interface ClusterAccess {
   /** The name by which its servers know the cluster. */
   readonly name: string;
-  /** All registered servers as of now. */
-  readonly backends: () => Promise<readonly RegisteredBackend[]>;
-  readonly credentials: () => Promise<{ readonly user: string; readonly password: string }>;
+  /** All registered servers as of now. A disabled one serves no statements and has no replica that counts, until it is enabled. */
+  readonly backends: () => Promise<readonly DescribedBackend[]>;
+  readonly credentials: () => Promise<Credentials>;
 }
 
 export interface EngineWarehouseOptions {
@@ -546,6 +548,8 @@ export interface Engine {
   /** Its data is not in the data directory of a server: all servers on a shared store reach it. */
   readonly isReachedByAllServers?: true;
   readonly limits: { readonly columnsMax: number };
+  /** Present if it runs on a cluster whose servers callers register: `backends` is empty, and all servers reach its data. */
+  readonly cluster?: ClusterEngine;
   /** What callers can do on this engine. Requests that need what it lacks are refused before they reach it. */
   readonly capabilities: Readonly<Record<EngineCapability, boolean>>;
   open(options: EngineWarehouseOptions): EngineWarehouse;

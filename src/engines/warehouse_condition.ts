@@ -4,13 +4,14 @@ import type { Metrics } from '../observe/metrics.ts';
 import type { Admission } from './admission.ts';
 import type { CatalogGuard } from './catalog_guard.ts';
 import type { DamagedCatalog } from './catalog_storage.ts';
-import type { BackendStatus, EngineWarehouse } from './engine.ts';
+import { type DescribedBackend, replicasByTablet } from './cluster/registered_servers.ts';
+import type { BackendStatus, EngineWarehouse, Tablet } from './engine.ts';
 
 export interface WarehouseDescription {
   readonly id: string;
   readonly name: string;
   readonly spec: WarehouseSpec;
-  readonly backends: readonly { readonly name: string; readonly disabled: boolean }[];
+  readonly backends: readonly DescribedBackend[];
 }
 
 /** The number of running and queued statements of a warehouse. */
@@ -57,8 +58,8 @@ interface WarehouseRuntime {
 }
 
 export function conditionOf(running: WarehouseRuntime, diskMessage: string | undefined): WarehouseCondition {
-  const { description, engine, admission, startError } = running;
-  const available = description.backends.filter((entry) => !entry.disabled).length;
+  const { engine, admission, startError } = running;
+  const available = availableBackendsOf(running).length;
   const state: WarehouseState = engine.running
     ? 'running'
     : running.starting
@@ -82,6 +83,29 @@ export const statusesOf = ({
 }: Pick<WarehouseRuntime, 'description' | 'engine'>): BackendStatus[] =>
   description.backends.map(({ name }) => engine.status(name));
 
+/** The backends that take statements. */
+export const availableBackendsOf = ({ description, engine }: Servers) =>
+  description.backends.filter(({ name, disabled }) => {
+    if (disabled) return false;
+    const { availability = 'available' } = engine.status(name);
+    return availability === 'available';
+  });
+
+type Servers = Pick<WarehouseRuntime, 'description' | 'engine'>;
+
+/** How many replicas each tablet of a new table can have. All tables are divided in the same way. */
+function replicasOf(running: Servers): ReadonlyMap<string, number> {
+  const available = new Set(availableBackendsOf(running));
+  if (!running.engine.servers) return new Map([['0', available.size]]);
+  return replicasByTablet(running.description.backends, (backend) => available.has(backend));
+}
+
+export const availableReplicasOf = (running: Servers): number => Math.min(...replicasOf(running).values());
+
+/** The ids of the tablets that no available backend has. */
+export const missingTabletsOf = (running: Servers): string[] =>
+  [...replicasOf(running)].flatMap(([id, count]) => (count === 0 ? [id] : []));
+
 function healthOf(
   state: WarehouseState,
   available: number,
@@ -90,7 +114,11 @@ function healthOf(
 ): WarehouseCondition['health'] {
   const count = running.description.backends.length;
   if (state === 'failed') return { status: 'unavailable', message: running.startError ?? 'the engine does not start' };
+  if (count === 0) return { status: 'unavailable', message: 'no backend is registered' };
   if (available === 0) return { status: 'unavailable', message: `none of ${count} backends is available` };
+  const missing = running.engine.servers ? missingTabletsOf(running) : [];
+  if (missing.length > 0)
+    return { status: 'degraded', message: `no available replica of the tablets ${missing.join(', ')}` };
   if (available < count) return { status: 'degraded', message: `${available} of ${count} backends are available` };
   if (diskMessage !== undefined) return { status: 'degraded', message: diskMessage };
   if (state === 'suspended' && running.guard.damaged().length === 0) {
@@ -109,3 +137,21 @@ function damagedText(damaged: readonly DamagedCatalog[]): string {
   const more = damaged.length > shown.length ? `; and ${damaged.length - shown.length} more` : '';
   return `${damaged.length} damaged ${damaged.length === 1 ? 'catalog' : 'catalogs'}: ${shown.join('; ')}${more}`;
 }
+
+/** In the order of their ids, with replicas in the order of their backends. The replicas of a disabled backend are not available. */
+export function servedTablets(tablets: readonly Tablet[], { backends }: WarehouseDescription): readonly Tablet[] {
+  const enabled = new Set(backends.flatMap(({ name, disabled }) => (disabled ? [] : name)));
+  const served = tablets.map((tablet) => ({
+    ...tablet,
+    replicas: tablet.replicas
+      .map(({ backend, isAvailable }) => ({ backend, isAvailable: isAvailable && enabled.has(backend) }))
+      .sort(byName(({ backend }) => backend)),
+  }));
+  return served.sort(byName(({ id }) => id));
+}
+
+/** Orders by code units, as pages of a list do. */
+const byName =
+  <T>(nameOf: (one: T) => string) =>
+  (a: T, b: T): number =>
+    nameOf(a) < nameOf(b) ? -1 : 1;

@@ -9,6 +9,8 @@ import type { Change } from '../store/changes/change.ts';
 import { Admission, type AdmissionLimits, type AdmissionRequest } from './admission.ts';
 import { CatalogGuard } from './catalog_guard.ts';
 import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
+import { clusterAccess } from './cluster/cluster_access.ts';
+import { layoutOf, type RegisteredServers, replicasUnavailable } from './cluster/registered_servers.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse, TableRef, Tablet } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guardedEngine } from './guarded_engine.ts';
@@ -24,7 +26,11 @@ import { Quarantine } from './quarantine.ts';
 import { requireCapability } from './required_capability.ts';
 import type { Snapshot } from './snapshot.ts';
 import {
+  availableBackendsOf,
+  availableReplicasOf,
   conditionOf,
+  missingTabletsOf,
+  servedTablets,
   statusesOf,
   type WarehouseCondition,
   type WarehouseDescription,
@@ -36,6 +42,8 @@ export interface WarehousesOptions {
   readonly engines: readonly Engine[];
   /** Undefined if the warehouse does not exist. */
   readonly load: (name: string) => Promise<WarehouseDescription | undefined>;
+  /** Of the connections to the cluster of a warehouse; undefined: it has none. */
+  readonly passwordOf: (warehouseId: string) => Promise<string | undefined>;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
   /** Free space on the disk of the data directory. */
   readonly disk: { requireRoom(): void; readonly message: string | undefined };
@@ -293,6 +301,7 @@ export class Warehouses {
     const running = description && (await this.#running.get(description.id));
     if (!running) return;
     const { spec } = description;
+    await running.engine.servers?.refresh();
     if (spec.suspended) {
       running.admission.refuseAll(suspended(name));
       await running.engine.stop();
@@ -377,8 +386,37 @@ export class Warehouses {
     });
   }
 
+  /** How many backends take statements. */
   async availableBackends(name: string): Promise<number> {
-    return (await this.#describe(name)).backends.filter((backend) => !backend.disabled).length;
+    return availableBackendsOf(await this.#watched(name)).length;
+  }
+
+  /** How many replicas a new table can have, of each of its tablets. */
+  async availableReplicas(name: string): Promise<number> {
+    return availableReplicasOf(await this.#watched(name));
+  }
+
+  /** Throws REPLICAS_UNAVAILABLE, with the tables and their tablets, if no backend is available for one of them. */
+  async requireReplicas(name: string, tables: readonly string[]): Promise<void> {
+    const missing = missingTabletsOf(await this.#watched(name));
+    if (missing.length > 0) throw replicasUnavailable(tables, missing);
+  }
+
+  /** Of an engine with a cluster, after its servers were asked how they are. Throws WAREHOUSE_SUSPENDED. */
+  async #watched(name: string): Promise<Running> {
+    const running = await this.#runningOf(name);
+    if (running.engine.servers) await this.#ensureAwake(running);
+    return running;
+  }
+
+  /** The servers of a cluster; undefined if the engine has none. Throws WAREHOUSE_SUSPENDED. */
+  async serversOf(name: string): Promise<RegisteredServers | undefined> {
+    return (await this.#watched(name)).engine.servers;
+  }
+
+  /** What the servers of a cluster have in common; undefined if the engine has none, or before the first one is registered. */
+  async layoutOf(name: string): Promise<ReturnType<typeof layoutOf>> {
+    return layoutOf((await this.#describe(name)).backends);
   }
 
   async backendStatus(name: string, backend: string): Promise<BackendStatus> {
@@ -388,14 +426,7 @@ export class Warehouses {
   /** The tablets of a table by id, with their replicas by backend. The replicas of a disabled backend are not available. */
   async tabletsOf(name: string, table: TableRef): Promise<readonly Tablet[]> {
     const { engine, description } = await this.#runningOf(name);
-    const enabled = new Set(description.backends.flatMap((backend) => (backend.disabled ? [] : backend.name)));
-    const tablets = (await engine.topology().tablets(table)).map((tablet) => ({
-      ...tablet,
-      replicas: tablet.replicas
-        .map(({ backend, isAvailable }) => ({ backend, isAvailable: isAvailable && enabled.has(backend) }))
-        .sort(byName(({ backend }) => backend)),
-    }));
-    return tablets.sort(byName(({ id }) => id));
+    return servedTablets(await engine.topology().tablets(table), description);
   }
 
   /** `tableCount`: the number of tables of the warehouse. */
@@ -419,7 +450,8 @@ export class Warehouses {
   #limitsOf({ spec }: WarehouseDescription): AdmissionLimits {
     return {
       queriesMax: spec.queriesMax,
-      sharedMax: Math.max(sharedMin, 2 * spec.threads - 1),
+      // A cluster shares its processors by itself.
+      sharedMax: spec.cluster ? spec.queriesMax : Math.max(sharedMin, 2 * spec.threads - 1),
       queueMax: spec.queueMax,
       queueWaitMs: this.#options.queueWaitMs,
     };
@@ -471,6 +503,10 @@ export class Warehouses {
     const opened = adapter.open({
       name: description.name,
       spec: description.spec,
+      cluster: clusterAccess(description, {
+        current: async () => (await this.#running.get(description.id))?.description ?? description,
+        passwordOf: this.#options.passwordOf,
+      }),
       dataDirectory,
       spoolDirectory,
       ...(readableDirectories ? { readableDirectories } : {}),
@@ -549,12 +585,6 @@ export class Warehouses {
     }
   }
 }
-
-/** Orders by code units, as pages of a list do. */
-const byName =
-  <T>(nameOf: (one: T) => string) =>
-  (a: T, b: T): number =>
-    nameOf(a) < nameOf(b) ? -1 : 1;
 
 function suspended(name: string): Failure {
   return new Failure('WAREHOUSE_SUSPENDED', `the warehouse "${name}" is suspended`, { warehouse: name });

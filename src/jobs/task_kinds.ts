@@ -10,6 +10,7 @@ import { backUpServerKind } from './back_up_server.ts';
 import { changeKinds } from './change_object.ts';
 import { checkCatalogKind } from './check_catalog.ts';
 import { createFilledTableKind } from './create_filled_table.ts';
+import { decommissionKind } from './decommission_backend.ts';
 import { exportRowsKind } from './export_rows.ts';
 import { loadDatabaseKind } from './load_database.ts';
 import { loadTableKind } from './load_table.ts';
@@ -35,6 +36,7 @@ export const taskKinds = (parts: KindParts): TaskKind[] => [
   createFilledTableKind(parts),
   optimizeTableKind(parts),
   checkCatalogKind(parts),
+  decommissionKind(parts),
   ...changeKinds(parts.catalog),
   exportRowsKind(parts.exports),
   backUpKind(parts.backups),

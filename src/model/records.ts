@@ -102,10 +102,47 @@ export interface WarehouseSpec {
   readonly queriesMax: number;
   readonly queueMax: number;
   readonly statementTimeoutSeconds: number;
+  /** Present if the engine runs on a cluster of its own. Its limits of memory, threads and temporary disk space do not apply then. */
+  readonly cluster?: ClusterSpec;
+}
+
+export interface ClusterSpec {
+  /** By which its servers know it. */
+  readonly name: string;
+  readonly user: string;
+  /** Changes whenever the password does, which is stored encrypted elsewhere. */
+  readonly passwordVersion: number;
+}
+
+/** What a server of a cluster reported when it was registered. */
+export interface ServerIdentity {
+  /** Distinguishes it from other servers, whatever their URLs are. */
+  readonly id: string;
+  /** From 1. */
+  readonly shard: number;
+  /** Unique in the shard. */
+  readonly replica: string;
+  readonly shardCount: number;
+  /** The number of replicas that the cluster is set up for, of each shard. */
+  readonly replicaCount: number;
+  /** Whether it can replicate tables. */
+  readonly replicates: boolean;
+}
+
+export interface Decommission {
+  readonly taskId: string;
+  readonly startedAt: string;
+  /** `dropping`: it can no longer be cancelled. */
+  readonly phase: 'draining' | 'dropping' | 'done';
 }
 
 export interface BackendSpec {
   readonly disabled: boolean;
   readonly location: string;
   readonly comment?: string;
+  readonly zone?: string;
+  /** Absent if the engine has no cluster. */
+  readonly server?: ServerIdentity;
+  /** Present from the begin of a decommission until the backend is enabled again; it is disabled meanwhile. */
+  readonly decommission?: Decommission;
 }

@@ -38,6 +38,12 @@ export const outboundSettings = {
     default: '*',
     doc: 'The allowed hosts of identity providers, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses are allowed only for hosts that are listed by their exact name.',
   },
+  clusterHosts: {
+    section,
+    type: 'string',
+    default: '',
+    doc: 'The hosts of the servers of clusters that can be registered as backends, separated by commas: `host`, `host:port`, `*.host` or `*`. Private addresses are allowed only for hosts that are listed by their exact name. If empty, no server can be registered.',
+  },
   webhookHosts: {
     section,
     type: 'string',

@@ -158,6 +158,23 @@ export const codes = define({
     meaning: 'Other objects depend on this one.',
     client: 'Change or remove the objects that `result` lists first.',
   },
+  BACKEND_UNSUITABLE: {
+    status: 400,
+    meaning: 'The server cannot be a backend of this warehouse.',
+    client:
+      'Correct what `result.reason` names: `credentials`, `version`, `cluster` (it does not know the cluster or is no member of it), `replication` (it differs from the other backends in what it can replicate), `registered` (it is a backend already) or `protocol` (it is no server of this engine).',
+  },
+  BACKEND_HAS_TABLES: {
+    status: 400,
+    meaning: 'The backend may have rows of tables, which would no longer be reachable.',
+    client: 'Decommission the backend first.',
+  },
+  DECOMMISSION_BLOCKED: {
+    status: 400,
+    meaning: 'The backend was not decommissioned in time: other backends do not have all of its tablets.',
+    client:
+      'Remove what `result.blockers` names, for example enable another replica or drop the tables, then decommission it again.',
+  },
   TASK_NOT_CANCELLABLE: {
     status: 400,
     meaning: 'The task has passed the point at which it can be cancelled.',

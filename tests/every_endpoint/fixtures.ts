@@ -263,8 +263,20 @@ const fixtures: Readonly<Record<string, Fixture>> = {
   },
   backends: {
     make: async (server) => ({ ...(await warehouse(server)), backendId: 'embedded' }),
-    bodies: { create: emptyBody, update: () => ({ comment: 'changed' }), disable: emptyBody, enable: emptyBody },
-    refused: { create: 'CHANGE_NOT_SUPPORTED', delete: 'OBJECT_PROTECTED' },
+    bodies: {
+      create: emptyBody,
+      update: () => ({ comment: 'changed', zone: 'eu-1a' }),
+      disable: emptyBody,
+      enable: emptyBody,
+      decommission: emptyBody,
+      cancel_decommission: emptyBody,
+    },
+    refused: {
+      create: 'CHANGE_NOT_SUPPORTED',
+      delete: 'OBJECT_PROTECTED',
+      decommission: 'CHANGE_NOT_SUPPORTED',
+      cancel_decommission: 'CHANGE_NOT_SUPPORTED',
+    },
   },
   queries: {
     make: async (server) => {

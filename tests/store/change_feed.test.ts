@@ -300,6 +300,7 @@ test('a backend that one server disables is not available on the other after a p
     dataDirectory: directory,
     spoolDirectory: directory,
     disk: { requireRoom: () => {}, message: undefined },
+    secrets: await openSecrets({ store, dataDirectory: directory }),
     settings: { queueWaitMs: 1000 },
     loading: { directories: [] },
   };

@@ -78,8 +78,8 @@ export function Warehouses() {
             <span className={styles.name}>{name}</span>
             <State state={state} />
             <span className={styles.details}>
-              {formatCount(runningQueries)} running, {formatCount(queuedQueries)} queued,{' '}
-              {formatBytes(memoryLimitBytes)} of memory
+              {formatCount(runningQueries)} running, {formatCount(queuedQueries)} queued
+              {memoryLimitBytes !== null && `, ${formatBytes(memoryLimitBytes)} of memory`}
               {health.status !== 'healthy' && ` · ${health.message}`}
             </span>
           </li>

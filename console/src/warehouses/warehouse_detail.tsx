@@ -182,16 +182,8 @@ function Load({ warehouse, backends }: LoadProps) {
     <div className={styles.tiles}>
       <Tile label="Running" value={formatCount(runningQueries)} of={`of ${formatCount(queriesMax)} statements`} />
       <Tile label="In the queue" value={formatCount(queuedQueries)} of={`of ${formatCount(queueMax)} places`} />
-      <Tile
-        label="Memory"
-        value={formatBytes(sum('memoryUsedBytes'))}
-        of={`limit ${formatBytes(warehouse.memoryLimitBytes)}`}
-      />
-      <Tile
-        label="Spilled"
-        value={formatBytes(sum('spilledBytes'))}
-        of={`limit ${formatBytes(warehouse.spillLimitBytes)}`}
-      />
+      <Tile label="Memory" value={formatBytes(sum('memoryUsedBytes'))} of={limitText(warehouse.memoryLimitBytes)} />
+      <Tile label="Spilled" value={formatBytes(sum('spilledBytes'))} of={limitText(warehouse.spillLimitBytes)} />
       <Tile label="Backends" value={`${availableBackendCount}`} of={`of ${backendCount} available`} />
     </div>
   );
@@ -236,23 +228,28 @@ function Usage({ name }: { readonly name: string }) {
   );
 }
 
+/** The servers of a cluster have limits of their own. */
+const ofServers = 'as its servers are set';
+const limitText = (bytes: number | null) => (bytes === null ? ofServers : `limit ${formatBytes(bytes)}`);
+
 function Limits({ warehouse }: { readonly warehouse: WarehouseRecord }) {
   const { autoSuspendSeconds, autoResume, statementTimeoutSeconds, threads, engine, owner, confinement } = warehouse;
+  const { memoryLimitBytes, spillLimitBytes } = warehouse;
   const inactive = confinement.filter(({ active }) => !active);
   return (
     <section className={styles.section}>
       <h3>Limits</h3>
       <Facts
         facts={[
-          { label: 'Memory', value: formatBytes(warehouse.memoryLimitBytes) },
-          { label: 'Temporary disk', value: formatBytes(warehouse.spillLimitBytes) },
-          { label: 'Threads', value: formatCount(threads) },
+          { label: 'Memory', value: memoryLimitBytes === null ? ofServers : formatBytes(memoryLimitBytes) },
+          { label: 'Temporary disk', value: spillLimitBytes === null ? ofServers : formatBytes(spillLimitBytes) },
+          { label: 'Threads', value: threads === null ? ofServers : formatCount(threads) },
           { label: 'Statements at a time', value: formatCount(warehouse.queriesMax) },
           { label: 'Queue length', value: formatCount(warehouse.queueMax) },
           { label: 'Time limit of a statement', value: formatDuration(statementTimeoutSeconds * 1000) },
           {
             label: 'Suspended when idle',
-            value: autoSuspendSeconds === 0 ? 'never' : `after ${formatDuration(autoSuspendSeconds * 1000)}`,
+            value: !autoSuspendSeconds ? 'never' : `after ${formatDuration(autoSuspendSeconds * 1000)}`,
           },
           { label: 'Resumed', value: autoResume ? 'with the next statement' : 'by hand' },
           { label: 'Engine', value: engine },

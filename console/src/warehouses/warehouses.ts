@@ -68,7 +68,8 @@ export const limits: readonly Limit[] = [
 export interface WarehouseDraft {
   readonly name: string;
   readonly comment: string;
-  readonly autoResume: boolean;
+  /** Null: it has no processes that could be resumed. */
+  readonly autoResume: boolean | null;
   /** As typed; empty: the server's default. */
   readonly limits: Readonly<Record<string, string>>;
 }
@@ -76,9 +77,12 @@ export interface WarehouseDraft {
 export const draftOf = (warehouse?: WarehouseRecord): WarehouseDraft => ({
   name: warehouse?.name ?? '',
   comment: warehouse?.comment ?? '',
-  autoResume: warehouse?.autoResume ?? true,
+  autoResume: warehouse ? warehouse.autoResume : true,
   limits: Object.fromEntries(
-    limits.map(({ field, factor }) => [field, warehouse ? String(warehouse[field] / factor) : '']),
+    limits.map(({ field, factor }) => {
+      const value = warehouse?.[field] ?? null;
+      return [field, value === null ? '' : String(value / factor)];
+    }),
   ),
 });
 
@@ -88,7 +92,7 @@ export function changeOf(draft: WarehouseDraft, before?: WarehouseRecord): Wareh
   const changed = limits.filter(({ field }) => draft.limits[field] !== was[field] && draft.limits[field] !== '');
   return {
     comment: draft.comment === '' ? null : draft.comment,
-    autoResume: draft.autoResume,
+    ...(draft.autoResume === null ? {} : { autoResume: draft.autoResume }),
     ...Object.fromEntries(
       changed.map(({ field, factor }) => [field, Math.round(Number(draft.limits[field]) * factor)]),
     ),

@@ -19,24 +19,38 @@ const mebibyte = 1024 * 1024;
 
 export const blockedShownMax = 100;
 
+const notOfCluster = 'Not for clusters, whose servers have settings of their own.';
+
 const limitFields = {
   threads: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1024, description: 'The number of threads that all statements share.' }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 1024,
+      description: `The number of threads that all statements share. ${notOfCluster}`,
+    }),
   ),
   memoryLimitBytes: Type.Optional(
-    Type.Integer({ minimum: 64 * mebibyte, description: 'The memory limit of all statements together.' }),
+    Type.Integer({
+      minimum: 64 * mebibyte,
+      description: `The memory limit of all statements together. ${notOfCluster}`,
+    }),
   ),
   spillLimitBytes: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'The limit of temporary disk space of all statements together.' }),
+    Type.Integer({
+      minimum: 0,
+      description: `The limit of temporary disk space of all statements together. ${notOfCluster}`,
+    }),
   ),
   autoSuspendSeconds: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: 31_536_000,
-      description: 'The idle time after which the warehouse stops its processes; 0: never.',
+      description: `The idle time after which the warehouse stops its processes; 0: never. ${notOfCluster}`,
     }),
   ),
-  autoResume: Type.Optional(Type.Boolean({ description: 'Whether a statement resumes it after an auto-suspend.' })),
+  autoResume: Type.Optional(
+    Type.Boolean({ description: `Whether a statement resumes it after an auto-suspend. ${notOfCluster}` }),
+  ),
   queriesMax: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -50,6 +64,41 @@ const limitFields = {
   statementTimeoutSeconds: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 604_800, description: 'The time limit of a statement.' }),
   ),
+};
+
+/** The fields of limits that an engine on servers of its own does not have. */
+export const limitsOfOwnProcesses = [
+  'threads',
+  'memoryLimitBytes',
+  'spillLimitBytes',
+  'autoSuspendSeconds',
+  'autoResume',
+] as const satisfies readonly (keyof typeof limitFields)[];
+
+/** How the servers of a cluster are reached. */
+const credentialFields = {
+  user: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'The user as whom the server connects to the servers of the cluster.',
+    }),
+  ),
+  password: Type.Optional(
+    Type.String({ maxLength: 1024, writeOnly: true, description: 'Its password. Stored encrypted, never returned.' }),
+  ),
+};
+
+const clusterFields = {
+  cluster: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'The name by which the servers know their cluster. Required for an engine that runs on a cluster; its servers are registered as backends.',
+    }),
+  ),
+  ...credentialFields,
 };
 
 const WarehouseRecord = Type.Object({
@@ -67,18 +116,39 @@ const WarehouseRecord = Type.Object({
     status: Type.String({ description: '`healthy`, `degraded` or `unavailable`.' }),
     message: Type.String(),
   }),
-  threads: Type.Integer(),
-  memoryLimitBytes: Type.Integer(),
-  spillLimitBytes: Type.Integer(),
-  autoSuspendSeconds: Type.Integer(),
-  autoResume: Type.Boolean(),
+  cluster: nullable(
+    Type.String({ description: 'The name by which the servers know their cluster; null: the engine has none.' }),
+  ),
+  user: nullable(Type.String({ description: 'The user of the connections to its servers; null: it has no cluster.' })),
+  replicated: nullable(
+    Type.Boolean({
+      description:
+        'Whether its servers replicate tables among themselves. If not, all copies of a row are written with the statement that writes it, and a server that missed writes cannot catch up. Null: it has no cluster, or no backend yet.',
+    }),
+  ),
+  shardCount: nullable(
+    Type.Integer({ description: 'The number of tablets of each table; null: it has no cluster, or no backend yet.' }),
+  ),
+  replicaCount: nullable(
+    Type.Integer({
+      description: 'The number of replicas of each tablet that the cluster is set up for; null as `shardCount`.',
+    }),
+  ),
+  engineVersions: Type.Array(Type.String(), {
+    description: 'The different versions of its backends that are known now, sorted.',
+  }),
+  threads: nullable(Type.Integer({ description: notOfCluster })),
+  memoryLimitBytes: nullable(Type.Integer({ description: notOfCluster })),
+  spillLimitBytes: nullable(Type.Integer({ description: notOfCluster })),
+  autoSuspendSeconds: nullable(Type.Integer({ description: notOfCluster })),
+  autoResume: nullable(Type.Boolean({ description: notOfCluster })),
   queriesMax: Type.Integer(),
   queueMax: Type.Integer(),
   statementTimeoutSeconds: Type.Integer(),
   runningQueries: Type.Integer(),
   queuedQueries: Type.Integer(),
   backendCount: Type.Integer(),
-  availableBackendCount: Type.Integer(),
+  availableBackendCount: Type.Integer({ description: 'The number of backends that take statements.' }),
   openChanges: Type.Integer({ description: 'The number of interrupted changes that have not been recovered.' }),
   blockedChanges: Type.Integer({
     description:
@@ -134,6 +204,12 @@ export const warehousesApi = category({
     properties: {},
     state: 'running',
     health: { status: 'healthy', message: 'running' },
+    cluster: null,
+    user: null,
+    replicated: null,
+    shardCount: null,
+    replicaCount: null,
+    engineVersions: ['v1.5.5'],
     threads: 2,
     memoryLimitBytes: 4294967296,
     spillLimitBytes: 10737418240,
@@ -169,21 +245,25 @@ export const warehousesApi = category({
     }),
     create: create({
       summary: 'Creates a warehouse. It starts with the first statement.',
+      description:
+        'A warehouse of an engine that runs on a cluster has no backend at first: register its servers with `POST /warehouses/{warehouseName}/backends`.',
       permission: { privilege: 'create', on: 'parent' },
       codes: ['CHANGE_IN_PROGRESS'],
       body: strictObject({
         ...describedBody,
         ...limitFields,
+        ...clusterFields,
         engine: Type.Optional(Type.String({ description: 'The default is the embedded engine.' })),
       }),
       example: { body: { name: 'reports', memoryLimitBytes: 2147483648, autoSuspendSeconds: 60 } },
     }),
     update: update({
-      summary: 'Changes the limits or the description of a warehouse.',
-      description: 'Changed limits of memory, threads and temporary disk space take effect when no statement runs.',
+      summary: 'Changes the limits, the description or the credentials of a warehouse.',
+      description:
+        'Changed limits of memory, threads and temporary disk space take effect when no statement runs. Changed credentials of a cluster take effect with the next connection.',
       permission: { privilege: 'alter', on: 'object' },
       codes: ['CHANGE_IN_PROGRESS'],
-      body: strictObject({ ...describedBody, ...limitFields }),
+      body: strictObject({ ...describedBody, ...limitFields, ...credentialFields }),
       example: { body: { queriesMax: 8, statementTimeoutSeconds: 600 } },
     }),
     delete: remove({

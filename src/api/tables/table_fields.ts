@@ -55,7 +55,14 @@ export const definitionFields = {
   orderBy: Type.Optional(nullable(Names)),
   partitionBy: Type.Optional(nullable(Names)),
   distribution: Type.Optional(nullable(Distribution)),
-  replicationNum: Type.Optional(Type.Integer({ minimum: 1, maximum: 32767, default: 1 })),
+  replicationNum: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 32767,
+      description:
+        'The number of replicas of each tablet. In a cluster it must be the number that the cluster is set up for, which is the default; otherwise the default is 1.',
+    }),
+  ),
   unique_key_constraints: Type.Optional(nullable(UniqueKey)),
 };
 

@@ -45,6 +45,7 @@ const codesByType = {
   undrop_database: [...changing, ...creating],
   optimize_table: engine,
   check_catalog: engine,
+  decommission_backend: ['DECOMMISSION_BLOCKED', 'CHANGE_NOT_SUPPORTED', 'VERSION_CONFLICT'],
   export: [...sql, 'DATA_INVALID', 'PARAMETERS_INVALID', ...remote, 'FILE_QUOTA_EXCEEDED'],
   backup: [...engine, ...remote, 'DATA_INVALID'],
   restore: [...sql, ...rows, ...remote, ...creating, 'NOT_SUPPORTED_BY_ENGINE'],

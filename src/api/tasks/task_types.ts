@@ -142,6 +142,17 @@ const OptimizeTaskResult = Type.Object(
   { title: 'OptimizeTaskResult', description: 'The result of the optimization of a table.' },
 );
 
+const DecommissionTaskResult = Type.Object(
+  {
+    backendId: Type.String(),
+    tabletsDropped: Type.Integer({ description: 'The number of tablets of which the backend had a replica.' }),
+    queriesCancelled: Type.Integer({
+      description: 'The number of statements that were still running after `drainSeconds`.',
+    }),
+  },
+  { title: 'DecommissionTaskResult', description: 'The result of the decommission of a backend.' },
+);
+
 const FilledTableTaskResult = Type.Object(
   { name: Type.String(), rowCount: nullable(Type.Integer({ description: 'Null if it was lost in a crash.' })) },
   { title: 'FilledTableTaskResult', description: 'The result of creating a table with rows.' },
@@ -177,6 +188,7 @@ export const taskResults = {
   undrop_database: ChangeTaskResult,
   optimize_table: OptimizeTaskResult,
   check_catalog: CheckTaskResult,
+  decommission_backend: DecommissionTaskResult,
   export: ExportTaskResult,
   backup: BackupTaskResult,
   restore: RestoreTaskResult,
@@ -209,6 +221,7 @@ export const TaskResult = Type.Union(
     ChangeTaskResult,
     OptimizeTaskResult,
     CheckTaskResult,
+    DecommissionTaskResult,
     ExportTaskResult,
     BackupTaskResult,
     RestoreTaskResult,

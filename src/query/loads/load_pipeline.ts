@@ -264,8 +264,7 @@ export class LoadPipeline {
     work: (engine: EngineWarehouse) => Promise<T>,
   ): Promise<T> {
     const { warehouses } = this.#parts;
-    if ((await warehouses.availableBackends(warehouse)) === 0)
-      throw new Failure('REPLICAS_UNAVAILABLE', `table ${table} has no available replica`, { tables: [table] });
+    await warehouses.requireReplicas(warehouse, [table]);
     return warehouses.admit(
       warehouse,
       { principal: admission.principal, signal: admission.signal, isTask: true },

@@ -147,8 +147,7 @@ export class TableRows {
   }
 
   async #requireReplica(warehouse: string, table: string): Promise<void> {
-    if ((await this.#warehouses.availableBackends(warehouse)) > 0) return;
-    throw new Failure('REPLICAS_UNAVAILABLE', `table ${table} has no available replica`, { tables: [table] });
+    await this.#warehouses.requireReplicas(warehouse, [table]);
   }
 }
 

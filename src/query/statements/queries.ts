@@ -497,18 +497,16 @@ export class Queries {
   }
 
   async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {
-    if ((await this.#options.warehouses.availableBackends(warehouse)) > 0) return;
+    const { warehouses } = this.#options;
     const tables = [...analysis.reads, ...analysis.writes].map(
       ({ catalog, database, table }) => `${catalog}.${database}.${table}`,
     );
-    if (tables.length === 0) {
+    if (tables.length > 0) return warehouses.requireReplicas(warehouse, tables);
+    if ((await warehouses.availableBackends(warehouse)) === 0)
       throw new Failure('NOT_ENOUGH_BACKENDS', 'the statement needs 1 backend and 0 are available', {
         needed: 1,
         available: 0,
       });
-    }
-    const names = [...new Set(tables)];
-    throw new Failure('REPLICAS_UNAVAILABLE', `no available replica of ${names.join(', ')}`, { tables: names });
   }
 }
 

@@ -1,10 +1,11 @@
 // The handlers of `warehouses`, which run SQL. Their limits are stored here; engines/warehouses.ts runs their processes.
 
-import { blockedShownMax, warehousesApi } from '../../api/compute/warehouses.ts';
+import { blockedShownMax, limitsOfOwnProcesses, warehousesApi } from '../../api/compute/warehouses.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { type BlockedIntent, type OpenChanges, openChanges } from '../../catalog/open_intents.ts';
 import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.ts';
+import type { Engine } from '../../engines/engine.ts';
 import type { WarehouseCondition } from '../../engines/warehouses.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../../model/records.ts';
@@ -22,6 +23,7 @@ type Path = SegmentsOf<typeof warehousesApi>;
 const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) => {
   const {
     engine,
+    cluster,
     serverId: _server,
     suspended: _asked,
     comment: _comment,
@@ -29,10 +31,11 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
     ...limits
   } = object.spec;
   // Together, so that the records of a page share their reads of the store.
-  const [condition, changes, backendCount] = await Promise.all([
+  const [condition, changes, backendCount, layout] = await Promise.all([
     context.warehouses.condition(object.name),
     openChanges(context.catalog, object.name),
     context.catalog.count(object.id, 'backends'),
+    context.warehouses.layoutOf(object.name),
   ]);
   const { backends, availableBackendCount, runningQueries, queuedQueries, state, health } = condition;
   return {
@@ -41,7 +44,14 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
     ...shownDescription(object.spec),
     state,
     health: healthWith(health, changes),
+    cluster: cluster?.name ?? null,
+    user: cluster?.user ?? null,
+    replicated: layout?.replicates ?? null,
+    shardCount: layout?.shardCount ?? null,
+    replicaCount: layout?.replicaCount ?? null,
+    engineVersions: [...new Set(backends.flatMap(({ version }) => version ?? []))].sort(),
     ...limits,
+    ...(cluster ? withoutOwnProcesses : {}),
     runningQueries,
     queuedQueries,
     backendCount,
@@ -57,6 +67,35 @@ const toRecord: RenderOf<typeof warehousesApi> = async ([object], uri, context) 
     ...commonFields(object, uri),
   };
 };
+
+const withoutOwnProcesses = {
+  threads: null,
+  memoryLimitBytes: null,
+  spillLimitBytes: null,
+  autoSuspendSeconds: null,
+  autoResume: null,
+} as const satisfies Record<(typeof limitsOfOwnProcesses)[number], null>;
+
+/** Throws INVALID_PARAMETER for the first field of a request that does not apply to the engine. */
+function requireApplicable(engine: Engine, requested: Readonly<Record<string, unknown>>): void {
+  const fields = engine.cluster ? limitsOfOwnProcesses : (['cluster', 'user', 'password'] as const);
+  for (const field of fields)
+    if (requested[field] !== undefined)
+      throw invalidParameter(`/${field}`, 'engine', `does not apply to the engine ${JSON.stringify(engine.name)}`);
+}
+
+/** The cluster in the spec of a new warehouse. */
+function clusterSpec(
+  engine: Engine,
+  { cluster: name, user }: { readonly cluster?: string | undefined; readonly user?: string | undefined },
+): Pick<WarehouseSpec, 'cluster'> {
+  if (!engine.cluster) return {};
+  if (name === undefined)
+    throw invalidParameter('/cluster', 'required', `is required for the engine ${JSON.stringify(engine.name)}`);
+  if (user === undefined)
+    throw invalidParameter('/user', 'required', `is required for the engine ${JSON.stringify(engine.name)}`);
+  return { cluster: { name, user, passwordVersion: 1 } };
+}
 
 async function blockedChange({ intent, reason, path }: BlockedIntent, context: Context) {
   const chain = await context.catalog.findByIdsWithDropped(path);
@@ -87,7 +126,9 @@ export function warehouseSpec(
   engine: string,
   { warehouses, warehouseDefaults }: Pick<Context, 'warehouses' | 'warehouseDefaults'>,
 ): WarehouseSpec {
-  return { engine, ...warehouses.placeOf(engine), suspended: false, autoResume: true, ...warehouseDefaults };
+  // Without processes of its own there is nothing to stop when it is idle.
+  const idle = warehouses.engine(engine)?.cluster ? { autoSuspendSeconds: 0 } : {};
+  return { engine, ...warehouses.placeOf(engine), suspended: false, autoResume: true, ...warehouseDefaults, ...idle };
 }
 
 /** Creates the backends that the engine has from the beginning together with the warehouse, or at a start if a crash happened between. */
@@ -118,11 +159,16 @@ export const warehouses = implement(warehousesApi, {
   get: async ({ segments }, context) =>
     found(await render(segments, await context.catalog.require(segments), context, toRecord)),
   create: async ({ body, ifExists }, context) => {
-    const { name, owner, comment, properties, engine: requestedEngine, ...limits } = body;
+    const { name, owner, comment, properties, engine: requestedEngine, cluster, user, password, ...limits } = body;
     const names = context.warehouses.engineNames();
-    const [engine = ''] = requestedEngine === undefined ? names : [requestedEngine];
-    if (!names.includes(engine)) throw invalidParameter('/engine', 'engine', `is not one of ${dottedNames(names)}`);
-    const spec = describe({ ...warehouseSpec(engine, context), ...defined(limits) }, defined({ comment, properties }));
+    const [engineName = ''] = requestedEngine === undefined ? names : [requestedEngine];
+    const engine = context.warehouses.engine(engineName);
+    if (!engine) throw invalidParameter('/engine', 'engine', `is not one of ${dottedNames(names)}`);
+    requireApplicable(engine, body);
+    const spec = describe(
+      { ...warehouseSpec(engineName, context), ...defined(limits), ...clusterSpec(engine, { cluster, user }) },
+      defined({ comment, properties }),
+    );
     const { actor: principal } = context.call;
     const { object, created: isNew } = await context.catalog.create({
       parent: null,
@@ -132,6 +178,9 @@ export const warehouses = implement(warehousesApi, {
       principal,
       owner: ownerId(owner, context),
       ifExists,
+      inTransaction: async (tx, id) => {
+        if (spec.cluster) await context.warehousePassword.put(tx, id, password ?? '');
+      },
     });
     await ensureBackends(object, context, principal);
     await context.warehouses.apply(object.name);
@@ -139,12 +188,19 @@ export const warehouses = implement(warehousesApi, {
   },
   update: async ({ segments, body }, context) => {
     const [object] = await context.catalog.require(segments);
-    const { owner, comment, properties, ...limits } = body;
-    const spec = describe({ ...object.spec, ...defined(limits) }, defined({ comment, properties }));
+    const { owner, comment, properties, user, password, ...limits } = body;
+    const { cluster } = object.spec;
+    requireApplicable(await context.warehouses.engineOf(object.name), body);
+    const passwordVersion = (cluster?.passwordVersion ?? 0) + (password === undefined ? 0 : 1);
+    const credentials = cluster ? { cluster: { ...cluster, ...defined({ user }), passwordVersion } } : {};
+    const spec = describe({ ...object.spec, ...defined(limits), ...credentials }, defined({ comment, properties }));
     const changed = await context.catalog.update(object, {
       spec,
       principal: context.call.actor,
       owner: await newOwner(owner, segments, context),
+      inTransaction: async (tx) => {
+        if (password !== undefined) await context.warehousePassword.put(tx, object.id, password);
+      },
     });
     await context.warehouses.apply(object.name);
     return updated(await render(segments, [changed.object ?? object], context, toRecord));
@@ -163,6 +219,7 @@ export const warehouses = implement(warehousesApi, {
     const was = await context.catalog.drop(object, {
       principal: context.call.actor,
       cascade: true,
+      inTransaction: (tx) => context.warehousePassword.remove(tx, object.id),
     });
     await context.warehouses.removed(object.id);
     return deleted(was);

@@ -1,5 +1,7 @@
 // The context that every handler receives, and how handlers become categories. No category is named here.
+
 import type { AssembledAccess, AssembledAudit } from '../../access/assemble_access.ts';
+import type { WarehousePassword } from '../../access/secrets/warehouse_password.ts';
 import type { DeclaredCategory } from '../../api/declare.ts';
 import type { Handlers } from '../../api/handlers.ts';
 import { implementWith } from '../../api/implement.ts';
@@ -51,6 +53,7 @@ export interface Services extends AssembledAccess, AssembledAudit, AssembledQuer
   readonly checkCall: CheckCall;
   readonly webhooks: Webhooks;
   readonly warehouses: Warehouses;
+  readonly warehousePassword: WarehousePassword;
   readonly submitNewTable: NewTableSubmit;
   readonly submitLoad: LoadSubmit;
   readonly exports: Exports;

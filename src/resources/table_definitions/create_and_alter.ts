@@ -91,19 +91,24 @@ export async function copiedSpec(
   [root]: ParentChain,
   context: Context,
 ): Promise<TableSpec> {
-  const copy = tableSpec(bodyOf(spec), await context.warehouses.engineOf(root.spec.warehouse));
+  const { warehouse } = root.spec;
+  // The copy may be in another cluster.
+  const replicationNum = (await context.warehouses.layoutOf(warehouse))?.replicaCount ?? spec.replicationNum;
+  const copy = tableSpec({ ...bodyOf(spec), replicationNum }, await context.warehouses.engineOf(warehouse));
   return { ...copy, ...defined({ comment: spec.comment, properties: spec.properties }) };
 }
 
 async function readDefinition(body: CreateTableBody, [root, database]: ParentChain, context: Context) {
   const { warehouse } = root.spec;
   const engine = await context.warehouses.engineOf(warehouse);
+  const replicationNum = body.replicationNum ?? (await defaultReplicas(warehouse, context));
   if (body.sql !== undefined && body.columns !== undefined)
     throw invalidParameter('/columns', 'exclusive', 'is already given by `sql`');
   if (body.sql === undefined) {
     if (body.columns === undefined) throw invalidParameter('/columns', 'required', 'is required, or `sql`');
     if (body.name === undefined) throw invalidParameter('/name', 'required', 'is required');
-    return { name: body.name, definition: tableSpec({ ...body, columns: body.columns }, engine) };
+    const definition = tableSpec({ ...body, columns: body.columns, replicationNum }, engine);
+    return { name: body.name, definition };
   }
   const parsed = await (await context.warehouses.use(warehouse)).parseCreateTable(body.sql);
   const mismatch = (category: string, stated: string | undefined, expected: string | undefined) => {
@@ -127,6 +132,7 @@ async function readDefinition(body: CreateTableBody, [root, database]: ParentCha
   }));
   const merged: DefinitionBody = {
     ...body,
+    replicationNum,
     columns,
     primaryKey: body.primaryKey ?? definition.primaryKey,
     unique_key_constraints: body.unique_key_constraints ?? definition.uniqueKey,
@@ -176,8 +182,19 @@ export async function tableRequest(
   };
 }
 
+/** A table has as many replicas as the cluster of its warehouse is set up for; 1 without a cluster. */
+export const defaultReplicas = async (
+  warehouse: string,
+  { warehouses }: Pick<Context, 'warehouses'>,
+): Promise<number> => (await warehouses.layoutOf(warehouse))?.replicaCount ?? 1;
+
 async function requireReplicas(needed: number, warehouse: string, context: Context): Promise<void> {
-  const available = await context.warehouses.availableBackends(warehouse);
+  const layout = await context.warehouses.layoutOf(warehouse);
+  if (layout && needed !== layout.replicaCount) {
+    const message = `must be ${layout.replicaCount}: the cluster of the warehouse has so many replicas of each tablet`;
+    throw invalidParameter('/replicationNum', 'cluster', message);
+  }
+  const available = await context.warehouses.availableReplicas(warehouse);
   if (needed <= available) return;
   const message = `the table requires ${needed} replicas, but only ${available} backends are available`;
   throw new Failure('NOT_ENOUGH_BACKENDS', message, { needed, available });

@@ -23,6 +23,7 @@ import { accepted } from '../records/task_record.ts';
 import {
   type CreateTableBody,
   copiedSpec,
+  defaultReplicas,
   type ParentChain,
   type ParentPath,
   pathOfTable,
@@ -72,7 +73,9 @@ export async function createFromQuery(
     const message = `the column ${JSON.stringify(column)} of the query has type ${type}, which tables do not support; cast it to another type`;
     throw new Failure('SQL_NOT_SUPPORTED', message);
   });
-  const spec = tableSpec({ ...body, columns }, await context.warehouses.engineOf(chain[0].spec.warehouse));
+  const { warehouse } = chain[0].spec;
+  const replicationNum = body.replicationNum ?? (await defaultReplicas(warehouse, context));
+  const spec = tableSpec({ ...body, columns, replicationNum }, await context.warehouses.engineOf(warehouse));
   const filling = {
     spec: describe(spec, body),
     query: asSelect.sql,

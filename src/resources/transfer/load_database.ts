@@ -15,7 +15,7 @@ import { done } from '../records/outcomes.ts';
 import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 import { accepted, acceptedTask } from '../records/task_record.ts';
-import { tableRequest } from '../table_definitions/create_and_alter.ts';
+import { defaultReplicas, tableRequest } from '../table_definitions/create_and_alter.ts';
 import { expectedSpec, requestedSpec } from '../table_definitions/inferred_definition.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
 import { waitForTask } from '../tasks/wait_for_task.ts';
@@ -28,7 +28,8 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
     const { principal, actor, version } = context.call;
     if (context.call.reach === 'within') await requireTarget(body, segments, context);
     const { source, credentials } = splitSource(body.source);
-    const request = await context.newTableLoads.request(segments, { ...loadRequestOf(body), source }, principal);
+    const input = await withReplicas(loadRequestOf(body), segments, context);
+    const request = await context.newTableLoads.request(segments, { ...input, source }, principal);
     const creation = await creationOf(request, segments, body.owner, context);
     const options = await taskOptions(body, context);
     const waitSeconds = waitSecondsOf(body);
@@ -51,6 +52,17 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
     }
   },
 };
+
+async function withReplicas<T extends Pick<NewTableInput, 'definition'>>(
+  input: T,
+  path: DatabasePath,
+  context: Context,
+): Promise<T> {
+  const [root] = await context.catalog.require(path);
+  const { definition } = input;
+  const replicationNum = definition.replicationNum ?? (await defaultReplicas(root.spec.warehouse, context));
+  return { ...input, definition: { ...definition, replicationNum } };
+}
 
 /** Of a caller that may not create tables in the database: only how a file would be read into a table that the caller may write. */
 async function requireTarget({ inferOnly, table }: Body, path: DatabasePath, context: Context): Promise<void> {

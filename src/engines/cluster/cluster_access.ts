@@ -1,0 +1,22 @@
+// How the adapter of an engine reaches the servers of a warehouse: as they are described now, in the store.
+import type { ClusterAccess } from '../engine.ts';
+import type { WarehouseDescription } from '../warehouse_condition.ts';
+
+/** Undefined if the engine has no cluster. */
+export function clusterAccess(
+  { id, spec: { cluster } }: WarehouseDescription,
+  sources: {
+    readonly current: () => Promise<WarehouseDescription>;
+    readonly passwordOf: (warehouseId: string) => Promise<string | undefined>;
+  },
+): ClusterAccess | undefined {
+  if (!cluster) return undefined;
+  return {
+    name: cluster.name,
+    backends: async () => (await sources.current()).backends,
+    credentials: async () => {
+      const { spec } = await sources.current();
+      return { user: spec.cluster?.user ?? cluster.user, password: (await sources.passwordOf(id)) ?? '' };
+    },
+  };
+}

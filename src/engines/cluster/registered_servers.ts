@@ -1,0 +1,110 @@
+// The part of the engine port for engines that run on a cluster of servers, which callers register as backends. How tables are divided
+// and replicated among the servers is the business of the engine.
+import type { ServerIdentity } from '../../model/records.ts';
+import { Failure } from '../../standard/failure.ts';
+
+/** `catchingUp`: it responds, but does not have all tables and rows yet. */
+export type Availability = 'available' | 'catchingUp' | 'unavailable';
+
+export interface Credentials {
+  readonly user: string;
+  readonly password: string;
+}
+
+/** A server that a caller wants to register. */
+export interface Candidate {
+  readonly location: string;
+  /** The name by which it knows the cluster. */
+  readonly cluster: string;
+  readonly credentials: Credentials;
+  /** The servers that are registered already. */
+  readonly registered: readonly ServerIdentity[];
+}
+
+/** The same for all warehouses of an engine. */
+export interface ClusterEngine {
+  /**
+   * Checks a server before it is registered, and changes nothing there. Throws HOST_NOT_ALLOWED, REMOTE_UNAVAILABLE if it does not respond
+   * within 10 s, and BACKEND_UNSUITABLE.
+   */
+  probe(candidate: Candidate, options: { readonly signal: AbortSignal }): Promise<ServerIdentity>;
+}
+
+/** Why a decommission cannot end yet. See the record of a backend. */
+export interface DrainBlocker {
+  readonly reason: 'lastReplica' | 'runningQueries' | 'writtenByCluster' | 'unreachable';
+  /** `catalog`, `database` and `table`, if it is a tablet. */
+  readonly table: { readonly catalog: string; readonly database: string; readonly table: string } | null;
+  readonly tabletId: string | null;
+  readonly message: string;
+}
+
+export interface DrainState {
+  /** The number of tablets of which the server has a replica. */
+  readonly remainingTablets: number;
+  readonly runningQueries: number;
+  readonly blockers: readonly DrainBlocker[];
+}
+
+/** The servers of one warehouse. Backends are meant by their names. */
+export interface RegisteredServers {
+  /** Reads the registered servers again. Call it after one was registered, changed or deleted. */
+  refresh(): Promise<void>;
+  /** What the server still has and what keeps it from being decommissioned, checked now on all servers. */
+  drainState(backend: string, options: { readonly signal: AbortSignal }): Promise<DrainState>;
+  /** Cancels the statements of this product that run on a server. @returns their number. */
+  cancelStatements(backend: string, options: { readonly signal: AbortSignal }): Promise<number>;
+  /** Drops all tables of this product on a server. Call it only if `drainState` has no blockers. Idempotent. */
+  dropTables(backend: string, options: { readonly signal: AbortSignal }): Promise<void>;
+  /** The number of tables of this product on a server, counted now. Throws REMOTE_UNAVAILABLE. */
+  tableCount(backend: string, options: { readonly signal: AbortSignal }): Promise<number>;
+}
+
+/** What is stored of a backend, as the runtime needs it. */
+export interface DescribedBackend {
+  readonly name: string;
+  readonly disabled: boolean;
+  readonly location: string;
+  readonly server?: ServerIdentity | undefined;
+}
+
+/** What all registered servers have in common; undefined before the first one. */
+export function layoutOf(
+  backends: readonly Pick<DescribedBackend, 'server'>[],
+): { readonly shardCount: number; readonly replicaCount: number; readonly replicates: boolean } | undefined {
+  const servers = backends.flatMap(({ server }) => server ?? []);
+  const [first] = servers;
+  if (!first) return undefined;
+  return {
+    shardCount: first.shardCount,
+    replicaCount: first.replicaCount,
+    replicates: servers.every(({ replicates }) => replicates),
+  };
+}
+
+export const tabletIdOf = (shard: number): string => String(shard);
+
+/** The number of available replicas of each tablet by its id: all tables are divided in the same way. */
+export function replicasByTablet(
+  backends: readonly DescribedBackend[],
+  isAvailable: (backend: DescribedBackend) => boolean,
+): ReadonlyMap<string, number> {
+  const { shardCount = 1 } = layoutOf(backends) ?? {};
+  const counts = new Map(Array.from({ length: shardCount }, (_, index) => [tabletIdOf(index + 1), 0]));
+  for (const backend of backends) {
+    if (!backend.server || !isAvailable(backend)) continue;
+    const id = tabletIdOf(backend.server.shard);
+    counts.set(id, (counts.get(id) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** `tables`: their full names. `tabletIds`: of each of them. Names no server. */
+export function replicasUnavailable(tables: readonly string[], tabletIds: readonly string[]): Failure {
+  const names = [...new Set(tables)];
+  const which = tabletIds.length === 1 ? `tablet ${tabletIds[0]}` : `tablets ${tabletIds.join(', ')}`;
+  return new Failure('REPLICAS_UNAVAILABLE', `no available replica of ${which} of ${names.join(', ')}`, {
+    tables: names,
+    tablets: names.flatMap((table) => tabletIds.map((tabletId) => ({ table, tabletId }))),
+  });
+}

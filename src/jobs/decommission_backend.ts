@@ -1,0 +1,161 @@
+// Decommissions a server of a cluster: waits for its running statements, then until other servers have all of its tablets, and drops its
+// tables. The phase is stored with the backend, so that a task that runs again after a crash continues, and nothing is dropped after the
+// decommission was cancelled.
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogObject } from '../catalog/object.ts';
+import type { DrainState, RegisteredServers } from '../engines/cluster/registered_servers.ts';
+import type { Warehouses } from '../engines/warehouses.ts';
+import { systemActor } from '../model/principal.ts';
+import type { BackendSpec, Decommission } from '../model/records.ts';
+import { Failure } from '../standard/failure.ts';
+import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
+
+export const decommissionTask = 'decommission_backend';
+
+declare module '../tasks/task.ts' {
+  interface StoredRequests {
+    readonly decommission_backend: DecommissionRequest;
+  }
+}
+
+export interface DecommissionRequest {
+  /** Id of the backend. */
+  readonly objectId: string;
+  readonly drainSeconds: number;
+  readonly timeoutSeconds: number;
+}
+
+interface Parts {
+  readonly catalog: Catalog;
+  readonly warehouses: Warehouses;
+}
+
+type Backend = CatalogObject<BackendSpec>;
+
+/** Between two checks of what keeps the decommission from ending. */
+const checkMs = 1000;
+/** Of the blockers in an error. */
+const blockersShownMax = 100;
+const actor = { ...systemActor, action: 'backends.decommission' };
+
+export function decommissionKind(parts: Parts): TaskKind<'decommission_backend'> {
+  return {
+    type: decommissionTask,
+    // A server that does not respond for a while must not end it; `timeoutSeconds` does.
+    attemptsMax: 100_000,
+    actsAsPrincipal: true,
+    run: (task, context) => new DecommissionRun(parts, task, context).run(),
+    ended: (task) => settle(parts, task),
+    abandoned: (task) => settle(parts, task),
+  };
+}
+
+/** A cancelled backend is in use again; one whose decommission failed stays disabled. */
+async function settle({ catalog, warehouses }: Parts, { taskId, state, request }: Task): Promise<void> {
+  if (state === 'succeeded') return;
+  await catalog.retrying(async () => {
+    const found = await find(catalog, request.objectId);
+    if (found?.backend.spec.decommission?.taskId !== taskId) return;
+    const { decommission, ...spec } = found.backend.spec;
+    // Tables may be missing by now: it is caught up before it is available.
+    if (decommission?.phase === 'done') return;
+    const disabled = state === 'failed';
+    await catalog.update(found.backend, { spec: { ...spec, disabled }, principal: actor });
+    await warehouses.apply(found.warehouse);
+  });
+}
+
+type Task = Pick<TaskRecord<'decommission_backend'>, 'taskId' | 'state' | 'request'>;
+
+async function find(catalog: Catalog, objectId: string) {
+  const [warehouse, backend] = await catalog.findChain(objectId);
+  return warehouse && backend ? { warehouse: warehouse.name, backend: backend as Backend } : undefined;
+}
+
+class DecommissionRun {
+  readonly #parts: Parts;
+  readonly #task: TaskRecord<'decommission_backend'>;
+  readonly #context: TaskContext;
+
+  constructor(parts: Parts, task: TaskRecord<'decommission_backend'>, context: TaskContext) {
+    this.#parts = parts;
+    this.#task = task;
+    this.#context = context;
+  }
+
+  async run() {
+    const { signal, progress } = this.#context;
+    const { drainSeconds, timeoutSeconds } = this.#task.request;
+    let queriesCancelled = 0;
+    let tabletsBefore: number | undefined;
+    for (;;) {
+      const { warehouse, backend, decommission } = await this.#current();
+      const servers = await this.#servers(warehouse);
+      const elapsedSeconds = (Date.now() - Date.parse(decommission.startedAt)) / 1000;
+      const state = await servers.drainState(backend.name, { signal });
+      tabletsBefore ??= state.remainingTablets;
+      if (decommission.phase === 'dropping' || state.blockers.length === 0) {
+        await this.#drop(backend.name, decommission, servers);
+        return { backendId: backend.name, tabletsDropped: tabletsBefore, queriesCancelled };
+      }
+      if (elapsedSeconds >= timeoutSeconds) throw blocked(state);
+      if (state.runningQueries > 0 && elapsedSeconds >= drainSeconds)
+        queriesCancelled += await servers.cancelStatements(backend.name, { signal });
+      progress(null, `${state.remainingTablets} tablets remain; ${state.blockers[0]?.message ?? ''}`);
+      await pause(checkMs, undefined, { signal });
+    }
+  }
+
+  async #servers(warehouse: string): Promise<RegisteredServers> {
+    const servers = await this.#parts.warehouses.serversOf(warehouse);
+    if (!servers) throw new Failure('CHANGE_NOT_SUPPORTED', 'the engine of the warehouse has no cluster');
+    return servers;
+  }
+
+  async #current() {
+    const { objectId } = this.#task.request;
+    const found = await find(this.#parts.catalog, objectId);
+    if (!found) throw new Failure('OBJECT_NOT_FOUND', 'the backend no longer exists', { category: 'backends' });
+    const { decommission } = found.backend.spec;
+    if (decommission?.taskId !== this.#task.taskId)
+      throw new Failure('VERSION_CONFLICT', 'the decommission of the backend was cancelled');
+    return { ...found, decommission };
+  }
+
+  /** From its first transaction on, the decommission can no longer be cancelled. */
+  async #drop(backend: string, { phase }: Decommission, servers: RegisteredServers): Promise<void> {
+    const signal = AbortSignal.timeout(dropMsMax);
+    await this.#setPhase('dropping');
+    // No statement uses it any more, but another replica may have been lost meanwhile.
+    const state = phase === 'draining' ? await servers.drainState(backend, { signal }) : undefined;
+    if (state && state.blockers.length > 0) {
+      await this.#setPhase('draining');
+      throw new Failure('CHANGE_IN_PROGRESS', 'another replica was lost meanwhile');
+    }
+    await servers.dropTables(backend, { signal });
+    await this.#setPhase('done');
+  }
+
+  /** Throws VERSION_CONFLICT if the decommission was cancelled. */
+  #setPhase(phase: Decommission['phase']): Promise<void> {
+    const { catalog } = this.#parts;
+    return catalog.retrying(async () => {
+      const { backend, decommission } = await this.#current();
+      if (decommission.phase === phase) return;
+      await catalog.update(backend, {
+        spec: { ...backend.spec, decommission: { ...decommission, phase } },
+        principal: actor,
+      });
+    });
+  }
+}
+
+const dropMsMax = 300_000;
+
+function blocked({ blockers }: DrainState): Failure {
+  const [first] = blockers;
+  return new Failure('DECOMMISSION_BLOCKED', first?.message ?? 'other backends do not have all tablets', {
+    blockers: blockers.slice(0, blockersShownMax).map(({ reason, tabletId }) => ({ reason, tabletId })),
+  });
+}
