@@ -23,7 +23,8 @@ const styleSheets = filesUnder('console/**/*.css');
 const texts = filesUnder(
   '{src,tests,bench,scripts,bin,docs,demo,console,.ci}/**/*.{ts,tsx,js,mjs,json,md,sql,html,css,yaml,yml}',
   '.ci/*',
-  'deploy/*',
+  'deploy/{Dockerfile,*.*}',
+  'deploy/**/*.{yaml,xml,sh,json,tpl,txt,sql,conf}',
   '*.{md,json,yaml}',
   '.npmrc',
 ).filter((path) => !/package-lock\.json$|^openapi\.(client\.)?json$/.test(path));

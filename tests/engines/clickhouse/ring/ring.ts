@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../../deadline.ts';
 import { freePorts } from './free_ports.ts';
@@ -49,8 +49,14 @@ process.once('exit', () => {
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 });
 
+export interface RingOptions {
+  /** Further files of each node by their path beside its config.xml, such as `config.d/users.xml`. */
+  readonly files?: Readonly<Record<string, string>>;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
 /** Starts the nodes of a new ring; each answers when it resolves. */
-export async function startRing(count = 3): Promise<Ring> {
+export async function startRing(count = 3, { files = {}, environment = {} }: RingOptions = {}): Promise<Ring> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-ring-'));
   directories.push(directory);
   const ports = await freePorts(2 * count);
@@ -61,7 +67,8 @@ export async function startRing(count = 3): Promise<Ring> {
       directory: join(directory, `node ${index + 1}`),
       httpPort: ports[2 * index] as number,
       nativePort: ports[2 * index + 1] as number,
-      config: nodeConfig(proxies, index, join(directory, `node ${index + 1}`)),
+      files: { 'config.xml': nodeConfig(proxies, index, join(directory, `node ${index + 1}`)), ...files },
+      environment,
     }),
   );
   await Promise.all(nodes.map((node) => node.start()));
@@ -79,14 +86,18 @@ interface NodeOptions {
   readonly directory: string;
   readonly httpPort: number;
   readonly nativePort: number;
-  readonly config: string;
+  readonly files: Readonly<Record<string, string>>;
+  readonly environment: Readonly<Record<string, string>>;
 }
 
-function newNode({ directory, httpPort, nativePort, config }: NodeOptions): RingNode {
+function newNode({ directory, httpPort, nativePort, files, environment }: NodeOptions): RingNode {
   mkdirSync(join(directory, 'data'), { recursive: true });
   const configFile = join(directory, 'config.xml');
   const logFile = join(directory, 'log');
-  writeFileSync(configFile, config);
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true });
+    writeFileSync(join(directory, path), text);
+  }
   const url = `http://127.0.0.1:${httpPort}`;
   let child: ChildProcess | undefined;
   const isUp = async () => {
@@ -109,7 +120,10 @@ function newNode({ directory, httpPort, nativePort, config }: NodeOptions): Ring
       const log = openSync(logFile, 'a');
       const words = [program, library, configFile, join(directory, 'data'), String(httpPort), String(nativePort)];
       // The kernel ends the node when this process ends, however it ends.
-      const started = spawn('setpriv', ['--pdeathsig=KILL', 'python3', ...words], { stdio: ['ignore', log, log] });
+      const started = spawn('setpriv', ['--pdeathsig=KILL', 'python3', ...words], {
+        stdio: ['ignore', log, log],
+        env: { ...process.env, ...environment },
+      });
       started.unref();
       children.add(started);
       started.once('exit', () => children.delete(started));
