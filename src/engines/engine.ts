@@ -16,6 +16,7 @@ import type {
   DescribedBackend,
   RegisteredServers,
 } from './cluster/registered_servers.ts';
+import type { TableChecksum, TableToSum } from './copies/checksum.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
@@ -325,6 +326,17 @@ export interface InsertStep {
   readonly rowCount: number;
 }
 
+export interface StepsPage {
+  readonly catalog: CatalogRef;
+  readonly after?: string | undefined;
+  readonly limit: number;
+}
+
+export interface CopiedSteps {
+  readonly catalog: CatalogRef;
+  readonly steps: readonly InsertStep[];
+}
+
 export interface RowsPage {
   readonly columns: readonly string[];
   /** The position of the last row of the previous page. */
@@ -472,6 +484,12 @@ export interface EngineWarehouse {
    */
   rowNumbering(table: TableRef, definition: TableDefinition): Promise<readonly string[]>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
+  /** Reads the whole table. Every engine computes the same for the same rows (checksum.ts). */
+  checksumTable(table: TableToSum, options: { readonly signal: AbortSignal }): Promise<TableChecksum>;
+  /** The steps that are recorded in a catalog, ordered by step: at most `limit`, beginning after `after`. */
+  recordedSteps(page: StepsPage): Promise<readonly InsertStep[]>;
+  /** Records steps whose work was done by another engine, from which the rows were copied. @returns how many were not recorded before. */
+  recordSteps(copied: CopiedSteps): Promise<number>;
   /** Compacts a table after many writes. Idempotent. */
   optimize(table: TableRef, options: WorkOptions): Promise<void>;
   /** Compares the tables of an attached catalog with the expected ones. */

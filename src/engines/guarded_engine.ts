@@ -120,6 +120,7 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
       }),
     optimize: (table, options) => writing([table.catalog], () => engine.optimize(table, options)),
     load: (work, options) => adding([work.table.catalog], () => engine.load(work, options)),
+    recordSteps: (copied) => adding([copied.catalog], () => engine.recordSteps(copied)),
     restorePart: (part, options) => adding([part.table.catalog], () => engine.restorePart(part, options)),
     insertRows: (table, batch, options) => adding([table.catalog], () => engine.insertRows(table, batch, options)),
     execute(statement, options) {

@@ -3,5 +3,7 @@ import { suitesOnEngine } from '../engines/engine_under_test.ts';
 
 suitesOnEngine(
   'sqlite',
-  ['changes', 'statements', 'rows_together', 'load'].map((name) => new URL(`engine/${name}.test.ts`, import.meta.url)),
+  ['changes', 'statements', 'rows_together', 'load', 'checksums'].map(
+    (name) => new URL(`engine/${name}.test.ts`, import.meta.url),
+  ),
 );

@@ -2,7 +2,7 @@
 // that a step and its work commit together.
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { CatalogRef, InsertStep, StepsPage } from '../../engine.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 
 /** The internal schema in every catalog. No database may have this name. */
@@ -78,6 +78,19 @@ export async function rowsOfStep(
 ): Promise<number | undefined> {
   const [row] = await rowsOf(connection, `SELECT rows_changed FROM ${stepsTable(catalogName)} WHERE step = $1`, [step]);
   return row && Number(row[0] ?? 0);
+}
+
+/** Ordered by step. */
+export async function recordedSteps(
+  connection: DuckDBConnection,
+  { catalog, after = '', limit }: StepsPage,
+): Promise<InsertStep[]> {
+  const rows = await rowsOf(
+    connection,
+    `SELECT step, rows_changed FROM ${stepsTable(catalog.name)} WHERE step > $1 ORDER BY step LIMIT ${limit}`,
+    [after],
+  );
+  return rows.map(([step, rowCount]) => ({ step: String(step), rowCount: Number(rowCount ?? 0) }));
 }
 
 export async function forgetSteps(

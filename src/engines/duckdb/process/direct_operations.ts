@@ -3,6 +3,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ArgumentOf, DirectOperations as DirectOperationsOf, MethodName, ValueOf } from '../../derived_engine.ts';
 import { tableStatistics } from '../ddl/table_statistics.ts';
+import { recordedSteps, rememberSteps } from '../instance/applied_steps.ts';
+import { checksumTable } from '../query/table_checksum.ts';
 import { readWholeTable } from '../storage/check_tables.ts';
 import { changeTimeoutMs, shortTimeoutMs } from './time_limits.ts';
 import { locateErrors } from './wire_errors.ts';
@@ -14,6 +16,15 @@ type DirectOperation<K extends MethodName> = {
 
 export const directOperations = {
   tableStatistics: { timeoutMs: shortTimeoutMs, run: tableStatistics },
+  checksumTable: {
+    timeoutMs: changeTimeoutMs,
+    run: (connection, table) => locateErrors('', 0, () => checksumTable(connection, table)),
+  },
+  recordedSteps: { timeoutMs: shortTimeoutMs, run: recordedSteps },
+  recordSteps: {
+    timeoutMs: shortTimeoutMs,
+    run: (connection, { catalog, steps }) => rememberSteps(connection, catalog.name, steps),
+  },
   readWholeTable: {
     timeoutMs: changeTimeoutMs,
     run: (connection, table) => locateErrors('', 0, () => readWholeTable(connection, table)),

@@ -294,6 +294,7 @@ const writingOperations: ReadonlySet<OperationName> = new Set([
   'insertRows',
   'load',
   'optimize',
+  'recordSteps',
   'restorePart',
 ]);
 

@@ -1,7 +1,7 @@
 // The file of the engine: one SQLite database with the rows of all catalogs, their names and the steps that were applied. Names are rows
 // of its own tables, and a table of a user is called t_<number> in the file, so that renames and drops rewrite nothing.
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
-import type { CatalogRef, TableName, TableRef } from '../../../../src/engines/engine.ts';
+import type { CatalogRef, InsertStep, StepsPage, TableName, TableRef } from '../../../../src/engines/engine.ts';
 import { foldName } from '../../../../src/model/names.ts';
 import type { TableDefinition } from '../../../../src/model/records.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
@@ -148,6 +148,20 @@ export function appliedStep(
 /** In the transaction of the step's work. */
 export function recordStep(on: Connection, catalog: CatalogRef, step: string, rowCount: number | null = null): void {
   on.run('INSERT INTO steps VALUES (?, ?, ?, 0, NULL)', catalog.id, step, rowCount);
+}
+
+/** The steps that were applied and not undone, ordered by step. */
+export function recordedSteps(on: Connection, { catalog, after = '', limit }: StepsPage): readonly InsertStep[] {
+  const steps =
+    'SELECT step, row_count FROM steps WHERE catalog = ? AND step > ? AND is_undone = 0 ORDER BY step LIMIT ?';
+  return on
+    .rows(steps, catalog.id, after, limit)
+    .map((row) => ({ step: String(row.step), rowCount: Number(row.row_count ?? 0) }));
+}
+
+export function copySteps(on: Connection, catalog: CatalogRef, steps: readonly InsertStep[]): number {
+  const insert = 'INSERT INTO steps VALUES (?, ?, ?, 0, NULL) ON CONFLICT DO NOTHING';
+  return steps.reduce((count, { step, rowCount }) => count + on.run(insert, catalog.id, step, rowCount), 0);
 }
 
 /** In the transaction of the undo: a step that arrives afterwards does nothing. */

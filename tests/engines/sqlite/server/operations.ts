@@ -16,13 +16,16 @@ import { formatType, type LogicalType } from '../../../../src/model/types.ts';
 import type { StatementCall } from './bound_statement.ts';
 import type { Call } from './calls.ts';
 import { applyChange, type ChangeCall } from './changes.ts';
+import { checksumTable } from './checksum.ts';
 import { parseCreateTable } from './create_table.ts';
 import {
   appliedStep,
   type Connection,
+  copySteps,
   fileName,
   findTable,
   forgetSteps,
+  recordedSteps,
   requireTable,
   tablesOf,
   type Writer,
@@ -50,6 +53,9 @@ export const directOperations = {
   buildStatement: (_engine, write) => buildStatement(write),
   parseCreateTable: (_engine, sql) => parseCreateTable(sql),
   tableStatistics: ({ file }, table) => reading(file, (on) => statisticsOf(on, table)),
+  checksumTable: ({ file }, table) => reading(file, (on) => checksumTable(on, table)),
+  recordedSteps: ({ file }, page) => reading(file, (on) => recordedSteps(on, page)),
+  recordSteps: (engine, { catalog, steps }, call) => writing(engine, call, (on) => copySteps(on, catalog, steps)),
   readWholeTable: ({ file }, table) => reading(file, (on) => readAll(on, table)),
 } satisfies {
   readonly [K in MethodName]?: (
