@@ -1,6 +1,7 @@
 // The servers of a warehouse as a cluster: which of them are available, and which shard each of them has.
 import { Failure } from '../../../standard/failure.ts';
-import type { ClusterAccess, RegisteredBackend, Replica } from '../../engine.ts';
+import type { DescribedBackend } from '../../cluster/registered_servers.ts';
+import type { ClusterAccess, Replica } from '../../engine.ts';
 import { wasLost } from '../../engine_lost.ts';
 import { ClickHouseError, serverFailure } from './clickhouse_error.ts';
 import { HttpServer } from './http_server.ts';
@@ -27,7 +28,7 @@ export class Cluster implements ClickHouseCluster {
   replicasOfShard = 0;
   readonly #access: ClusterAccess;
   readonly #members = new Map<string, Member>();
-  #listed: { readonly backends: Promise<readonly RegisteredBackend[]>; readonly at: number } | undefined;
+  #listed: { readonly backends: Promise<readonly DescribedBackend[]>; readonly at: number } | undefined;
   #credentials: { readonly value: ReturnType<ClusterAccess['credentials']>; readonly at: number } | undefined;
   #next = 0;
 
@@ -169,7 +170,7 @@ export class Cluster implements ClickHouseCluster {
     return backends.filter(({ disabled }) => !disabled).map((backend) => this.#member(backend));
   }
 
-  #member({ name, location }: RegisteredBackend): Member {
+  #member({ name, location }: DescribedBackend): Member {
     const known = this.#members.get(name);
     if (known?.location === location) return known;
     void known?.server.close();
