@@ -1,8 +1,24 @@
 // Statements and fragments of callers before they run: what they read and write, their columns, and the objects that they define.
-import type { EngineWarehouse } from '../../engine.ts';
+
+import { formatType } from '../../../model/types.ts';
+import { Admission, type AdmissionLimits } from '../../admission.ts';
+import type { DescribedColumn, EngineWarehouse, Statement, TableRef } from '../../engine.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import type { BindStatement } from '../query/bound_statement.ts';
-import { unsupported } from '../unsupported.ts';
+import { namesOf, parsedDatabase, parsedTable } from '../names.ts';
+import type { BindStatement, BoundColumn, BoundStatement, BoundWrite } from '../query/bound_statement.ts';
+import { parseCreateView } from '../sql/parse_create_view.ts';
+import { sqlInvalid } from '../sql/sql_failures.ts';
+import { scanTableNames } from '../sql/table_names.ts';
+import { tokensOf } from '../sql/tokens.ts';
+import { logicalTypeOf } from '../types/type_mapping.ts';
+import { buildStatement } from './build_statement.ts';
+import { parseCreateTable } from './create_table.ts';
+import { checkDefault } from './default_expression.ts';
+import { rowsQuery, type TargetColumn } from './reading_query.ts';
+import { type ReadOptions, type ReadStatement, StatementReader } from './statement_reader.ts';
+import type { NameCodec, StoredObject } from './stored_objects.ts';
+import { analysisSettings } from './tree_cache.ts';
 
 export type AnalysisMethods = Pick<
   EngineWarehouse,
@@ -16,15 +32,172 @@ export type AnalysisMethods = Pick<
   | 'buildStatement'
 >;
 
-export const bindStatement: BindStatement = () => unsupported('statements');
+/** Analyses ask servers only for short answers, so that a few at once are enough. */
+const admissionLimits: AdmissionLimits = { queriesMax: 16, queueMax: 10_000, queueWaitMs: 30_000 };
 
-export const analysisOf = (_context: WarehouseContext): AnalysisMethods => ({
-  analyze: () => unsupported('statements'),
-  tableNamesIn: () => unsupported('statements'),
-  describe: () => unsupported('statements'),
-  readView: () => unsupported('views'),
-  parseCreateView: () => unsupported('views'),
-  parseCreateTable: () => unsupported('statements'),
-  checkDefault: () => unsupported('defaults'),
-  buildStatement: () => unsupported('statements'),
-});
+const callTimeoutMs = 10_000;
+const localSuffix = '__local';
+
+export const codec: NameCodec = {
+  stored: namesOf,
+  named({ database, table }) {
+    const parsed = parsedDatabase(database);
+    return parsed && !table.endsWith(localSuffix) ? { ...parsed, table: parsedTable(table) } : undefined;
+  },
+};
+
+/** One for each warehouse, because it keeps what it learned about texts. */
+const readers = new WeakMap<WarehouseContext, StatementReader>();
+
+export function readerOf(context: WarehouseContext): StatementReader {
+  const known = readers.get(context);
+  if (known) return known;
+  const reader = new StatementReader(codec);
+  readers.set(context, reader);
+  return reader;
+}
+
+export const analysisOf = (context: WarehouseContext): AnalysisMethods => {
+  const admission = new Admission();
+  const onServer = <T>(
+    signal: AbortSignal | undefined,
+    work: (server: ClickHouseServer, signal: AbortSignal) => Promise<T>,
+  ) => context.run(signal, (runSignal) => context.cluster.onAny((server) => work(server, runSignal)));
+  const read = (statement: Statement, options: ReadOptions = {}) =>
+    onServer(options.signal, (server, signal) => readerOf(context).read(server, statement, { ...options, signal }));
+  return {
+    analyze: (statement, request) =>
+      admission.run(admissionLimits, request, async () => (await read(statement, { signal: request.signal })).analysis),
+    tableNamesIn: async (sql) => tableNamesIn(sql),
+    describe: (statement) =>
+      onServer(undefined, async (server, signal) => {
+        const bound = await readerOf(context).read(server, statement, { signal, isUnknownNull: true });
+        return (await describeQuery(server, bound, { signal, timeoutMs: callTimeoutMs })).map(describedColumn);
+      }),
+    readView: (statement) =>
+      onServer(undefined, async (server, signal) => {
+        const bound = await readerOf(context).read(server, { ...statement, caller: undefined }, { signal });
+        const columns = await describeQuery(server, bound, { signal, timeoutMs: callTimeoutMs });
+        return {
+          columns: columns.map((column) => ({ name: column.name, type: describedColumn(column).type })),
+          sources: sourcesOf(bound),
+        };
+      }),
+    parseCreateView: async (sql) => parseCreateView(sql),
+    parseCreateTable: (sql) => onServer(undefined, (server, signal) => parseCreateTable(server, sql, signal)),
+    checkDefault: (expression, type) =>
+      onServer(undefined, (server, signal) => checkDefault(server, expression, type, signal)),
+    buildStatement: (write) => onServer(undefined, (server, signal) => buildStatement(server, write, signal)),
+  };
+};
+
+/** A text that cannot be read names nothing: its failure says nothing about tables. */
+export function tableNamesIn(sql: string): readonly (readonly string[])[] {
+  try {
+    return scanTableNames(tokensOf(sql)).tables.map(({ parts }) => parts);
+  } catch {
+    return [];
+  }
+}
+
+export const sourcesOf = ({ named }: ReadStatement) =>
+  named.map(({ object, uses }) => ({ name: object.name, isView: object.viewQuery !== undefined, uses }));
+
+export function describedColumn({ name, type }: BoundColumn): DescribedColumn {
+  const logical = logicalTypeOf(type);
+  return logical ? { name, type: formatType(logical), logical } : { name, type };
+}
+
+interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs: number;
+}
+
+/** The columns of a query. The server runs its scalar subqueries, so that it must have been authorized. */
+export async function describeQuery(
+  server: ClickHouseServer,
+  { query, rewritten, toFailure }: Pick<ReadStatement, 'query' | 'rewritten' | 'toFailure'>,
+  options: CallOptions,
+): Promise<readonly BoundColumn[]> {
+  const prefix = 'DESCRIBE (\n';
+  try {
+    return await server.rows<BoundColumn>({
+      sql: `${prefix}${query?.text ?? ''}\n)`,
+      parameters: rewritten.parameters,
+      settings: { ...analysisSettings, describe_compact_output: 1 },
+      ...options,
+    });
+  } catch (error) {
+    throw toFailure(error, prefix);
+  }
+}
+
+export const bindStatement: BindStatement = async (context, statement, { signal, timeoutMs }) =>
+  context.run(signal, (runSignal) =>
+    context.cluster.onAny((server) => bindOn(server, context, statement, { signal: runSignal, timeoutMs })),
+  );
+
+async function bindOn(
+  server: ClickHouseServer,
+  context: WarehouseContext,
+  statement: Statement,
+  options: CallOptions,
+): Promise<BoundStatement> {
+  const bound = await readerOf(context).read(server, statement, { signal: options.signal });
+  const { analysis, rewritten, toFailure } = bound;
+  const common = { analysis, parameters: rewritten.parameters, toFailure: (error: unknown) => toFailure(error) };
+  if (bound.shape.kind === 'select')
+    return { ...common, sql: bound.query?.text ?? '', columns: await describeQuery(server, bound, options) };
+  return { ...common, sql: '', columns: [], write: await writeOf(server, context, bound, options) };
+}
+
+async function writeOf(
+  server: ClickHouseServer,
+  context: WarehouseContext,
+  { shape, rewritten, target, tokens }: ReadStatement,
+  options: CallOptions,
+): Promise<BoundWrite> {
+  if (!target || shape.kind === 'select') throw new Error('the statement writes nothing');
+  const table = await tableRef(context, target);
+  if (shape.kind === 'insert') {
+    const columns = await targetColumns(server, target, shape.columns, options);
+    const query =
+      shape.source.kind === 'query'
+        ? rewritten.text(shape.source.query).text
+        : rowsQuery(shape.source.rows, columns, rewritten, tokens);
+    return { kind: 'insert', table, columns: columns.map(({ name }) => name), query };
+  }
+  const where = shape.where ? rewritten.text(shape.where).text : '1';
+  if (shape.kind === 'delete') return { kind: 'delete', table, where };
+  const set = shape.assignments.map(({ column, value }) => ({ column, value: rewritten.text(value).text }));
+  return { kind: 'update', table, set, where };
+}
+
+/** The columns that the rows of an INSERT have. */
+async function targetColumns(
+  server: ClickHouseServer,
+  { stored }: StoredObject,
+  wanted: readonly string[] | undefined,
+  options: CallOptions,
+): Promise<readonly TargetColumn[]> {
+  const all = await server.rows<TargetColumn>({
+    sql:
+      'SELECT name, type FROM system.columns WHERE database = {database:String} AND table = {table:String} ' +
+      `AND default_kind NOT IN ('MATERIALIZED', 'ALIAS') ORDER BY position`,
+    parameters: { database: stored.database, table: stored.table },
+    ...options,
+  });
+  if (!wanted) return all;
+  return wanted.map((name) => {
+    const exact = all.find((column) => column.name === name);
+    const folded = exact ?? all.find((column) => column.name.toLowerCase() === name.toLowerCase());
+    if (!folded) throw sqlInvalid(`the table has no column ${JSON.stringify(name)}`, '', undefined);
+    return folded;
+  });
+}
+
+async function tableRef({ options }: WarehouseContext, { name }: StoredObject): Promise<TableRef> {
+  const catalogs = await options.catalogs();
+  const catalog = catalogs.find((one) => one.name.toLowerCase() === name.catalog.toLowerCase());
+  return { catalog: catalog ?? { id: '', name: name.catalog }, database: name.database, table: name.table };
+}

@@ -1,0 +1,238 @@
+// Analyzes statements of callers: which tables and views they read and write, in what form the servers run them, and of which definitions
+// that holds. The order is that of trust: bounds and form of the text, its names, the functions and clauses in its tree, and only for a
+// statement that was authorized anything that a server resolves.
+import { Failure } from '../../../standard/failure.ts';
+import type { Statement, StatementAnalysis, TableName } from '../../engine.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
+import { qualifiedName } from '../sql/identifiers.ts';
+import { commonTablePrefix, RewrittenStatement } from '../sql/rewrite_query.ts';
+import type { RewrittenText } from '../sql/rewritten_text.ts';
+import { statementFailure } from '../sql/server_errors.ts';
+import { forbiddenFunction, sqlInvalid } from '../sql/sql_failures.ts';
+import { statementLimits } from '../sql/statement_limits.ts';
+import type { StatementShape } from '../sql/statement_shape.ts';
+import type { NamedTable } from '../sql/table_names.ts';
+import { isName, nameOf, type Token } from '../sql/tokens.ts';
+import { serverType } from '../types/type_mapping.ts';
+import { missingTable, type ParsedStatement, parseStatement, resolveName } from './parsed_statement.ts';
+import { ForbiddenName, type NamedInTree } from './query_tree.ts';
+import { readingQuery } from './reading_query.ts';
+import { keyOf, type NameCodec, readObjects, type StoredObject, tokenOf } from './stored_objects.ts';
+import { QueryTrees, treePrefix } from './tree_cache.ts';
+
+export interface ReadOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Parameters without a value are null. */
+  readonly isUnknownNull?: boolean;
+}
+
+export interface ReadStatement {
+  readonly tokens: readonly Token[];
+  readonly analysis: StatementAnalysis;
+  readonly shape: StatementShape;
+  readonly rewritten: RewrittenStatement;
+  /** The query of a SELECT, or what a statement that writes reads, as a query. */
+  readonly query: RewrittenText | undefined;
+  readonly target: StoredObject | undefined;
+  /** The objects that the text names, with how often. */
+  readonly named: readonly { readonly object: StoredObject; readonly uses: number }[];
+  readonly toFailure: (error: unknown, prefix?: string) => unknown;
+}
+
+/** What a server has in every query without FROM. */
+const noTable = 'system.one';
+
+export class StatementReader {
+  readonly codec: NameCodec;
+  readonly #trees = new QueryTrees();
+  #functions: { readonly version: string; readonly names: ReadonlySet<string> } | undefined;
+
+  constructor(codec: NameCodec) {
+    this.codec = codec;
+  }
+
+  /** Throws SQL_INVALID, SQL_NOT_SUPPORTED, SQL_FORBIDDEN_FUNCTION or PARAMETERS_INVALID. */
+  async read(
+    server: ClickHouseServer,
+    statement: Statement,
+    { signal, isUnknownNull = false }: ReadOptions = {},
+  ): Promise<ReadStatement> {
+    const parsed = parseStatement(statement.sql);
+    const { sql, tokens, shape, names } = parsed;
+    const resolved = names.tables.map((table) => ({ table, name: resolveName(parsed, table, statement) }));
+    const { objects, under } = await this.#objectsWithViews(
+      server,
+      resolved.map(({ name }) => name),
+    );
+    const objectOf = new Map<NamedTable, StoredObject>();
+    for (const { table, name } of resolved) {
+      const object = objects.get(keyOf(name));
+      if (!object) throw missingTable(sql, tokens, table.parts, table.first);
+      objectOf.set(table, object);
+    }
+    const rewritten = new RewrittenStatement(sql, tokens, names, {
+      catalog: statement.catalog.name,
+      database: statement.database,
+      caller: statement.caller,
+      typeText: (type) => serverType(type, false),
+      parameters: statement.parameters,
+      isUnknownNull,
+      qualifiedName: (table) => qualifiedName((objectOf.get(table) as StoredObject).stored),
+    });
+    const target = parsed.target && objectOf.get(parsed.target);
+    if (target?.viewQuery !== undefined)
+      throw new Failure('SQL_NOT_SUPPORTED', 'a view cannot be written to; write to its tables');
+    const query = readingQuery(shape, rewritten, parsed.tokens, target?.stored);
+    const toFailure = this.#failures(parsed, query ?? rewritten.text());
+    const tree = query && (await this.#treeOf(server, parsed, query, rewritten, signal, toFailure));
+    const uses = Map.groupBy(objectOf.values(), (object) => object);
+    const byTreeName = new Map([...uses.keys()].map((object) => [treeName(object), object]));
+    const read = (tree?.tables ?? []).flatMap((name): StoredObject[] => {
+      if (name === noTable) return [];
+      const object = byTreeName.get(name);
+      if (!object)
+        throw new Failure(
+          'SQL_NOT_SUPPORTED',
+          'a table name is ambiguous; write table names in full: catalog.database.table',
+        );
+      return [object];
+    });
+    const used = withViews(read, objects, under);
+    const analysis: StatementAnalysis = {
+      kind: shape.kind,
+      reads: used.filter(({ viewQuery }) => viewQuery === undefined).map(({ name }) => name),
+      views: used.filter(({ viewQuery }) => viewQuery !== undefined).map(({ name }) => name),
+      writes: target ? [target.name] : [],
+      token: tokenOf(withViews([...uses.keys()], objects, under)),
+    };
+    const named = [...uses].map(([object, places]) => ({ object, uses: places.length }));
+    return { tokens, analysis, shape, rewritten, query, target, named, toFailure };
+  }
+
+  /** The objects of these names, and those under the views among them, with what each view reads. */
+  async #objectsWithViews(server: ClickHouseServer, names: readonly TableName[]): Promise<KnownObjects> {
+    const objects = await readObjects(server, names, this.codec);
+    const under = new Map<StoredObject, readonly TableName[]>();
+    let added = [...objects.values()];
+    for (let depth = 0; added.length > 0; depth++) {
+      if (depth > statementLimits.viewDepth)
+        throw new Failure('SQL_NOT_SUPPORTED', `views are nested more than ${statementLimits.viewDepth} levels deep`);
+      for (const object of added)
+        if (object.viewQuery !== undefined) under.set(object, await this.#tablesOfView(server, object.viewQuery));
+      const missing = added.flatMap((object) => under.get(object) ?? []).filter((name) => !objects.has(keyOf(name)));
+      const found = await readObjects(server, missing, this.codec);
+      if (missing.some((name) => !found.has(keyOf(name))))
+        throw sqlInvalid(
+          'a view that the statement reads is not valid: it reads a table that does not exist',
+          '',
+          undefined,
+        );
+      for (const [key, object] of found) objects.set(key, object);
+      added = [...found.values()];
+    }
+    return { objects, under };
+  }
+
+  /** The tables and views that the query of a stored view names. */
+  async #tablesOfView(server: ClickHouseServer, query: string): Promise<TableName[]> {
+    const { tables } = await this.#trees.namedIn(server, { text: query, parameters: {} }, true);
+    return tables.flatMap((table) => {
+      if (table === noTable) return [];
+      const separator = table.indexOf('.');
+      const name = this.codec.named({ database: table.slice(0, separator), table: table.slice(separator + 1) });
+      if (!name)
+        throw new Failure(
+          'SQL_NOT_SUPPORTED',
+          'a view that the statement reads has tables that are not part of a catalog',
+        );
+      return [name];
+    });
+  }
+
+  async #treeOf(
+    server: ClickHouseServer,
+    parsed: ParsedStatement,
+    query: RewrittenText,
+    { parameters }: RewrittenStatement,
+    signal: AbortSignal | undefined,
+    toFailure: ReadStatement['toFailure'],
+  ): Promise<NamedInTree> {
+    try {
+      return await this.#trees.namedIn(server, { text: query.text, parameters, signal });
+    } catch (error) {
+      if (error instanceof ForbiddenName) throw await this.#forbidden(server, error.function, parsed);
+      throw toFailure(error, treePrefix);
+    }
+  }
+
+  /** A function that the server does not have is an error in the text. */
+  async #forbidden(server: ClickHouseServer, name: string, { sql, tokens }: ParsedStatement): Promise<Failure> {
+    if (this.#functions?.version !== server.version) {
+      const rows = await server.rows<{ name: string }>({
+        sql: `SELECT lower(name) AS name FROM system.functions WHERE origin = 'System' UNION ALL SELECT lower(name) FROM system.table_functions`,
+        timeoutMs: 5_000,
+      });
+      this.#functions = { version: server.version, names: new Set(rows.map((row) => row.name)) };
+    }
+    const isKnown = [...this.#functions.names].some((known) => {
+      const lower = name.toLowerCase();
+      return (
+        lower === known ||
+        (lower.startsWith(known) &&
+          /^(?:if|array|map|state|merge|foreach|distinct|ornull|ordefault|resample|argmin|argmax|simplestate|mergestate)+$/.test(
+            lower.slice(known.length),
+          ))
+      );
+    });
+    const place = tokens.find((token, i) => isName(token) && nameOf(token) === name && tokens[i + 1]?.text === '(');
+    return isKnown
+      ? forbiddenFunction(name)
+      : sqlInvalid(`the function ${JSON.stringify(name)} does not exist`, sql, place?.start);
+  }
+
+  #failures({ sql, tokens }: ParsedStatement, rewritten: RewrittenText): ReadStatement['toFailure'] {
+    return (error, prefix = '') =>
+      statementFailure(error, { sql, tokens, rewritten, prefix, publicText: (text) => this.publicText(text) });
+  }
+
+  /** A text of a server with the names that callers know. */
+  publicText(text: string): string {
+    const part = String.raw`(?:\`(?:[^\`\\]|\\.)*\`|[A-Za-z0-9_%]+)`;
+    return text
+      .replaceAll(commonTablePrefix, '')
+      .replace(new RegExp(String.raw`(${part})\.(${part})`, 'g'), (all: string, database: string, table: string) => {
+        const name = this.codec.named({ database: unquoted(database), table: unquoted(table).replace(/__local$/, '') });
+        return name ? [name.catalog, name.database, name.table].map(shown).join('.') : all;
+      })
+      .replace(/\b_?tabularium_\w+/g, '<engine>')
+      .replace(/\b(\w+)__local\b/g, '$1');
+  }
+}
+
+const unquoted = (text: string) => (text.startsWith('`') ? text.slice(1, -1).replaceAll(/\\(.)/g, '$1') : text);
+const shown = (name: string) => (/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name));
+
+/** As a tree names it. */
+const treeName = ({ stored }: StoredObject) => `${stored.database}.${stored.table}`;
+
+interface KnownObjects {
+  /** By `keyOf`. */
+  readonly objects: ReadonlyMap<string, StoredObject>;
+  /** What each view names. */
+  readonly under: ReadonlyMap<StoredObject, readonly TableName[]>;
+}
+
+/** These objects, and all that the views among them read. */
+function withViews(
+  read: readonly StoredObject[],
+  objects: KnownObjects['objects'],
+  under: KnownObjects['under'],
+): readonly StoredObject[] {
+  const found = new Set(read);
+  for (const object of found)
+    for (const name of under.get(object) ?? []) {
+      const next = objects.get(keyOf(name));
+      if (next) found.add(next);
+    }
+  return [...found];
+}

@@ -1,0 +1,110 @@
+// Looks up tables and views on the servers: whether they exist, and the definitions of views, which are those that the servers run. The tables
+// under a view are found by its definition, recursively.
+import { createHash } from 'node:crypto';
+import { Failure } from '../../../standard/failure.ts';
+import type { TableName } from '../../refs.ts';
+import type { ClickHouseServer, NamesOf, StoredNames } from '../connection/server.ts';
+import { foldedName, quoteLiteral } from '../sql/identifiers.ts';
+import { analysisTimeoutMs, statementLimits } from '../sql/statement_limits.ts';
+
+/** Between the names of callers and those on the servers. */
+export interface NameCodec {
+  readonly stored: NamesOf;
+  /** Undefined for what callers cannot name, such as the local tables of a server. */
+  readonly named: (stored: Pick<StoredNames, 'database' | 'table'>) => TableName | undefined;
+}
+
+export interface StoredObject {
+  readonly name: TableName;
+  readonly stored: StoredNames;
+  /** The query of a view. */
+  readonly viewQuery: string | undefined;
+  /** Of its whole definition, the same on every server. */
+  readonly definition: string;
+}
+
+interface TableRow {
+  readonly database: string;
+  readonly name: string;
+  readonly engine: string;
+  readonly create_table_query: string;
+  readonly as_select: string;
+  readonly comment: string;
+}
+
+export const keyOf = ({ catalog, database, table }: TableName): string =>
+  JSON.stringify([catalog, database, table].map(foldedName));
+
+/** Reads what the server has of these names now; names that it does not have are missing in the result. By `keyOf`. */
+export async function readObjects(
+  server: ClickHouseServer,
+  names: readonly TableName[],
+  codec: NameCodec,
+): Promise<Map<string, StoredObject>> {
+  const found = new Map<string, StoredObject>();
+  const distinct = new Map(names.map((name) => [keyOf(name), name]));
+  if (distinct.size === 0) return found;
+  if (distinct.size > statementLimits.namedTables)
+    throw new Failure('SQL_INVALID', `the statement names more than ${statementLimits.namedTables} tables`, {
+      line: 1,
+      column: 1,
+    });
+  const add = (rows: readonly TableRow[]) => {
+    for (const row of rows) {
+      const name = codec.named({ database: row.database, table: row.name });
+      if (!name || !distinct.has(keyOf(name))) continue;
+      const { engine, create_table_query: definition, comment } = row;
+      found.set(keyOf(name), {
+        name,
+        stored: codec.stored(name),
+        viewQuery: engine === 'View' ? row.as_select : undefined,
+        definition: JSON.stringify([engine, definition, comment]),
+      });
+    }
+  };
+  add(
+    await rowsWhere(
+      server,
+      [...distinct.values()],
+      codec,
+      (database, name) => `(database, name) IN ((${database}, ${name}))`,
+    ),
+  );
+  const missing = [...distinct].filter(([key]) => !found.has(key)).map(([, name]) => name);
+  // In another spelling: names are compared without regard to case.
+  if (missing.length > 0)
+    add(
+      await rowsWhere(
+        server,
+        missing,
+        codec,
+        (database, name) => `(lowerUTF8(database) = lowerUTF8(${database}) AND lowerUTF8(name) = lowerUTF8(${name}))`,
+      ),
+    );
+  return found;
+}
+
+async function rowsWhere(
+  server: ClickHouseServer,
+  names: readonly TableName[],
+  { stored }: NameCodec,
+  condition: (database: string, name: string) => string,
+): Promise<TableRow[]> {
+  const conditions = names.map((name) => {
+    const { database, table } = stored(name);
+    return condition(quoteLiteral(database), quoteLiteral(table));
+  });
+  return server.rows<TableRow>({
+    sql:
+      'SELECT database, name, engine, create_table_query, as_select, comment FROM system.tables ' +
+      `WHERE ${conditions.join(' OR ')}`,
+    timeoutMs: analysisTimeoutMs,
+  });
+}
+
+/** Identifies the definitions that a statement was bound to. */
+export function tokenOf(objects: Iterable<StoredObject>): string {
+  const parts = [...objects].map(({ stored, definition }) => [stored.database, stored.table, definition]);
+  const sorted = parts.map((part) => JSON.stringify(part)).sort();
+  return createHash('sha256').update(JSON.stringify(sorted)).digest('base64url');
+}
