@@ -3,7 +3,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { adviceFor } from '../client/advice.ts';
-import { TabulariumError } from '../client/index.ts';
+import { TabulariumError, type Value } from '../client/index.ts';
 import { database, type LoadEvent, loadSsb, type SsbQuery, ssbQueries } from './ssb_load.ts';
 import { curlLine, type DemoServer, type ReceivedAnswer, tracedClient } from './traced_client.ts';
 
@@ -17,14 +17,17 @@ export interface DemoOptions {
   readonly token: string;
   /** 1 is 6,000,000 rows in `lineorder`. */
   readonly scale: number;
+  /** The catalog of the tables; the default is `default`. */
+  readonly catalog?: string | undefined;
   /** Contains `root.token`; bodies of requests are written to its subdirectory `demo/`. */
   readonly dataDir: string;
   readonly out: (line: string) => void;
   readonly signal?: AbortSignal;
 }
 
-export interface DemoQueryTime {
+export interface DemoQueryResult {
   readonly name: string;
+  readonly rows: readonly (readonly Value[])[];
   readonly rowCount: number;
   /** As measured by the client. */
   readonly wallMs: number;
@@ -35,6 +38,7 @@ export interface DemoQueryTime {
 interface Demo {
   readonly server: DemoServer;
   readonly scale: number;
+  readonly catalog: string | undefined;
   readonly filesDir: string;
   readonly tokenFile: string;
   readonly out: (line: string) => void;
@@ -123,7 +127,7 @@ function eventPrinter(demo: Demo): (event: LoadEvent) => void {
     print[event.kind as Kind](event);
 }
 
-async function runQuery(demo: Demo, query: SsbQuery): Promise<DemoQueryTime> {
+async function runQuery(demo: Demo, query: SsbQuery): Promise<DemoQueryResult> {
   const { out } = demo;
   const startedAt = performance.now();
   const client = tracedClient(demo.server, {
@@ -133,7 +137,7 @@ async function runQuery(demo: Demo, query: SsbQuery): Promise<DemoQueryTime> {
   });
   out('');
   out(`# ${query.name.toUpperCase()}`);
-  const result = client.query(query.sql, { database, signal: demo.server.signal });
+  const result = client.query(query.sql, { catalog: demo.catalog, database, signal: demo.server.signal });
   const rows = await Array.fromAsync(result.arrays());
   const wallMs = performance.now() - startedAt;
   const { columns, rowCount, statistics } = await result.summary();
@@ -144,11 +148,11 @@ async function runQuery(demo: Demo, query: SsbQuery): Promise<DemoQueryTime> {
   out(
     `  ${grouped(rowCount)} ${rowCount === 1 ? 'row' : 'rows'} in ${milliseconds(wallMs)} ms (${milliseconds(elapsedMs)} ms in the server)`,
   );
-  return { name: query.name, rowCount, wallMs, elapsedMs };
+  return { name: query.name, rows, rowCount, wallMs, elapsedMs };
 }
 
-function printSummary(demo: Demo, times: readonly DemoQueryTime[]): void {
-  const sum = (pick: (time: DemoQueryTime) => number): number => times.reduce((total, time) => total + pick(time), 0);
+function printSummary(demo: Demo, times: readonly DemoQueryResult[]): void {
+  const sum = (pick: (time: DemoQueryResult) => number): number => times.reduce((total, time) => total + pick(time), 0);
   const row = (name: string, rows: number, wallMs: number, elapsedMs: number): string[] => [
     name.toUpperCase(),
     String(rows),
@@ -181,24 +185,25 @@ function printFailure(out: (line: string) => void, failure: TabulariumError): vo
  * Runs the demo. Can be repeated: existing tables are kept.
  * @throws TabulariumError, already printed, for the first call that fails; the reason of the signal when it is aborted.
  */
-export async function runDemo(options: DemoOptions): Promise<DemoQueryTime[]> {
+export async function runDemo(options: DemoOptions): Promise<DemoQueryResult[]> {
   const dataDir = resolve(options.dataDir);
   const demo: Demo = {
     server: { url: options.url, token: options.token, signal: options.signal },
     scale: options.scale,
+    catalog: options.catalog,
     filesDir: join(dataDir, 'demo'),
     tokenFile: join(dataDir, 'root.token'),
     out: options.out,
   };
-  const { out, server, scale, filesDir } = demo;
+  const { out, server, scale, catalog, filesDir } = demo;
   try {
     await mkdir(filesDir, { recursive: true });
     out(
       `# Star Schema Benchmark at scale ${scale}, through the REST API; every line that starts with curl can be pasted`,
     );
     out('# (A line with an idempotency key that is repeated gets the same answer, and changes nothing again.)');
-    await loadSsb({ ...server, scale, filesDir, onEvent: eventPrinter(demo) });
-    const times: DemoQueryTime[] = [];
+    await loadSsb({ ...server, scale, catalog, filesDir, onEvent: eventPrinter(demo) });
+    const times: DemoQueryResult[] = [];
     for (const query of await ssbQueries()) times.push(await runQuery(demo, query));
     printSummary(demo, times);
     return times;

@@ -24,6 +24,8 @@ export type LoadEvent =
 
 export interface LoadSsbOptions extends DemoServer {
   readonly scale: number;
+  /** In which the database is created; the default is `default`. */
+  readonly catalog?: string | undefined;
   readonly batchRows?: number;
   /** A directory for request bodies that `curl` lines can send; without it no files are written. */
   readonly filesDir?: string;
@@ -40,6 +42,7 @@ export interface LoadedTable {
 
 interface Loading {
   readonly server: DemoServer;
+  readonly catalog: string;
   readonly scale: number;
   readonly batchRows: number;
   readonly filesDir: string | undefined;
@@ -85,15 +88,27 @@ function reportedClient({ server, filesDir, emit }: Loading, file?: string): Cli
   });
 }
 
-const ssbOf = (client: Client) => client.catalogs('default').databases(database);
+const ssbOf = (client: Client, catalog: string) => client.catalogs(catalog).databases(database);
 type SsbDatabase = ReturnType<typeof ssbOf>;
 
-const reportedDatabase = (loading: Loading, file?: string): SsbDatabase => ssbOf(reportedClient(loading, file));
+const reportedDatabase = (loading: Loading, file?: string): SsbDatabase =>
+  ssbOf(reportedClient(loading, file), loading.catalog);
+
+/** The queries need no key: where the engine enforces none, the tables are created without. */
+async function createTable(loading: Loading, table: SsbTable): Promise<boolean> {
+  const sql = await readFile(ssbTableFile(table.name), 'utf8');
+  try {
+    return await createTableOf(loading, table, sql);
+  } catch (error) {
+    if (!(error instanceof errors.NOT_SUPPORTED_BY_ENGINE) || error.result.capability !== 'enforcedKeys') throw error;
+    loading.emit({ kind: 'note', text: 'this engine enforces no keys: the table is created without' });
+    return createTableOf(loading, table, sql.replaceAll(' PRIMARY KEY', ''));
+  }
+}
 
 /** @returns whether the table existed already. */
-async function createTable(loading: Loading, table: SsbTable): Promise<boolean> {
+async function createTableOf(loading: Loading, table: SsbTable, sql: string): Promise<boolean> {
   const { signal } = loading.server;
-  const sql = await readFile(ssbTableFile(table.name), 'utf8');
   const { tables } = reportedDatabase(loading, `${table.name}.json`);
   try {
     await tables.create({ sql }, { signal });
@@ -108,7 +123,8 @@ async function createTable(loading: Loading, table: SsbTable): Promise<boolean> 
 
 async function countRows(loading: Loading, table: SsbTable): Promise<number> {
   const sql = `SELECT count(*) AS row_count FROM ${table.name}`;
-  const [row] = await reportedClient(loading).query(sql, { database, signal: loading.server.signal }).all();
+  const { catalog, server } = loading;
+  const [row] = await reportedClient(loading).query(sql, { catalog, database, signal: server.signal }).all();
   return Number(row?.row_count);
 }
 
@@ -144,7 +160,7 @@ async function loadRows(loading: Loading, table: SsbTable, rowsTotal: number): P
 
   const failed = new AbortController();
   const signal = server.signal === undefined ? failed.signal : AbortSignal.any([failed.signal, server.signal]);
-  const ssb = ssbOf(clientOf(server));
+  const ssb = ssbOf(clientOf(server), loading.catalog);
   let next = 1;
   const worker = async (): Promise<void> => {
     while (next < batches && !signal.aborted) await insert(ssb, next++, signal);
@@ -180,12 +196,14 @@ async function loadTable(loading: Loading, table: SsbTable): Promise<LoadedTable
  * @throws TabulariumError if the server refuses a request; the reason of the signal when it is aborted.
  */
 export async function loadSsb(options: LoadSsbOptions): Promise<LoadedTable[]> {
-  const { url, token, signal, scale, batchRows = batchRowsDefault, filesDir, onEvent = () => {} } = options;
+  const { url, token, signal, scale, catalog = 'default', batchRows = batchRowsDefault, filesDir } = options;
+  const { onEvent = () => {} } = options;
   if (!(Number.isFinite(scale) && scale > 0)) throw new RangeError(`scale must be a number above 0, not ${scale}`);
   if (!(Number.isInteger(batchRows) && batchRows > 0))
     throw new RangeError(`batchRows must be above 0, not ${batchRows}`);
   const loading: Loading = {
     server: { url, token, signal },
+    catalog,
     scale,
     batchRows,
     filesDir: filesDir === undefined ? undefined : resolve(filesDir),
@@ -193,9 +211,7 @@ export async function loadSsb(options: LoadSsbOptions): Promise<LoadedTable[]> {
     loadId: randomUUID().slice(0, 8),
   };
   if (loading.filesDir !== undefined) await mkdir(loading.filesDir, { recursive: true });
-  await reportedClient(loading)
-    .catalogs('default')
-    .databases.create({ name: database }, { ifExists: 'return', signal });
+  await reportedClient(loading).catalogs(catalog).databases.create({ name: database }, { ifExists: 'return', signal });
   const loaded: LoadedTable[] = [];
   for (const table of ssbTables) loaded.push(await loadTable(loading, table));
   return loaded;

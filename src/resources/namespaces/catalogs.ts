@@ -2,6 +2,7 @@
 
 import { catalogsApi, defaultCatalogName, defaultWarehouseName } from '../../api/namespaces/catalogs.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
+import { requireCapability } from '../../engines/required_capability.ts';
 import type { CatalogSpec } from '../../model/records.ts';
 import { Failure } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
@@ -106,7 +107,11 @@ export const catalogs = implement(catalogsApi, {
   search: findByName(catalogsApi, toRecord),
   undrop: undropHandler(catalogsApi, {
     toRecord,
-    check: (name, _parents, context, { warehouse }) => requireUnreserved('catalogs', name, warehouse, context),
+    check: async (name, _parents, context, { warehouse }) => {
+      // The path does not name the catalog, whose engine decides.
+      requireCapability(await context.warehouses.engineOf(warehouse), 'undrop');
+      await requireUnreserved('catalogs', name, warehouse, context);
+    },
     prepare: ({ object, name }) => ({
       change: (descendants) => {
         const names = new Map(descendants.map((object) => [object.id, object.name]));
