@@ -69,12 +69,27 @@ const columns = [
   { name: 'note', type: 'STRING', comment: 'free' },
 ];
 
+/** Servers whose catalog `default` is on an engine that enforces no keys. */
+export const withoutKeys = new WeakSet<TestServer>();
+
 async function table(server: TestServer): Promise<Params> {
   const params = await holder(server);
   const name = freshName();
-  const body = { columns, primaryKey: ['id'], unique_key_constraints: ['note'] };
-  (await server.put(uri`/databases/${params.database as string}/tables/${name}`, body)).is(201);
+  const keys = withoutKeys.has(server) ? {} : { primaryKey: ['id'], unique_key_constraints: ['note'] };
+  (await server.put(uri`/databases/${params.database as string}/tables/${name}`, { columns, ...keys })).is(201);
   return { ...params, table: name };
+}
+
+async function tablet(server: TestServer): Promise<Params> {
+  const params = await table(server);
+  const path = uri`/databases/${params.database as string}/tables/${params.table as string}/tablets`;
+  return { ...params, tabletId: (await server.get(path)).is(200).at('tablets', 0, 'tabletId') };
+}
+
+async function replica(server: TestServer): Promise<Params> {
+  const params = await tablet(server);
+  const path = uri`/databases/${params.database as string}/tables/${params.table as string}/tablets/${params.tabletId as string}/replicas`;
+  return { ...params, replicaId: (await server.get(path)).is(200).at('replicas', 0, 'replicaId') };
 }
 
 async function view(server: TestServer): Promise<Params> {
@@ -190,7 +205,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     },
     bodies: {
       undrop: (params) => ({ name: params.table }),
-      create: () => ({ columns, primaryKey: ['id'] }),
+      create: () => ({ columns }),
       update: describingBody,
       rename: renamed,
       truncate: emptyBody,
@@ -244,11 +259,8 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       undrop: (params) => ({ name: params.view }),
     },
   },
-  tablets: { make: async (server) => ({ ...(await table(server)), tabletId: '0' }), bodies: {} },
-  replicas: {
-    make: async (server) => ({ ...(await table(server)), tabletId: '0', replicaId: 'embedded' }),
-    bodies: {},
-  },
+  tablets: { make: tablet, bodies: {} },
+  replicas: { make: replica, bodies: {} },
   warehouses: {
     make: warehouse,
     bodies: {
