@@ -20,7 +20,7 @@ import { RecordCache } from './catalog/record_cache.ts';
 import { StatisticsRefresher } from './catalog/table_statistics.ts';
 import type { CatalogChecks } from './cli/check/catalog_checks.ts';
 import { checkCommand } from './cli/check/check.ts';
-import { commandOf } from './cli/command.ts';
+import { commandOf, isRemote } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
@@ -437,10 +437,19 @@ async function main(): Promise<void> {
     }),
     restoreServerCommand({ checkCatalog }),
   ];
-  const { command, argument, flags } = commandOf(process.argv.slice(2), commands);
+  const argv = process.argv.slice(2);
+  if (isRemote(argv, commands)) {
+    const { runRemote } = await import('./cli/remote/program.ts');
+    process.exitCode = await runRemote(argv, process.env);
+    return;
+  }
+  const { command, argument, flags } = commandOf(argv, commands);
   const settings = readSettings(flags, process.env, command.name);
   const print = (line: string) => void process.stdout.write(`${line}\n`);
-  if (settings.help) return print(helpText(commands));
+  if (settings.help) {
+    const { remoteCommandsHelp } = await import('./cli/remote/program.ts');
+    return print(helpText(commands, remoteCommandsHelp()));
+  }
   if (settings.version) return print(release);
   await command.run(settings, print, argument);
 }

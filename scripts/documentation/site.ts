@@ -1,7 +1,7 @@
 // Writes the documentation as static pages into a directory of the built console: the written pages of docs/, the generated reference, a page
 // for each code, and the index of the search. Fails on links that lead nowhere.
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { codeNames, codePages } from './code_pages.ts';
 import { escapeHtml } from './highlight.ts';
 import type { Page, PageGroup } from './page.ts';
@@ -20,6 +20,7 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
     ['TypeScript', 'docs/client.md'],
     ['Python', 'docs/python.md'],
   ],
+  'Command line': [['Commands', 'docs/cli.md']],
   SQL: [
     ['SQL on DuckDB', 'docs/duckdb.md'],
     ['Limits of a statement', 'docs/statement_limits.md'],
@@ -52,10 +53,14 @@ function pageGroups(root: string): PageGroup[] {
     source,
     markdown: readFileSync(join(root, source), 'utf8'),
   });
+  const commandPages = globSync('docs/commands/*.md', { cwd: root })
+    .sort()
+    .map((source) => written(basename(source, '.md'), source));
   return [
     ...Object.entries(writtenGroups).map(([name, pages]) => ({
       name,
       pages: pages.map(([label, source]) => written(label, source)),
+      ...(name === 'Command line' ? { unlisted: commandPages } : {}),
     })),
     {
       name: 'Reference',

@@ -36,3 +36,9 @@ export function commandOf(
   const names = commands.map((candidate) => candidate.name).join(', ');
   throw new SettingsError(`${JSON.stringify(name)} is not a command; commands are: ${names} (see --help)`);
 }
+
+/** Whether the command line is of a command that calls a server (remote/program.ts): its first word is of no command of this table. */
+export function isRemote([first]: readonly string[], commands: readonly Command[]): boolean {
+  if (first === undefined || first.startsWith('-')) return false;
+  return !commands.some(({ name }) => name.split(' ')[0] === first);
+}

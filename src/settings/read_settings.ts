@@ -150,7 +150,14 @@ interface CommandHelp {
   readonly doc: string;
 }
 
-export function helpText(commands: readonly CommandHelp[]): string {
+const commandLines = (commands: readonly CommandHelp[]): string[] =>
+  commands.flatMap(({ name, argument, doc }) => [
+    `  ${name}${argument === undefined ? '' : ` <${argument}>`}`,
+    ...wrapText(doc.replaceAll('`', ''), '      '),
+  ]);
+
+/** `remote`: the commands that call a server, which have a help of their own. */
+export function helpText(commands: readonly CommandHelp[], remote: readonly CommandHelp[] = []): string {
   const lines = [
     'Usage: tabularium [command] [flags]        in a clone of the source: npm start -- [command] [flags]',
     '',
@@ -158,11 +165,10 @@ export function helpText(commands: readonly CommandHelp[]): string {
     'file (dataDir); the first of them that is set applies.',
     '',
     'Commands',
-    ...commands.flatMap(({ name, argument, doc }) => [
-      `  ${name}${argument === undefined ? '' : ` <${argument}>`}`,
-      ...wrapText(doc.replaceAll('`', ''), '      '),
-    ]),
+    ...commandLines(commands),
   ];
+  if (remote.length > 0)
+    lines.push('', 'Commands that call a server (tabularium <command> --help)', ...commandLines(remote));
   for (const section of sections) {
     lines.push('', section);
     for (const name of names.filter((each) => settings[each].section === section)) {

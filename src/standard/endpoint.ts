@@ -173,7 +173,7 @@ export function costOf<Context>(endpoint: Endpoint<Context>): number {
 }
 
 /** Whether the response is paged: every list, and searches with a page token in the body. */
-export function isPaged<Context>({ verb, body }: Endpoint<Context>): boolean {
+export function isPaged({ verb, body }: Pick<Endpoint, 'verb' | 'body'>): boolean {
   return verb === 'list' || body?.properties.pageToken !== undefined;
 }
 
@@ -181,24 +181,24 @@ export function isPaged<Context>({ verb, body }: Endpoint<Context>): boolean {
  * Whether `If-Match` applies (rest-standard B4): to PATCH, DELETE and actions. Those with a body on an object also accept
  * `expectedVersion` in it.
  */
-export function isConditional<Context>({ verb }: Endpoint<Context>): boolean {
+export function isConditional({ verb }: Pick<Endpoint, 'verb'>): boolean {
   return verb === 'update' || verb === 'delete' || verb === 'action';
 }
 
 /** The field in the body of a create that has the name of the object. */
 export const nameFieldOf = ({ nameField = 'name' }: Pick<Endpoint, 'nameField'>): string => nameField;
 
-export function acceptsExpectedVersion<Context>({ verb, on, body }: Endpoint<Context>): boolean {
+export function acceptsExpectedVersion({ verb, on, body }: Pick<Endpoint, 'verb' | 'on' | 'body'>): boolean {
   return body !== undefined && (verb === 'update' || (verb === 'action' && on === 'object'));
 }
 
 /** Whether an idempotency key applies: to POST, PUT, PATCH, DELETE and actions (rest-standard B6). */
-export function acceptsIdempotencyKey<Context>({ verb }: Pick<Endpoint<Context>, 'verb'>): boolean {
+export function acceptsIdempotencyKey({ verb }: Pick<Endpoint, 'verb'>): boolean {
   return verb !== 'get' && verb !== 'list';
 }
 
 /** Whether a call can change something; an action with the `read` privilege cannot, unless it creates an object. */
-export function isMutation<Context>(endpoint: Endpoint<Context>): boolean {
+export function isMutation(endpoint: Pick<Endpoint, 'verb' | 'body' | 'permission' | 'creates'>): boolean {
   const { verb, permission, creates } = endpoint;
   // Searches over confidential records require the `own` privilege, yet change nothing.
   if (verb === 'action') return (permission.privilege !== 'read' && !isPaged(endpoint)) || creates === true;

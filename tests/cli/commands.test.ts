@@ -49,10 +49,10 @@ describe('a command with an argument', () => {
 });
 
 describe('the program', () => {
-  it('refuses an unknown command, and lists the known ones', () => {
+  it('refuses an unknown command, and says where the known ones are', () => {
     const { status, stderr } = run('server');
     assert.equal(status, 2);
-    assert.match(stderr, /^"server" is not a command; commands are: serve, secrets rotate\b/);
+    assert.match(stderr, /^error: unknown command 'server'\n(.*\n)*tabularium --help lists the commands\n$/);
   });
 
   it('lists the commands', () => {

@@ -1,9 +1,9 @@
 // The editor's parsing of SQL text: its statements, the one at the cursor, the tables that it names, and its parameters.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { namedTables, parametersOf, statementAt, statementsOf } from '../../console/src/editor/text/statements.ts';
 import { copiedText } from '../../console/src/results/run/copied_text.ts';
 import { orderOf } from '../../console/src/results/run/row_order.ts';
+import { namedTables, parametersOf, statementAt, statementsOf } from '../../src/client/statements.ts';
 
 const textsOf = (text: string): string[] => statementsOf(text).map(({ from, to }) => text.slice(from, to));
 

@@ -24,6 +24,7 @@ const siblingRooms: Readonly<Record<string, readonly string[]>> = {
     'access',
     'store',
     'client',
+    'api',
     'standard',
     'model',
     'observe',

@@ -1,9 +1,9 @@
 // The values of the parameters of the statement: a field for each `?`, `$1` or `$name`. A value is read as JSON where it is a number,
 // true, false or null, and is text otherwise; text in double quotes is always text.
 
+import { parametersOf } from '../../../src/client/statements.ts';
 import styles from './parameters_bar.module.css';
 import type { SavedParameters } from './tabs/tab.ts';
-import { parametersOf } from './text/statements.ts';
 
 interface ParametersBarProps {
   readonly sql: string;

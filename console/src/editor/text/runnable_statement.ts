@@ -1,7 +1,7 @@
 // Marks the statement that Ctrl+Enter runs: a bar beside its lines, where the text has more than one.
 import { type Range, StateField } from '@codemirror/state';
 import { Decoration, type DecorationSet, EditorView } from '@codemirror/view';
-import { type StatementSpan, statementAt, statementsOf } from './statements.ts';
+import { type StatementSpan, statementAt, statementsOf } from '../../../../src/client/statements.ts';
 
 const mark = Decoration.line({ class: 'cm-runnable' });
 /** Of longer texts only what is selected is run quickly; splitting them at each key would be slow. */

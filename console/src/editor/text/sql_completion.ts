@@ -10,9 +10,9 @@ import {
 import { keywordCompletionSource } from '@codemirror/lang-sql';
 import { Prec } from '@codemirror/state';
 import { keymap } from '@codemirror/view';
+import { type NamedTable, namedTables, statementAt } from '../../../../src/client/statements.ts';
 import { quoteName } from '../../results/grid/value_text.ts';
 import { functionNames, sqlDialect } from './sql_language.ts';
-import { type NamedTable, namedTables, statementAt } from './statements.ts';
 
 export interface ColumnName {
   readonly name: string;

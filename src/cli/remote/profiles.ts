@@ -1,0 +1,56 @@
+// The profiles of the command line: the servers that a user has signed in to, in a file that only this user can read.
+import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { readOperatorFile } from '../../operator/operator_file.ts';
+import { CommandError } from './exit_codes.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface Profile {
+  /** Without a slash at the end. */
+  readonly url: string;
+  readonly token: string;
+  /** The user to whom the token belongs, as the server said when it was stored. */
+  readonly user: string;
+}
+
+export interface Profiles {
+  /** The name of the profile of commands that name none. */
+  readonly current: string;
+  readonly profiles: Readonly<Record<string, Profile>>;
+}
+
+const fileName = 'profiles.json';
+const none: Profiles = { current: 'default', profiles: {} };
+
+/** `$XDG_CONFIG_HOME/tabularium`, by default `~/.config/tabularium`. */
+export const configurationDirectory = ({ XDG_CONFIG_HOME: base }: Environment): string =>
+  join(base || join(homedir(), '.config'), 'tabularium');
+
+export const profilesPath = (env: Environment): string => join(configurationDirectory(env), fileName);
+
+/** No profiles if there is no file. Throws CommandError. */
+export function readProfiles(env: Environment): Profiles {
+  const path = profilesPath(env);
+  const bytes = readOperatorFile({ path, what: 'the profiles', advice: 'move it away and sign in again' });
+  if (bytes === undefined) return none;
+  try {
+    const read = JSON.parse(bytes.toString()) as Profiles;
+    if (typeof read.current === 'string' && typeof read.profiles === 'object' && read.profiles !== null) return read;
+  } catch {
+    // Reported below, as a file with other content is.
+  }
+  throw new CommandError('failed', `${path} is not a file of profiles: move it away and sign in again`);
+}
+
+/** Replaces the file, which contains tokens, as a whole. */
+export function writeProfiles(env: Environment, profiles: Profiles): void {
+  const path = profilesPath(env);
+  const directory = dirname(path);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const temporary = `${path}.${process.pid}`;
+  writeFileSync(temporary, `${JSON.stringify(profiles, null, 2)}\n`, { mode: 0o600 });
+  chmodSync(temporary, 0o600);
+  renameSync(temporary, path);
+}

@@ -1,0 +1,88 @@
+// Runs one statement and writes its rows as they arrive, so that a result of any size takes little memory. An abort cancels it on the server.
+
+import type { Query } from '../../../client/query.ts';
+import { randomId } from '../../../client/random_id.ts';
+import { Task, type TaskRecord } from '../../../client/task.ts';
+import type { Value } from '../../../client/values.ts';
+import type { Runtime } from '../call_options.ts';
+import type { Connection } from '../connection.ts';
+import { CommandError } from '../exit_codes.ts';
+import { fileOutput, type Target } from '../output/file_output.ts';
+import { progressLine } from '../output/progress_line.ts';
+import { type RowFormat, writerOf } from '../output/row_formats.ts';
+
+export type StatementFormat = RowFormat | 'arrow';
+
+export interface StatementOptions {
+  readonly connection: Connection;
+  readonly runtime: Runtime;
+  readonly signal: AbortSignal;
+  readonly catalog: string;
+  readonly database?: string;
+  readonly warehouse?: string;
+  readonly format?: StatementFormat;
+  /** A file for the rows, which is replaced. */
+  readonly output?: string;
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+  readonly timing?: boolean;
+}
+
+const rowsAtOnce = 1000;
+const secondsBeforeProgress = 1;
+
+/** Throws TabulariumError; after an abort, the reason of the signal. */
+export async function runStatement(sql: string, options: StatementOptions): Promise<void> {
+  const { connection, runtime, signal, catalog, database, warehouse } = options;
+  const output = runtime.output(options);
+  const line = progressLine(output);
+  const began = performance.now();
+  let task: TaskRecord | undefined;
+  const onProgress = (record: TaskRecord) => {
+    task = record;
+    if (performance.now() - began > secondsBeforeProgress * 1000)
+      line.show(`${record.progressText || record.state}`, record.progress, began);
+  };
+  const place = { catalog, database, ...(warehouse === undefined ? {} : { warehouse }) };
+  // With a key, a statement whose response was lost is sent again without being done twice.
+  const query: Query = connection.client.query(sql, { ...place, idempotencyKey: randomId(), onProgress, signal });
+  try {
+    const format = options.json
+      ? 'json'
+      : (options.format ?? (output.isTerminal && options.output === undefined ? 'table' : 'csv'));
+    const target: Target = options.output === undefined ? output : fileOutput(options.output, output);
+    if (format === 'arrow') await writeArrow(query, target);
+    else await writeRows(query, format, target, line.end);
+    await target.close?.();
+    if (options.timing) output.note(`${(performance.now() - began).toFixed(0)} ms`);
+  } catch (error) {
+    // The statement of a request ends with its connection; a task goes on.
+    if (signal.aborted && task) await new Task(connection.transport, task).cancel().catch(() => undefined);
+    throw error;
+  } finally {
+    line.end();
+  }
+}
+
+async function writeRows(query: Query, format: RowFormat, target: Target, begun: () => void): Promise<void> {
+  const { columns } = await query.begun();
+  const writer = writerOf(format, columns, target.isTerminal ? { width: target.columns } : {});
+  let rows: (readonly Value[])[] = [];
+  let count = 0;
+  for await (const row of query.arrays()) {
+    rows.push(row);
+    if (rows.length < rowsAtOnce) continue;
+    begun();
+    count += rows.length;
+    await target.write(writer.rows(rows));
+    rows = [];
+  }
+  begun();
+  await target.write(writer.rows(rows) + writer.end(count + rows.length));
+}
+
+/** The stream format, which can be read from a pipe, is not offered for a result; the file format can be written to one. */
+async function writeArrow(query: Query, target: Target): Promise<void> {
+  if (target.isTerminal) throw new CommandError('usage', 'the format arrow is binary: give --output, or a pipe');
+  for await (const chunk of await query.arrowStream()) await target.write(chunk);
+}

@@ -1,0 +1,172 @@
+// The interactive session of `sql`: a prompt with history, completion and statements of several lines; Ctrl-C cancels the statement that
+// runs, or discards the one that is being written.
+import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { createInterface, type Interface } from 'node:readline';
+import { statementsOf, tokensOf } from '../../../client/statements.ts';
+import type { Runtime } from '../call_options.ts';
+import { shownFailure } from '../exit_codes.ts';
+import { configurationDirectory } from '../profiles.ts';
+import { NameCompletion } from './name_completion.ts';
+import { runStatement } from './run_statement.ts';
+import type { Session, SqlOptions } from './session_state.ts';
+import { runShortcut } from './shortcuts.ts';
+
+const historyLinesMax = 1000;
+
+/** Resolves when the user ends the session with Ctrl-D or `\q`. */
+export async function interactiveSession(options: SqlOptions, runtime: Runtime): Promise<void> {
+  const connection = runtime.connect(options);
+  const output = runtime.output(options);
+  const session: Session = { connection, runtime, options, isEnded: false };
+  const history = new HistoryFile(join(configurationDirectory(process.env), 'history'));
+  const completion = new NameCompletion(session);
+  const lines = createInterface({
+    input: process.stdin,
+    output: process.stdout,
+    history: history.lines(),
+    historySize: historyLinesMax,
+    removeHistoryDuplicates: true,
+    completer: (line: string, done: (error: null, result: [string[], string]) => void) =>
+      void completion.complete(line).then((result) => done(null, result)),
+  });
+  const { name } = await connection.client.users.identify({});
+  await output.write(
+    `Connected to ${connection.url} as ${name}. Statements end with a semicolon; \\? shows help, \\q ends.\n`,
+  );
+  await new Prompt(lines, session, history).run();
+}
+
+class Prompt {
+  readonly #lines: Interface;
+  readonly #session: Session;
+  readonly #history: HistoryFile;
+  #text = '';
+  #running: AbortController | undefined;
+
+  constructor(lines: Interface, session: Session, history: HistoryFile) {
+    this.#lines = lines;
+    this.#session = session;
+    this.#history = history;
+  }
+
+  /** Lines are processed one after the other; those that come while a statement runs wait. */
+  async run(): Promise<void> {
+    this.#lines.on('SIGINT', () => this.#interrupt());
+    const waiting: string[] = [];
+    let wake: () => void = () => undefined;
+    let isClosed = false;
+    this.#lines.on('line', (line) => {
+      waiting.push(line);
+      wake();
+    });
+    this.#lines.on('close', () => {
+      isClosed = true;
+      this.#running?.abort();
+      wake();
+    });
+    this.#prompt();
+    for (;;) {
+      const line = waiting.shift();
+      if (line === undefined) {
+        if (isClosed) break;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        continue;
+      }
+      await this.#line(line);
+      if (this.#session.isEnded) break;
+      if (!isClosed) this.#prompt();
+    }
+    this.#lines.close();
+  }
+
+  #prompt(): void {
+    const { catalog, database } = this.#session.options;
+    const place = database === undefined ? catalog : `${catalog}.${database}`;
+    this.#lines.setPrompt(this.#text === '' ? `${place}> ` : `${' '.repeat(Math.max(0, place.length - 3))}...> `);
+    this.#lines.prompt();
+  }
+
+  #interrupt(): void {
+    if (this.#running) {
+      this.#running.abort();
+      return;
+    }
+    this.#text = '';
+    process.stdout.write('^C\n');
+    // The line that was being written is discarded, too.
+    this.#lines.write(null, { ctrl: true, name: 'u' });
+    this.#prompt();
+  }
+
+  async #line(line: string): Promise<void> {
+    if (this.#text === '' && line.trim().startsWith('\\')) {
+      this.#history.add(line);
+      await this.#guarded((signal) => runShortcut(line.trim(), this.#session, signal));
+      return;
+    }
+    if (this.#text === '' && line.trim() === '') return;
+    this.#text = this.#text === '' ? line : `${this.#text}\n${line}`;
+    if (!isComplete(this.#text)) return;
+    const text = this.#text;
+    this.#text = '';
+    this.#history.add(text);
+    const { connection, runtime, options } = this.#session;
+    for (const { from, to } of statementsOf(text)) {
+      const sql = text.slice(from, to);
+      const done = await this.#guarded((signal) => runStatement(sql, { ...options, connection, runtime, signal }));
+      if (!done) break;
+    }
+  }
+
+  /** Shows a failure instead of ending the session. @returns whether the work succeeded. */
+  async #guarded(work: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+    const running = new AbortController();
+    this.#running = running;
+    try {
+      await work(running.signal);
+      return true;
+    } catch (error) {
+      const shown = shownFailure(error);
+      if (running.signal.aborted) process.stderr.write('cancelled\n');
+      else if (shown) process.stderr.write(`${shown.message}\n`);
+      else throw error;
+      return false;
+    } finally {
+      this.#running = undefined;
+    }
+  }
+}
+
+/** Whether the last token that is neither space nor comment is a semicolon, and no text or comment is open. */
+function isComplete(text: string): boolean {
+  const last = tokensOf(text).findLast(({ kind }) => kind !== 'space' && kind !== 'comment');
+  return last?.kind === 'symbol' && text[last.from] === ';';
+}
+
+/** Statements of earlier sessions, in a file that only the user can read: they may contain values. */
+class HistoryFile {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** The newest first, as readline takes them. Statements of several lines are on one. */
+  lines(): string[] {
+    if (!existsSync(this.#path)) return [];
+    const lines = readFileSync(this.#path, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '');
+    return lines.slice(-historyLinesMax).reverse();
+  }
+
+  add(text: string): void {
+    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+    const isNew = !existsSync(this.#path);
+    appendFileSync(this.#path, `${text.replaceAll(/\s*\n\s*/g, ' ')}\n`, { mode: 0o600 });
+    if (isNew) chmodSync(this.#path, 0o600);
+  }
+}
