@@ -23,6 +23,7 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
   'Command line': [['Commands', 'docs/cli.md']],
   SQL: [
     ['SQL on DuckDB', 'docs/duckdb.md'],
+    ['Warehouses on ClickHouse', 'docs/clickhouse.md'],
     ['Limits of a statement', 'docs/statement_limits.md'],
     ['Consistency', 'docs/consistency.md'],
   ],

@@ -21,7 +21,8 @@ const rowsMax = 100;
 const charactersMax = 32 * 1024;
 const groupMax = 64;
 
-const isSmall = (batch: RowsBatch | StoredRows): batch is RowsBatch =>
+/** Whether an insert may share a transaction with others. The same insert is always, or never, small. */
+export const isSmall = (batch: RowsBatch | StoredRows): batch is RowsBatch =>
   'json' in batch && batch.rowCount > 0 && batch.rowCount <= rowsMax && batch.json.length <= charactersMax;
 
 /** Wraps an engine so that small inserts are grouped. */

@@ -7,6 +7,7 @@ import { Confinement } from '../../src/engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from '../../src/engines/engine.ts';
 import type { EngineCapability } from '../../src/model/engine_capabilities.ts';
 import { analysisTimeoutMs } from '../deadline.ts';
+import { newClusterEngine } from './clickhouse/engine.ts';
 import { newSqliteEngine } from './sqlite/sqlite.ts';
 
 /** The SQL texts of the suites that engines write differently. */
@@ -22,6 +23,16 @@ interface Dialect {
 /** DuckDB, with the time limit of tests for an analysis. */
 export const testEngine = duckdbWith({ confinement: new Confinement('auto'), analysisTimeoutMs });
 
+const clusterDialect: Dialect = {
+  nextId: 'toInt64(id) + 1',
+  refusedExpressions: [
+    'EXISTS (SELECT 1 FROM _tabularium.steps)',
+    '(SELECT name FROM system.tables LIMIT 1)',
+    'COLUMNS(*)',
+  ],
+  forbiddenExpressions: [`getSetting('max_threads')`, `file('/etc/passwd')`, 'hostName()'],
+};
+
 const kinds = {
   duckdb: {
     engine: () => testEngine,
@@ -31,6 +42,11 @@ const kinds = {
       forbiddenExpressions: [`getenv('HOME')`, `read_text('/etc/passwd')`, `current_setting('threads')`],
     },
   },
+  oneServer: { engine: () => newClusterEngine(1, 'shards'), dialect: clusterDialect },
+  /** Each server has a part of the rows. */
+  shards: { engine: () => newClusterEngine(2, 'shards'), dialect: clusterDialect },
+  /** Each server has all rows. */
+  copies: { engine: () => newClusterEngine(2, 'copies'), dialect: clusterDialect },
   sqlite: {
     engine: newSqliteEngine,
     dialect: {

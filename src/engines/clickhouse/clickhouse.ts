@@ -12,7 +12,7 @@ export const clickhouse: Engine = {
   backends: [],
   reservedName(category, name) {
     if (category === 'columns')
-      return name.startsWith('_') && virtualColumns.has(name) ? 'the engine has a column of this name' : undefined;
+      return virtualColumns.has(name.toLowerCase()) ? 'the engine has a column of this name' : undefined;
     return nameTooLong(name);
   },
   keyable: (type) => !unkeyable.includes(type.kind),
@@ -38,6 +38,7 @@ export const clickhouse: Engine = {
 
 /** Columns that every table has on the servers. */
 const virtualColumns: ReadonlySet<string> = new Set([
+  '_load',
   '_part',
   '_part_index',
   '_part_uuid',

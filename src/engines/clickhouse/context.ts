@@ -4,10 +4,12 @@ import { Failure } from '../../standard/failure.ts';
 import type { EngineWarehouseOptions, TableName } from '../engine.ts';
 import { serverFailure } from './connection/clickhouse_error.ts';
 import { Cluster } from './connection/cluster.ts';
+import { AppliedSteps } from './steps/applied_steps.ts';
 
 export class WarehouseContext {
   readonly options: EngineWarehouseOptions;
   readonly cluster: Cluster;
+  readonly steps: AppliedSteps;
   readonly changed = new ChangedTables();
   /** The number of statements of callers that run now. */
   runningStatements = 0;
@@ -19,6 +21,7 @@ export class WarehouseContext {
     this.#spec = options.spec;
     if (!options.cluster) throw new Error(`the warehouse ${options.name} has no cluster`);
     this.cluster = new Cluster(options.cluster);
+    this.steps = new AppliedSteps(this.cluster);
     this.#stopped.abort();
   }
 

@@ -17,6 +17,12 @@ const decoded = (part: string): string => part.replaceAll('%5F', '_').replaceAll
 export const storedDatabase = (catalog: string, database: string): string =>
   `${encoded(catalog)}${separator}${encoded(database)}`;
 
+/** The database with the dropped tables of a catalog, by their ids. No catalog has such a name. */
+export const hiddenDatabase = (catalogId: string): string => `${internalDatabase}_${catalogId}`;
+
+/** While a catalog is hidden, its databases begin with this instead of its name. */
+export const hiddenPrefix = (catalogId: string): string => `${hiddenDatabase(catalogId)}${separator}`;
+
 /** All databases of a catalog begin with this. */
 export const databasePrefix = (catalog: string): string => `${encoded(catalog)}${separator}`;
 
@@ -25,6 +31,11 @@ export const namesOf = ({ catalog, database, table }: TableName): StoredNames =>
   table: encodedTable(table),
   localTable: `${encodedTable(table)}${localSuffix}`,
 });
+
+/** The local table under the Distributed one of this name. */
+export const localTableOf = (table: string): string => `${table}${localSuffix}`;
+
+export const isLocal = (stored: string): boolean => stored.endsWith(localSuffix);
 
 /** A table whose name ends like that of a local table would be taken for one. */
 const encodedTable = (table: string): string => table.replaceAll('%', '%25').replaceAll(/_(?=_)/g, '%5F');

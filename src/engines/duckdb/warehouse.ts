@@ -22,6 +22,7 @@ import type {
 } from '../engine.ts';
 import { filesDirectory } from '../export.ts';
 import type { FileLoad, FileLoadResult } from '../load.ts';
+import { rowsFile } from '../results/paged_file.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { AnalysisProcesses } from './analysis/analysis_processes.ts';
 import { changingToken } from './analysis/named_objects.ts';
@@ -32,7 +33,6 @@ import { ProcessLauncher } from './process/process_launcher.ts';
 import { ProcessSupervisor, suspendedFailure } from './process/process_supervisor.ts';
 import type { OperationName, Operations, WireStatement } from './process/protocol.ts';
 import { changeTimeoutMs, shortTimeoutMs } from './process/time_limits.ts';
-import { rowsFile } from './query/paged_file.ts';
 import type { Confinement } from './sandbox/sandbox.ts';
 import { parseCreateView } from './sql/parse_create_view.ts';
 import { scanTableNames } from './sql/table_name_scan.ts';

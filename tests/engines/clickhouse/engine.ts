@@ -27,16 +27,14 @@ export const engineOn = (access: ClusterAccess, nodes: readonly Pick<RingNode, '
   open: (options) => clickhouse.open({ ...options, cluster: access }),
 });
 
-export interface ClusterEngine {
-  readonly engine: Engine;
-  readonly ring: Ring;
-}
-
-/** Starts a ring and the engine on it. `cluster`: each node has a part of the rows, or all of them. */
-export async function startClusterEngine(
-  count: number,
-  cluster: keyof typeof clusters = 'shards',
-): Promise<ClusterEngine> {
-  const ring = await startRing(count);
-  return { ring, engine: engineOn(accessTo(ring.nodes, clusters[cluster]), ring.nodes) };
+/** The engine on a ring of its own, which starts when it is first needed. `cluster`: each node has a part of the rows, or all of them. */
+export function newClusterEngine(count: number, cluster: keyof typeof clusters): Engine {
+  const nodes = Array.from({ length: count }, () => ({ url: 'http://127.0.0.1' }));
+  let ring: Promise<Ring> | undefined;
+  const started = async () => {
+    ring ??= startRing(count);
+    return (await ring).nodes;
+  };
+  const access = accessTo(nodes, clusters[cluster]);
+  return engineOn({ ...access, backends: async () => accessTo(await started()).backends() }, nodes);
 }

@@ -2,8 +2,8 @@
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
-import { PagedFile, type PageEnd, rowsFile } from '../../../src/engines/duckdb/query/paged_file.ts';
 import type { ExecuteOptions, ResultColumn, StatementResult } from '../../../src/engines/engine.ts';
+import { PagedFile, type PageEnd, rowsFile } from '../../../src/engines/results/paged_file.ts';
 
 /** A result of at most this size is not written to a file. */
 const inlineBytesMax = 512 * 1024;

@@ -25,6 +25,8 @@ const always: Readonly<Record<string, string | number>> = {
   join_use_nulls: 1,
   aggregate_functions_null_for_empty: 1,
   union_default_mode: 'DISTINCT',
+  insert_null_as_default: 0,
+  input_format_null_as_default: 0,
   // A lost shard is a failure, never an answer with fewer rows.
   skip_unavailable_shards: 0,
   allow_experimental_variant_type: 1,

@@ -1,12 +1,119 @@
-// Runs statements of callers.
-import type { EngineWarehouse } from '../../engine.ts';
+// Runs statements of callers: those that read here, those that write in writes.ts.
+import { randomUUID } from 'node:crypto';
+import {
+  type EngineWarehouse,
+  type ExecuteOptions,
+  StaleAnalysis,
+  type Statement,
+  type StatementResult,
+} from '../../engine.ts';
+import { bindStatement } from '../analysis/analysis.ts';
+import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { unsupported } from '../unsupported.ts';
+import type { BoundStatement } from './bound_statement.ts';
+import { watchProgress } from './progress.ts';
+import { readResult, rowsFormat, rowsFormatSettings } from './result_stream.ts';
+import { RunningWrites } from './running_writes.ts';
+import { limitSettings } from './statement_settings.ts';
+import { executeWrite } from './writes.ts';
 
 export type StatementMethods = Pick<EngineWarehouse, 'execute' | 'recordStep' | 'explain'>;
 
-export const statementsOf = (_context: WarehouseContext): StatementMethods => ({
-  execute: () => unsupported('statements'),
-  recordStep: async () => false,
-  explain: () => unsupported('plans'),
-});
+const explainTimeoutMs = 30_000;
+
+export function statementsOf(context: WarehouseContext): StatementMethods {
+  const writes = new RunningWrites();
+  return {
+    execute: (statement, options) =>
+      context.run(options.signal, async (signal) => {
+        context.runningStatements++;
+        const begun = performance.now();
+        try {
+          const bound = await boundAsAnalyzed(context, statement, { ...options, signal });
+          const result =
+            bound.write === undefined
+              ? await executeSelect(context, bound, { ...options, signal })
+              : await executeWrite(context, { ...bound, write: bound.write }, { ...options, signal }, writes);
+          const isSlow = options.planAfterMs !== undefined && performance.now() - begun >= options.planAfterMs;
+          return isSlow && bound.write === undefined ? { ...result, plan: await planOf(context, bound) } : result;
+        } finally {
+          context.runningStatements--;
+        }
+      }),
+    recordStep: async (resultPath, step) => writes.assign(resultPath, step),
+    explain: (statement) =>
+      context.run(undefined, async (signal) =>
+        planOf(context, await bindStatement(context, statement, { signal, timeoutMs: explainTimeoutMs })),
+      ),
+  };
+}
+
+/** Throws StaleAnalysis. */
+async function boundAsAnalyzed(
+  context: WarehouseContext,
+  statement: Statement,
+  { analysis, timeoutMs, signal }: Pick<ExecuteOptions, 'analysis' | 'timeoutMs' | 'signal'>,
+): Promise<BoundStatement> {
+  const bound = await bindStatement(context, statement, { signal, timeoutMs });
+  if (bound.analysis.token !== analysis.token) throw new StaleAnalysis();
+  return bound;
+}
+
+async function executeSelect(
+  context: WarehouseContext,
+  bound: BoundStatement,
+  options: ExecuteOptions,
+): Promise<StatementResult> {
+  if (options.profile) return unsupported('profiles of queries');
+  if (options.into) return unsupported('exports of rows to files');
+  const { rowsMax, timeoutMs, signal, numbers } = options;
+  const quotes = numbers === 'string' ? 1 : 0;
+  const call: ServerCall = {
+    sql: `${bound.sql}\nFORMAT ${rowsFormat}`,
+    parameters: bound.parameters,
+    settings: {
+      ...limitSettings(context),
+      ...rowsFormatSettings,
+      output_format_json_quote_64bit_integers: quotes,
+      output_format_json_quote_decimals: quotes,
+      // One row more shows that the result is truncated.
+      ...(rowsMax === undefined ? {} : { limit: rowsMax + 1 }),
+      readonly: 1,
+    },
+    timeoutMs,
+    signal,
+  };
+  try {
+    return await context.cluster.onAny((server) => streamed(server, call, options));
+  } catch (error) {
+    throw bound.toFailure(error);
+  }
+}
+
+async function streamed(server: ClickHouseServer, call: ServerCall, options: ExecuteOptions): Promise<StatementResult> {
+  const queryId = randomUUID();
+  const progress = watchProgress(server, queryId, options.progress);
+  try {
+    return await readResult(await server.stream({ ...call, queryId }), options);
+  } finally {
+    progress.stop();
+  }
+}
+
+async function planOf(context: WarehouseContext, bound: BoundStatement): Promise<string> {
+  const { write } = bound;
+  const query = write === undefined ? bound.sql : write.kind === 'insert' ? write.query : undefined;
+  const head = write === undefined ? '' : `${write.kind} ${JSON.stringify(write.table.table)}\n`;
+  if (query === undefined) return head;
+  const sql = `EXPLAIN PLAN\n${query}\nFORMAT TSVRaw`;
+  const settings = { ...limitSettings(context), readonly: 1 };
+  try {
+    const plan = await context.cluster.onAny((server) =>
+      server.text({ sql, parameters: bound.parameters, settings, timeoutMs: explainTimeoutMs }),
+    );
+    return `${head}${plan}`;
+  } catch (error) {
+    throw bound.toFailure(error);
+  }
+}

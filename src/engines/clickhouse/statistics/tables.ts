@@ -1,17 +1,90 @@
 // Tables as the servers have them: their size, their comparison with the store, and their compaction.
-import type { EngineWarehouse } from '../../engine.ts';
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef, EngineWarehouse, TableRef } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
-import { unsupported } from '../unsupported.ts';
+import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf } from '../names.ts';
+import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
+import { comparedTables, type StoredColumn } from './table_comparison.ts';
 
 export type TableMethods = Pick<
   EngineWarehouse,
   'tableStatistics' | 'optimize' | 'compareTables' | 'readWholeTable' | 'checkFile'
 >;
 
-export const tablesOf = (_context: WarehouseContext): TableMethods => ({
-  tableStatistics: () => unsupported('statistics'),
-  optimize: () => unsupported('compaction'),
-  compareTables: () => unsupported('comparisons'),
-  readWholeTable: () => unsupported('comparisons'),
-  checkFile: () => unsupported('comparisons'),
-});
+const callTimeoutMs = 30_000;
+/** How long the servers may take to merge all parts of a table, or to read them. */
+const wholeTableTimeoutMs = 6 * 3600 * 1000;
+
+export function tablesOf(context: WarehouseContext): TableMethods {
+  const compareTables: EngineWarehouse['compareTables'] = (catalog, expected, { signal }) =>
+    context.run(signal, async (runSignal) =>
+      comparedTables(expected, await storedColumns(context, catalog, runSignal)),
+    );
+  return {
+    tableStatistics: (table) =>
+      context.run(undefined, async () => {
+        const local = localOf(table);
+        const sql = `SELECT toString(sum(rows)) AS rows, toString(sum(bytes_on_disk)) AS bytes FROM system.parts
+          WHERE active AND database = ${quoteLiteral(local.database)} AND table = ${quoteLiteral(local.table)}`;
+        const shards = await context.cluster.onEachShard((server) =>
+          server.rows<{ rows: string; bytes: string }>({ sql, timeoutMs: callTimeoutMs }),
+        );
+        const sum = (field: 'rows' | 'bytes') => shards.flat().reduce((total, row) => total + Number(row[field]), 0);
+        return { rowCount: sum('rows'), dataBytes: sum('bytes') };
+      }),
+    optimize: (table, { signal }) =>
+      context.run(signal, async (runSignal) => {
+        const sql = `OPTIMIZE TABLE ${qualifiedName(localOf(table))} FINAL`;
+        await context.cluster.onEach((server) =>
+          server.text({ sql, timeoutMs: wholeTableTimeoutMs, signal: runSignal }),
+        );
+      }),
+    compareTables,
+    checkFile: async (catalog, expected, options) => (await compareTables(catalog, expected, options)).faults,
+    readWholeTable: (table, { signal }) =>
+      context.run(signal, async (runSignal) => {
+        const { database, table: name } = localOf(table);
+        const found = await context.cluster.onEachShard(async (server) => {
+          const [row] = await server.rows({
+            sql: `SELECT 1 FROM system.tables WHERE database = ${quoteLiteral(database)} AND name = ${quoteLiteral(name)}`,
+            timeoutMs: callTimeoutMs,
+            signal: runSignal,
+          });
+          if (!row) return false;
+          const check = `CHECK TABLE ${qualifiedName({ database, table: name })} SETTINGS check_query_single_value_result = 1`;
+          const result = await server.text({ sql: check, timeoutMs: wholeTableTimeoutMs, signal: runSignal });
+          if (result.trim() !== '1') throw damaged();
+          return true;
+        });
+        return found.every(Boolean);
+      }),
+  };
+}
+
+const damaged = () =>
+  new Failure('CATALOG_DAMAGED', 'a table of the catalog is damaged', {
+    reason: 'a server found damaged parts in a table',
+  });
+
+function localOf({ catalog, database, table }: TableRef) {
+  const { database: stored, localTable } = namesOf({ catalog: catalog.name, database, table });
+  return { database: stored, table: localTable };
+}
+
+/** The columns of the local tables of a catalog on each server, also of dropped ones. */
+async function storedColumns(
+  { cluster }: WarehouseContext,
+  { id, name }: CatalogRef,
+  signal: AbortSignal,
+): Promise<readonly (readonly StoredColumn[])[]> {
+  const prefixes = [databasePrefix(name), hiddenPrefix(id)].map(
+    (prefix) => `startsWith(database, ${quoteLiteral(prefix)})`,
+  );
+  const sql = `SELECT database, table, name, type FROM system.columns
+    WHERE (${prefixes.join(' OR ')} OR database = ${quoteLiteral(hiddenDatabase(id))})
+      AND default_kind != 'MATERIALIZED' ORDER BY database, table, position`;
+  const servers = await cluster.onEach((server) =>
+    server.rows<StoredColumn>({ sql, timeoutMs: callTimeoutMs, signal }),
+  );
+  return servers;
+}

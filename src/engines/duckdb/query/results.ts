@@ -13,6 +13,7 @@ import {
   ResultReturnType,
 } from '@duckdb/node-api';
 import type { DescribedColumn, PageReady, ResultColumn, StatementResult } from '../../engine.ts';
+import { PagedFile, type PageEnd, rowsFile } from '../../results/paged_file.ts';
 import { noteRows, rememberStep, rowsOfStep } from '../instance/applied_steps.ts';
 import { preparedKey, type Session } from '../instance/connection_pool.ts';
 import type { WireOptions as Options, WireStatement } from '../process/protocol.ts';
@@ -20,7 +21,6 @@ import { quoteIdentifier } from '../sql/identifiers.ts';
 import { tokensOf, withoutSemicolon } from '../sql/statement_checks.ts';
 import { plainWriters, writeRows } from '../types/json_values.ts';
 import { jsonExpression, logicalTypeOf, resultTypeText } from '../types/type_mapping.ts';
-import { PagedFile, type PageEnd, rowsFile } from './paged_file.ts';
 import { bindParameters } from './parameters.ts';
 import { preparedOnce } from './prepared_once.ts';
 import { parallelBufferBytes, promptBufferBytes, readStream } from './streamed_rows.ts';

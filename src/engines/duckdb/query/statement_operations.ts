@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { Digests } from '../../../files/digests.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { type PageReady, StaleAnalysis, type StatementAnalysis, type StatementResult } from '../../engine.ts';
+import { rowsFile } from '../../results/paged_file.ts';
 import { bindStatement } from '../analysis/bound_statement.ts';
 import type { WriteVersions } from '../analysis/data_versions.ts';
 import type { DefinitionVersions } from '../analysis/definition_versions.ts';
@@ -16,7 +17,6 @@ import { LateSteps, type RunningWrite } from '../instance/late_steps.ts';
 import type { Operations, WireOptions, WireStatement } from '../process/protocol.ts';
 import { locateErrors } from '../process/wire_errors.ts';
 import { explainStatement, linesAboveExplained, profileStatement, withPlan } from './explain.ts';
-import { rowsFile } from './paged_file.ts';
 import { describedColumns, type KnownSelect, linesAbove, runSelect, runWrite } from './results.ts';
 
 export type ReportPage = (page: PageReady) => void;

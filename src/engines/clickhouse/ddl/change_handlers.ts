@@ -1,0 +1,154 @@
+// How each kind of change is made on the servers. Local tables are renamed and dropped on every server that has them; Distributed tables
+// have no rows and are made anew.
+
+import type { TableDefinition } from '../../../model/records.ts';
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef, Change, DatabaseRef, TableRef } from '../../engine.ts';
+import type { Cluster } from '../connection/cluster.ts';
+import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, storedDatabase } from '../names.ts';
+import { qualifiedName } from '../sql/identifiers.ts';
+import type { ServerTables } from './server_tables.ts';
+import { createDistributedSql, createLocalSql, shardingKey } from './table_sql.ts';
+
+export interface ChangeOn {
+  readonly cluster: Cluster;
+  readonly step: string;
+  readonly signal: AbortSignal;
+  readonly onEach: (work: (tables: ServerTables) => Promise<void>) => Promise<void>;
+  /** On each server whose rows do not come from another one: one replica of each shard, or where servers cannot replicate, all of them. */
+  readonly onEachCopy: (work: (tables: ServerTables) => Promise<void>) => Promise<void>;
+}
+
+type Kind = Exclude<Change['kind'], 'alterTable'>;
+type Handlers = {
+  readonly [K in Kind]: (on: ChangeOn, change: Extract<Change, { readonly kind: K }>) => Promise<void>;
+};
+
+const nameOf = ({ catalog, database, table }: TableRef) => namesOf({ catalog: catalog.name, database, table });
+const databaseOf = ({ catalog, database }: DatabaseRef) => storedDatabase(catalog.name, database);
+
+/** The server refuses views before it calls the engine. */
+const refuseView = async (): Promise<never> => {
+  throw new Failure('NOT_SUPPORTED_BY_ENGINE', 'the engine does not support views');
+};
+
+const handlers: Handlers = {
+  // A catalog is a prefix of the names of its databases.
+  createCatalog: async () => undefined,
+  dropCatalog: (on, { catalog }) =>
+    on.onEach(async (tables) => {
+      for (const prefix of [databasePrefix(catalog.name), hiddenPrefix(catalog.id)])
+        for (const database of await tables.databases(prefix)) await tables.dropDatabase(database);
+      await tables.dropDatabase(hiddenDatabase(catalog.id));
+    }),
+  renameCatalog: (on, { catalog, newName }) =>
+    renameDatabases(on, databasePrefix(catalog.name), databasePrefix(newName)),
+  hideCatalog: (on, { catalog }) => renameDatabases(on, databasePrefix(catalog.name), hiddenPrefix(catalog.id)),
+  restoreCatalog: (on, { catalog }) => renameDatabases(on, hiddenPrefix(catalog.id), databasePrefix(catalog.name)),
+  createDatabase: (on, { database }) => on.onEach((tables) => tables.createDatabase(databaseOf(database))),
+  dropDatabase: (on, { database, hidden = [] }) =>
+    on.onEach(async (tables) => {
+      await tables.dropDatabase(databaseOf(database));
+      for (const { id } of hidden) await tables.dropTable(hiddenDatabase(database.catalog.id), id);
+    }),
+  hideDatabase: async (on, { database, tables }) => {
+    for (const { id, name } of tables) await hideTable(on, { ...database, table: name }, id);
+    await on.onEach((server) => server.dropDatabase(databaseOf(database)));
+  },
+  restoreDatabase: async (on, { database, tables }) => {
+    await on.onEach((server) => server.createDatabase(databaseOf(database)));
+    for (const { id, name, definition } of tables) await restoreTable(on, { ...database, table: name }, id, definition);
+  },
+  renameDatabase: async (on, { database, newName }) => {
+    const to = storedDatabase(database.catalog.name, newName);
+    await on.onEach((tables) => tables.renameDatabase(databaseOf(database), to));
+    await on.onEach((tables) => tables.redistribute(on.cluster.name, to, localTableOf));
+  },
+  createTable: async (on, { table, definition }) => {
+    const names = nameOf(table);
+    const replicatedBy = on.cluster.isReplicated ? on.step : undefined;
+    await on.onEach(async (tables) => {
+      if (!(await tables.hasDatabase(names.database)))
+        throw new Failure('CHANGE_IN_PROGRESS', 'the database is being changed; retry later');
+      await tables.run(createLocalSql({ names, definition, replicatedBy }));
+    });
+    // Only now does every server have what a query of it reads.
+    await distribute(on, table, definition);
+  },
+  dropTable: (on, { table }) =>
+    on.onEach(async (tables) => {
+      const { database, table: name, localTable } = nameOf(table);
+      await tables.dropTable(database, name);
+      await tables.dropTable(database, localTable);
+    }),
+  hideTable: (on, { table, id }) => hideTable(on, table, id),
+  restoreTable: (on, { table, id, definition }) => restoreTable(on, table, id, definition),
+  purge: (on, { catalog, hidden }) =>
+    on.onEach(async (tables) => {
+      for (const { id } of hidden) await tables.dropTable(hiddenDatabase(catalog.id), id);
+    }),
+  renameTable: async (on, { table, newName, definition }) => {
+    const [from, to] = [nameOf(table), nameOf({ ...table, table: newName })];
+    const { database } = from;
+    await on.onEach((tables) =>
+      tables.renameTable({ database, table: from.localTable }, { database, table: to.localTable }),
+    );
+    await distribute(on, { ...table, table: newName }, definition);
+    await on.onEach((tables) => tables.dropTable(database, from.table));
+  },
+  truncateTable: (on, { table }) => {
+    const { database, localTable } = nameOf(table);
+    return on.onEachCopy((tables) => tables.run(`TRUNCATE TABLE ${qualifiedName({ database, table: localTable })}`));
+  },
+  createView: refuseView,
+  replaceView: refuseView,
+  renameView: refuseView,
+  dropView: refuseView,
+};
+
+/** Pairs kinds and handlers, but the type checker loses the pairing in a lookup by a union type. */
+export const changeHandlers = {
+  apply: (on: ChangeOn, change: Extract<Change, { readonly kind: Kind }>): Promise<void> =>
+    (handlers[change.kind] as (on: ChangeOn, change: Change) => Promise<void>)(on, change),
+};
+
+/** Creates the Distributed table on every server, or lets it have the columns that the local one has now. */
+export async function distribute(on: ChangeOn, table: TableRef, definition: TableDefinition): Promise<void> {
+  const sql = createDistributedSql(on.cluster.name, nameOf(table), shardingKey(definition));
+  await on.onEach((tables) => tables.run(sql));
+}
+
+/** Distributed tables name the database that they read from, so that they are made anew when all servers have the new one. */
+async function renameDatabases(on: ChangeOn, from: string, to: string): Promise<void> {
+  await on.onEach(async (tables) => {
+    for (const name of await tables.databases(from))
+      await tables.renameDatabase(name, `${to}${name.slice(from.length)}`);
+  });
+  await on.onEach(async (tables) => {
+    for (const name of await tables.databases(to)) await tables.redistribute(on.cluster.name, name, localTableOf);
+  });
+}
+
+async function hideTable(on: ChangeOn, table: TableRef, id: string): Promise<void> {
+  const { database, table: name, localTable } = nameOf(table);
+  const hidden = await hiddenIn(on, table.catalog);
+  await on.onEach(async (tables) => {
+    // Another table may have the name since.
+    if (await tables.hasTable(hidden, id)) return;
+    await tables.dropTable(database, name);
+    await tables.renameTable({ database, table: localTable }, { database: hidden, table: id });
+  });
+}
+
+async function restoreTable(on: ChangeOn, table: TableRef, id: string, definition: TableDefinition): Promise<void> {
+  const { database, localTable } = nameOf(table);
+  const hidden = await hiddenIn(on, table.catalog);
+  await on.onEach((tables) => tables.renameTable({ database: hidden, table: id }, { database, table: localTable }));
+  await distribute(on, table, definition);
+}
+
+async function hiddenIn(on: ChangeOn, catalog: CatalogRef): Promise<string> {
+  const hidden = hiddenDatabase(catalog.id);
+  await on.onEach((tables) => tables.createDatabase(hidden));
+  return hidden;
+}

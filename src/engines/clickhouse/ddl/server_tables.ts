@@ -1,0 +1,110 @@
+// Databases and tables of one server: what it has, and steps of changes of them that do nothing when they are repeated.
+import type { ClickHouseServer } from '../connection/server.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { createDistributedSql, parseDistributed } from './table_sql.ts';
+
+export interface ServerTable {
+  readonly name: string;
+  readonly engine: string;
+  readonly engineFull: string;
+}
+
+export interface ServerColumn {
+  readonly name: string;
+  readonly type: string;
+  readonly defaultKind: string;
+}
+
+/** How long a statement may take that changes definitions only. */
+const ddlTimeoutMs = 120_000;
+
+/** A table may be dropped whatever its size: the catalog has decided it. */
+const settings = { max_table_size_to_drop: 0, max_partition_size_to_drop: 0 };
+
+/** A server on which definitions are changed. */
+export class ServerTables {
+  readonly #server: ClickHouseServer;
+  readonly #signal: AbortSignal;
+
+  constructor(server: ClickHouseServer, signal: AbortSignal) {
+    this.#server = server;
+    this.#signal = signal;
+  }
+
+  async run(
+    sql: string,
+    options: { readonly timeoutMs?: number; readonly settings?: Record<string, number> } = {},
+  ): Promise<void> {
+    const { timeoutMs = ddlTimeoutMs } = options;
+    const all = { ...settings, ...options.settings };
+    await this.#server.text({ sql, timeoutMs, settings: all, signal: this.#signal });
+  }
+
+  async rows<Row extends object>(sql: string, parameters: Readonly<Record<string, string>> = {}): Promise<Row[]> {
+    return this.#server.rows<Row>({ sql, parameters, timeoutMs: ddlTimeoutMs, signal: this.#signal });
+  }
+
+  async databases(prefix: string): Promise<readonly string[]> {
+    const sql = 'SELECT name FROM system.databases WHERE startsWith(name, {prefix:String}) ORDER BY name';
+    return (await this.rows<{ name: string }>(sql, { prefix: escaped(prefix) })).map(({ name }) => name);
+  }
+
+  async hasDatabase(name: string): Promise<boolean> {
+    const sql = 'SELECT 1 FROM system.databases WHERE name = {name:String}';
+    return (await this.rows(sql, { name: escaped(name) })).length > 0;
+  }
+
+  async tables(database: string): Promise<readonly ServerTable[]> {
+    const sql =
+      'SELECT name, engine, engine_full AS engineFull FROM system.tables WHERE database = {database:String} ORDER BY name';
+    return this.rows<ServerTable>(sql, { database: escaped(database) });
+  }
+
+  async hasTable(database: string, table: string): Promise<boolean> {
+    const sql = 'SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}';
+    return (await this.rows(sql, { database: escaped(database), table: escaped(table) })).length > 0;
+  }
+
+  async columns(database: string, table: string): Promise<readonly ServerColumn[]> {
+    const sql = `SELECT name, type, default_kind AS defaultKind FROM system.columns
+      WHERE database = {database:String} AND table = {table:String} AND default_kind != 'MATERIALIZED' ORDER BY position`;
+    return this.rows<ServerColumn>(sql, { database: escaped(database), table: escaped(table) });
+  }
+
+  createDatabase = (name: string): Promise<void> =>
+    this.run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(name)} ENGINE = Atomic`);
+
+  dropDatabase = (name: string): Promise<void> => this.run(`DROP DATABASE IF EXISTS ${quoteIdentifier(name)} SYNC`);
+
+  dropTable = (database: string, table: string): Promise<void> =>
+    this.run(`DROP TABLE IF EXISTS ${qualifiedName({ database, table })} SYNC`);
+
+  /** Does nothing if only the new one exists. */
+  async renameTable(from: TablePlace, to: TablePlace): Promise<void> {
+    if (await this.hasTable(from.database, from.table))
+      await this.run(`RENAME TABLE ${qualifiedName(from)} TO ${qualifiedName(to)}`);
+  }
+
+  /** Does nothing if only the new one exists. */
+  async renameDatabase(from: string, to: string): Promise<void> {
+    if (await this.hasDatabase(from))
+      await this.run(`RENAME DATABASE ${quoteIdentifier(from)} TO ${quoteIdentifier(to)}`);
+  }
+
+  /** Lets the Distributed tables of a database read from it: they name the one that it was. */
+  async redistribute(cluster: string, database: string, localOf: (table: string) => string): Promise<void> {
+    for (const { name, engineFull } of await this.tables(database)) {
+      const parsed = parseDistributed(engineFull);
+      if (!parsed || parsed.database === quoteLiteral(database)) continue;
+      await this.run(createDistributedSql(cluster, { database, table: name, localTable: localOf(name) }, parsed.key));
+    }
+  }
+}
+
+export interface TablePlace {
+  readonly database: string;
+  readonly table: string;
+}
+
+/** A parameter of the type String, in the text format of servers. */
+const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\t', '\\t').replaceAll('\n', '\\n');

@@ -1,0 +1,225 @@
+// The staging tables of a load: the rows of a file are first written to tables of the same structure on the servers of the table, which nobody
+// reads, and published from there by partitions. Each row has the number of its load in a hidden column, by which a repeated publication
+// sees what was published before it was interrupted.
+import { createHash } from 'node:crypto';
+import { Failure } from '../../../standard/failure.ts';
+import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connection/server.ts';
+import { parseDistributed } from '../ddl/table_sql.ts';
+import { internalDatabase } from '../names.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+
+/** The hidden column with the number of the load; 0 in rows that were not loaded (ddl/table_sql.ts). */
+export const loadColumn = '_load';
+export const stagingPrefix = 'load_';
+const distributedSuffix = '_all';
+/** Staging tables of loads that ended without removing them. */
+const abandonedHours = 24;
+const statementTimeoutMs = 600_000;
+
+/** What is needed to publish a staged load. */
+export interface StagedLoad {
+  /** The name of its staging tables. */
+  readonly staging: string;
+  readonly database: string;
+  readonly localTable: string;
+  readonly mode: 'append' | 'replace';
+}
+
+/** Where the rows of each shard are changed: on one of its replicas, or where copies are separate tables, on each of them. */
+const onEachCopy = <T>(cluster: ClickHouseCluster, work: (server: ClickHouseServer) => Promise<T>): Promise<T[]> =>
+  cluster.isReplicated ? cluster.onEachShard(work) : cluster.onEach(work);
+
+type Call = Pick<ServerCall, 'timeoutMs' | 'signal'>;
+const callOf = (signal?: AbortSignal): Call => ({ timeoutMs: statementTimeoutMs, signal });
+
+/** A number for a step, in decimal; the same for all attempts. */
+export const loadNumber = (step: string): string =>
+  String(createHash('sha256').update(step).digest().readBigUInt64BE(0) >> 1n || 1n);
+
+/** `attempt`: attempts have tables of their own, so that a late statement of an earlier one cannot add rows. */
+export const stagingName = (step: string, attempt: string): string =>
+  `${stagingPrefix}${createHash('sha256').update(step).digest('hex').slice(0, 24)}_${attempt.slice(0, 8)}`;
+
+const localName = (load: Pick<StagedLoad, 'database' | 'localTable'>): string =>
+  qualifiedName({ database: load.database, table: load.localTable });
+const staged = (name: string): string => qualifiedName({ database: internalDatabase, table: name });
+
+/**
+ * Creates the staging tables. `table`: the Distributed table of the table.
+ * @returns the name of the table to insert into, on `server` only.
+ */
+export async function createStaging(
+  cluster: ClickHouseCluster,
+  server: ClickHouseServer,
+  { load, table, number }: { readonly load: StagedLoad; readonly table: string; readonly number: string },
+  signal: AbortSignal,
+): Promise<string> {
+  const call = callOf(signal);
+  const counted = await onEachCopy(cluster, async (each) => {
+    const engine = cluster.isReplicated ? await replicatedEngine(each, load, call) : '';
+    await each.text({ ...call, sql: `CREATE TABLE ${staged(load.staging)} AS ${localName(load)}${engine}` });
+    const column = quoteIdentifier(loadColumn);
+    await each.text({
+      ...call,
+      sql: `ALTER TABLE ${staged(load.staging)} MODIFY COLUMN ${column} UInt64 DEFAULT ${number}`,
+    });
+  });
+  const isSingle = cluster.shardCount === 1 && (counted.length === 1 || cluster.isReplicated);
+  if (isSingle && !cluster.isReplicated) return staged(load.staging);
+  const name = `${load.staging}${distributedSuffix}`;
+  const key = await shardingKey(server, load.database, table, call);
+  const engine = `Distributed(${[cluster.name, internalDatabase, load.staging].map(quoteLiteral).join(', ')}, ${key})`;
+  if (cluster.isReplicated) await existsHere(server, load, call);
+  await server.text({ ...call, sql: `CREATE TABLE ${staged(name)} AS ${staged(load.staging)} ENGINE = ${engine}` });
+  return staged(name);
+}
+
+/** Where replicas replicate, the staging table was created on one of each shard only. */
+async function existsHere(server: ClickHouseServer, load: StagedLoad, call: Call): Promise<void> {
+  const engine = await replicatedEngine(server, load, call);
+  await server.text({
+    ...call,
+    sql: `CREATE TABLE IF NOT EXISTS ${staged(load.staging)} AS ${localName(load)}${engine}`,
+  });
+}
+
+/** A staging table that replicates has a path of its own. */
+async function replicatedEngine(server: ClickHouseServer, load: StagedLoad, call: Call): Promise<string> {
+  const [row] = await server.rows<{ engine: string }>({
+    ...call,
+    sql: 'SELECT engine_full AS engine FROM system.tables WHERE database = {database:String} AND name = {table:String}',
+    parameters: { database: load.database, table: load.localTable },
+  });
+  const engine = (row?.engine ?? '').replace(
+    /^(Replicated\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'/,
+    `$1('/tabularium/staging/${load.staging}/{shard}', '{replica}'`,
+  );
+  return ` ENGINE = ${engine}`;
+}
+
+/** The key by which rows are spread over the shards. */
+async function shardingKey(server: ClickHouseServer, database: string, table: string, call: Call): Promise<string> {
+  const [row] = await server.rows<{ engine: string }>({
+    ...call,
+    sql: 'SELECT engine_full AS engine FROM system.tables WHERE database = {database:String} AND name = {table:String}',
+    parameters: { database, table },
+  });
+  return parseDistributed(row?.engine ?? '')?.key ?? 'rand()';
+}
+
+/** The number of staged rows of all shards. */
+export async function countStaged(
+  cluster: ClickHouseCluster,
+  { staging }: StagedLoad,
+  signal: AbortSignal,
+): Promise<number> {
+  const counts = await cluster.onEachShard((server) =>
+    server.rows<{ n: string }>({ ...callOf(signal), sql: `SELECT toString(count()) AS n FROM ${staged(staging)}` }),
+  );
+  return counts.reduce((sum, [row]) => sum + Number(row?.n ?? 0), 0);
+}
+
+/** Removes the staging tables, also those of a load of which only some exist. */
+export async function dropStaging(cluster: ClickHouseCluster, staging: string): Promise<void> {
+  await cluster.onEach(async (server) => {
+    for (const name of [`${staging}${distributedSuffix}`, staging])
+      await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
+  });
+}
+
+/** Removes what loads left behind that ended without it a day ago or earlier. Recorded loads must have been published. */
+export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
+  await cluster.onEach(async (server) => {
+    const tables = await server.rows<{ name: string }>({
+      ...callOf(),
+      sql:
+        `SELECT name FROM system.tables WHERE database = ${quoteLiteral(internalDatabase)} AND startsWith(name, ${quoteLiteral(stagingPrefix)}) ` +
+        `AND metadata_modification_time < now() - INTERVAL ${abandonedHours} HOUR`,
+    });
+    for (const { name } of tables) {
+      await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
+    }
+  });
+}
+
+/**
+ * Moves the staged rows into the table. `isRepeated`: an earlier attempt may have moved some of them. A server carries out the change of one
+ * partition whole or not at all, except that one that is killed may have attached a part of it, which is then removed and attached again.
+ */
+export async function publish(
+  cluster: ClickHouseCluster,
+  load: StagedLoad,
+  { number, isRepeated }: { readonly number: string; readonly isRepeated: boolean },
+): Promise<void> {
+  await onEachCopy(cluster, (server) => publishOn(server, load, number, isRepeated));
+}
+
+async function publishOn(
+  server: ClickHouseServer,
+  load: StagedLoad,
+  number: string,
+  isRepeated: boolean,
+): Promise<void> {
+  const call = callOf();
+  const table = localName(load);
+  const counts = async (from: string, where: string) => {
+    const sql = `SELECT _partition_id AS id, toString(count()) AS n FROM ${from} WHERE ${where} GROUP BY id`;
+    return new Map((await server.rows<{ id: string; n: string }>({ ...call, sql })).map(({ id, n }) => [id, n]));
+  };
+  const all = await counts(staged(load.staging), '1');
+  const column = quoteIdentifier(loadColumn);
+  const present = isRepeated ? await counts(table, `${column} = ${number}`) : new Map<string, string>();
+  if (load.mode === 'replace' && present.size === 0) await dropOthers(server, load, new Set(all.keys()), call);
+  for (const [id, rowCount] of all) {
+    const found = present.get(id);
+    if (found === rowCount) continue;
+    const partition = `PARTITION ID ${quoteLiteral(id)}`;
+    if (load.mode === 'replace') {
+      await server.text({ ...call, sql: `ALTER TABLE ${table} REPLACE ${partition} FROM ${staged(load.staging)}` });
+      continue;
+    }
+    if (found !== undefined)
+      await server.text({
+        ...call,
+        sql: `ALTER TABLE ${table} DELETE IN ${partition} WHERE ${column} = ${number}`,
+        settings: { mutations_sync: 2 },
+      });
+    await server.text({ ...call, sql: `ALTER TABLE ${table} ATTACH ${partition} FROM ${staged(load.staging)}` });
+  }
+}
+
+/** The partitions that get no row of the load, before those that do. */
+async function dropOthers(
+  server: ClickHouseServer,
+  load: StagedLoad,
+  kept: ReadonlySet<string>,
+  call: Call,
+): Promise<void> {
+  const rows = await server.rows<{ id: string }>({
+    ...call,
+    sql: 'SELECT DISTINCT partition_id AS id FROM system.parts WHERE active AND database = {database:String} AND table = {table:String}',
+    parameters: { database: load.database, table: load.localTable },
+  });
+  for (const { id } of rows) {
+    if (kept.has(id)) continue;
+    await server.text({ ...call, sql: `ALTER TABLE ${localName(load)} DROP PARTITION ID ${quoteLiteral(id)}` });
+  }
+}
+
+/** Whether the table of a load still exists where its rows would go. */
+export async function hasTable(cluster: ClickHouseCluster, load: StagedLoad, signal?: AbortSignal): Promise<boolean> {
+  const found = await onEachCopy(cluster, (server) =>
+    server.rows({
+      ...callOf(signal),
+      sql: 'SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}',
+      parameters: { database: load.database, table: load.localTable },
+    }),
+  );
+  return found.every((rows) => rows.length > 0);
+}
+
+export const tableMissing = (table: string): Failure =>
+  new Failure('OBJECT_NOT_FOUND', `the table ${JSON.stringify(table)} does not exist`, {
+    category: 'tables',
+    name: table,
+  });

@@ -1,0 +1,57 @@
+// Runs statements of callers that write.
+import type { CatalogRef, ExecuteOptions, StatementResult, TableName } from '../../engine.ts';
+import type { WarehouseContext } from '../context.ts';
+import { completeInsert, insertSelect, type StagedRows } from '../rows/insert_select.ts';
+import { type MarkedMutation, mutate, runMutation } from '../rows/mutations.ts';
+import type { BoundStatement, BoundWrite } from './bound_statement.ts';
+import type { RunningWrites } from './running_writes.ts';
+
+/** Once for each step: a repetition completes what an earlier attempt began. */
+export async function executeWrite(
+  context: WarehouseContext,
+  { write, parameters, toFailure, analysis }: BoundStatement & { readonly write: BoundWrite },
+  { resultPath, step, timeoutMs, signal }: ExecuteOptions,
+  writes: RunningWrites,
+): Promise<StatementResult> {
+  const { catalog } = write.table;
+  const earlier = step === undefined ? undefined : await completeEarlier(context, catalog, step);
+  if (earlier !== undefined) return { ...countResult(earlier), repeated: true };
+  try {
+    return await writes.run(resultPath, step, async (takeStep) => {
+      const work = { parameters, timeoutMs, signal, takeStep, toFailure };
+      const rowCount =
+        write.kind === 'insert'
+          ? await insertSelect(context, { ...work, write })
+          : await mutate(context, { ...work, write });
+      return countResult(rowCount);
+    });
+  } finally {
+    markChanged(context, analysis.writes);
+  }
+}
+
+/** @returns the number of rows; undefined if no attempt has come so far that its effects could not be undone. */
+async function completeEarlier(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  step: string,
+): Promise<number | undefined> {
+  const found = (await context.steps.find(catalog, [step])).get(step);
+  if (!found || found.isApplied || found.batch === undefined) return found?.rowCount;
+  const { payload } = await context.steps.batch(catalog, found.batch);
+  const work = JSON.parse(payload) as StagedRows | MarkedMutation;
+  await ('mark' in work ? runMutation(context, work) : completeInsert(context, work));
+  await context.steps.record(catalog, [{ step, state: 'applied', rowCount: found.rowCount }]);
+  return found.rowCount;
+}
+
+function markChanged({ changed }: WarehouseContext, tables: readonly TableName[]): void {
+  for (const table of tables) changed.add(table);
+}
+
+const countResult = (rowCount: number): StatementResult => ({
+  columns: [{ name: 'Count', type: 'BIGINT' }],
+  rowCount,
+  rows: { kind: 'text', text: `[${rowCount}]` },
+  truncated: false,
+});

@@ -1,0 +1,166 @@
+// INSERT ... SELECT: its rows are written to staging tables, which nobody reads, and published from there, so that all of them are inserted or
+// none, and once for each step.
+import { randomUUID } from 'node:crypto';
+import { Failure, withOutcome } from '../../../standard/failure.ts';
+import type { CatalogRef } from '../../refs.ts';
+import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
+import type { WarehouseContext } from '../context.ts';
+import {
+  countStaged,
+  createStaging,
+  dropStaging,
+  loadNumber,
+  publish,
+  type StagedLoad,
+  stagingName,
+} from '../load/staging.ts';
+import { namesOf } from '../names.ts';
+import type { BoundWrite } from '../query/bound_statement.ts';
+import { limitSettings } from '../query/statement_settings.ts';
+import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { violationText } from './insert_block.ts';
+
+export type BoundInsert = Extract<BoundWrite, { readonly kind: 'insert' }>;
+
+export interface InsertSelect {
+  readonly write: BoundInsert;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** The step by which the rows are inserted once; called when all rows are staged. */
+  readonly takeStep: () => string | undefined;
+  /** The failure of an error of the query. */
+  readonly toFailure: (error: unknown) => unknown;
+}
+
+/** The payload of a pending step. */
+export interface StagedRows {
+  readonly load: StagedLoad;
+  readonly number: string;
+}
+
+/** A row that a constraint of the table, or a column without nulls, refuses. */
+const violationCodes: readonly number[] = [349, 469];
+
+/** @returns the number of rows. Throws CONSTRAINT_VIOLATED. */
+export async function insertSelect(context: WarehouseContext, work: InsertSelect): Promise<number> {
+  const { catalog, database, table } = work.write.table;
+  const names = namesOf({ catalog: catalog.name, database, table });
+  const attempt = randomUUID();
+  const number = loadNumber(attempt);
+  const staging = stagingName(attempt, attempt);
+  const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
+  let step: string | undefined;
+  try {
+    const rowCount = await stage(context, work, { load, table: names.table, number });
+    step = work.takeStep();
+    if (step !== undefined) {
+      const payload = JSON.stringify({ load, number } satisfies StagedRows);
+      await context.steps.record(catalog, [{ step, state: 'pending', rowCount, batch: staging, payload }]);
+    }
+    await publish(context.cluster, load, { number, isRepeated: false });
+    if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
+    return rowCount;
+  } finally {
+    // The rows of a step that is pending are needed until it is applied.
+    const isNeeded = step !== undefined && !(await isApplied(context, catalog, step));
+    if (!isNeeded) await dropStaging(context.cluster, staging).catch(() => undefined);
+  }
+}
+
+const isApplied = async (context: WarehouseContext, catalog: CatalogRef, step: string): Promise<boolean> =>
+  context.steps.find(catalog, [step]).then(
+    (found) => found.get(step)?.isApplied ?? true,
+    () => false,
+  );
+
+/** Publishes the rows of an earlier attempt, which it may have done in part. */
+export async function completeInsert(context: WarehouseContext, { load, number }: StagedRows): Promise<void> {
+  await publish(context.cluster, load, { number, isRepeated: true });
+  await dropStaging(context.cluster, load.staging).catch(() => undefined);
+}
+
+/** Nothing of this is seen by anybody: whatever fails, nothing was inserted. */
+async function stage(
+  context: WarehouseContext,
+  work: InsertSelect,
+  staging: { readonly load: StagedLoad; readonly table: string; readonly number: string },
+): Promise<number> {
+  const { cluster } = context;
+  try {
+    await cluster.onAny(async (server) => {
+      const target = await targetColumns(server, staging.load, work.write.columns);
+      const into = await createStaging(cluster, server, staging, work.signal);
+      const query = await convertedQuery(server, work, target);
+      await server.text({
+        sql: `INSERT INTO ${into} (${work.write.columns.map(quoteIdentifier).join(', ')})\n${query}`,
+        parameters: work.parameters,
+        settings: { ...limitSettings(context), max_partitions_per_insert_block: 0 },
+        timeoutMs: work.timeoutMs,
+        signal: work.signal,
+      });
+    });
+    return await countStaged(cluster, staging.load, work.signal);
+  } catch (error) {
+    const failure = serverFailure(error);
+    if (failure instanceof ClickHouseError && violationCodes.includes(failure.code))
+      throw new Failure('CONSTRAINT_VIOLATED', `${violationText(failure)}; nothing was inserted`, {}, { cause: error });
+    throw withOutcome(work.toFailure(failure), 'notApplied');
+  }
+}
+
+/** The types of the columns. Throws CONSTRAINT_VIOLATED if a column without nulls and default is left out. */
+async function targetColumns(
+  server: ClickHouseServer,
+  { database, localTable }: StagedLoad,
+  columns: readonly string[],
+): Promise<readonly string[]> {
+  const all = await server.rows<{ name: string; type: string; defaultKind: string }>({
+    sql: `SELECT name, type, default_kind AS defaultKind FROM system.columns
+      WHERE database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)}`,
+    timeoutMs: 10_000,
+  });
+  const omitted = all.find(
+    ({ name, type, defaultKind }) => defaultKind === '' && !columns.includes(name) && !mayBeNull(type),
+  );
+  if (omitted)
+    throw new Failure(
+      'CONSTRAINT_VIOLATED',
+      `the column "${omitted.name}" is not nullable and has no default; nothing was inserted`,
+    );
+  return columns.map((column) => all.find(({ name }) => name === column)?.type ?? '');
+}
+
+const mayBeNull = (type: string): boolean =>
+  /^(?:Nullable|Variant|SimpleAggregateFunction\(\w+, Nullable)\(/.test(type);
+
+const number = /^(?:Nullable\()?(U?Int\d+|Float\d+|Decimal)/;
+
+/** Servers wrap numbers that are too large for a column: those that may be are converted so that they are refused. */
+async function convertedQuery(
+  server: ClickHouseServer,
+  { write, parameters }: InsertSelect,
+  types: readonly string[],
+): Promise<string> {
+  const described = await server.rows<{ type: string }>({
+    sql: `DESCRIBE (\n${write.query}\n)`,
+    parameters,
+    settings: { describe_compact_output: 1 },
+    timeoutMs: 10_000,
+  });
+  const isNarrowed = described.map(
+    ({ type }, i) => number.test(type) && number.test(types[i] ?? '') && type !== types[i],
+  );
+  if (!isNarrowed.includes(true)) return write.query;
+  const named = described.map(({ type }, i) => `defaultValueOfTypeName(${quoteLiteral(type)}) AS v${i}`).join(', ');
+  const values = described.map(({ type }, i) =>
+    isNarrowed[i] ? `accurateCast(v${i}, ${quoteLiteral(withNullOf(type, types[i] ?? ''))})` : `v${i}`,
+  );
+  // The first query names the columns, whose own names may repeat.
+  return `SELECT ${values.join(', ')} FROM (SELECT ${named} WHERE 0 UNION ALL (\n${write.query}\n))`;
+}
+
+/** A null of a column without nulls is refused by the table, not by the conversion. */
+const withNullOf = (source: string, target: string): string =>
+  source.startsWith('Nullable(') && !target.startsWith('Nullable(') ? `Nullable(${target})` : target;

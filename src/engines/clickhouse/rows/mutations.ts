@@ -1,0 +1,179 @@
+// UPDATE and DELETE: mutations of the local tables. Everything that could fail is computed before, because servers change the parts of a table
+// one by one. A mutation has a mark by which a repetition of its step finds it.
+import { createHash, randomUUID } from 'node:crypto';
+import { Failure, withOutcome } from '../../../standard/failure.ts';
+import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
+import type { WarehouseContext } from '../context.ts';
+import { namesOf } from '../names.ts';
+import type { BoundWrite } from '../query/bound_statement.ts';
+import { limitSettings } from '../query/statement_settings.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+
+export type BoundMutation = Exclude<BoundWrite, { readonly kind: 'insert' }>;
+
+export interface Mutation {
+  readonly write: BoundMutation;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** The step by which the rows are changed once; called before the first of them is. */
+  readonly takeStep: () => string | undefined;
+  readonly toFailure: (error: unknown) => unknown;
+}
+
+/** The payload of a pending step. */
+export interface MarkedMutation {
+  readonly mark: string;
+  readonly table: string;
+  readonly command: string;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly database: string;
+  readonly localTable: string;
+}
+
+/** How long the servers may take to rewrite the rows of a table. */
+const mutationTimeoutMs = 6 * 3600 * 1000;
+const callTimeoutMs = 10_000;
+
+/** @returns the number of rows that satisfied the condition. */
+export async function mutate(context: WarehouseContext, work: Mutation): Promise<number> {
+  const { catalog, database, table } = work.write.table;
+  const names = namesOf({ catalog: catalog.name, database, table });
+  const local = { database: names.database, localTable: names.localTable };
+  let rowCount: number;
+  let command: string;
+  try {
+    const types = await columnTypes(context, local);
+    const values =
+      work.write.kind === 'update' ? work.write.set.map((one) => ({ ...one, ...checkedValue(one, types) })) : [];
+    rowCount = await checkedCount(context, work, qualifiedName(names), values);
+    const condition = `(\n${work.write.where}\n)`;
+    const assignments = values.map(({ column, sql }) => `${quoteIdentifier(column)} = ${sql}`).join(', ');
+    command = work.write.kind === 'update' ? `UPDATE ${assignments} WHERE ${condition}` : `DELETE WHERE ${condition}`;
+  } catch (error) {
+    throw withOutcome(work.toFailure(serverFailure(error)), 'notApplied');
+  }
+  const step = work.takeStep();
+  const mark = createHash('sha256')
+    .update(step ?? randomUUID())
+    .digest('hex');
+  const payload: MarkedMutation = {
+    ...local,
+    mark,
+    table: qualifiedName({ database: local.database, table: local.localTable }),
+    command,
+    parameters: work.parameters,
+  };
+  if (rowCount > 0) {
+    if (step !== undefined)
+      await context.steps.record(catalog, [
+        { step, state: 'pending', rowCount, batch: mark, payload: JSON.stringify(payload) },
+      ]);
+    await runMutation(context, payload);
+  }
+  if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
+  return rowCount;
+}
+
+async function columnTypes(
+  { cluster }: WarehouseContext,
+  { database, localTable }: { readonly database: string; readonly localTable: string },
+): Promise<ReadonlyMap<string, string>> {
+  const sql = `SELECT name, type FROM system.columns WHERE database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)}`;
+  const rows = await cluster.onAny((server) =>
+    server.rows<{ name: string; type: string }>({ sql, timeoutMs: callTimeoutMs }),
+  );
+  return new Map(rows.map(({ name, type }) => [name, type]));
+}
+
+const exact = /^(?:Nullable\()?(?:U?Int\d+|Float\d+|Decimal)/;
+
+/** A number that is too large for the column is refused: servers would wrap it. */
+function checkedValue(
+  { column, value }: { readonly column: string; readonly value: string },
+  types: ReadonlyMap<string, string>,
+): { readonly sql: string; readonly isNullable: boolean } {
+  const type = types.get(column) ?? '';
+  const isNullable = /^(?:Nullable|Variant|SimpleAggregateFunction\(\w+, Nullable)\(/.test(type);
+  const target = isNullable || type.startsWith('SimpleAggregateFunction') ? type : type && `Nullable(${type})`;
+  if (!exact.test(type)) return { sql: `(\n${value}\n)`, isNullable: isNullable || !/^[A-Z]/.test(target) };
+  return { sql: `accurateCast((\n${value}\n), ${quoteLiteral(target)})`, isNullable };
+}
+
+/** Counts the rows, computes the new values of all of them, and refuses nulls. */
+async function checkedCount(
+  context: WarehouseContext,
+  { write, parameters, timeoutMs, signal }: Mutation,
+  table: string,
+  values: readonly { readonly column: string; readonly sql: string; readonly isNullable: boolean }[],
+): Promise<number> {
+  const computed = values.map(({ sql }, i) => `toString(countIf(NOT ignore(isNull(${sql})))) AS c${i}`);
+  const nulls = values.map(({ sql, isNullable }, i) =>
+    isNullable ? `'0' AS n${i}` : `toString(countIf(isNull(${sql}))) AS n${i}`,
+  );
+  const sql = `SELECT ${['toString(count()) AS n', ...computed, ...nulls].join(', ')} FROM ${table} WHERE (\n${write.where}\n)`;
+  const settings = { ...limitSettings(context), readonly: 1 };
+  const [row] = await context.cluster.onAny((server) =>
+    server.rows<Readonly<Record<string, string>>>({ sql, parameters, settings, timeoutMs, signal }),
+  );
+  values.forEach(({ column }, i) => {
+    if (Number(row?.[`n${i}`] ?? 0) > 0)
+      throw new Failure('CONSTRAINT_VIOLATED', `the column "${column}" is not nullable; nothing was changed`);
+  });
+  return Number(row?.n ?? 0);
+}
+
+/** On every server whose rows do not come from another one, unless it is there already. */
+export async function runMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
+  const run = (server: ClickHouseServer) => runOn(server, payload);
+  await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(run));
+}
+
+async function runOn(
+  server: ClickHouseServer,
+  { mark, table, command, parameters, database, localTable }: MarkedMutation,
+): Promise<void> {
+  const where = `database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)} AND position(command, ${quoteLiteral(mark)}) > 0`;
+  const known = await server.rows<{ done: number }>({
+    sql: `SELECT is_done AS done FROM system.mutations WHERE ${where}`,
+    timeoutMs: callTimeoutMs,
+  });
+  if (known.length > 0 && known.every(({ done }) => done === 1)) return;
+  const marked = `${command} AND ${quoteLiteral(mark)} != ''`;
+  if (known.length === 0) {
+    try {
+      await server.text({
+        sql: `ALTER TABLE ${table} ${marked}`,
+        parameters,
+        settings: { mutations_sync: 2 },
+        timeoutMs: mutationTimeoutMs,
+      });
+    } catch (error) {
+      // A mutation that cannot be computed would be tried again for ever, and keep later ones waiting.
+      if (error instanceof ClickHouseError && serverFailure(error) === error)
+        await server.text({ sql: `KILL MUTATION WHERE ${where}`, timeoutMs: callTimeoutMs });
+      throw error;
+    }
+    return;
+  }
+  await waitForMutation(server, where);
+}
+
+async function waitForMutation(server: ClickHouseServer, where: string): Promise<void> {
+  const deadline = performance.now() + mutationTimeoutMs;
+  for (let pauseMs = 50; performance.now() < deadline; pauseMs = Math.min(2 * pauseMs, 2000)) {
+    const [row] = await server.rows<{ pending: string }>({
+      sql: `SELECT toString(countIf(is_done = 0)) AS pending FROM system.mutations WHERE ${where}`,
+      timeoutMs: callTimeoutMs,
+    });
+    if (Number(row?.pending ?? 0) === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+  throw new Failure(
+    'WAREHOUSE_FAILED',
+    'the servers of the warehouse do not end a change of rows',
+    {},
+    { outcome: 'unknown' },
+  );
+}

@@ -1,0 +1,135 @@
+// The steps that were applied, and those that were undone before they arrived, on each server of the cluster. A record is on most servers,
+// and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { Cluster } from '../connection/cluster.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
+import { internalDatabase } from '../names.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+
+const table = qualifiedName({ database: internalDatabase, table: 'steps' });
+const callTimeoutMs = 15_000;
+/** Longer than any caller repeats a step, and than a call can be late. */
+const retentionDays = 30;
+
+/**
+ * `applied`: its work is done. `undone`: it must do nothing when it arrives. `pending`: its rows are being inserted together with those of
+ * other steps; `batch` and `payload` say which.
+ */
+type StepState = 'applied' | 'undone' | 'pending';
+
+export interface StepRecord {
+  readonly step: string;
+  readonly state: StepState;
+  readonly rowCount?: number | undefined;
+  readonly batch?: string | undefined;
+  readonly payload?: string | undefined;
+}
+
+interface StoredStep {
+  readonly step: string;
+  readonly state: StepState;
+  readonly row_count: string;
+  readonly batch: string;
+}
+
+export interface FoundStep {
+  readonly isApplied: boolean;
+  readonly rowCount: number;
+  /** Of a pending step. */
+  readonly batch: string | undefined;
+}
+
+export class AppliedSteps {
+  readonly #cluster: Cluster;
+  /** Servers that have the table. */
+  readonly #prepared = new WeakSet<ClickHouseServer>();
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+  }
+
+  /** Steps that were applied or are pending. Throws CHANGE_IN_PROGRESS if one of them was undone. */
+  async find(catalog: CatalogRef, steps: readonly string[]): Promise<ReadonlyMap<string, FoundStep>> {
+    if (steps.length === 0) return new Map();
+    const list = steps.map(quoteLiteral).join(', ');
+    const sql = `SELECT step, state, toString(row_count) AS row_count, batch FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list})`;
+    const answers = await this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
+    const found = new Map<string, FoundStep>();
+    for (const { step, state, row_count, batch } of answers.flat()) {
+      if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
+      const isApplied = state === 'applied';
+      if (isApplied || !found.get(step)?.isApplied)
+        found.set(step, { isApplied, rowCount: Number(row_count), batch: isApplied ? undefined : batch });
+    }
+    return found;
+  }
+
+  async record(catalog: CatalogRef, records: readonly StepRecord[]): Promise<void> {
+    if (records.length === 0) return;
+    const rows = records.map(({ step, state, rowCount = 0, batch = '', payload = '' }) =>
+      JSON.stringify({ catalog: catalog.id, step, state, row_count: rowCount, batch, payload }),
+    );
+    const sql = `INSERT INTO ${table} (catalog, step, state, row_count, batch, payload) FORMAT JSONEachRow`;
+    const data = `${rows.join('\n')}\n`;
+    await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs }));
+  }
+
+  /** The payload of a batch of pending steps, and the steps. */
+  async batch(
+    catalog: CatalogRef,
+    batch: string,
+  ): Promise<{ readonly payload: string; readonly steps: readonly InsertStep[] }> {
+    const sql = `SELECT step, toString(row_count) AS row_count, payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND batch = ${quoteLiteral(batch)} AND state = 'pending'`;
+    const answers = await this.#onMost((server) =>
+      server.rows<{ step: string; row_count: string; payload: string }>({ sql, timeoutMs: callTimeoutMs }),
+    );
+    const rows = answers.flat();
+    const payload = rows.find((row) => row.payload !== '')?.payload;
+    if (payload === undefined) throw new Error('a batch of steps has no rows');
+    const steps = new Map(rows.map(({ step, row_count }) => [step, { step, rowCount: Number(row_count) }]));
+    return { payload, steps: [...steps.values()] };
+  }
+
+  /** Resolves when most of the servers have done the work. */
+  async #onMost<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T[]> {
+    const servers = await this.#cluster.servers();
+    const needed = Math.floor(servers.length / 2) + 1;
+    const results: T[] = [];
+    const { promise, resolve, reject } = Promise.withResolvers<T[]>();
+    let failed = 0;
+    if (servers.length === 0) reject(new Failure('NOT_ENOUGH_BACKENDS', 'the warehouse has no available backend'));
+    for (const server of servers)
+      this.#on(server, work).then(
+        (result) => {
+          results.push(result);
+          if (results.length === needed) resolve([...results]);
+        },
+        (error: unknown) => {
+          if (++failed > servers.length - needed) reject(error);
+        },
+      );
+    return promise;
+  }
+
+  async #on<T>(server: ClickHouseServer, work: (server: ClickHouseServer) => Promise<T>): Promise<T> {
+    if (!this.#prepared.has(server)) {
+      const database = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
+      await server.text({ sql: database, timeoutMs: callTimeoutMs });
+      await server.text({ sql: createTable, timeoutMs: callTimeoutMs });
+      this.#prepared.add(server);
+    }
+    try {
+      return await work(server);
+    } catch (error) {
+      // The server may have been set up anew.
+      this.#prepared.delete(server);
+      throw error;
+    }
+  }
+}
+
+const createTable =
+  `CREATE TABLE IF NOT EXISTS ${table} (catalog String, step String, state LowCardinality(String), row_count UInt64, ` +
+  `batch String, payload String, at DateTime('UTC') DEFAULT now('UTC')) ENGINE = MergeTree ORDER BY (catalog, step) ` +
+  `TTL at + INTERVAL ${retentionDays} DAY`;

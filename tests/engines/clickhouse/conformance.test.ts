@@ -1,0 +1,12 @@
+// The suites of the engine port on ClickHouse: on one server, on two with a part of the rows each, and on two with all rows each.
+import { suitesOnEngine } from '../engine_under_test.ts';
+import { missingRing } from './ring/ring.ts';
+
+if (missingRing === false) {
+  const suites = ['changes', 'statements', 'rows_together'];
+  for (const kind of ['oneServer', 'shards', 'copies'] as const)
+    suitesOnEngine(
+      kind,
+      suites.map((name) => new URL(`../../conformance/engine/${name}.test.ts`, import.meta.url)),
+    );
+} else console.log(`the suites of the engine port do not run on ClickHouse: ${missingRing}`);
