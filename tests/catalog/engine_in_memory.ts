@@ -55,6 +55,11 @@ export class EngineInMemory implements CatalogEngine {
     return contents.sort();
   }
 
+  /** The same of an engine that has to be asked. */
+  async contentsNow(): Promise<string[]> {
+    return this.contents();
+  }
+
   #apply(change: Change): void {
     switch (change.kind) {
       case 'createCatalog':

@@ -1,14 +1,17 @@
 // Random histories of changes against a model of a few lines: sequential changes with faults and deaths of the process in between;
 // and concurrent ones, for which only the invariants can be checked. fast-check prints the seed of a failure.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { Failure, outcomeOf } from '../../src/standard/failure.ts';
 import { LeaseHolder } from '../../src/store/leases.ts';
 import { storesOf } from '../stores.ts';
 import { definition, WarehouseInTest } from './catalog_and_engine.ts';
+import { enginesOf } from './engines.ts';
 
 const stores = storesOf(import.meta.url);
+const engines = await enginesOf(import.meta.url);
+after(() => engines.close());
 
 type Names = readonly [string] | readonly [string, string] | readonly [string, string, string];
 
@@ -138,7 +141,7 @@ function describeModel(model: Model): string[] {
 
 async function checkSettled(warehouse: WarehouseInTest): Promise<string[]> {
   const contents = await warehouse.contents();
-  assert.deepEqual(warehouse.engine.contents(), contents, 'the store and the engine agree');
+  assert.deepEqual(await warehouse.engine.contentsNow(), contents, 'the store and the engine agree');
   assert.deepEqual(await warehouse.unsettledObjects(), [], 'nothing is left open');
   return contents;
 }
@@ -188,7 +191,7 @@ test('any history of changes, faults and kills results in the state of the model
       fc.array(fc.tuple(step, fault, fc.boolean()), { minLength: 1, maxLength: 20 }),
       async (history) => {
         const armed = new ArmedFault();
-        let warehouse = await WarehouseInTest.open(stores, { inject: armed.inject });
+        let warehouse = await WarehouseInTest.open(stores, { engine: await engines.open(), inject: armed.inject });
         await warehouse.createCatalog('c');
         let models: Model[] = [new Map()];
         for (const [s, f, recovers] of history) {
@@ -214,7 +217,7 @@ test('any history of changes, faults and kills results in the state of the model
         await warehouse.close();
       },
     ),
-    { numRuns: 40 },
+    { numRuns: engines.runs(40) },
   );
 });
 
@@ -225,7 +228,7 @@ test('after any concurrent requests, the store and the engine agree', async () =
       fc.array(fc.array(step, { minLength: 2, maxLength: 12 }), { minLength: 1, maxLength: 6 }),
       fc.infiniteStream(fc.integer({ min: 0, max: 3 })),
       async (rounds, delays) => {
-        const warehouse = await WarehouseInTest.open(stores);
+        const warehouse = await WarehouseInTest.open(stores, { engine: await engines.open() });
         await warehouse.createCatalog('c');
         await warehouse.createDatabase('c', 'd');
         warehouse.engine.gate = async () => {
@@ -243,7 +246,7 @@ test('after any concurrent requests, the store and the engine agree', async () =
         await warehouse.close();
       },
     ),
-    { numRuns: 40 },
+    { numRuns: engines.runs(40) },
   );
 });
 
@@ -255,7 +258,8 @@ test('after any concurrent requests to two servers on one store, with recovery r
       fc.array(fc.array(request, { minLength: 2, maxLength: 8 }), { minLength: 1, maxLength: 4 }),
       fc.infiniteStream(fc.integer({ min: 0, max: 3 })),
       async (rounds, delays) => {
-        const first = await WarehouseInTest.open(stores, { holder: new LeaseHolder('first') });
+        const holder = new LeaseHolder('first');
+        const first = await WarehouseInTest.open(stores, { engine: await engines.open(), holder });
         const { engine } = first;
         const second = new WarehouseInTest(first, engine, { holder: new LeaseHolder('second') });
         await first.createCatalog('c');
@@ -289,7 +293,7 @@ test('after any concurrent requests to two servers on one store, with recovery r
         await first.close();
       },
     ),
-    { numRuns: 30 },
+    { numRuns: engines.runs(30) },
   );
 });
 

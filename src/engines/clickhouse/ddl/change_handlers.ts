@@ -108,9 +108,25 @@ const handlers: Handlers = {
 
 /** Pairs kinds and handlers, but the type checker loses the pairing in a lookup by a union type. */
 export const changeHandlers = {
-  apply: (on: ChangeOn, change: Extract<Change, { readonly kind: Kind }>): Promise<void> =>
-    (handlers[change.kind] as (on: ChangeOn, change: Change) => Promise<void>)(on, change),
+  async apply(on: ChangeOn, change: Extract<Change, { readonly kind: Kind }>): Promise<void> {
+    if (!keepsName(change))
+      await (handlers[change.kind] as (on: ChangeOn, change: Change) => Promise<void>)(on, change);
+  },
 };
+
+/** An object can be renamed to the name that it has, which changes nothing on the servers. */
+function keepsName(change: Change): boolean {
+  switch (change.kind) {
+    case 'renameCatalog':
+      return change.catalog.name === change.newName;
+    case 'renameDatabase':
+      return change.database.database === change.newName;
+    case 'renameTable':
+      return change.table.table === change.newName;
+    default:
+      return false;
+  }
+}
 
 /** Creates the Distributed table on every server, or lets it have the columns that the local one has now. */
 export async function distribute(on: ChangeOn, table: TableRef, definition: TableDefinition): Promise<void> {
