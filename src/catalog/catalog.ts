@@ -28,6 +28,18 @@ import { appendChange } from './changes/object_changes.ts';
 import { findSibling } from './changes/object_names.ts';
 import { findDropped, listDropped, purgeDue, undropObject } from './changes/undrop_object.ts';
 import { intentOfTask, runIntent, updateObject } from './changes/update_object.ts';
+import {
+  beginMove,
+  type CatalogMove,
+  droppedWithin,
+  findMove,
+  type MoveRequest,
+  type MoveSwitch,
+  saveMoveProgress,
+  settleMove,
+  switchMove,
+  takeMove,
+} from './moves/move_catalog.ts';
 import type {
   CatalogObject,
   Category,
@@ -224,6 +236,37 @@ export class Catalog extends CatalogReader {
     const row = intent && (await this.#context.statements.byId.first(this.#context.store.db, { id: intent.object_id }));
     if (!row || (await this.#context.warehousesElsewhere()).has(intent.warehouse)) return;
     await recoverOne(this.#context, row);
+  }
+
+  /** Submits the task of a move of a catalog. Throws CHANGE_IN_PROGRESS. @returns its id. */
+  beginMove(object: CatalogObject, request: MoveRequest): Promise<string> {
+    return beginMove(this.#context, object, request);
+  }
+
+  /** Undefined if the task is no move, or if the move was given up. */
+  findMove(taskId: string): Promise<CatalogMove | undefined> {
+    return findMove(this.#context, taskId);
+  }
+
+  takeMove(taskId: string): Promise<void> {
+    return takeMove(this.#context, taskId);
+  }
+
+  saveMoveProgress(taskId: string, progress: unknown): Promise<void> {
+    return saveMoveProgress(this.#context, taskId, progress);
+  }
+
+  switchMove(move: CatalogMove, change: MoveSwitch): Promise<void> {
+    return switchMove(this.#context, move, change);
+  }
+
+  settleMove(taskId: string): Promise<void> {
+    return settleMove(this.#context, taskId);
+  }
+
+  /** The number of objects in a catalog that were dropped on their own and can be restored. */
+  async countDroppedWithin(catalogId: string): Promise<number> {
+    return (await droppedWithin(this.#context.store.db, catalogId)).length;
   }
 
   /** Finishes or undoes open intents that no task owns, then lets the engines forget spent steps. Runs at start and every minute. */

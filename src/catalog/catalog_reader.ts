@@ -121,16 +121,31 @@ export class CatalogReader {
     return rows.filter((row) => row !== undefined).map((row) => specs.toObject(row));
   }
 
-  /** An object and its ancestors, root first; empty if the object no longer exists. */
+  /** An object and its ancestors, root first; empty if the object no longer exists. Earlier ids of catalogs that were moved are known. */
   async findChain(id: string): Promise<CatalogObject[]> {
     const chain: CatalogObject[] = [];
     for (let next: string | null = id; next !== null; ) {
       const object: CatalogObject | undefined = await this.byId(next);
-      if (!object) return [];
+      if (!object) {
+        next = await this.#movedTo(next);
+        if (next === null) return [];
+        continue;
+      }
       chain.unshift(object);
       next = object.parentId;
     }
     return chain;
+  }
+
+  /** The id that a catalog has since it was moved to another warehouse; null if it was not. */
+  async #movedTo(id: string): Promise<string | null> {
+    const row = await this.#parts.store.db
+      .selectFrom('catalog_moves')
+      .select('target_id')
+      .where('catalog_id', '=', id)
+      .where('switched_at', 'is not', null)
+      .executeTakeFirst();
+    return row?.target_id ?? null;
   }
 
   /** Whether a user owns a descendant of an object, at most two levels down (the depth of a catalog). */

@@ -88,6 +88,7 @@ export const topCategories: Readonly<Record<string, Category>> = {
       export: { accepts: true },
       backup: { accepts: true },
       check: { accepts: true },
+      move: { accepts: true },
     },
     children: {
       databases: {

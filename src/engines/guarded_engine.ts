@@ -3,8 +3,9 @@
 import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
+import type { CatalogWrites, WrittenTable } from './copies/catalog_writes.ts';
 import { engineWith } from './derived_engine.ts';
-import type { CatalogRef, Change, EngineWarehouse, TableName } from './engine.ts';
+import type { CatalogRef, Change, EngineWarehouse, TableName, TableRef } from './engine.ts';
 import type { WriteGate } from './write_gate.ts';
 
 /** Changes that need little space and may free some: allowed on a disk that is almost full. */
@@ -35,21 +36,25 @@ export interface GuardedOptions {
   /** Throws STORAGE_FULL on a disk that is almost full. */
   readonly requireRoom: () => void;
   readonly gate: WriteGate;
+  readonly writes: CatalogWrites;
 }
 
 /** Wrappers that run calls under the guard of their catalogs. */
-function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
+function guardedCalls({ engine, guard, requireRoom, gate, writes }: GuardedOptions) {
   /**
    * A read: refused if the catalog is not attached. Damage found during the read belongs to one of the catalogs of `tables`, if
    * there are any.
    */
   const reading = async <T>(catalog: CatalogRef, work: () => Promise<T>, tables: readonly TableName[] = []) => {
     guard.require(catalog);
+    const end = writes.beginRead(catalog.id);
     try {
       return await work();
     } catch (error) {
       const read = tables.flatMap((table) => guard.named(table.catalog) ?? []);
       throw attributed(error, read.length === 0 ? [catalog] : read);
+    } finally {
+      end();
     }
   };
   const writing = async <T>(catalogs: readonly CatalogRef[], work: () => Promise<T>) => {
@@ -90,7 +95,27 @@ function guardedCalls({ engine, guard, requireRoom, gate }: GuardedOptions) {
     requireRoom();
     return writing(catalogs, work);
   };
-  return { reading, writing, adding, damagedIn };
+  /** A write of rows of tables, each in its catalog. */
+  const writingRows = async <T>(
+    tables: readonly (WrittenTable & { readonly in: CatalogRef })[],
+    write: (catalogs: readonly CatalogRef[], work: () => Promise<T>) => Promise<T>,
+    work: () => Promise<T>,
+  ) => {
+    await gate.passed();
+    const ends: (() => void)[] = [];
+    try {
+      for (const table of tables) ends.push(writes.begin(table.in.id, [table]));
+      return await write(
+        tables.map((table) => table.in),
+        work,
+      );
+    } finally {
+      for (const end of ends) end();
+    }
+  };
+  const addingTo = <T>(table: TableRef, work: () => Promise<T>) =>
+    writingRows([{ ...table, in: table.catalog }], adding, work);
+  return { reading, writing, adding, addingTo, writingRows, damagedIn };
 }
 
 /** The catalog of a table, a database or a statement, or a catalog. */
@@ -102,7 +127,7 @@ function catalogOfArgument(argument: unknown): CatalogRef | undefined {
 
 export function guardedEngine(options: GuardedOptions): EngineWarehouse {
   const { engine, guard, gate } = options;
-  const { reading, writing, adding, damagedIn } = guardedCalls(options);
+  const { reading, writing, adding, addingTo, writingRows, damagedIn } = guardedCalls(options);
   const guarded: Partial<EngineWarehouse> = {
     // These are for catalogs that are not attached.
     attach: (catalog) => engine.attach(catalog),
@@ -119,16 +144,15 @@ export function guardedEngine(options: GuardedOptions): EngineWarehouse {
         }
       }),
     optimize: (table, options) => writing([table.catalog], () => engine.optimize(table, options)),
-    load: (work, options) => adding([work.table.catalog], () => engine.load(work, options)),
+    load: (work, options) => addingTo(work.table, () => engine.load(work, options)),
     recordSteps: (copied) => adding([copied.catalog], () => engine.recordSteps(copied)),
-    restorePart: (part, options) => adding([part.table.catalog], () => engine.restorePart(part, options)),
-    insertRows: (table, batch, options) => adding([table.catalog], () => engine.insertRows(table, batch, options)),
+    restorePart: (part, options) => addingTo(part.table, () => engine.restorePart(part, options)),
+    insertRows: (table, batch, options) => addingTo(table, () => engine.insertRows(table, batch, options)),
     execute(statement, options) {
       const { reads, writes, kind } = options.analysis;
       if (writes.length === 0) return reading(statement.catalog, () => engine.execute(statement, options), reads);
-      const catalogs = writes.map((table) => guard.named(table.catalog) ?? statement.catalog);
-      const write = kind === 'delete' ? writing : adding;
-      return write(catalogs, () => engine.execute(statement, options));
+      const tables = writes.map((table) => ({ ...table, in: guard.named(table.catalog) ?? statement.catalog }));
+      return writingRows(tables, kind === 'delete' ? writing : adding, () => engine.execute(statement, options));
     },
     async apply(change, options) {
       if (detachingChanges.has(change.kind)) {

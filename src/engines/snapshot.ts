@@ -17,6 +17,8 @@ export interface SnapshotTable {
   readonly database: string;
   readonly table: string;
   readonly columns: readonly ColumnDefinition[];
+  /** For a copy that is made at once: small parts without a fingerprint, in files that are quick to write. */
+  readonly isCopied?: boolean;
 }
 
 /**
@@ -31,7 +33,7 @@ export interface Snapshot {
   close(): Promise<void>;
 }
 
-export interface PartToRestore extends Omit<SnapshotTable, 'database' | 'table'> {
+export interface PartToRestore extends Omit<SnapshotTable, 'database' | 'table' | 'isCopied'> {
   readonly table: TableRef;
   /** In the spool. */
   readonly path: string;

@@ -11,6 +11,7 @@ import { CatalogGuard } from './catalog_guard.ts';
 import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } from './catalog_storage.ts';
 import { clusterAccess } from './cluster/cluster_access.ts';
 import { layoutOf, type RegisteredServers, replicasUnavailable } from './cluster/registered_servers.ts';
+import { CatalogWrites } from './copies/catalog_writes.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse, TableRef, Tablet } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guardedEngine } from './guarded_engine.ts';
@@ -72,6 +73,7 @@ interface Running {
   configured: WarehouseSpec;
   readonly engine: EngineWarehouse;
   readonly guard: CatalogGuard;
+  readonly writes: CatalogWrites;
   readonly admission: Admission;
   lastUsedAt: number;
   /** Suspended because it was idle, not by an operator. */
@@ -196,6 +198,9 @@ export class Warehouses {
     const { guard } = await this.#runningOf(name);
     await guard.inspect(catalogs);
   }
+
+  /** The writes that this server sends to the engine of a warehouse. */
+  readonly writesOf = async (name: string): Promise<CatalogWrites> => (await this.#runningOf(name)).writes;
 
   /** The known damage of a catalog's file, or undefined. */
   async damageOf(warehouse: string, catalogId: string): Promise<DamagedCatalog | undefined> {
@@ -500,6 +505,7 @@ export class Warehouses {
       failed: (error) => observe({ kind: 'backgroundError', what: 'positions of catalog files', error }),
     });
     guard.start();
+    const writes = new CatalogWrites();
     const opened = adapter.open({
       name: description.name,
       spec: description.spec,
@@ -524,9 +530,11 @@ export class Warehouses {
           guard,
           requireRoom: () => this.#options.disk.requireRoom(),
           gate: this.writeGate,
+          writes,
         }),
       ),
       guard,
+      writes,
       admission: new Admission(),
       lastUsedAt: performance.now(),
       isAsleep: false,

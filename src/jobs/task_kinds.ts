@@ -3,6 +3,7 @@ import type { Backups } from '../backups/backups.ts';
 import type { Restores } from '../backups/restores.ts';
 import type { ServerBackups } from '../backups/server/server_backups.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import type { Moves } from '../moves/moves.ts';
 import type { Exports } from '../query/exports/exports.ts';
 import type { TaskKind } from '../tasks/task.ts';
 import { backUpKind } from './back_up.ts';
@@ -14,6 +15,7 @@ import { decommissionKind } from './decommission_backend.ts';
 import { exportRowsKind } from './export_rows.ts';
 import { loadDatabaseKind } from './load_database.ts';
 import { loadTableKind } from './load_table.ts';
+import { moveCatalogKind } from './move_catalog.ts';
 import { optimizeTableKind } from './optimize_table.ts';
 import { restoreBackupKind } from './restore_backup.ts';
 import { runQueryKinds } from './run_query.ts';
@@ -27,6 +29,7 @@ type KindParts = Parameters<typeof runQueryKinds>[0] &
     readonly backups: Backups;
     readonly restores: Restores;
     readonly serverBackups: ServerBackups;
+    readonly moves: Moves;
   };
 
 export const taskKinds = (parts: KindParts): TaskKind[] => [
@@ -42,4 +45,5 @@ export const taskKinds = (parts: KindParts): TaskKind[] => [
   backUpKind(parts.backups),
   backUpServerKind(parts.serverBackups),
   restoreBackupKind(parts),
+  moveCatalogKind(parts),
 ];

@@ -65,7 +65,8 @@ export class RequestServers {
 
   /** Whether it creates an object in a catalog or a warehouse that the body names. */
   dependsOnBody({ endpoint: { verb, action }, category: { name } }: RequestRoute): boolean {
-    if (name === 'catalogs') return verb === 'create' || action === 'undrop' || action === 'restore';
+    if (name === 'catalogs')
+      return verb === 'create' || action === 'undrop' || action === 'restore' || action === 'move';
     return name === 'tables' && (action === 'copy_definition' || action === 'clone');
   }
 
@@ -73,6 +74,7 @@ export class RequestServers {
     const { warehouse = defaultWarehouseName, catalog, id, name } = body;
     if (category.name === 'tables')
       return this.#ofCatalog(typeof catalog === 'string' ? catalog : (segments[0]?.name ?? ''));
+    if (action === 'move') return this.#ofMove(segments[0]?.name ?? '', String(warehouse));
     if (action !== 'undrop') return this.#parts.warehouses.otherServerOf(String(warehouse));
     const by = typeof id === 'string' ? { id } : { name: String(name) };
     const [dropped] = await this.#parts.catalog.findDropped(null, 'catalogs', by);
@@ -95,16 +97,27 @@ export class RequestServers {
   }
 
   async #ofCatalog(name: string): Promise<string | undefined> {
-    const { catalog, warehouses } = this.#parts;
-    let warehouse = this.#warehouses.get(name);
-    if (warehouse === undefined) {
-      const [root] = (await catalog.find([{ category: 'catalogs', name }])) ?? [];
-      if (!root) return undefined;
-      const spec: CatalogSpec = root.spec;
-      warehouse = spec.warehouse;
-      this.#warehouses.set(name, warehouse);
-    }
-    return warehouses.otherServerOf(warehouse);
+    const warehouse = await this.#warehouseOf(name);
+    return warehouse === undefined ? undefined : this.#parts.warehouses.otherServerOf(warehouse);
+  }
+
+  /** The data of a catalog are moved where they are; if all servers reach them, where they are moved to. */
+  async #ofMove(name: string, to: string): Promise<string | undefined> {
+    const { warehouses } = this.#parts;
+    const from = await this.#warehouseOf(name);
+    if (from === undefined) return undefined;
+    const { isReachedByAllServers } = await warehouses.engineOf(from);
+    return warehouses.otherServerOf(isReachedByAllServers ? to : from);
+  }
+
+  async #warehouseOf(name: string): Promise<string | undefined> {
+    const known = this.#warehouses.get(name);
+    if (known !== undefined) return known;
+    const [root] = (await this.#parts.catalog.find([{ category: 'catalogs', name }])) ?? [];
+    if (!root) return undefined;
+    const { warehouse }: CatalogSpec = root.spec;
+    this.#warehouses.set(name, warehouse);
+    return warehouse;
   }
 
   /** A result in the bucket can be read, and deleted, by every server. */

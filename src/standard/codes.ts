@@ -196,6 +196,17 @@ export const codes = define({
     client:
       'Do without it, or use a warehouse whose engine has `result.capability`; docs/engines.md compares the engines.',
   },
+  MOVE_NOT_POSSIBLE: {
+    status: 400,
+    meaning: 'The catalog cannot be moved to this warehouse from where it is.',
+    client: 'Choose another warehouse; the message says why.',
+  },
+  MOVE_BLOCKED: {
+    status: 400,
+    meaning:
+      'Something in the catalog would not carry over to the warehouse, and the request does not consent to that.',
+    client: 'Change what `result.problems` lists, or consent with the field that each problem names.',
+  },
   TASK_DEPENDENCY_FAILED: {
     status: 400,
     meaning: 'A task that this one depends on failed or was cancelled, so this one was never started.',
@@ -370,6 +381,19 @@ export const codes = define({
     outcome: 'unknown',
     meaning: 'An unexpected error occurred in the service.',
     client: 'Retry later; report `result.errorId`.',
+  },
+  MOVE_VERIFICATION_FAILED: {
+    status: 500,
+    outcome: 'notApplied',
+    meaning: 'The copy of a table in another warehouse differs from the table; the catalog stays where it was.',
+    client: 'Report `result.database`, `result.table` and `result.column`; the move can be tried again.',
+  },
+  MOVE_PAUSE_EXCEEDED: {
+    status: 503,
+    outcome: 'notApplied',
+    meaning: 'A catalog is written so much that a move cannot end within the time for which writes may be refused.',
+    client: 'Move it at a quieter time, or with a larger `pauseSeconds`.',
+    retryAfterSeconds: 60,
   },
   WAREHOUSE_BUSY: {
     status: 503,

@@ -96,6 +96,20 @@ export interface SpentStepsTable {
   not_before: number | null;
 }
 
+/**
+ * Moves of catalogs to other warehouses. The data of a move go to a catalog with an id of its own, which the catalog has from the switch on:
+ * then the row says what became of the earlier id.
+ */
+export interface CatalogMovesTable {
+  task_id: string;
+  catalog_id: string;
+  target_id: string;
+  /** JSON: what an interrupted move has done. */
+  progress: string;
+  /** Null: the catalog has its earlier id. */
+  switched_at: number | null;
+}
+
 /** A load that succeeded on a table; its result as JSON. */
 export interface LoadLabelsTable {
   table_id: string;
@@ -442,6 +456,7 @@ export interface Schema {
   dropped_objects: DroppedObjectsTable;
   view_sources: ViewSourcesTable;
   spent_steps: SpentStepsTable;
+  catalog_moves: CatalogMovesTable;
   load_labels: LoadLabelsTable;
   tasks: TasksTable;
   task_waits: TaskWaitsTable;

@@ -167,7 +167,10 @@ const sharedBackups = new WeakMap<TestServer, Promise<Params>>();
 const fixtures: Readonly<Record<string, Fixture>> = {
   catalogs: {
     make: catalog,
-    makeFor: { undrop: droppedBy(catalog, (params) => uri`/catalogs/${params.catalog as string}`) },
+    makeFor: {
+      undrop: droppedBy(catalog, (params) => uri`/catalogs/${params.catalog as string}`),
+      move: async (server) => ({ ...(await catalog(server)), ...(await warehouse(server)) }),
+    },
     bodies: {
       create: describingBody,
       update: describingBody,
@@ -176,6 +179,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       search: emptyBody,
       undrop: (params) => ({ name: params.catalog }),
       check: emptyBody,
+      move: (params) => ({ warehouse: params.warehouseName ?? 'default', dryRun: true }),
       ...sql,
       ...durableBodies,
     },

@@ -18,6 +18,7 @@ export const typeLabels: Readonly<Record<TaskType, string>> = {
   undrop_database: 'Undrop database',
   optimize_table: 'Optimize table',
   check_catalog: 'Check catalog',
+  move_catalog: 'Move catalog',
   decommission_backend: 'Decommission backend',
   export: 'Export',
   backup: 'Backup',

@@ -2,7 +2,7 @@
 import type { Grant } from './directory_types.ts';
 
 interface GrantNode {
-  readonly parent: string | undefined;
+  parent: string | undefined;
   grants: Grant[] | undefined;
   children: Set<string> | undefined;
 }
@@ -47,8 +47,11 @@ export class GrantIndex {
   #ensureNode(path: readonly string[], index: number): GrantNode {
     const id = path[index] as string;
     const existing = this.#nodes.get(id);
-    if (existing) return existing;
-    const node: GrantNode = { parent: path[index - 1], grants: undefined, children: undefined };
+    if (existing?.parent === path[index - 1] && existing) return existing;
+    // The objects of a catalog that was moved have another parent.
+    if (existing) this.#unlink(id, existing);
+    const node: GrantNode = existing ?? { parent: undefined, grants: undefined, children: undefined };
+    node.parent = path[index - 1];
     this.#nodes.set(id, node);
     if (index > 0) {
       const parentNode = this.#ensureNode(path, index - 1);
@@ -62,7 +65,10 @@ export class GrantIndex {
   #removeIfEmpty(id: string, node: GrantNode): void {
     if (node.grants || node.children) return;
     this.#nodes.delete(id);
-    const { parent } = node;
+    this.#unlink(id, node);
+  }
+
+  #unlink(id: string, { parent }: GrantNode): void {
     const parentNode = parent === undefined ? undefined : this.#nodes.get(parent);
     if (parent === undefined || !parentNode?.children) return;
     parentNode.children.delete(id);

@@ -20,6 +20,7 @@ import { backupApi, restoreCatalogApi } from '../transfer/backup_actions.ts';
 import { exportQueryApi } from '../transfer/export_actions.ts';
 import { dropCascading, undrop } from '../undrop.ts';
 import { browse } from './browse.ts';
+import { moveCatalogApi } from './move_catalog.ts';
 
 /** The catalog of paths that omit it (rest-standard A1). */
 export const defaultCatalogName = 'default';
@@ -118,6 +119,7 @@ export const catalogsApi = category({
       schedulable: true,
       cost: checkCost,
     }),
+    move: moveCatalogApi,
     ...restoreCatalogApi,
   },
 });

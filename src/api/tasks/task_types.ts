@@ -2,6 +2,7 @@
 // respond with, and the `result` of a task in the API.
 import { type Sendable, type Static, Type } from '../../standard/type.ts';
 import { nullable, Timestamp } from '../fields.ts';
+import { MoveTaskResult } from '../namespaces/move_result.ts';
 import { ColumnOfResult, ResultFiles, Statistics } from '../queries/statement_fields.ts';
 import { CatalogsLeftOut } from '../transfer/backup_locations.ts';
 import { InferredTable } from '../transfer/inferred_table.ts';
@@ -188,6 +189,7 @@ export const taskResults = {
   undrop_database: ChangeTaskResult,
   optimize_table: OptimizeTaskResult,
   check_catalog: CheckTaskResult,
+  move_catalog: MoveTaskResult,
   decommission_backend: DecommissionTaskResult,
   export: ExportTaskResult,
   backup: BackupTaskResult,
@@ -221,6 +223,7 @@ export const TaskResult = Type.Union(
     ChangeTaskResult,
     OptimizeTaskResult,
     CheckTaskResult,
+    MoveTaskResult,
     DecommissionTaskResult,
     ExportTaskResult,
     BackupTaskResult,

@@ -19,6 +19,7 @@ import { backupHandlers, restoreCatalog } from '../transfer/backup_actions.ts';
 import { exportQuery } from '../transfer/export_actions.ts';
 import { browse } from './browse.ts';
 import { checkCatalog } from './catalog_check.ts';
+import { moveCatalog } from './catalog_move.ts';
 import { retainedViews } from './view_definition.ts';
 
 const toRecord: RenderOf<typeof catalogsApi> = async ([object], uri, context) => {
@@ -124,5 +125,6 @@ export const catalogs = implement(catalogsApi, {
   ...exportQuery,
   ...backupHandlers,
   check: checkCatalog,
+  move: moveCatalog,
   ...restoreCatalog(defaultWarehouseName),
 });

@@ -23,6 +23,7 @@ const shownOf: { readonly [T in TaskType]: (request: StoredRequests[T]) => unkno
   create_filled_table: filledShown,
   optimize_table: () => ({}),
   check_catalog: () => ({}),
+  move_catalog: ({ objectId: _, ...request }) => request,
   decommission_backend: ({ objectId: _, ...request }) => request,
   backup: ({ to }) => ({ to: redactedTarget(to) }),
   restore: restoreShown,

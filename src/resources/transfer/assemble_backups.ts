@@ -1,4 +1,4 @@
-// Assembles backups and restores: the allowed targets, and the format of tables in them.
+// Assembles backups, restores and moves: the allowed targets, and the format of tables in them.
 
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
@@ -16,12 +16,14 @@ import { TargetSecrets } from '../../backups/targets/target_secrets.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { warehouseNames } from '../../catalog/warehouse_objects.ts';
 import type { Warehouses } from '../../engines/warehouses.ts';
+import { Moves } from '../../moves/moves.ts';
+import type { Observe } from '../../observe/observations.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
 import type { Store } from '../../store/store.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import { backedUpBody, restoredSpec } from '../table_definitions/backup_format.ts';
-import { definitionOf } from '../table_definitions/table_definition.ts';
+import { definitionOf, definitionViolations } from '../table_definitions/table_definition.ts';
 
 const declaredCategories: readonly DeclaredCategory[] = categoriesApi;
 
@@ -29,11 +31,13 @@ export interface AssembledBackups {
   readonly backups: Backups;
   readonly restores: Restores;
   readonly serverBackups: ServerBackups;
+  readonly moves: Moves;
 }
 
 export function assembleBackups(parts: {
   readonly catalog: Catalog;
   readonly warehouses: Warehouses;
+  readonly observe: Observe;
   readonly authorizer: Authorizer;
   readonly directory: Directory;
   readonly trail: Trail;
@@ -70,6 +74,7 @@ export function assembleBackups(parts: {
       definitionOf,
       metadataCategories,
     }),
+    moves: new Moves({ ...parts, metadataCategories, definitionOf, violationsOf: definitionViolations }),
     serverBackups: new ServerBackups({
       ...parts,
       targets,

@@ -6,6 +6,7 @@ import { OperatorError } from '../../operator/operator_error.ts';
 import type { Schema } from '../schema.ts';
 import { accessMigration, tokenSignInMigration } from './access.ts';
 import { callerLimitsMigration } from './caller_limits.ts';
+import { catalogMovesMigration } from './catalog_moves.ts';
 import { changesMigration } from './changes.ts';
 import {
   catalogFilesMigration,
@@ -69,6 +70,7 @@ const migrations: readonly Migration[] = [
   callerLimitsMigration,
   serversMigration,
   fileStoreMigration,
+  catalogMovesMigration,
 ];
 export const schemaVersion = migrations.length;
 

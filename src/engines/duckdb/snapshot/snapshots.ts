@@ -14,7 +14,7 @@ import type { Operations } from '../process/protocol.ts';
 import { locateErrors } from '../process/wire_errors.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 import { restorePart } from './restore_part.ts';
-import { partOf, partsText, writePartText } from './table_parts.ts';
+import { copiedPartsText, partOf, partsText, writePartText } from './table_parts.ts';
 
 type SnapshotOperation = 'beginSnapshot' | 'snapshotParts' | 'writeSnapshotPart' | 'endSnapshot' | 'restorePart';
 type SnapshotOperations = { [K in SnapshotOperation]: (argument: Operations[K][0]) => Promise<Operations[K][1]> };
@@ -96,9 +96,14 @@ export class Snapshots {
     return id;
   }
 
-  parts(id: string, { database, table, columns }: SnapshotTable, started: Interruptible): Promise<TablePart[]> {
+  parts(
+    id: string,
+    { database, table, columns, isCopied }: SnapshotTable,
+    started: Interruptible,
+  ): Promise<TablePart[]> {
     return this.#run(id, started, async ({ connection, catalog }) => {
-      const text = partsText(qualifiedTable({ catalog, database, table }), columns);
+      const textOf = isCopied ? copiedPartsText : partsText;
+      const text = textOf(qualifiedTable({ catalog, database, table }), columns);
       const [version] = (await rowsOf(connection, 'SELECT version()'))[0] ?? [];
       return (await rowsOf(connection, text)).map((row) => partOf(row, String(version)));
     });

@@ -9,6 +9,8 @@ import { duckdbType } from '../types/type_mapping.ts';
 
 /** Row ids per part, which DuckDB assigns in order: 64 row groups. Changing the number invalidates all fingerprints. */
 const rowsPerPart = 64 * 122_880;
+/** Of a table that is copied at once: a part is written while the one before is read. */
+const copiedRowsPerPart = 8 * 122_880;
 const rowId = 'rowid';
 
 /** A column named rowid hides the row ids: such a table is a single part. */
@@ -27,6 +29,12 @@ export function partsText(table: string, columns: readonly ColumnDefinition[]): 
   );
 }
 
+/** Without fingerprints, which need a read of all columns. */
+export function copiedPartsText(table: string, columns: readonly ColumnDefinition[]): string {
+  const part = hasParts(columns) ? `${rowId} // ${copiedRowsPerPart}` : '0';
+  return `SELECT ${part} AS part, count(*), 0, 0 FROM ${table} GROUP BY part ORDER BY part`;
+}
+
 export function partOf(row: readonly unknown[], version: string): TablePart {
   const [part, rows, sum, xor] = row.map(String);
   return { part: Number(part), rows: Number(rows), fingerprint: [version, rowsPerPart, sum, xor].join(' ') };
@@ -43,7 +51,7 @@ const isNested = ({ kind }: LogicalType) => kind === 'ARRAY' || kind === 'MAP' |
 
 export function writePartText(
   catalog: string,
-  { database, table, columns }: SnapshotTable,
+  { database, table, columns, isCopied = false }: SnapshotTable,
   part: number,
   path: string,
 ): string {
@@ -52,9 +60,11 @@ export function writePartText(
     return isStorable(type) ? column : `${column}::${duckdbType(storedType(type))} AS ${column}`;
   });
   const from = qualifiedTable({ catalog: { id: '', name: catalog }, database, table });
-  const first = part * rowsPerPart;
-  const where = hasParts(columns) ? ` WHERE ${rowId} >= ${first} AND ${rowId} < ${first + rowsPerPart}` : '';
-  return `COPY (SELECT ${select.join(', ')} FROM ${from}${where}) TO ${quoteLiteral(path)} (FORMAT parquet, COMPRESSION zstd)`;
+  const length = isCopied ? copiedRowsPerPart : rowsPerPart;
+  const first = part * length;
+  const where = hasParts(columns) ? ` WHERE ${rowId} >= ${first} AND ${rowId} < ${first + length}` : '';
+  const compression = isCopied ? 'snappy' : 'zstd';
+  return `COPY (SELECT ${select.join(', ')} FROM ${from}${where}) TO ${quoteLiteral(path)} (FORMAT parquet, COMPRESSION ${compression})`;
 }
 
 export function readPartText({ table, columns }: Pick<PartToRestore, 'table' | 'columns'>, path: string): string {

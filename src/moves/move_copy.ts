@@ -1,0 +1,303 @@
+// The copy of a catalog in the engine of another warehouse: made in rounds while the catalog is written, then completed, proved and switched
+// while writes are refused. One attempt of the task of a move; a later one continues with what is equal.
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogMove } from '../catalog/moves/move_catalog.ts';
+import type { CatalogWrites } from '../engines/copies/catalog_writes.ts';
+import { type ChecksumDifference, checksumDifference, type TableChecksum } from '../engines/copies/checksum.ts';
+import type { CatalogRef, TableRef } from '../engines/engine.ts';
+import type { Principal } from '../model/principal.ts';
+import type { TableDefinition, TableSpec } from '../model/records.ts';
+import { Failure } from '../standard/failure.ts';
+import type { Store } from '../store/store.ts';
+import type { TaskContext } from '../tasks/task.ts';
+import {
+  type MovePlan,
+  type MoveProblem,
+  type MoveRequest,
+  type MoveResult,
+  refusedViews,
+  requireUnblocked,
+  type TableToMove,
+} from './move_plan.ts';
+import { createViews, type MovedViews, namesCatalog } from './moved_views.ts';
+import { PausedWrites } from './paused_writes.ts';
+import { copySteps } from './steps.ts';
+import { type MoveSides, TableCopier } from './table_copier.ts';
+
+interface CopyParts {
+  readonly catalog: Catalog;
+  readonly store: Store;
+  readonly writes: CatalogWrites;
+  readonly spool: string;
+  readonly principal: Principal;
+  readonly definitionOf: (spec: TableSpec) => TableDefinition;
+}
+
+interface CopyWork {
+  readonly move: CatalogMove;
+  readonly plan: MovePlan;
+  readonly sides: MoveSides;
+  /** The catalog in its warehouse. */
+  readonly source: CatalogRef;
+  readonly request: MoveRequest;
+}
+
+export interface CopyOutcome {
+  readonly rounds: number;
+  readonly pausedMs: () => number;
+  readonly problems: readonly MoveProblem[];
+}
+
+/** Stored after each table, for the attempt after a crash. */
+interface Progress {
+  /** The ids of tables that were copied and proved. */
+  readonly proved: readonly string[];
+  /** Whether the copy may have the name of the catalog already. */
+  readonly isNamed: boolean;
+}
+
+/** If a round took no longer than this part of the pause, the next is the last. */
+const lastRoundPart = 0.5;
+/** How many times writes are refused before the attempt is given up. */
+const pausesMax = 3;
+/** A table that is proved wrong although nobody wrote it is copied once more. */
+const copiesMax = 2;
+
+export class MoveCopy {
+  readonly #parts: CopyParts;
+  readonly #work: CopyWork;
+  readonly #run: Pick<TaskContext, 'signal' | 'progress'>;
+  readonly #copier: TableCopier;
+  readonly #staged: CatalogRef;
+  readonly #named: CatalogRef;
+  /** For each table that was proved equal: the moment before its copy began. */
+  readonly #provedAt = new Map<string, number>();
+  #progress: Progress;
+  #rounds = 0;
+  #rowsAll = 0;
+
+  constructor(parts: CopyParts, work: CopyWork, run: Pick<TaskContext, 'signal' | 'progress'>) {
+    this.#parts = parts;
+    this.#work = work;
+    this.#run = run;
+    this.#copier = new TableCopier(work.sides, parts.spool, parts.principal);
+    this.#staged = { id: work.move.targetId, name: work.move.stagedName };
+    this.#named = { id: work.move.targetId, name: work.source.name };
+    this.#progress = { proved: [], isNamed: false, ...(work.move.progress as Partial<Progress>) };
+  }
+
+  /** `resultOf`: the result of the task, which the switch stores. */
+  async run(resultOf: (outcome: CopyOutcome) => MoveResult): Promise<MoveResult> {
+    const { writes } = this.#parts;
+    const { source, request } = this.#work;
+    writes.watch(source.id);
+    await this.#prepare();
+    await this.#keepEqual();
+    await this.#tryViews();
+    for (let pauses = 0; pauses < pausesMax; pauses++) {
+      await this.#copyRounds();
+      const paused = new PausedWrites(writes, source.id, request.pauseSeconds * 1000, this.#run.signal);
+      try {
+        return await this.#finish(paused, resultOf);
+      } catch (error) {
+        await this.#unname();
+        if (!paused.isOver) throw error;
+      } finally {
+        // After the switch the writes stay refused here: the task decides that by the store.
+        paused.end();
+      }
+    }
+    const message = `the catalog was written so much that ${pausesMax} pauses of ${request.pauseSeconds} s were too short`;
+    throw new Failure('MOVE_PAUSE_EXCEEDED', message);
+  }
+
+  /** Creates the catalog, its databases and its tables in the target, as an earlier attempt may have done. */
+  async #prepare(): Promise<void> {
+    const { plan, sides, move } = this.#work;
+    const { signal } = this.#run;
+    const { engine } = sides.target;
+    const apply = (change: Parameters<typeof engine.apply>[0], step: string) =>
+      engine.apply(change, { step: `${move.taskId}/${step}`, signal });
+    await apply({ kind: 'createCatalog', catalog: this.#staged }, 'catalog');
+    await this.#unname();
+    for (const database of plan.databases)
+      await apply({ kind: 'createDatabase', database: { catalog: this.#staged, database } }, `database/${database}`);
+    for (const table of plan.tables) {
+      const definition = this.#parts.definitionOf(table.target);
+      await apply({ kind: 'createTable', table: this.#refTo(table), definition }, `table/${table.id}`);
+    }
+  }
+
+  /** Gives the copy its hidden name again, if an earlier attempt may have given it that of the catalog. */
+  async #unname(): Promise<void> {
+    if (!this.#progress.isNamed) return;
+    const { move, sides } = this.#work;
+    const change = { kind: 'renameCatalog', catalog: this.#named, newName: this.#staged.name } as const;
+    const step = `${move.taskId}/unname/${this.#rounds}/${Date.now()}`;
+    // Also when the move is cancelled: the copy must not be reachable under the name.
+    await sides.target.engine.apply(change, { step, signal: AbortSignal.timeout(60_000) });
+    await this.#save({ isNamed: false });
+  }
+
+  async #save(progress: Partial<Progress>): Promise<void> {
+    this.#progress = { ...this.#progress, ...progress };
+    await this.#parts.catalog.saveMoveProgress(this.#work.move.taskId, this.#progress);
+  }
+
+  /** Of what an earlier attempt has copied, keeps the tables that are still equal. */
+  async #keepEqual(): Promise<void> {
+    const proved = new Set(this.#progress.proved);
+    for (const table of this.#work.plan.tables) {
+      if (!proved.has(table.id)) continue;
+      const moment = this.#parts.writes.now();
+      if ((await this.#difference(table)) === undefined) this.#provedAt.set(table.id, moment);
+    }
+  }
+
+  /** Finds views that the target refuses before everything is copied. Those that name the catalog are tried at the end. */
+  async #tryViews(): Promise<void> {
+    const { plan, sides, source, request } = this.#work;
+    const { engine, adapter } = sides.target;
+    if (!adapter.capabilities.views || plan.views.length === 0) return;
+    const independent: (typeof plan.views)[number][] = [];
+    for (const view of plan.views) if (!(await namesCatalog(engine, view.sql, source.name))) independent.push(view);
+    if (independent.length < plan.views.length) return;
+    const tried = await createViews(engine, this.#staged, independent, this.#run.signal);
+    requireUnblocked(refusedViews(tried, request));
+    await this.#dropViews();
+  }
+
+  /** Their texts have the hidden name. */
+  async #dropViews(): Promise<void> {
+    const { plan, sides, move } = this.#work;
+    for (const { id, database, name } of plan.views) {
+      const view = { catalog: this.#staged, database, view: name };
+      const options = { step: `${move.taskId}/untry/${id}`, signal: this.#run.signal };
+      await sides.target.engine.apply({ kind: 'dropView', view }, options);
+    }
+  }
+
+  /** Copies all tables, then those that were written meanwhile, until that takes less than a part of the pause. */
+  async #copyRounds(): Promise<void> {
+    const { request } = this.#work;
+    for (const first = this.#rounds; this.#rounds - first < request.roundsMax; ) {
+      const tables = this.#changed();
+      if (tables.length === 0) return;
+      this.#rounds++;
+      const began = performance.now();
+      await this.#copyTables(tables, this.#run.signal, `round ${this.#rounds}`);
+      if (performance.now() - began < lastRoundPart * request.pauseSeconds * 1000 && this.#rounds > 1) return;
+    }
+  }
+
+  /** The tables that are not proved, or were written since. */
+  #changed(): TableToMove[] {
+    const { writes } = this.#parts;
+    const { plan, source } = this.#work;
+    return plan.tables.filter((table) => {
+      const moment = this.#provedAt.get(table.id);
+      return moment === undefined || writes.changedSince(source.id, { ...table, table: table.name }, moment);
+    });
+  }
+
+  async #copyTables(tables: readonly TableToMove[], signal: AbortSignal, what: string): Promise<void> {
+    let rowsDone = 0;
+    const sizes = await Promise.all(
+      tables.map((table) => this.#work.sides.source.engine.tableStatistics(this.#refFrom(table))),
+    );
+    this.#rowsAll = sizes.reduce((sum, { rowCount }) => sum + rowCount, 0);
+    for (const table of tables) {
+      const text = `${what}: ${table.database}.${table.name}`;
+      const report = (rows: number) => {
+        rowsDone += rows;
+        // A round of no rows is done when it begins.
+        this.#run.progress(this.#rowsAll === 0 ? 1 : Math.min(1, rowsDone / this.#rowsAll), text);
+      };
+      report(0);
+      await this.#copyTable(table, signal, report);
+    }
+  }
+
+  async #copyTable(table: TableToMove, signal: AbortSignal, copied: (rows: number) => void): Promise<void> {
+    const { writes, definitionOf } = this.#parts;
+    const { source } = this.#work;
+    const written = { database: table.database, table: table.name };
+    for (let copies = 1; ; copies++) {
+      const moment = writes.now();
+      const definition = definitionOf(table.target);
+      await this.#copier.copy({ from: this.#refFrom(table), to: this.#refTo(table), definition }, { signal, copied });
+      if (writes.changedSince(source.id, written, moment)) return;
+      const difference = await this.#difference(table, signal);
+      if (difference === undefined) {
+        this.#provedAt.set(table.id, moment);
+        await this.#save({ proved: [...this.#provedAt.keys()] });
+        return;
+      }
+      // Written while it was compared: a later round copies it again.
+      if (writes.changedSince(source.id, written, moment)) return;
+      if (copies >= copiesMax) throw verificationFailed(table, difference);
+    }
+  }
+
+  async #difference(table: TableToMove, signal = this.#run.signal): Promise<ChecksumDifference | undefined> {
+    const { source, target } = this.#work.sides;
+    const { columns } = this.#parts.definitionOf(table.target);
+    const [a, b]: readonly TableChecksum[] = await Promise.all([
+      source.engine.checksumTable({ ...this.#refFrom(table), columns }, { signal }),
+      target.engine.checksumTable({ ...this.#refTo(table), columns }, { signal }),
+    ]);
+    return a && b ? checksumDifference(columns, a, b) : { column: null };
+  }
+
+  /** While writes are refused: copies the rest, gives the copy the name of the catalog, creates the views and switches. */
+  async #finish(paused: PausedWrites, resultOf: (outcome: CopyOutcome) => MoveResult): Promise<MoveResult> {
+    const { move, sides, plan, request } = this.#work;
+    const { signal } = paused;
+    this.#run.progress(1, 'waiting for running writes');
+    await paused.drained();
+    for (let tables = this.#changed(); tables.length > 0; tables = this.#changed())
+      await this.#copyTables(tables, signal, 'last round');
+    this.#run.progress(1, 'switching');
+    await copySteps(sides, this.#work.source, this.#staged, signal);
+    await this.#save({ isNamed: true });
+    const naming = { kind: 'renameCatalog', catalog: this.#staged, newName: this.#named.name } as const;
+    await sides.target.engine.apply(naming, { step: `${move.taskId}/name/${Date.now()}`, signal });
+    const views = await this.#createViews(signal);
+    const refused = refusedViews(views, request);
+    requireUnblocked(refused);
+    paused.requireTime();
+    const result = resultOf({ rounds: this.#rounds, pausedMs: () => paused.elapsedMs, problems: refused });
+    const changedTables = plan.tables.filter(({ spec, target }) => JSON.stringify(spec) !== JSON.stringify(target));
+    await this.#parts.catalog.switchMove(move, {
+      to: request.warehouse,
+      progress: result,
+      purgeAt: Date.parse(result.retainedUntil ?? ''),
+      viewColumns: views.columns,
+      droppedViews: views.refused.map(({ view }) => view.id),
+      tables: new Map(changedTables.map(({ id, target }) => [id, target])),
+    });
+    return result;
+  }
+
+  async #createViews(signal: AbortSignal): Promise<MovedViews> {
+    const { sides, plan } = this.#work;
+    const reason = 'the engine does not support views';
+    if (!sides.target.adapter.capabilities.views)
+      return { columns: new Map(), refused: plan.views.map((view) => ({ view, reason })) };
+    return createViews(sides.target.engine, this.#named, plan.views, signal);
+  }
+
+  #refFrom({ database, name }: TableToMove): TableRef {
+    return { catalog: this.#work.source, database, table: name };
+  }
+
+  #refTo({ database, name }: TableToMove): TableRef {
+    return { catalog: this.#staged, database, table: name };
+  }
+}
+
+function verificationFailed({ database, name }: TableToMove, { column }: ChecksumDifference): Failure {
+  const what = column === null ? 'numbers of rows' : `checksums of the column ${JSON.stringify(column)}`;
+  const message = `the table ${JSON.stringify(database)}.${JSON.stringify(name)} and its copy have different ${what}`;
+  return new Failure('MOVE_VERIFICATION_FAILED', message, { database, table: name, column });
+}

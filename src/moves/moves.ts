@@ -1,0 +1,288 @@
+// Moves a catalog to another warehouse as a task (jobs/move_catalog.ts): copies its tables in rounds while it is used, refuses writes for a
+// short time, proves the copy, and lets the store switch (catalog/moves/). What an interrupted move copied is kept if it still is equal.
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Trail } from '../access/audit/audit_log.ts';
+import type { Authorizer } from '../access/authorization/authorizer.ts';
+import type { Directory } from '../access/authorization/directory.ts';
+import { readDefinitions, type SourceDefinitions } from '../backups/definitions.ts';
+import type { MetadataCategory } from '../backups/metadata_objects.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { type CatalogMove, leftName } from '../catalog/moves/move_catalog.ts';
+import type { Engine, EngineWarehouse } from '../engines/engine.ts';
+import type { CatalogRef } from '../engines/refs.ts';
+import type { Warehouses } from '../engines/warehouses.ts';
+import { newId } from '../model/ids.ts';
+import type { TableDefinition, TableSpec } from '../model/records.ts';
+import type { Observe } from '../observe/observations.ts';
+import { Failure, objectNotFound, type Violation } from '../standard/failure.ts';
+import type { Store } from '../store/store.ts';
+import { RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
+import { MoveCopy } from './move_copy.ts';
+import {
+  type MovePlan,
+  type MoveProblem,
+  type MoveRequest,
+  type MoveResult,
+  planMove,
+  requireUnblocked,
+} from './move_plan.ts';
+import { measureSpeed } from './speed.ts';
+import type { MoveSides } from './table_copier.ts';
+
+export const moveCatalogTask = 'move_catalog';
+
+declare module '../tasks/task.ts' {
+  interface StoredRequests {
+    readonly move_catalog: MoveRequest;
+  }
+}
+
+export interface MovesParts {
+  readonly catalog: Catalog;
+  readonly warehouses: Warehouses;
+  readonly authorizer: Authorizer;
+  readonly directory: Directory;
+  readonly trail: Trail;
+  readonly store: Store;
+  readonly observe: Observe;
+  readonly spoolDirectory: string;
+  readonly metadataCategories: readonly MetadataCategory[];
+  readonly definitionOf: (spec: TableSpec) => TableDefinition;
+  readonly violationsOf: (spec: TableSpec, engine: Engine) => readonly Violation[];
+}
+
+type Run = Pick<TaskContext, 'signal' | 'progress'>;
+
+/** How long statements that began in the old warehouse may still read it after the switch. */
+const readsEndMsMax = 60_000;
+const readsPollMs = 50;
+/** So long no statement may read it before it is taken away: one that was analyzed there may not have begun. */
+const readsQuietMs = 1_000;
+
+export class Moves {
+  readonly #parts: MovesParts;
+
+  constructor(parts: MovesParts) {
+    this.#parts = parts;
+  }
+
+  async run(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
+    try {
+      if (task.request.dryRun) return await this.#dryRun(task, run);
+      const move = await this.#parts.catalog.findMove(task.taskId);
+      if (!move) throw new Failure('TASK_INTERRUPTED', 'the move was given up after an interruption');
+      if (!move.isSwitched) return await this.#move(task, move, run);
+      return await this.#leave(move, move.progress as MoveResult, run.signal);
+    } catch (error) {
+      if (error instanceof Failure || error instanceof RetryableError) throw error;
+      throw new RetryableError('the move was interrupted', { cause: error });
+    }
+  }
+
+  async #dryRun(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
+    const definitions = await this.#definitions(task.request.objectId, task);
+    return this.#admitted(task, definitions, run, async (sides) => {
+      const plan = await this.#plan(definitions, task.request, sides);
+      const size = await sizeOf(plan, definitions.root, sides.source.engine);
+      const staged = { id: task.taskId, name: `moving_${task.taskId}` };
+      const spool = this.#spool(task.taskId);
+      const work = { plan, sides, staged, spool, principal: task.principal, definitionOf: this.#parts.definitionOf };
+      const measured = await measureSpeed({ ...work, source: refOf(definitions.root), request: task.request }, run);
+      const { rowsPerSecond, problems } = measured;
+      const estimatedSeconds = rowsPerSecond === null ? null : Math.round((10 * size.rows) / rowsPerSecond) / 10;
+      const described = this.#resultOf(definitions, task.request, plan, size, [...plan.problems, ...problems]);
+      return { ...described, dryRun: true, estimatedSeconds, rounds: null, pausedMs: null, retainedUntil: null };
+    });
+  }
+
+  async #move(task: TaskRecord<'move_catalog'>, move: CatalogMove, run: Run): Promise<MoveResult> {
+    const { catalog, trail, warehouses } = this.#parts;
+    const { taskId, principal, request } = task;
+    const definitions = await this.#definitions(move.catalogId, task);
+    await catalog.takeMove(taskId);
+    const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: task.target };
+    const details = { taskId, from: definitions.root.spec.warehouse, to: request.warehouse };
+    await trail.begin(actor, { objectId: move.catalogId, details });
+    const writes = await warehouses.writesOf(definitions.root.spec.warehouse);
+    let isSwitched = false;
+    try {
+      const result = await this.#admitted(task, definitions, run, async (sides) => {
+        const plan = await this.#plan(definitions, request, sides);
+        requireUnblocked(plan.problems);
+        const size = await sizeOf(plan, definitions.root, sides.source.engine);
+        const copy = new MoveCopy(
+          { ...this.#parts, writes, spool: this.#spool(taskId), principal },
+          { move, plan, sides, source: refOf(definitions.root), request },
+          run,
+        );
+        const purgeAt = () => Date.now() + 1000 * request.retainSeconds;
+        const copied = await copy.run((outcome) => {
+          const problems = [...plan.problems, ...outcome.problems];
+          const { rounds, pausedMs } = outcome;
+          const retainedUntil = new Date(purgeAt()).toISOString();
+          const described = this.#resultOf(definitions, request, plan, size, problems);
+          return { ...described, dryRun: false, estimatedSeconds: null, rounds, pausedMs: pausedMs(), retainedUntil };
+        });
+        isSwitched = true;
+        return copied;
+      });
+      return await this.#leave(move, result, run.signal);
+    } catch (error) {
+      const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
+      if (!isSwitched) trail.enqueue(actor, { outcome: code, objectId: move.catalogId, details });
+      throw error;
+    } finally {
+      writes.unwatch(move.catalogId);
+      // After the switch, a write that was to go to the old copy is refused for good.
+      if (!(await this.#isSwitched(taskId, isSwitched))) writes.release(move.catalogId);
+      await rm(this.#spool(taskId), { recursive: true, force: true });
+    }
+  }
+
+  /** If the store does not answer, the writes stay refused until the next attempt: the switch may have been committed. */
+  async #isSwitched(taskId: string, known: boolean): Promise<boolean> {
+    if (known) return true;
+    const move = await this.#parts.catalog.findMove(taskId).catch(() => ({ isSwitched: true }));
+    return move?.isSwitched === true;
+  }
+
+  /** Takes the old copy out of the way of its name in the old warehouse, once nothing reads it any more. */
+  async #leave(move: CatalogMove, result: MoveResult, signal: AbortSignal): Promise<MoveResult> {
+    const { warehouses } = this.#parts;
+    const writes = await warehouses.writesOf(result.from);
+    writes.hold(move.catalogId);
+    await this.#readsEnded(result.from, move.catalogId, signal);
+    const { capabilities } = await warehouses.engineOf(result.from);
+    const catalog = { id: move.catalogId, name: result.catalog };
+    const change = capabilities.undrop
+      ? ({ kind: 'hideCatalog', catalog } as const)
+      : ({ kind: 'renameCatalog', catalog, newName: leftName(catalog.id) } as const);
+    await (await warehouses.use(result.from)).apply(change, { step: `${move.taskId}/left`, signal });
+    await this.#saveStatistics(move, result);
+    return result;
+  }
+
+  async #readsEnded(warehouse: string, catalogId: string, signal: AbortSignal): Promise<void> {
+    const writes = await this.#parts.warehouses.writesOf(warehouse);
+    const deadline = performance.now() + readsEndMsMax;
+    for (let quietSince = performance.now(); performance.now() < deadline; ) {
+      if (writes.isRead(catalogId)) quietSince = performance.now();
+      else if (performance.now() - quietSince >= readsQuietMs) return;
+      await pause(readsPollMs, undefined, { signal });
+    }
+  }
+
+  async #saveStatistics({ targetId }: CatalogMove, { to }: MoveResult): Promise<void> {
+    const { catalog, warehouses, observe, metadataCategories } = this.#parts;
+    try {
+      const engine = await warehouses.use(to);
+      const { root, databases } = await readDefinitions(catalog, targetId, metadataCategories);
+      for (const { object, tables } of databases)
+        for (const { id, name } of tables) {
+          const statistics = await engine.tableStatistics({ catalog: refOf(root), database: object.name, table: name });
+          await catalog.saveStatistics(id, { ...statistics, asOf: new Date().toISOString() });
+        }
+    } catch (error) {
+      // The next write to a table refreshes its statistics.
+      observe({ kind: 'backgroundError', what: 'table statistics', error });
+    }
+  }
+
+  /** Rights are checked again, because the task may have waited. Throws FORBIDDEN, OBJECT_NOT_FOUND. */
+  async #definitions(objectId: string, { principal, request }: TaskRecord<'move_catalog'>): Promise<SourceDefinitions> {
+    const { catalog, authorizer, directory, metadataCategories } = this.#parts;
+    if (!directory.isActive(principal)) throw new Failure('FORBIDDEN', 'the submitter was disabled or deleted');
+    const definitions = await readDefinitions(catalog, objectId, metadataCategories);
+    const { root } = definitions;
+    if (!authorizer.isAllowedOn(principal, 'alter', 'catalogs', [root]))
+      throw new Failure('FORBIDDEN', 'the submitter may no longer change the catalog');
+    for (const warehouse of [root.spec.warehouse, request.warehouse]) {
+      const path = [{ category: 'warehouses', name: warehouse }];
+      await authorizer.require(principal, 'use', { category: 'warehouses', path });
+      if (!(await catalog.find(path))) throw objectNotFound('warehouses', warehouse, 'the warehouse no longer exists');
+    }
+    return definitions;
+  }
+
+  #admitted<T>(
+    { principal, request }: TaskRecord<'move_catalog'>,
+    { root }: SourceDefinitions,
+    { signal }: Run,
+    work: (sides: MoveSides) => Promise<T>,
+  ): Promise<T> {
+    const { warehouses } = this.#parts;
+    const admission = { principal, signal, isTask: true } as const;
+    const from = root.spec.warehouse;
+    return warehouses.admit(from, admission, (source) =>
+      warehouses.admit(request.warehouse, admission, async (target) =>
+        work({
+          source: { engine: source, adapter: await warehouses.engineOf(from) },
+          target: { engine: target, adapter: await warehouses.engineOf(request.warehouse) },
+        }),
+      ),
+    );
+  }
+
+  async #plan(definitions: SourceDefinitions, request: MoveRequest, { target }: MoveSides): Promise<MovePlan> {
+    const layout = await this.#parts.warehouses.layoutOf(request.warehouse);
+    return planMove(this.#parts, definitions, request, { ...target, replicaCount: layout?.replicaCount ?? 1 });
+  }
+
+  #resultOf(
+    { root }: SourceDefinitions,
+    request: MoveRequest,
+    { databases, tables, views }: MovePlan,
+    size: Size,
+    problems: readonly MoveProblem[],
+  ) {
+    return {
+      catalog: root.name,
+      from: root.spec.warehouse,
+      to: request.warehouse,
+      databases: databases.length,
+      tables: tables.length,
+      views: views.length,
+      ...size,
+      problems: [...problems],
+    };
+  }
+
+  #spool(taskId: string): string {
+    return join(this.#parts.spoolDirectory, 'moves', taskId);
+  }
+
+  /** Called when a task has ended: removes what a move that did not switch has left. Idempotent. */
+  async settle(task: TaskRecord<'move_catalog'>): Promise<void> {
+    const { catalog, warehouses } = this.#parts;
+    await rm(this.#spool(task.taskId), { recursive: true, force: true });
+    if (!task.request.dryRun) return catalog.settleMove(task.taskId);
+    // A dry run that was killed may have left its trial copy.
+    if (task.startedAt === null || task.state === 'succeeded') return;
+    const trial = { id: task.taskId, name: `moving_${task.taskId}` };
+    const engine = await warehouses.use(task.request.warehouse);
+    await engine.apply({ kind: 'dropCatalog', catalog: trial }, { step: newId(), signal: AbortSignal.timeout(60_000) });
+  }
+}
+
+const refOf = ({ id, name }: { readonly id: string; readonly name: string }): CatalogRef => ({ id, name });
+
+interface Size {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+async function sizeOf(
+  { tables }: MovePlan,
+  root: { readonly id: string; readonly name: string },
+  engine: EngineWarehouse,
+): Promise<Size> {
+  const size = { rows: 0, bytes: 0 };
+  for (const { database, name } of tables) {
+    const { rowCount, dataBytes } = await engine.tableStatistics({ catalog: refOf(root), database, table: name });
+    size.rows += rowCount;
+    size.bytes += dataBytes;
+  }
+  return size;
+}

@@ -1,0 +1,209 @@
+// Copies the rows of a table from one engine to another, in files or pages of which at most two are on the disk of this server at a time,
+// except where the source can only export the whole table. Each copy begins with an empty table, and each of its parts is inserted once.
+import { mkdir, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Engine, EngineWarehouse, StatementResult, TableRef } from '../engines/engine.ts';
+import { filesDirectory } from '../engines/export.ts';
+import type { Snapshot } from '../engines/snapshot.ts';
+import { newId } from '../model/ids.ts';
+import type { Principal } from '../model/principal.ts';
+import type { TableDefinition } from '../model/records.ts';
+import { rowReader } from '../query/rows/row_validation.ts';
+import { Failure } from '../standard/failure.ts';
+import { parseJson } from '../standard/json/parse_json.ts';
+
+/** The size of a page of rows that is copied as JSON. */
+const pageBytesMax = 4 * 1024 * 1024;
+/** The size of an exported file. */
+const fileBytesMax = 256 * 1024 * 1024;
+const exportMsMax = 24 * 3_600_000;
+
+/** One of the two warehouses of a move. */
+export interface Side {
+  readonly adapter: Engine;
+  readonly engine: EngineWarehouse;
+}
+
+/** The two warehouses of a move, while both have admitted it. */
+export interface MoveSides {
+  readonly source: Side;
+  readonly target: Side;
+}
+
+export interface CopiedTable {
+  readonly from: TableRef;
+  readonly to: TableRef;
+  /** In the target. */
+  readonly definition: TableDefinition;
+}
+
+export interface CopyOptions {
+  readonly signal: AbortSignal;
+  /** Called with the number of rows that each part adds. */
+  readonly copied?: (rows: number) => void;
+  /** Copies only so many parts, to measure the speed. */
+  readonly partsMax?: number;
+}
+
+export class TableCopier {
+  readonly #source: Side;
+  readonly #target: Side;
+  readonly #spool: string;
+  readonly #principal: Principal;
+  #files = 0;
+
+  /** `spool`: a directory of this copier. */
+  constructor(sides: MoveSides, spool: string, principal: Principal) {
+    this.#source = sides.source;
+    this.#target = sides.target;
+    this.#spool = spool;
+    this.#principal = principal;
+  }
+
+  /** Replaces the rows of the target by those that the source has now. @returns their number. */
+  async copy(table: CopiedTable, options: CopyOptions): Promise<number> {
+    await mkdir(this.#spool, { recursive: true, mode: 0o700 });
+    const { signal } = options;
+    await this.#target.engine.apply({ kind: 'truncateTable', table: table.to }, { step: newId(), signal });
+    try {
+      const from = this.#source.adapter.capabilities;
+      const to = this.#target.adapter.capabilities;
+      if (from.catalogSnapshots && (to.catalogSnapshots || to.parquetFiles))
+        return await this.#copyParts(table, options);
+      if (from.exports && to.parquetFiles) return await this.#copyExport(table, options);
+      return await this.#copyPages(table, options);
+    } finally {
+      await rm(this.#spool, { recursive: true, force: true });
+    }
+  }
+
+  async #copyParts(table: CopiedTable, options: CopyOptions): Promise<number> {
+    const snapshot = await this.#source.engine.snapshot(table.from.catalog, { signal: options.signal });
+    try {
+      return await this.#copySnapshot(snapshot, table, options);
+    } finally {
+      await snapshot.close();
+    }
+  }
+
+  /** A part is written while the one before it is loaded. */
+  async #copySnapshot(snapshot: Snapshot, table: CopiedTable, options: CopyOptions): Promise<number> {
+    const { signal, partsMax = Number.POSITIVE_INFINITY, copied } = options;
+    const { database, table: name } = table.from;
+    const read = { database, table: name, columns: table.definition.columns, isCopied: true };
+    const parts = (await snapshot.parts(read, signal)).slice(0, partsMax);
+    let rowsBefore = 0;
+    let loading: Promise<void> = Promise.resolve();
+    try {
+      for (const { part, rows } of parts) {
+        const path = this.#file();
+        await snapshot.write(read, part, path, signal);
+        await loading;
+        const before = rowsBefore;
+        loading = this.#loadFile(table, path, { rows, rowsBefore: before }, signal).then(() => copied?.(rows));
+        loading.catch(() => undefined);
+        rowsBefore += rows;
+      }
+    } finally {
+      // A running load reads a file that is deleted when this ends.
+      await loading.catch(() => undefined);
+    }
+    await loading;
+    return rowsBefore;
+  }
+
+  #file(): string {
+    return join(this.#spool, `${this.#files++}.parquet`);
+  }
+
+  async #loadFile(
+    { to, definition }: CopiedTable,
+    path: string,
+    { rows, rowsBefore }: { readonly rows: number; readonly rowsBefore: number },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { engine, adapter } = this.#target;
+    try {
+      if (adapter.capabilities.catalogSnapshots) {
+        const { columns } = definition;
+        await engine.restorePart({ table: to, columns, path, rowsBefore, rows }, { signal });
+        return;
+      }
+      const work = {
+        table: to,
+        definition,
+        file: { path, format: 'parquet', csv: {} },
+        mode: 'append',
+        errorsMax: 0,
+        dryRun: false,
+        rejectsPath: `${path}.rejects`,
+        step: newId(),
+      } as const;
+      const { rowsLoaded } = await engine.load(work, { signal, principal: this.#principal });
+      if (rowsLoaded !== rows) throw new Error(`${rowsLoaded} rows were loaded of ${rows}`);
+    } finally {
+      await rm(path, { force: true });
+    }
+  }
+
+  async #copyExport(table: CopiedTable, options: CopyOptions): Promise<number> {
+    const resultPath = join(this.#spool, 'export');
+    const format = { kind: 'parquet', compression: 'snappy' } as const;
+    const { files } = await this.#read(table, resultPath, options, { format, fileBytesMax });
+    let rowsBefore = 0;
+    for (const { name, rows } of (files?.entries ?? []).slice(0, options.partsMax)) {
+      await this.#loadFile(table, join(filesDirectory(resultPath), name), { rows, rowsBefore }, options.signal);
+      options.copied?.(rows);
+      rowsBefore += rows;
+    }
+    return rowsBefore;
+  }
+
+  async #copyPages(table: CopiedTable, options: CopyOptions): Promise<number> {
+    const { rows } = await this.#read(table, join(this.#spool, 'rows'), options);
+    if (rows.kind === 'text') return this.#insert(table, rows.text, options);
+    const file = await open(rows.path);
+    try {
+      let count = 0;
+      const pages = rows.offsets.slice(0, -1).slice(0, options.partsMax);
+      for (const [i, start] of pages.entries()) {
+        const bytes = Buffer.alloc((rows.offsets[i + 1] ?? start) - start);
+        await file.read(bytes, 0, bytes.length, start);
+        count += await this.#insert(table, bytes.toString(), options);
+      }
+      return count;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** `text`: JSON arrays, of which the last may be followed by a comma. */
+  async #insert({ to, definition }: CopiedTable, text: string, { signal, copied }: CopyOptions): Promise<number> {
+    const rows = parseJson(`[${text.replace(/,\s*$/, '')}]`, Number.POSITIVE_INFINITY) as unknown[];
+    if (rows.length === 0) return 0;
+    const batch = rowReader(definition.columns).read(rows);
+    const steps = [{ step: newId(), rowCount: rows.length }];
+    await this.#target.engine.insertRows(to, batch, { signal, definition, steps });
+    copied?.(rows.length);
+    return rows.length;
+  }
+
+  async #read(
+    { from, definition }: CopiedTable,
+    resultPath: string,
+    { signal }: CopyOptions,
+    into?: Parameters<EngineWarehouse['execute']>[1]['into'],
+  ): Promise<StatementResult> {
+    const { engine } = this.#source;
+    const columns = definition.columns.map(({ name }) => quoted(name)).join(', ');
+    const sql = `SELECT ${columns} FROM ${quoted(from.database)}.${quoted(from.table)}`;
+    const statement = { sql, catalog: from.catalog, database: from.database };
+    const analysis = await engine.analyze(statement, { principal: this.#principal, signal });
+    if (analysis.kind !== 'select') throw new Failure('CHANGE_IN_PROGRESS', 'the table is being changed');
+    const options = { signal, analysis, numbers: 'number', timeoutMs: exportMsMax, resultPath, pageBytesMax } as const;
+    return engine.execute(statement, { ...options, into });
+  }
+}
+
+/** As standard SQL quotes names. */
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
