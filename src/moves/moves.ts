@@ -68,6 +68,20 @@ export class Moves {
     this.#parts = parts;
   }
 
+  /** Throws MOVE_NOT_POSSIBLE. */
+  async requirePossible(from: string, to: string): Promise<void> {
+    const { warehouses, store } = this.#parts;
+    const refuse = (why: string) => {
+      throw new Failure('MOVE_NOT_POSSIBLE', why);
+    };
+    if (from === to) refuse('the catalog is in this warehouse already');
+    if ((await warehouses.otherServerOf(to)) !== undefined)
+      refuse('the data of both warehouses are in data directories, and those of different servers');
+    // The other servers would go on writing while this one refuses writes.
+    if (store.isShared && (await warehouses.engineOf(from)).isReachedByAllServers)
+      refuse('several servers write to the warehouse that has the catalog');
+  }
+
   async run(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
     try {
       if (task.request.dryRun) return await this.#dryRun(task, run);

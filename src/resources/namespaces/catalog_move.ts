@@ -3,7 +3,6 @@ import type { catalogsApi } from '../../api/namespaces/catalogs.ts';
 import { pauseSecondsDefault, retainSecondsDefault, roundsMaxDefault } from '../../api/namespaces/move_catalog.ts';
 import type { MoveRequest } from '../../moves/move_plan.ts';
 import { moveCatalogTask } from '../../moves/moves.ts';
-import { Failure } from '../../standard/failure.ts';
 import { segment, uriOf } from '../../standard/paths.ts';
 import type { HandlersOf } from '../records/handler_context.ts';
 import { requirePrivilege, requireWarehouse } from '../records/permissions.ts';
@@ -17,11 +16,7 @@ export const moveCatalog: HandlersOf<typeof catalogsApi>['move'] = async ({ segm
   const { warehouse } = asked;
   await requirePrivilege('use', [segment('warehouses', from)], context);
   await requireWarehouse(warehouse, context);
-  if (warehouse === from) throw new Failure('MOVE_NOT_POSSIBLE', 'the catalog is in this warehouse already');
-  if ((await context.warehouses.otherServerOf(warehouse)) !== undefined) {
-    const message = 'the data of both warehouses are in data directories, and those of different servers';
-    throw new Failure('MOVE_NOT_POSSIBLE', message);
-  }
+  await context.moves.requirePossible(from, warehouse);
   const request: MoveRequest = {
     objectId: object.id,
     warehouse,
