@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { taskCodesOf } from '../src/api/tasks/task_codes.ts';
 import { taskTypes } from '../src/api/tasks/task_types.ts';
-import { clickhouse } from '../src/engines/clickhouse/clickhouse.ts';
+import { clickhouseWith } from '../src/engines/clickhouse/clickhouse.ts';
 import { duckdbEngine } from '../src/engines/duckdb/duckdb.ts';
 import { type EngineCapability, engineCapabilities } from '../src/model/engine_capabilities.ts';
 import { apiInfo, categoriesWith } from '../src/resources/index.ts';
@@ -63,7 +63,7 @@ function codesPage(): string {
   return lines.join('\n');
 }
 
-const engines = [duckdbEngine, clickhouse];
+const engines = [duckdbEngine, clickhouseWith()];
 
 /** The endpoints that need a capability, each with the calls that do. */
 function needsOf(capability: EngineCapability): string[] {

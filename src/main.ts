@@ -24,7 +24,7 @@ import { commandOf, isRemote } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
-import { clickhouse } from './engines/clickhouse/clickhouse.ts';
+import { clickhouseWith } from './engines/clickhouse/clickhouse.ts';
 import { duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
@@ -177,6 +177,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
 async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const webhookRules = hostAllowlist('webhookHosts', settings.webhookHosts);
   const exportHosts = hostAllowlist('exportHosts', settings.exportHosts);
+  const clusterHosts = hostAllowlist('clusterHosts', settings.clusterHosts);
   const identityProviderHosts = hostAllowlist('identityProviderHosts', settings.identityProviderHosts);
   const dataDirectory = resolve(settings.dataDir);
   const spoolDirectory = join(dataDirectory, 'spool');
@@ -240,6 +241,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     ...blobs,
     loading,
     exportHosts,
+    clusterHosts,
     identityProviderHosts,
     backupDirectories,
   };
@@ -406,13 +408,13 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
 }
 
 /** The first one is the engine of warehouses for which none is requested. */
-function enginesOf({ settings, hooks }: Foundation): readonly Engine[] {
+function enginesOf({ settings, hooks, clusterHosts }: Foundation): readonly Engine[] {
   const engine = duckdbWith({
     confinement: new Confinement(settings.engineConfinement),
     spareEngine: settings.spareEngine,
     analysisTimeoutMs: settings.analysisTimeoutMs,
   });
-  return [hooks.wrapEngine?.(engine) ?? engine, clickhouse, ...(hooks.otherEngines ?? [])];
+  return [hooks.wrapEngine?.(engine) ?? engine, clickhouseWith({ hosts: clusterHosts }), ...(hooks.otherEngines ?? [])];
 }
 
 async function mayReadResult(tasks: Tasks, access: ResultAccess, taskId: string): Promise<boolean> {

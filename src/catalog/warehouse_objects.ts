@@ -1,8 +1,10 @@
 // Describes warehouses, and the catalogs in them, for the component that starts their processes.
 
+import type { Transaction } from 'kysely';
 import type { CatalogRef } from '../engines/refs.ts';
 import type { WarehouseDescription } from '../engines/warehouses.ts';
-import type { BackendSpec, CatalogSpec, WarehouseSpec } from '../model/records.ts';
+import type { BackendSpec, CatalogSpec, ServerIdentity, WarehouseSpec } from '../model/records.ts';
+import type { Schema } from '../store/schema.ts';
 import type { Catalog } from './catalog.ts';
 import type { CatalogReader } from './catalog_reader.ts';
 import type { CatalogObject } from './object.ts';
@@ -22,6 +24,21 @@ export async function describeWarehouse(
     spec: object.spec as WarehouseSpec,
     backends: backends.map(({ name, spec: { disabled, location, server } }) => ({ name, disabled, location, server })),
   };
+}
+
+/** The other servers of a warehouse, in the transaction that registers one. */
+export async function serversBesides(
+  tx: Transaction<Schema>,
+  { backendId, warehouseId }: { readonly backendId: string; readonly warehouseId: string },
+): Promise<ServerIdentity[]> {
+  const rows = await tx
+    .selectFrom('objects')
+    .select('spec')
+    .where('parent_id', '=', warehouseId)
+    .where('category', '=', 'backends')
+    .where('id', '!=', backendId)
+    .execute();
+  return rows.flatMap(({ spec }) => (JSON.parse(spec) as BackendSpec).server ?? []);
 }
 
 export async function warehouseNames(catalog: CatalogReader): Promise<string[]> {

@@ -95,9 +95,14 @@ type Servers = Pick<WarehouseRuntime, 'description' | 'engine'>;
 
 /** How many replicas each tablet of a new table can have. All tables are divided in the same way. */
 function replicasOf(running: Servers): ReadonlyMap<string, number> {
-  const available = new Set(availableBackendsOf(running));
-  if (!running.engine.servers) return new Map([['0', available.size]]);
-  return replicasByTablet(running.description.backends, (backend) => available.has(backend));
+  const available = availableBackendsOf(running);
+  const { servers } = running.engine;
+  if (!servers) return new Map([['0', available.length]]);
+  const names = new Set(available.map(({ name }) => name));
+  const identified = running.description.backends.map((backend) => {
+    return { ...backend, server: servers.identityOf(backend.name) ?? backend.server };
+  });
+  return replicasByTablet(identified, ({ name }) => names.has(name));
 }
 
 export const availableReplicasOf = (running: Servers): number => Math.min(...replicasOf(running).values());

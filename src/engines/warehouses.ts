@@ -486,6 +486,9 @@ export class Warehouses {
       if (serverId !== undefined) throw onAnotherServer(name, serverId);
       running = Promise.resolve(this.#createRunning(description));
       this.#running.set(description.id, running);
+      // The servers of a cluster are watched from the beginning: it has no processes to start.
+      if (this.engine(description.spec.engine)?.cluster && !description.spec.suspended)
+        running.then((opened) => this.#ensureStarted(opened)).catch(() => undefined);
     }
     return running;
   }

@@ -2,7 +2,7 @@
 // PostgreSQL and the catalog `default` on a ClickHouse cluster.
 
 import { createClient } from '../../src/client/index.ts';
-import { clickhouse } from '../../src/engines/clickhouse/clickhouse.ts';
+import { clickhouseWith } from '../../src/engines/clickhouse/clickhouse.ts';
 import type { EngineCapability } from '../../src/model/engine_capabilities.ts';
 import type { Code } from '../../src/standard/codes.ts';
 import type { Operation } from '../../src/standard/openapi/operations.ts';
@@ -11,6 +11,8 @@ import { missingRing, startRing } from '../engines/clickhouse/ring/ring.ts';
 import { missingPostgresql, newStoreDatabase, urlOfDatabase } from '../postgresql.ts';
 import { start, TestServer } from '../server.ts';
 import { withoutKeys } from './fixtures.ts';
+
+const clickhouse = clickhouseWith();
 
 export interface World {
   start(): Promise<TestServer>;

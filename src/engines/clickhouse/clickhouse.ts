@@ -1,13 +1,16 @@
 // The engine: warehouses on clusters of ClickHouse servers, which callers register as backends.
 import type { TypeKind } from '../../model/types.ts';
+import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import type { Engine } from '../engine.ts';
+import { probeServer } from './cluster/probe.ts';
 import { nameTooLong } from './names.ts';
 import { openWarehouse } from './warehouse.ts';
 
 /** Types that a sorting key cannot have, or whose values are not compared. */
 const unkeyable: readonly TypeKind[] = ['ARRAY', 'MAP', 'STRUCT', 'JSON', 'BINARY', 'FLOAT', 'DOUBLE'];
 
-export const clickhouse: Engine = {
+/** `hosts`: to which servers warehouses may connect; absent: any. */
+export const clickhouseWith = ({ hosts }: { readonly hosts?: HostAllowlist } = {}): Engine => ({
   name: 'clickhouse',
   backends: [],
   reservedName(category, name) {
@@ -33,8 +36,9 @@ export const clickhouse: Engine = {
     parquetFiles: false,
     rowPositions: false,
   },
-  open: openWarehouse,
-};
+  cluster: { probe: (candidate, { signal }) => probeServer(candidate, { signal, hosts }) },
+  open: (options) => openWarehouse(options, hosts),
+});
 
 /** Columns that every table has on the servers. */
 const virtualColumns: ReadonlySet<string> = new Set([

@@ -1,28 +1,44 @@
 // What the parts of a warehouse share: its cluster, and which tables were changed.
 import type { WarehouseSpec } from '../../model/records.ts';
+import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { EngineWarehouseOptions, TableName } from '../engine.ts';
+import { Cluster } from './cluster/cluster.ts';
+import type { OwnsDatabase } from './cluster/owned_tables.ts';
+import { Registered } from './cluster/registered.ts';
 import { serverFailure } from './connection/clickhouse_error.ts';
-import { Cluster } from './connection/cluster.ts';
+import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
 
 export class WarehouseContext {
   readonly options: EngineWarehouseOptions;
   readonly cluster: Cluster;
   readonly steps: AppliedSteps;
+  readonly registered: Registered;
   readonly changed = new ChangedTables();
   /** The number of statements of callers that run now. */
   runningStatements = 0;
   #spec: WarehouseSpec;
   #stopped = new AbortController();
 
-  constructor(options: EngineWarehouseOptions) {
+  /** `hosts`: to which servers may be connected; undefined: any. */
+  constructor(options: EngineWarehouseOptions, hosts: HostAllowlist | undefined) {
     this.options = options;
     this.#spec = options.spec;
     if (!options.cluster) throw new Error(`the warehouse ${options.name} has no cluster`);
-    this.cluster = new Cluster(options.cluster);
+    const owns = () => this.#owns();
+    this.cluster = new Cluster(options.cluster, { hosts, owns });
+    this.registered = new Registered(this.cluster, owns);
     this.steps = new AppliedSteps(this.cluster);
     this.#stopped.abort();
+  }
+
+  /** The databases of the catalogs of this warehouse: others on the same servers are not touched. */
+  async #owns(): Promise<OwnsDatabase> {
+    const catalogs = await this.options.catalogs();
+    const prefixes = catalogs.flatMap(({ id, name }) => [databasePrefix(name), hiddenPrefix(id)]);
+    const hidden = new Set(catalogs.map(({ id }) => hiddenDatabase(id)));
+    return (database) => hidden.has(database) || prefixes.some((prefix) => database.startsWith(prefix));
   }
 
   get isRunning(): boolean {

@@ -5,7 +5,7 @@ import { topologyOf } from './statistics/topology.ts';
 
 type Lifecycle = Pick<
   EngineWarehouse,
-  'start' | 'stop' | 'running' | 'configure' | 'status' | 'topology' | 'attach' | 'takeChangedTables'
+  'start' | 'stop' | 'running' | 'configure' | 'status' | 'topology' | 'servers' | 'attach' | 'takeChangedTables'
 >;
 
 export function lifecycleOf(context: WarehouseContext): Lifecycle {
@@ -25,24 +25,32 @@ export function lifecycleOf(context: WarehouseContext): Lifecycle {
     configure: async (spec) => context.configure(spec),
     status: (backend) => statusOf(context, backend),
     topology: () => topologyOf(context),
+    servers: context.registered,
     attach,
     takeChangedTables: () => context.changed.take(),
   };
 }
 
-const statusOf = (context: WarehouseContext, backend: string): BackendStatus => ({
-  alive: context.isRunning && context.cluster.isAvailable(backend),
-  version: context.cluster.versionOf(backend),
-  cpuCores: 0,
-  memoryUsedBytes: 0,
-  memoryLimitBytes: context.spec.memoryLimitBytes,
-  dataUsedBytes: 0,
-  diskAvailableBytes: 0,
-  diskTotalBytes: 0,
-  spilledBytes: 0,
-  runningQueries: context.runningStatements,
-  lastStartAt: null,
-  lastHeartbeatAt: null,
-  confinement: [],
-  errorMessage: null,
-});
+function statusOf({ cluster }: WarehouseContext, backend: string): BackendStatus {
+  const member = cluster.member(backend);
+  const facts = member?.facts;
+  const started = member?.startedAtSeconds;
+  return {
+    alive: member !== undefined && member.availability !== 'unavailable' && !member.isDisabled,
+    availability: member && !member.isDisabled ? member.availability : 'unavailable',
+    version: member?.server.version || null,
+    cpuCores: facts?.cpuCores ?? 0,
+    memoryUsedBytes: facts?.memoryUsedBytes ?? 0,
+    memoryLimitBytes: facts?.memoryLimitBytes ?? 0,
+    dataUsedBytes: facts?.dataUsedBytes ?? 0,
+    diskAvailableBytes: facts?.diskAvailableBytes ?? 0,
+    diskTotalBytes: facts?.diskTotalBytes ?? 0,
+    // Servers do not report it.
+    spilledBytes: 0,
+    runningQueries: facts?.runningQueries ?? 0,
+    lastStartAt: started === undefined ? null : new Date(started * 1000).toISOString(),
+    lastHeartbeatAt: member?.lastHeartbeatAt ?? null,
+    confinement: [],
+    errorMessage: member?.errorMessage ?? null,
+  };
+}

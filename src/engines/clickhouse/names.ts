@@ -4,7 +4,7 @@ import type { TableName } from '../refs.ts';
 import type { StoredNames } from './connection/server.ts';
 
 const separator = '__';
-const localSuffix = '__local';
+export const localSuffix = '__local';
 
 /** The database with what the adapter itself stores. */
 export const internalDatabase = '_tabularium';

@@ -1,4 +1,5 @@
 // A warehouse on a cluster, composed of its parts: each implements some methods of the port.
+import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { engineWith } from '../derived_engine.ts';
 import type { EngineWarehouse, EngineWarehouseOptions } from '../engine.ts';
 import { analysisOf } from './analysis/analysis.ts';
@@ -11,8 +12,9 @@ import { insertsOf } from './rows/inserts.ts';
 import { tablesOf } from './statistics/tables.ts';
 import { unsupportedMethods } from './unsupported.ts';
 
-export function openWarehouse(options: EngineWarehouseOptions): EngineWarehouse {
-  const context = new WarehouseContext(options);
+/** `hosts`: to which servers may be connected; undefined: any. */
+export function openWarehouse(options: EngineWarehouseOptions, hosts: HostAllowlist | undefined): EngineWarehouse {
+  const context = new WarehouseContext(options, hosts);
   const methods = {
     ...changesOf(context),
     ...analysisOf(context),

@@ -3,7 +3,7 @@
 
 import { backendsApi } from '../../api/compute/backends.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
-import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.ts';
+import { catalogsOf, droppedCatalogsOf, serversBesides } from '../../catalog/warehouse_objects.ts';
 import type { ClusterEngine } from '../../engines/cluster/registered_servers.ts';
 import type { BackendSpec, ServerIdentity } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
@@ -112,8 +112,9 @@ export const backends = implement(backendsApi, {
       spec,
       principal: context.call.actor,
       ifExists,
-      inTransaction: async () => {
-        if (probed.server) requireUnregistered(await registeredIn(warehouse, context), probed.server);
+      inTransaction: async (tx, backendId) => {
+        const { server } = probed;
+        if (server) requireUnregistered(await serversBesides(tx, { backendId, warehouseId: warehouse.id }), server);
       },
     });
     await context.warehouses.apply(warehouse.name);

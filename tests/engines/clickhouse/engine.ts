@@ -1,8 +1,10 @@
 // The ClickHouse engine on a cluster of this machine (ring/), for the suites of the port: warehouses reach its nodes as registered backends.
 
-import { clickhouse } from '../../../src/engines/clickhouse/clickhouse.ts';
+import { clickhouseWith } from '../../../src/engines/clickhouse/clickhouse.ts';
 import type { ClusterAccess, Engine } from '../../../src/engines/engine.ts';
 import { clusters, type Ring, type RingNode, startRing } from './ring/ring.ts';
+
+const clickhouse = clickhouseWith();
 
 /** How the nodes of a ring are reached as a cluster. */
 export const accessTo = (

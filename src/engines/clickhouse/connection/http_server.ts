@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { Pool } from 'undici';
+import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import type { Failure } from '../../../standard/failure.ts';
 import { cancelledFailure, timeoutFailure } from './clickhouse_error.ts';
 import { SentCall } from './sent_call.ts';
@@ -15,6 +16,8 @@ export interface HttpServerOptions {
   readonly credentials: () => Promise<{ readonly user: string; readonly password: string }>;
   /** The number of connections. */
   readonly connectionsMax?: number;
+  /** The hosts that may be connected to; absent: any. */
+  readonly hosts?: HostAllowlist | undefined;
 }
 
 /** How long a call may take longer on the server than its time limit, before its connection is given up. */
@@ -23,6 +26,7 @@ const connectTimeoutMs = 5000;
 /** Longer parameters are sent in the body. */
 const uriCharactersMax = 16_384;
 const versionMin = [24, 8] as const;
+export const versionMinText = versionMin.join('.');
 
 export class HttpServer implements ClickHouseServer {
   readonly name: string;
@@ -31,13 +35,17 @@ export class HttpServer implements ClickHouseServer {
   #version = '';
   #settings: ReadonlyMap<string, string> | undefined;
   #probing: Promise<ReadonlyMap<string, string>> | undefined;
+  readonly #inFlight = new Set<SentCall>();
 
   constructor(options: HttpServerOptions) {
     this.name = options.name;
     this.#options = options;
     this.#pool = new Pool(options.url, {
       connections: options.connectionsMax ?? 64,
-      connect: { timeout: connectTimeoutMs },
+      connect: {
+        timeout: connectTimeoutMs,
+        ...(options.hosts ? { lookup: options.hosts.lookupFor(new URL(options.url)) } : {}),
+      },
       // Each call has its own deadline.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -80,6 +88,20 @@ export class HttpServer implements ClickHouseServer {
     return await this.#sent(call, queryId, settings);
   }
 
+  /** Asks only for the version: all versions answer that alike. Throws ClickHouseError, or a Failure. */
+  async versionText(timeoutMs: number): Promise<string> {
+    const chunks: Buffer[] = [];
+    const call = { sql: 'SELECT version()', timeoutMs };
+    for await (const chunk of await this.#sent(call, randomUUID(), new Map())) chunks.push(chunk as Buffer);
+    return Buffer.concat(chunks).toString().trim();
+  }
+
+  /** Gives up the calls that wait for the server or read from it: it does not respond any more. */
+  disconnect(): void {
+    this.#settings = undefined;
+    for (const sent of this.#inFlight) sent.abandon();
+  }
+
   /** Ends the connections; calls that run fail. */
   async close(): Promise<void> {
     await this.#pool.destroy();
@@ -108,6 +130,7 @@ export class HttpServer implements ClickHouseServer {
   async #sent(call: ServerCall, queryId: string, settings: ReadonlyMap<string, string>): Promise<Readable> {
     const { timeoutMs, signal } = call;
     const sent = new SentCall();
+    this.#inFlight.add(sent);
     const timers: NodeJS.Timeout[] = [];
     const stop = (reason: Failure) => {
       if (!sent.stop(reason)) return;
@@ -119,6 +142,7 @@ export class HttpServer implements ClickHouseServer {
     const abort = () => stop(cancelledFailure());
     signal?.addEventListener('abort', abort, { once: true });
     const end = () => {
+      this.#inFlight.delete(sent);
       for (const timer of timers) clearTimeout(timer);
       signal?.removeEventListener('abort', abort);
     };

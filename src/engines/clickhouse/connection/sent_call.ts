@@ -53,6 +53,13 @@ export class SentCall {
     else this.#reject(reason);
   }
 
+  /** The connection is given up, as if it was lost. */
+  abandon(): void {
+    const error = new Error('the server does not respond');
+    this.lose(error);
+    this.#controller?.abort(error);
+  }
+
   /** @returns false if it was stopped before. A call that was not begun ends at once. */
   stop(reason: Failure): boolean {
     if (this.#stopped) return false;

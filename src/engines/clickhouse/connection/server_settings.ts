@@ -1,6 +1,8 @@
 // The settings with which every statement runs, whatever the profiles of a server say: exact values, no waiting for other inserts, one
 // time zone. A setting is sent only to a server that has it.
 
+export const productComment = 'tabularium';
+
 const always: Readonly<Record<string, string | number>> = {
   output_format_json_quote_64bit_integers: 0,
   output_format_json_quote_decimals: 0,
@@ -18,6 +20,11 @@ const always: Readonly<Record<string, string | number>> = {
   cancel_http_readonly_queries_on_client_close: 1,
   async_insert: 0,
   insert_distributed_sync: 1,
+  // By which the statements of this product are found on the servers.
+  log_comment: productComment,
+  // Servers that are frozen accept connections and never answer.
+  receive_timeout: 15,
+  handshake_timeout_ms: 5000,
   // Values that do not fit are refused, not cut.
   date_time_overflow_behavior: 'throw',
   // Null as in standard SQL.

@@ -4,7 +4,7 @@
 import type { TableDefinition } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, Change, DatabaseRef, TableRef } from '../../engine.ts';
-import type { Cluster } from '../connection/cluster.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, storedDatabase } from '../names.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import type { ServerTables } from './server_tables.ts';

@@ -8,6 +8,8 @@ export const topologyOf = (context: WarehouseContext): Topology => ({
     return placed.map((replicas, index) => ({ id: String(index + 1), replicas }));
   },
   async tabletCount(backend, tableCount) {
+    const known = context.cluster.member(backend)?.facts?.tabletCount;
+    if (known !== undefined) return known;
     const placed = await context.cluster.placement();
     const own = placed.filter((replicas) => replicas.some((replica) => replica.backend === backend)).length;
     return own * (await tableCount());

@@ -2,7 +2,7 @@
 // and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep } from '../../engine.ts';
-import type { Cluster } from '../connection/cluster.ts';
+import type { Cluster } from '../cluster/cluster.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { clickhouse } from '../../../../src/engines/clickhouse/clickhouse.ts';
+import { clickhouseWith } from '../../../../src/engines/clickhouse/clickhouse.ts';
 import { HttpServer } from '../../../../src/engines/clickhouse/connection/http_server.ts';
 import { namesOf, storedDatabase } from '../../../../src/engines/clickhouse/names.ts';
 import { qualifiedName, quoteIdentifier } from '../../../../src/engines/clickhouse/sql/identifiers.ts';
@@ -13,6 +13,8 @@ import { admissionRequest } from '../../../admission_request.ts';
 import { spec } from '../../../conformance/engine/engine_world.ts';
 import { accessTo } from '../engine.ts';
 import { startRing } from '../ring/ring.ts';
+
+const clickhouse = clickhouseWith();
 
 export const catalog = { id: 'c1', name: 'shop' };
 

@@ -1,0 +1,254 @@
+// The servers of a warehouse as a cluster: which of them are available, which shard each of them has, and on which of them work runs.
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ServerIdentity } from '../../../model/records.ts';
+import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
+import { Failure } from '../../../standard/failure.ts';
+import type { DescribedBackend } from '../../cluster/registered_servers.ts';
+import type { ClusterAccess, Replica } from '../../engine.ts';
+import { wasLost } from '../../engine_lost.ts';
+import { serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.ts';
+import { CatchUp } from './catch_up.ts';
+import { Health } from './health.ts';
+import { Member } from './member.ts';
+import type { OwnsDatabase } from './owned_tables.ts';
+import { ReadTracker } from './read_tracker.ts';
+
+export interface ClusterOptions {
+  readonly hosts: HostAllowlist | undefined;
+  /** Whether a database belongs to this warehouse. */
+  readonly owns: () => Promise<OwnsDatabase>;
+}
+
+/** How long a start, or a change of the registered servers, waits until they were checked. */
+const firstCheckMs = 5000;
+const credentialsMsMax = 5000;
+
+export class Cluster implements ClickHouseCluster {
+  readonly name: string;
+  readonly #access: ClusterAccess;
+  readonly #options: ClusterOptions;
+  readonly #health: Health;
+  readonly #members = new Map<string, Member>();
+  #credentials: { readonly value: ReturnType<ClusterAccess['credentials']>; readonly at: number } | undefined;
+  #refreshing: Promise<void> = Promise.resolve();
+  #isOpen = false;
+  #next = 0;
+
+  constructor(access: ClusterAccess, options: ClusterOptions) {
+    this.name = access.name;
+    this.#access = access;
+    this.#options = options;
+    const catchUp = new CatchUp({ members: () => this.members(), owns: options.owns });
+    this.#health = new Health({
+      cluster: access.name,
+      catchUp: (member, signal) => catchUp.run(member, signal),
+      stillComplete: (member, signal) => catchUp.stillComplete(member, signal),
+    });
+  }
+
+  /** Begins to watch the registered servers. Resolves when each of them was checked, or after 5 s. */
+  async open(): Promise<void> {
+    this.#isOpen = true;
+    await this.refresh();
+  }
+
+  async close(): Promise<void> {
+    this.#isOpen = false;
+    this.#health.stop();
+    const members = this.members();
+    this.#members.clear();
+    await Promise.all(members.map((member) => member.close()));
+  }
+
+  /** Reads the registered servers and the credentials again. Resolves as `open`. */
+  async refresh(): Promise<void> {
+    const before = this.#refreshing;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#refreshing = promise;
+    await before;
+    try {
+      if (this.#isOpen) await this.#refresh();
+    } finally {
+      resolve();
+    }
+  }
+
+  async #refresh(): Promise<void> {
+    this.#credentials = undefined;
+    const backends = await this.#access.backends();
+    if (!this.#isOpen) return;
+    const names = new Set(backends.map(({ name }) => name));
+    for (const [name, member] of this.#members)
+      if (!names.has(name)) {
+        this.#members.delete(name);
+        void member.close();
+      }
+    for (const backend of backends) this.#update(backend);
+    const checked = new AbortController();
+    await Promise.race([
+      this.#health.watch(this.members()),
+      pause(firstCheckMs, undefined, { ref: false, signal: checked.signal }).catch(() => undefined),
+    ]);
+    checked.abort();
+  }
+
+  #update(backend: DescribedBackend): void {
+    const { name, location, disabled } = backend;
+    const known = this.#members.get(name);
+    if (known && known.location === location) {
+      if (known.isDisabled && !disabled) known.lose('it was enabled and has not been checked yet');
+      known.isDisabled = disabled;
+      return;
+    }
+    void known?.close();
+    const member = new Member(backend, {
+      credentials: () => this.#readCredentials(),
+      hosts: this.#options.hosts,
+      lost: (lost) => void this.#health.check(lost),
+    });
+    this.#members.set(name, member);
+  }
+
+  members(): Member[] {
+    return [...this.#members.values()];
+  }
+
+  member(backend: string): Member | undefined {
+    return this.#members.get(backend);
+  }
+
+  get isReplicated(): boolean {
+    const identities = this.#identities();
+    return identities.length > 0 && identities.every(({ replicates }) => replicates);
+  }
+
+  /** 0 before any server has answered. */
+  get shardCount(): number {
+    return this.#identities()[0]?.shardCount ?? 0;
+  }
+
+  get replicasOfShard(): number {
+    return this.#identities()[0]?.replicaCount ?? 0;
+  }
+
+  #identities(): ServerIdentity[] {
+    return this.members().flatMap(({ identity }) => identity ?? []);
+  }
+
+  /** The registered servers that are not disabled. */
+  async servers(): Promise<readonly ClickHouseServer[]> {
+    return this.#enabled().map(({ counted }) => counted);
+  }
+
+  /** The servers with each shard, in the order of shards. */
+  async placement(): Promise<readonly (readonly Replica[])[]> {
+    return Array.from({ length: this.shardCount }, (_, index) =>
+      this.members()
+        .filter(({ shard }) => shard === index + 1)
+        .map(({ name, isAvailable }) => ({ backend: name, isAvailable })),
+    );
+  }
+
+  #enabled(): Member[] {
+    return this.members().filter(({ isDisabled }) => !isDisabled);
+  }
+
+  #available(): Member[] {
+    return this.members().filter(({ isAvailable }) => isAvailable);
+  }
+
+  async onAny<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T> {
+    return this.#onOneOf(() => this.#available(), work);
+  }
+
+  async onEach<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T[]> {
+    const enabled = this.#enabled();
+    const available = enabled.filter(({ isAvailable }) => isAvailable);
+    if (enabled.length === 0 || available.length < enabled.length)
+      throw notEnough(Math.max(1, enabled.length), available.length);
+    const settled = await Promise.allSettled(available.map(({ counted }) => work(counted)));
+    return settled.map((result) => {
+      if (result.status === 'rejected') throw serverFailure(result.reason);
+      return result.value;
+    });
+  }
+
+  async onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]> {
+    if (this.shardCount === 0) throw notEnough(1, 0);
+    const shards = Array.from({ length: this.shardCount }, (_, index) => index + 1);
+    const replicasOf = (shard: number) => this.#available().filter((member) => member.shard === shard);
+    const missing = shards.filter((shard) => replicasOf(shard).length === 0);
+    if (missing.length > 0) throw noReplica(missing);
+    return Promise.all(
+      shards.map((shard) =>
+        this.#onOneOf(
+          () => replicasOf(shard),
+          (server) => work(server, shard),
+          shard,
+        ),
+      ),
+    );
+  }
+
+  /**
+   * Runs on the server with the least load, and once more on another one if the first is lost, has done nothing or only read, and has not
+   * answered anything.
+   */
+  async #onOneOf<T>(
+    candidates: () => readonly Member[],
+    work: (server: ClickHouseServer) => Promise<T>,
+    shard?: number,
+  ): Promise<T> {
+    let failed: Member | undefined;
+    for (;;) {
+      const member = this.#leastLoaded(candidates().filter((candidate) => candidate !== failed));
+      if (!member) throw failed || shard === undefined ? notEnough(1, 0) : noReplica([shard]);
+      const tracker = new ReadTracker(member.counted);
+      try {
+        return await work(tracker.server);
+      } catch (error) {
+        const failure = serverFailure(error);
+        if (failed || !wasLost(failure) || !(failure instanceof Failure)) throw failure;
+        const mayRepeat = failure.outcome === 'notApplied' || tracker.hasOnlyRead;
+        const others = candidates().filter((candidate) => candidate !== member);
+        if (!mayRepeat || tracker.hasBytes || others.length === 0) throw failure;
+        failed = member;
+      }
+    }
+  }
+
+  #leastLoaded(members: readonly Member[]): Member | undefined {
+    // Servers with the same load take turns.
+    const offset = this.#next++;
+    let least: Member | undefined;
+    for (let index = 0; index < members.length; index++) {
+      const member = members[(index + offset) % members.length] as Member;
+      if (!least || member.load < least.load) least = member;
+    }
+    return least;
+  }
+
+  #readCredentials(): ReturnType<ClusterAccess['credentials']> {
+    const now = performance.now();
+    if (!this.#credentials || now - this.#credentials.at > credentialsMsMax) {
+      const value = this.#access.credentials();
+      value.catch(() => {
+        this.#credentials = undefined;
+      });
+      this.#credentials = { value, at: now };
+    }
+    return this.#credentials.value;
+  }
+}
+
+function notEnough(needed: number, available: number): Failure {
+  const message = `the request needs ${needed} available backends and ${available} are available`;
+  return new Failure('NOT_ENOUGH_BACKENDS', message, { needed, available }, { outcome: 'notApplied' });
+}
+
+function noReplica(shards: readonly number[]): Failure {
+  const tabletIds = shards.map(String);
+  const message = `no available replica of the tablets ${tabletIds.join(', ')}`;
+  return new Failure('REPLICAS_UNAVAILABLE', message, { tablets: tabletIds.map((tabletId) => ({ tabletId })) });
+}

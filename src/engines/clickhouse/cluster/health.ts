@@ -1,0 +1,194 @@
+// Checks the members of a cluster every 2 s, each by itself and with a deadline, so that one that is frozen delays no other. A server that was
+// away or restarted is available again only when it has caught up.
+import { setTimeout as pause } from 'node:timers/promises';
+import { Failure } from '../../../standard/failure.ts';
+import { ClickHouseError } from '../connection/clickhouse_error.ts';
+import type { Member } from './member.ts';
+import { readFacts, startedAt } from './server_facts.ts';
+import { readIdentity } from './server_identity.ts';
+
+export interface HealthOptions {
+  readonly cluster: string;
+  /** @returns why the member cannot be available yet; undefined: it has caught up. */
+  readonly catchUp: (member: Member, signal: AbortSignal) => Promise<string | undefined>;
+  /** Why a member that was available is no longer complete; undefined: it is. */
+  readonly stillComplete: (member: Member, signal: AbortSignal) => Promise<string | undefined>;
+}
+
+const roundMs = 2000;
+/** A server must answer a check within this time. */
+const answerMs = 2000;
+/** Calls that wait for a server that has answered no check for as long are given up. */
+const abandonMs = 10_000;
+const factsEveryMs = 6000;
+/** For one attempt to catch up. */
+const catchUpMs = 30_000;
+/** To within which the start of a server is known. */
+const roundingSeconds = 1;
+
+export class Health {
+  readonly #options: HealthOptions;
+  readonly #watched = new Map<Member, Watch>();
+
+  constructor(options: HealthOptions) {
+    this.#options = options;
+  }
+
+  /** Watches these members and no others. Resolves when each of them was checked once more. */
+  async watch(members: readonly Member[]): Promise<void> {
+    for (const [member, watch] of this.#watched)
+      if (!members.includes(member)) {
+        watch.stop();
+        this.#watched.delete(member);
+      }
+    for (const member of members)
+      if (!this.#watched.has(member)) this.#watched.set(member, new Watch(member, this.#options));
+    await Promise.all(members.map((member) => this.#watched.get(member)?.checkNow()));
+  }
+
+  /** Checks a member at once. */
+  async check(member: Member): Promise<void> {
+    await this.#watched.get(member)?.checkNow();
+  }
+
+  stop(): void {
+    for (const watch of this.#watched.values()) watch.stop();
+    this.#watched.clear();
+  }
+}
+
+class Watch {
+  readonly #member: Member;
+  readonly #options: HealthOptions;
+  readonly #stopped = new AbortController();
+  #round: Promise<void> | undefined;
+  #wake = Promise.withResolvers<void>();
+  #factsAt = Number.NEGATIVE_INFINITY;
+  /** A call to a frozen server may take longer than its deadline: no second one is sent. */
+  #open: Promise<unknown> | undefined;
+
+  constructor(member: Member, options: HealthOptions) {
+    this.#member = member;
+    this.#options = options;
+    void this.#loop();
+  }
+
+  stop(): void {
+    this.#stopped.abort();
+    this.#wake.resolve();
+  }
+
+  /** Resolves when a round that begins now has ended. */
+  async checkNow(): Promise<void> {
+    await this.#round;
+    this.#wake.resolve();
+    await this.#nextRound();
+  }
+
+  #nextRound(): Promise<void> {
+    this.#round ??= this.#check().finally(() => {
+      this.#round = undefined;
+    });
+    return this.#round;
+  }
+
+  async #loop(): Promise<void> {
+    const { signal } = this.#stopped;
+    while (!signal.aborted) {
+      await this.#nextRound();
+      this.#wake = Promise.withResolvers<void>();
+      const next = new AbortController();
+      await Promise.race([
+        pause(roundMs, undefined, { ref: false, signal: next.signal }).catch(() => undefined),
+        this.#wake.promise,
+      ]);
+      next.abort();
+    }
+  }
+
+  async #check(): Promise<void> {
+    const member = this.#member;
+    try {
+      const started = await this.#answered((ms) => startedAt(member.server, ms));
+      if (this.#stopped.signal.aborted) return;
+      member.lastAnswerAt = performance.now();
+      member.lastHeartbeatAt = new Date().toISOString();
+      const isRestarted =
+        member.startedAtSeconds !== undefined && Math.abs(started - member.startedAtSeconds) > roundingSeconds;
+      if (isRestarted) member.lose('it was restarted');
+      member.startedAtSeconds = started;
+      member.identity ??= await this.#answered((ms) => readIdentity(member.server, this.#options.cluster, ms));
+      await this.#complete();
+      await this.#readFacts();
+    } catch (error) {
+      if (this.#stopped.signal.aborted) return;
+      member.lose(reasonOf(error));
+      if (performance.now() - member.lastAnswerAt > abandonMs) member.server.disconnect();
+    }
+  }
+
+  async #complete(): Promise<void> {
+    const member = this.#member;
+    if (member.isDisabled) {
+      // It is caught up when it is enabled.
+      member.availability = 'unavailable';
+      member.errorMessage = null;
+      return;
+    }
+    const { signal } = this.#stopped;
+    if (member.availability === 'available') {
+      const missing = await this.#options.stillComplete(
+        member,
+        AbortSignal.any([signal, AbortSignal.timeout(answerMs)]),
+      );
+      if (missing === undefined) return;
+      member.errorMessage = missing;
+    }
+    member.availability = 'catchingUp';
+    const problem = await this.#options.catchUp(member, AbortSignal.any([signal, AbortSignal.timeout(catchUpMs)]));
+    if (signal.aborted || member.isDisabled) return;
+    member.errorMessage = problem ?? null;
+    if (problem === undefined) member.availability = 'available';
+  }
+
+  async #readFacts(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#factsAt < factsEveryMs) return;
+    this.#factsAt = now;
+    const member = this.#member;
+    // What cannot be measured does not make a server unavailable.
+    member.facts = await this.#answered((ms) => readFacts(member.server, ms)).catch(() => member.facts);
+  }
+
+  async #answered<T>(ask: (timeoutMs: number) => Promise<T>): Promise<T> {
+    if (this.#open) throw new Error('it does not respond');
+    const answer = ask(answerMs);
+    this.#open = answer
+      .then(
+        () => undefined,
+        () => undefined,
+      )
+      .finally(() => {
+        this.#open = undefined;
+      });
+    const late = new AbortController();
+    try {
+      return await Promise.race([
+        answer,
+        pause(answerMs, undefined, { ref: false, signal: late.signal }).then(() => {
+          throw new Error('it does not respond');
+        }),
+      ]);
+    } finally {
+      late.abort();
+      answer.catch(() => undefined);
+    }
+  }
+}
+
+/** Without hosts and messages of the server. */
+function reasonOf(error: unknown): string {
+  if (error instanceof ClickHouseError) return `it answers with the error ${error.code} ${error.kind}`.trim();
+  if (error instanceof Failure && error.code === 'BACKEND_UNSUITABLE') return error.message;
+  return 'it does not respond';
+}

@@ -1,0 +1,125 @@
+// A registered server as a member of the cluster: its connection, its condition as of the last check, and the calls that run on it.
+import type { ServerIdentity } from '../../../model/records.ts';
+import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
+import type { Availability, Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
+import { wasLost } from '../../engine_lost.ts';
+import { serverFailure } from '../connection/clickhouse_error.ts';
+import { HttpServer } from '../connection/http_server.ts';
+import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
+import type { ServerFacts } from './server_facts.ts';
+
+export interface MemberOptions {
+  readonly credentials: () => Promise<Credentials>;
+  readonly hosts: HostAllowlist | undefined;
+  /** Called when a call finds that the server is lost. */
+  readonly lost: (member: Member) => void;
+}
+
+const lostMessage = 'it does not respond';
+
+export class Member {
+  readonly name: string;
+  readonly location: string;
+  readonly server: HttpServer;
+  /** What callers of the cluster get: its calls are counted, and a lost connection is noticed. */
+  readonly counted: ClickHouseServer;
+  isDisabled: boolean;
+  identity: ServerIdentity | undefined;
+  /** `unavailable` until the first check. */
+  availability: Availability = 'unavailable';
+  errorMessage: string | null = null;
+  facts: ServerFacts | undefined;
+  lastHeartbeatAt: string | null = null;
+  /** When it last answered a check; of `performance.now()`. */
+  lastAnswerAt = performance.now();
+  /** When the server started, by its clock, in seconds since 1970. */
+  startedAtSeconds: number | undefined;
+  /** The number of calls of this process that run on it. */
+  running = 0;
+
+  constructor(backend: DescribedBackend, { credentials, hosts, lost }: MemberOptions) {
+    this.name = backend.name;
+    this.location = backend.location;
+    this.isDisabled = backend.disabled;
+    this.identity = backend.server;
+    this.server = new HttpServer({ name: backend.name, url: backend.location, credentials, hosts });
+    this.counted = countedServer(this, () => {
+      this.lose(lostMessage);
+      lost(this);
+    });
+  }
+
+  /** It takes statements. */
+  get isAvailable(): boolean {
+    return !this.isDisabled && this.availability === 'available';
+  }
+
+  /** The shard, from 1; 0 if it is unknown, because the server has never answered. */
+  get shard(): number {
+    return this.identity?.shard ?? 0;
+  }
+
+  get load(): number {
+    return this.running;
+  }
+
+  /** It must be checked, and catch up, before it is available again. */
+  lose(message: string): void {
+    this.availability = 'unavailable';
+    this.errorMessage = message;
+  }
+
+  async close(): Promise<void> {
+    this.server.disconnect();
+    await this.server.close();
+  }
+}
+
+function countedServer(member: Member, lost: () => void): ClickHouseServer {
+  const { server } = member;
+  const watched = async <T>(work: Promise<T>): Promise<T> => {
+    member.running++;
+    try {
+      return await work;
+    } catch (error) {
+      if (wasLost(serverFailure(error)) && !(await isStillThere(server))) lost();
+      throw error;
+    } finally {
+      member.running--;
+    }
+  };
+  return {
+    name: member.name,
+    get version() {
+      return server.version;
+    },
+    text: (call) => watched(server.text(call)),
+    rows: <Row extends object>(call: ServerCall) => watched(server.rows<Row>(call)),
+    async stream(call) {
+      const body = await watched(server.stream(call));
+      member.running++;
+      body.once('close', () => member.running--);
+      body.once('error', (error) => {
+        if (wasLost(serverFailure(error))) void isStillThere(server).then((isThere) => isThere || lost());
+      });
+      return body;
+    },
+  };
+}
+
+/** A server may report that it lost another one: its error is then as that of a lost connection. */
+async function isStillThere(server: HttpServer): Promise<boolean> {
+  const answer = server.versionText(answerMs).then(
+    () => true,
+    () => false,
+  );
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(() => resolve(false), answerMs);
+  try {
+    return await Promise.race([answer, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const answerMs = 1000;

@@ -1,0 +1,64 @@
+// The tables of a warehouse on a server, and their contents.
+import type { ClickHouseServer } from '../connection/server.ts';
+import { quoteIdentifier } from '../sql/identifiers.ts';
+import { checkSettings } from './server_facts.ts';
+
+/** Whether a database on a server belongs to the warehouse. */
+export type OwnsDatabase = (database: string) => boolean;
+
+export interface OwnedTable {
+  readonly database: string;
+  readonly name: string;
+  readonly engine: string;
+  readonly createSql: string;
+}
+
+export interface OwnedSchema {
+  readonly databases: readonly string[];
+  readonly tables: readonly OwnedTable[];
+}
+
+export const keyOf = ({ database, name }: Pick<OwnedTable, 'database' | 'name'>): string =>
+  JSON.stringify([database, name]);
+
+/** It has rows of its own. */
+export const hasRows = ({ engine }: Pick<OwnedTable, 'engine'>): boolean => engine.endsWith('MergeTree');
+
+interface Options {
+  readonly owns: OwnsDatabase;
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export async function ownedSchema(server: ClickHouseServer, { owns, ...call }: Options): Promise<OwnedSchema> {
+  const common = { ...call, settings: checkSettings };
+  const [databases, tables] = await Promise.all([
+    server.rows<{ name: string }>({ ...common, sql: 'SELECT name FROM system.databases' }),
+    server.rows<{ database: string; name: string; engine: string; create_table_query: string }>({
+      ...common,
+      sql: 'SELECT database, name, engine, create_table_query FROM system.tables',
+    }),
+  ]);
+  return {
+    databases: databases.map(({ name }) => name).filter(owns),
+    tables: tables
+      .filter(({ database }) => owns(database))
+      .map(({ database, name, engine, create_table_query: createSql }) => ({ database, name, engine, createSql })),
+  };
+}
+
+/** Equal for tables with the same rows, in whatever order. Reads the whole table. */
+export async function contentOf(
+  server: ClickHouseServer,
+  { database, name }: Pick<OwnedTable, 'database' | 'name'>,
+  { timeoutMs, signal }: Omit<Options, 'owns'>,
+): Promise<string> {
+  const sql = `SELECT count() AS rows, toString(groupBitXor(sipHash64(formatRow('RowBinary', *)))) AS digest, toString(sum(sipHash64(1, formatRow('RowBinary', *)))) AS total FROM ${quoteIdentifier(database)}.${quoteIdentifier(name)}`;
+  const [row] = await server.rows<{ rows: string; digest: string; total: string }>({
+    sql,
+    timeoutMs,
+    signal,
+    settings: checkSettings,
+  });
+  return JSON.stringify(row);
+}

@@ -1,0 +1,171 @@
+// The registered servers of a warehouse, as the API operates on them: what keeps one from being decommissioned, and its end.
+import { Failure } from '../../../standard/failure.ts';
+import type { DrainBlocker, DrainState, RegisteredServers } from '../../cluster/registered_servers.ts';
+import { tabletIdOf } from '../../cluster/registered_servers.ts';
+import { parsedDatabase, parsedTable } from '../names.ts';
+import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import type { Cluster } from './cluster.ts';
+import type { Member } from './member.ts';
+import type { OwnsDatabase } from './owned_tables.ts';
+import { hasRows, type OwnedTable, ownedSchema } from './owned_tables.ts';
+import { checkSettings, runningWhere } from './server_facts.ts';
+import { isEqual } from './unreplicated_catch_up.ts';
+
+const callMs = 5000;
+const dropMs = 120_000;
+
+interface Options {
+  readonly signal: AbortSignal;
+}
+
+export class Registered implements RegisteredServers {
+  readonly #cluster: Cluster;
+  readonly #owns: () => Promise<OwnsDatabase>;
+
+  constructor(cluster: Cluster, owns: () => Promise<OwnsDatabase>) {
+    this.#cluster = cluster;
+    this.#owns = owns;
+  }
+
+  refresh(): Promise<void> {
+    return this.#cluster.refresh();
+  }
+
+  identityOf(backend: string) {
+    return this.#cluster.member(backend)?.identity;
+  }
+
+  async tableCount(backend: string, { signal }: Options): Promise<number> {
+    return (await this.#tablesOf(this.#require(backend), signal)).length;
+  }
+
+  async drainState(backend: string, { signal }: Options): Promise<DrainState> {
+    const member = this.#require(backend);
+    let tables: OwnedTable[];
+    let runningQueries: number;
+    try {
+      [tables, runningQueries] = await Promise.all([
+        this.#tablesOf(member, signal),
+        this.#runningQueries(member, signal),
+      ]);
+    } catch {
+      signal.throwIfAborted();
+      return { remainingTablets: member.facts?.tabletCount ?? 0, runningQueries: 0, blockers: [unreachable] };
+    }
+    const blockers: DrainBlocker[] = [];
+    if (runningQueries > 0) {
+      const message = `${runningQueries} statements still run on the backend`;
+      blockers.push({ reason: 'runningQueries', table: null, tabletId: null, message });
+    }
+    const peers = this.#peersOf(member);
+    for (const table of tables) {
+      const problem = await this.#lastReplica(member, table, peers, signal);
+      if (problem) blockers.push(problem);
+    }
+    if (tables.length > 0 && (await this.#isWrittenByOthers(member, peers, signal))) blockers.push(writtenByCluster);
+    return { remainingTablets: tables.length, runningQueries, blockers };
+  }
+
+  async cancelStatements(backend: string, { signal }: Options): Promise<number> {
+    const member = this.#require(backend);
+    const count = await this.#runningQueries(member, signal);
+    if (count > 0)
+      await member.server.text({
+        sql: `KILL QUERY WHERE ${runningWhere} ASYNC`,
+        timeoutMs: callMs,
+        signal,
+        settings: checkSettings,
+      });
+    return count;
+  }
+
+  async dropTables(backend: string, { signal }: Options): Promise<void> {
+    const member = this.#require(backend);
+    const owns = await this.#owns();
+    const { databases } = await ownedSchema(member.server, { owns, timeoutMs: callMs, signal });
+    for (const database of databases)
+      await member.server.text({
+        sql: `DROP DATABASE IF EXISTS ${quoteIdentifier(database)} SYNC`,
+        timeoutMs: dropMs,
+        signal,
+        settings: { ...checkSettings, max_table_size_to_drop: 0 },
+      });
+  }
+
+  #require(backend: string): Member {
+    const member = this.#cluster.member(backend);
+    if (member) return member;
+    throw new Failure('OBJECT_NOT_FOUND', `there is no backend ${JSON.stringify(backend)}`, {
+      category: 'backends',
+      name: backend,
+    });
+  }
+
+  /** The tables with rows of their own. Throws REMOTE_UNAVAILABLE. */
+  async #tablesOf(member: Member, signal: AbortSignal): Promise<OwnedTable[]> {
+    const owns = await this.#owns();
+    try {
+      return (await ownedSchema(member.server, { owns, timeoutMs: callMs, signal })).tables.filter(hasRows);
+    } catch (cause) {
+      throw new Failure('REMOTE_UNAVAILABLE', 'the backend does not respond', {}, { cause, outcome: 'notApplied' });
+    }
+  }
+
+  async #runningQueries({ server }: Member, signal: AbortSignal): Promise<number> {
+    const sql = `SELECT count() AS running FROM system.processes WHERE ${runningWhere}`;
+    const [row] = await server.rows<{ running: string }>({ sql, timeoutMs: callMs, signal, settings: checkSettings });
+    return Number(row?.running ?? 0);
+  }
+
+  #peersOf(member: Member): Member[] {
+    return this.#cluster.members().filter((other) => other !== member && other.isAvailable);
+  }
+
+  async #lastReplica(
+    member: Member,
+    table: OwnedTable,
+    peers: readonly Member[],
+    signal: AbortSignal,
+  ): Promise<DrainBlocker | undefined> {
+    for (const peer of peers.filter(({ shard }) => shard === member.shard)) {
+      const hasAll = await isEqual(member.server, peer.server, table, signal).catch(() => false);
+      if (hasAll) return undefined;
+    }
+    signal.throwIfAborted();
+    const named = parsedDatabase(table.database);
+    const tabletId = tabletIdOf(member.shard);
+    return {
+      reason: 'lastReplica',
+      table: named ? { ...named, table: parsedTable(table.name) } : null,
+      tabletId,
+      message: `no other backend is available that has all rows of tablet ${tabletId} of a table`,
+    };
+  }
+
+  /** Servers that do not replicate write each copy: without the tables of one that their definition contains, all writes would fail. */
+  async #isWrittenByOthers(member: Member, peers: readonly Member[], signal: AbortSignal): Promise<boolean> {
+    if (this.#cluster.isReplicated) return false;
+    const remaining = this.#cluster.members().filter((other) => other !== member && !other.isDisabled).length;
+    for (const { server } of peers) {
+      const where = `cluster = ${quoteLiteral(this.#cluster.name)}`;
+      const sql = `SELECT count() AS members FROM system.clusters WHERE ${where}`;
+      const [row] = await server.rows<{ members: string }>({ sql, timeoutMs: callMs, signal, settings: checkSettings });
+      if (Number(row?.members ?? 0) > remaining) return true;
+    }
+    return false;
+  }
+}
+
+const unreachable: DrainBlocker = {
+  reason: 'unreachable',
+  table: null,
+  tabletId: null,
+  message: 'the backend does not respond, so its tables cannot be dropped',
+};
+
+const writtenByCluster: DrainBlocker = {
+  reason: 'writtenByCluster',
+  table: null,
+  tabletId: null,
+  message: 'the other servers still write copies to the backend: remove it from their definition of the cluster',
+};

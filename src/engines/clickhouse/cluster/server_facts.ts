@@ -1,0 +1,67 @@
+// The measurements of a server for the record of its backend.
+import type { ClickHouseServer } from '../connection/server.ts';
+import { productComment } from '../connection/server_settings.ts';
+import { localSuffix } from '../names.ts';
+
+export interface ServerFacts {
+  readonly cpuCores: number;
+  readonly memoryUsedBytes: number;
+  /** 0: it has no limit of its own. */
+  readonly memoryLimitBytes: number;
+  readonly dataUsedBytes: number;
+  readonly diskAvailableBytes: number;
+  readonly diskTotalBytes: number;
+  /** Of this product, by whichever of its servers. */
+  readonly runningQueries: number;
+  /** The number of local tables of this product. */
+  readonly tabletCount: number;
+}
+
+/** Statements of the product on the server, without the checks of servers. */
+export const runningWhere = `is_initial_query AND Settings['log_comment'] = '${productComment}'`;
+
+export const checkSettings = { log_comment: 'tabularium check' } as const;
+
+interface FactsRow {
+  readonly threads: string;
+  readonly memory: string;
+  readonly memoryLimit: string;
+  readonly data: string;
+  readonly diskFree: string;
+  readonly diskTotal: string;
+  readonly running: string;
+  readonly tablets: string;
+}
+
+const sql = `SELECT
+  (SELECT value FROM system.settings WHERE name = 'max_threads') AS threads,
+  (SELECT sum(value) FROM system.metrics WHERE metric = 'MemoryTracking') AS memory,
+  (SELECT any(value) FROM system.server_settings WHERE name = 'max_server_memory_usage') AS memoryLimit,
+  (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database NOT IN ('system', 'information_schema', 'INFORMATION_SCHEMA')) AS data,
+  (SELECT sum(free_space) FROM system.disks) AS diskFree,
+  (SELECT sum(total_space) FROM system.disks) AS diskTotal,
+  (SELECT count() FROM system.processes WHERE ${runningWhere}) AS running,
+  (SELECT count() FROM system.tables WHERE engine LIKE '%MergeTree' AND endsWith(name, '${localSuffix}')) AS tablets`;
+
+export async function readFacts(server: ClickHouseServer, timeoutMs: number): Promise<ServerFacts> {
+  const [row] = await server.rows<FactsRow>({ sql, timeoutMs, settings: checkSettings });
+  const count = (text: string | null | undefined) => Math.max(0, Number(text ?? 0) || 0);
+  return {
+    // `auto(8)` on a server with 8 processors.
+    cpuCores: count(/\d+/.exec(row?.threads ?? '')?.[0]),
+    memoryUsedBytes: count(row?.memory),
+    memoryLimitBytes: count(row?.memoryLimit),
+    dataUsedBytes: count(row?.data),
+    diskAvailableBytes: count(row?.diskFree),
+    diskTotalBytes: count(row?.diskTotal),
+    runningQueries: count(row?.running),
+    tabletCount: count(row?.tablets),
+  };
+}
+
+/** When a server started, by its own clock, in seconds since 1970, to within a second. */
+export async function startedAt(server: ClickHouseServer, timeoutMs: number): Promise<number> {
+  const started = 'SELECT toUInt32(now()) - uptime() AS started';
+  const [row] = await server.rows<{ started: string | number }>({ sql: started, timeoutMs, settings: checkSettings });
+  return Number(row?.started);
+}

@@ -1,0 +1,142 @@
+// Servers that cannot replicate: a server that returns gets the tables that were created while it was away. Rows that it missed cannot be
+// fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
+import type { ClickHouseServer } from '../connection/server.ts';
+import { internalDatabase } from '../names.ts';
+import { quoteIdentifier } from '../sql/identifiers.ts';
+import type { Member } from './member.ts';
+import type { OwnsDatabase } from './owned_tables.ts';
+import { contentOf, hasRows, keyOf, type OwnedSchema, type OwnedTable, ownedSchema } from './owned_tables.ts';
+import { checkSettings } from './server_facts.ts';
+
+export interface UnreplicatedOptions {
+  /** The other servers that are available. */
+  readonly peers: readonly Member[];
+  readonly owns: OwnsDatabase;
+  readonly signal: AbortSignal;
+}
+
+const callMs = 10_000;
+/** Rows that are written between the readings of two servers make them differ. */
+const comparisonsMax = 3;
+/** By which a disk is recognized that belonged to the cluster before: a server with an empty one has lost its rows. */
+const marker = `${quoteIdentifier(internalDatabase)}.member`;
+
+/** See `CatchUp.run`. */
+export async function catchUpWithoutReplication(
+  member: Member,
+  options: UnreplicatedOptions,
+): Promise<string | undefined> {
+  const { peers, owns, signal } = options;
+  const call = { owns, timeoutMs: callMs, signal };
+  const own = await ownedSchema(member.server, call);
+  const isMarked = await hasMarker(member.server, signal);
+  const [first, ...others] = await Promise.all(peers.map(({ server }) => ownedSchema(server, call)));
+  if (first) {
+    const problem = await complete(member, { own, isMarked, agreed: agreedOf(first, others) }, options);
+    if (problem !== undefined) return problem;
+  }
+  if (!isMarked) await mark(member.server, signal);
+  return undefined;
+}
+
+/** What all available servers have. While it differs, a change is under way. */
+function agreedOf(first: OwnedSchema, others: readonly OwnedSchema[]): OwnedSchema {
+  const has = ({ tables }: OwnedSchema, table: OwnedTable) => tables.some((other) => keyOf(other) === keyOf(table));
+  return {
+    databases: first.databases.filter((name) => others.every(({ databases }) => databases.includes(name))),
+    tables: first.tables.filter((table) => others.every((schema) => has(schema, table))),
+  };
+}
+
+interface Comparison {
+  readonly own: OwnedSchema;
+  readonly isMarked: boolean;
+  readonly agreed: OwnedSchema;
+}
+
+async function complete(
+  member: Member,
+  { own, isMarked, agreed }: Comparison,
+  { peers, signal }: UnreplicatedOptions,
+): Promise<string | undefined> {
+  const isCopy = member.identity?.shardCount === 1;
+  const present = new Map(own.tables.map((table) => [keyOf(table), table]));
+  const missing = agreed.tables.filter((table) => !present.has(keyOf(table)));
+  const wanted = new Set(agreed.tables.map(keyOf));
+  const superfluous = own.tables.find((table) => hasRows(table) && !wanted.has(keyOf(table)));
+  if (superfluous && missing.some(hasRows))
+    return `it has the table ${superfluous.name}, which the others lack, and lacks others: it missed changes`;
+  if (missing.some(hasRows) && !isCopy && !isMarked)
+    return `its disk is new: the rows of its shard of ${agreed.tables.filter(hasRows).length} tables are lost`;
+  const changed = agreed.tables.find((table) => {
+    const existing = present.get(keyOf(table));
+    return existing !== undefined && existing.createSql !== table.createSql;
+  });
+  if (changed) return `the definition of the table ${changed.name} differs from that of the others`;
+  await create(member.server, { own, agreed, missing }, signal);
+  return isCopy ? differenceTo(peers, member, agreed.tables.filter(hasRows), signal) : undefined;
+}
+
+async function create(
+  server: ClickHouseServer,
+  { own, agreed, missing }: { own: OwnedSchema; agreed: OwnedSchema; missing: readonly OwnedTable[] },
+  signal: AbortSignal,
+): Promise<void> {
+  const run = (sql: string) => server.text({ sql, timeoutMs: callMs, signal, settings: checkSettings });
+  for (const database of agreed.databases)
+    if (!own.databases.includes(database)) await run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(database)}`);
+  // Tables before what reads them; views may read views.
+  let remaining = [...missing.filter(hasRows), ...missing.filter((table) => !hasRows(table))];
+  while (remaining.length > 0) {
+    const failed: OwnedTable[] = [];
+    let reason: unknown;
+    for (const table of remaining)
+      await run(table.createSql).catch((error: unknown) => {
+        failed.push(table);
+        reason = error;
+      });
+    if (failed.length === remaining.length) throw reason;
+    remaining = failed;
+  }
+}
+
+/** Whether a copy has the rows of another one, table by table. */
+async function differenceTo(
+  [peer]: readonly Member[],
+  member: Member,
+  tables: readonly OwnedTable[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (!peer) return undefined;
+  for (const table of tables)
+    if (!(await isEqual(peer.server, member.server, table, signal)))
+      return `it lacks rows of the table ${table.name} that the others have, or has others`;
+  return undefined;
+}
+
+export async function isEqual(
+  one: ClickHouseServer,
+  two: ClickHouseServer,
+  table: Pick<OwnedTable, 'database' | 'name'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (let comparison = 0; comparison < comparisonsMax; comparison++) {
+    const call = { timeoutMs: callMs, signal };
+    const [a, b] = await Promise.all([contentOf(one, table, call), contentOf(two, table, call)]);
+    if (a === b) return true;
+  }
+  return false;
+}
+
+async function hasMarker(server: ClickHouseServer, signal: AbortSignal): Promise<boolean> {
+  const text = await server.text({ sql: `EXISTS TABLE ${marker}`, timeoutMs: callMs, signal, settings: checkSettings });
+  return text.trim() === '1';
+}
+
+async function mark(server: ClickHouseServer, signal: AbortSignal): Promise<void> {
+  for (const sql of [
+    `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)}`,
+    `CREATE TABLE IF NOT EXISTS ${marker} (since DateTime DEFAULT now()) ENGINE = MergeTree ORDER BY since`,
+  ])
+    await server.text({ sql, timeoutMs: callMs, signal, settings: checkSettings });
+}
