@@ -10,6 +10,7 @@ import { apiInfo, categoriesWith } from '../src/resources/index.ts';
 import { codes } from '../src/standard/codes.ts';
 import type { Category } from '../src/standard/endpoint.ts';
 import { openApi } from '../src/standard/openapi/document.ts';
+import { clickhouseEvidence } from './engine_evidence.ts';
 
 const root = new URL('../', import.meta.url);
 const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string };
@@ -105,6 +106,7 @@ function enginesPage(): string {
     `|---|${'---|'.repeat(engines.length)}`,
     `| columns of a table | ${engines.map(({ limits }) => limits.columnsMax.toLocaleString('en-US')).join(' | ')} |`,
     '',
+    clickhouseEvidence,
   ].join('\n');
 }
 

@@ -18,7 +18,7 @@ export class ClickHouseError extends Error {
   }
 }
 
-const errorPattern = /Code: (\d+)(?:\.|,) (?:e\.displayText\(\) = )?DB::(?:\w+)?Exception: ([\s\S]*)$/;
+const errorPattern = /Code: (\d+)(?:\.|,) (?:e\.displayText\(\) = )?(?:DB|Coordination)::\w*Exception: ([\s\S]*)$/;
 
 /** @returns undefined if the text has no error. */
 export function parseError(text: string): ClickHouseError | undefined {

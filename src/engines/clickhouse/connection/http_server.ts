@@ -2,6 +2,8 @@
 // on the server.
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import { Pool } from 'undici';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import type { Failure } from '../../../standard/failure.ts';
@@ -171,7 +173,7 @@ export class HttpServer implements ClickHouseServer {
     for (const [name, value] of settings) query.set(name, value);
     query.set('max_execution_time', String(call.timeoutMs / 1000));
     for (const [name, value] of Object.entries(call.settings ?? {})) query.set(name, String(value));
-    const { body, headers } = bodyOf(call, query);
+    const { body, headers } = await compressed(bodyOf(call, query), call);
     this.#pool.dispatch(
       {
         path: `/?${query}`,
@@ -181,7 +183,11 @@ export class HttpServer implements ClickHouseServer {
       },
       {
         onRequestStart: (controller) => sent.begin(controller),
-        onResponseStart: (controller, status, headers) => sent.answer(controller, status, headers, call.timeoutMs),
+        onResponseStart: (controller, status, headers) => {
+          const writtenRows = writtenRowsOf(headers['x-clickhouse-summary']);
+          if (writtenRows !== undefined) call.onWritten?.(writtenRows);
+          sent.answer(controller, status, headers, call.timeoutMs);
+        },
         onResponseData: (_controller, chunk) => sent.body?.add(chunk),
         onResponseEnd: () => sent.body?.complete(),
         onResponseError: (_controller, error) => {
@@ -218,6 +224,19 @@ function bodyOf({ sql, parameters = {}, data }: ServerCall, query: URLSearchPara
   const head = Buffer.from(`${sql}\n`);
   if (!(data instanceof Readable)) return { body: Buffer.concat([head, Buffer.from(data as string)]), headers: {} };
   return { body: Readable.from(withFirst(head, data)), headers: {} };
+}
+
+const gzipped = promisify(gzip);
+
+async function compressed({ body, headers }: SentBody, call: ServerCall): Promise<SentBody> {
+  if (!call.gzip || body instanceof Readable) return { body, headers };
+  return { body: await gzipped(body, { level: 1 }), headers: { ...headers, 'content-encoding': 'gzip' } };
+}
+
+/** What a server reports of an INSERT, whose response begins when it has ended. */
+function writtenRowsOf(summary: string | string[] | undefined): number | undefined {
+  const [, count] = /"written_rows":"(\d+)"/.exec(String(summary ?? '')) ?? [];
+  return count === undefined ? undefined : Number(count);
 }
 
 async function* withFirst(first: Uint8Array, rest: Readable): AsyncGenerator<Uint8Array> {

@@ -11,7 +11,14 @@ import { endProcess, isRunning, missingZookeeper, newZookeeper, type RingProcess
 const program = '/usr/sbin/clickhouse-server';
 const startMs = 30_000;
 /** After which ZooKeeper drops what a killed server held; until then that server, restarted, is stale. */
-const sessionTimeoutMs = 2000;
+const sessionMsDefault = 2000;
+
+export interface RingOptions {
+  /** By server: `[1, 1, 2]` are two replicas of the shard 1 and one of the shard 2. */
+  readonly shards?: readonly number[];
+  /** At most 10 s. */
+  readonly sessionMs?: number;
+}
 
 /** Why tests on such a cluster cannot run; false if they can. */
 export const missingReplicatedRing: string | false =
@@ -49,8 +56,11 @@ function track(child: ChildProcess): void {
   child.once('exit', () => children.delete(child));
 }
 
-/** @param shards by server: `[1, 1, 2]` are two replicas of the shard 1 and one of the shard 2. */
-export async function startReplicatedRing(shards: readonly number[] = [1, 1, 1]): Promise<ReplicatedRing> {
+/** Starts the servers of a new ring; each answers when it resolves. */
+export async function startReplicatedRing({
+  shards = [1, 1, 1],
+  sessionMs = sessionMsDefault,
+}: RingOptions = {}): Promise<ReplicatedRing> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-replicated-ring-'));
   directories.push(directory);
   const portsEach = 3;
@@ -60,7 +70,9 @@ export async function startReplicatedRing(shards: readonly number[] = [1, 1, 1])
     return { shard, name: `r${index + 1}`, httpPort, nativePort, interserverPort };
   });
   const zookeeper = newZookeeper(join(directory, 'zookeeper'), zookeeperPort, track);
-  const servers = places.map((place) => newServer(join(directory, place.name), place, places, zookeeperPort));
+  const servers = places.map((place) =>
+    newServer(join(directory, place.name), { place, places, zookeeperPort, sessionMs }),
+  );
   await zookeeper.start();
   await Promise.all(servers.map((server) => server.start()));
   return {
@@ -81,11 +93,19 @@ interface Place {
   readonly interserverPort: number;
 }
 
-function newServer(directory: string, place: Place, places: readonly Place[], zookeeperPort: number): RingServer {
+interface ServerOptions {
+  readonly place: Place;
+  readonly places: readonly Place[];
+  readonly zookeeperPort: number;
+  readonly sessionMs: number;
+}
+
+function newServer(directory: string, options: ServerOptions): RingServer {
+  const { place } = options;
   mkdirSync(directory, { recursive: true });
   const configFile = join(directory, 'config.xml');
   const logFile = join(directory, 'log');
-  writeFileSync(configFile, serverConfig(directory, place, places, zookeeperPort));
+  writeFileSync(configFile, serverConfig(directory, options));
   writeFileSync(join(directory, 'users.xml'), usersConfig);
   const url = `http://127.0.0.1:${place.httpPort}`;
   let child: ChildProcess | undefined;
@@ -122,7 +142,7 @@ function newServer(directory: string, place: Place, places: readonly Place[], zo
   };
 }
 
-function serverConfig(directory: string, own: Place, places: readonly Place[], zookeeperPort: number): string {
+function serverConfig(directory: string, { place: own, places, zookeeperPort, sessionMs }: ServerOptions): string {
   const shards = Map.groupBy(places, ({ shard }) => shard);
   const definitions = [...shards.values()].map((replicas) => {
     const each = replicas.map(
@@ -149,7 +169,7 @@ function serverConfig(directory: string, own: Place, places: readonly Place[], z
   <default_database>default</default_database>
   <zookeeper>
     <node><host>127.0.0.1</host><port>${zookeeperPort}</port></node>
-    <session_timeout_ms>${sessionTimeoutMs}</session_timeout_ms>
+    <session_timeout_ms>${sessionMs}</session_timeout_ms>
     <operation_timeout_ms>2000</operation_timeout_ms>
   </zookeeper>
   <macros><shard>${own.shard}</shard><replica>${own.name}</replica></macros>

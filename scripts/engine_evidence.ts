@@ -1,0 +1,26 @@
+// The section of docs/engines.md about what the tests have shown of ClickHouse, and on which cluster; said by hand.
+
+export const clickhouseEvidence = `## What was shown of ClickHouse, and where
+
+The tests start two kinds of clusters on one machine, because no package has a current server with replication.
+
+| | cluster of a current version | cluster that replicates |
+|---|---|---|
+| is | nodes of 26.7, made of the library in npm \`chdb\` (\`tests/engines/clickhouse/ring/\`) | three servers of 18.16, of 2018, and one ZooKeeper, from Debian (\`tests/engines/clickhouse/replicated_ring/\`) |
+| shows | everything of the adapter that needs no replication: SQL, types, changes of tables, rows, loads, exports, results, copies written by Distributed tables, the loss of a node | the replication layer (\`src/engines/clickhouse/replication/\`): ReplicatedMergeTree, inserts with a quorum of two, killed and frozen servers, lost disks, ZooKeeper down, when a server counts, what keeps one from leaving, servers that return |
+| cannot show | ReplicatedMergeTree: such a node has no port for other replicas, and its replicated tables stay read-only. Warehouses on it are not replicated | any SQL of the adapter: it lacks half of the statements. Users' warehouses need 24.8 |
+
+What follows for a cluster of your own:
+
+- **No cluster of the tests has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version
+  (\`replication_features.ts\`): tokens of inserts, several quorums at once, the count of written rows in the response, deleting what a lost replica
+  left in Keeper, and the session by which a replica is active. These branches of current versions have not run against ClickHouse Keeper.
+- **An acknowledged row survives the loss of one server with its disk** where a shard has three or more replicas: two have it before it is acknowledged.
+  With two replicas only one has it for certain, because otherwise no row could be written while a server is down.
+- **A server that was killed answers with what it has, which may be nothing**, until its former session with Keeper has expired, and none of its
+  columns in \`system.replicas\` shows it. It counts again when its replicas are active by a session of its own process, and it has the parts that
+  others have.
+- A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
+  its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`.
+- A batch of an insert is one block of at most a million rows, which is stored all or nothing, and once, however often it is sent.
+`;

@@ -1,0 +1,31 @@
+// What servers of a version can do in the paths of replication. The product needs 24.8; these paths also run on servers of 2018, which
+// are what tests can replicate with (docs/engines.md).
+
+export interface ReplicationFeatures {
+  /** An INSERT can have a token: of inserts with the same token, one is stored. */
+  readonly insertTokens: boolean;
+  /** Several inserts with a quorum into one table run at once. */
+  readonly parallelQuorum: boolean;
+  /** The response says how many rows an INSERT wrote. */
+  readonly writtenRows: boolean;
+  /** What a lost replica left in Keeper can be deleted through another one (`SYSTEM DROP REPLICA`). */
+  readonly dropReplica: boolean;
+  /** The server tells its session with Keeper (`system.zookeeper_connection`). */
+  readonly keeperSession: boolean;
+  /** Rows that a Distributed table has not sent yet can be sent by a statement (`SYSTEM FLUSH DISTRIBUTED`). */
+  readonly flushDistributed: boolean;
+}
+
+/** @param version such as `24.8.1.1`. */
+export function replicationFeatures(version: string): ReplicationFeatures {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const isAtLeast = (year: number, month: number) => major > year || (major === year && minor >= month);
+  return {
+    insertTokens: isAtLeast(22, 2),
+    parallelQuorum: isAtLeast(20, 10),
+    writtenRows: isAtLeast(20, 5),
+    dropReplica: isAtLeast(20, 8),
+    keeperSession: isAtLeast(24, 8),
+    flushDistributed: isAtLeast(19, 14),
+  };
+}

@@ -1,0 +1,78 @@
+// Without Keeper: reads count on, inserts are refused, no server leaves.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { ClickHouseServer } from '../../../../src/engines/clickhouse/connection/server.ts';
+import { catchUp } from '../../../../src/engines/clickhouse/replication/catch_up.ts';
+import { decommissionBlockers } from '../../../../src/engines/clickhouse/replication/decommission_blockers.ts';
+import { mustCatchUp, serverHealth } from '../../../../src/engines/clickhouse/replication/replica_states.ts';
+import { ReplicatedInserts } from '../../../../src/engines/clickhouse/replication/replicated_inserts.ts';
+import { Failure } from '../../../../src/standard/failure.ts';
+import { eventually } from '../../../deadline.ts';
+import { missingReplicatedRing, type ReplicatedRing, startReplicatedRing } from '../replicated_ring/replicated_ring.ts';
+import { clientOf } from '../replicated_ring/ring_client.ts';
+import { batchOf, createTable, newTable, rowsOn, timeoutMs } from './replicated_tables.ts';
+
+describe('without Keeper', { skip: missingReplicatedRing }, () => {
+  const table = newTable('orders');
+  const inserts = new ReplicatedInserts();
+  let ring: ReplicatedRing;
+  let servers: ClickHouseServer[];
+  before(async () => {
+    ring = await startReplicatedRing();
+    servers = await Promise.all(ring.servers.map(clientOf));
+    await createTable(servers, table);
+  });
+  after(() => ring?.close());
+
+  const first = () => servers[0] as ClickHouseServer;
+  const second = () => servers[1] as ClickHouseServer;
+  const insert = (token: string, replicas: readonly ClickHouseServer[], limitMs = timeoutMs) =>
+    inserts.insert(batchOf(table, token, [1, 2, 3]), { replicas, replicasOfShard: 3, timeoutMs: limitMs });
+  const behind = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>
+    catchUp(server, { expected: [table], peers, timeoutMs });
+  const caughtUp = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>
+    eventually(
+      'the server has caught up',
+      async () => {
+        const problems = await behind(server, peers).catch(() => undefined);
+        return problems?.length === 0;
+      },
+      40_000,
+    );
+
+  test('servers count on unless another one has it, and inserts are refused', async () => {
+    await insert('a', servers);
+    const before = await serverHealth(first(), [table]);
+    await ring.zookeeper.kill();
+    const isCut = async (server: ClickHouseServer) => {
+      const health = await serverHealth(server, [table]).catch(() => undefined);
+      return health?.replicas.every(({ isReadOnly }) => isReadOnly) ? health : undefined;
+    };
+    const cut = await eventually('the first server notices', () => isCut(first()), 30_000);
+    const alsoCut = await eventually('the second server notices', () => isCut(second()), 30_000);
+    assert.equal(mustCatchUp(before, cut, [alsoCut]), undefined);
+    const whole = { ...alsoCut, replicas: alsoCut.replicas.map((state) => ({ ...state, isReadOnly: false })) };
+    assert.equal(mustCatchUp(before, cut, [whole]), 'cut off');
+    assert.equal((await rowsOn(first(), table)).size, 3);
+    await assert.rejects(insert('b', servers, 1000), (error) => {
+      assert(error instanceof Failure, String(error));
+      assert.equal(error.code, 'REPLICAS_UNAVAILABLE');
+      return true;
+    });
+    const stuck = await decommissionBlockers({
+      replica: 'r1',
+      shard: '1',
+      tables: [table],
+      remaining: [second()],
+      timeoutMs,
+    });
+    assert.deepEqual(
+      stuck.map(({ reason }) => reason),
+      ['Keeper is not available'],
+    );
+    await ring.zookeeper.start();
+    for (const server of servers) await caughtUp(server, servers);
+    await insert('c', servers);
+    assert.equal((await rowsOn(second(), table)).has('c 1'), true);
+  });
+});
