@@ -146,9 +146,8 @@ async function bindOn(
   const bound = await readerOf(context).read(server, statement, { signal: options.signal });
   const { analysis, rewritten, toFailure } = bound;
   const common = { analysis, parameters: rewritten.parameters, toFailure: (error: unknown) => toFailure(error) };
-  if (bound.shape.kind === 'select')
-    return { ...common, sql: bound.query?.text ?? '', columns: await describeQuery(server, bound, options) };
-  return { ...common, sql: '', columns: [], write: await writeOf(server, context, bound, options) };
+  if (bound.shape.kind === 'select') return { ...common, sql: bound.query?.text ?? '' };
+  return { ...common, sql: '', write: await writeOf(server, context, bound, options) };
 }
 
 async function writeOf(

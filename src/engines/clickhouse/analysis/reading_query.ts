@@ -6,6 +6,7 @@ import type { RewrittenStatement } from '../sql/rewrite_query.ts';
 import { joinTexts, type RewrittenText } from '../sql/rewritten_text.ts';
 import type { StatementShape, TokenRange } from '../sql/statement_shape.ts';
 import { type Token, upperWord } from '../sql/tokens.ts';
+import { checkedConversion } from '../types/checked_conversion.ts';
 
 /** Everything that the statement reads, as one query. Undefined if it has only constants. */
 export function readingQuery(
@@ -58,7 +59,8 @@ export function rowsQuery(
   if (constants.every((row) => row.every((text) => text !== undefined))) {
     const structure = columns.map((_, i) => `c${i} Nullable(String)`).join(', ');
     const values = constants.map((row) => `(${row.join(', ')})`).join(', ');
-    const select = columns.map(({ type }, i) => `CAST(c${i} AS ${type}) AS v${i}`).join(', ');
+    // As texts: they are converted when they are inserted (rows/insert_select.ts).
+    const select = columns.map((_, i) => `c${i} AS v${i}`).join(', ');
     return `SELECT ${select} FROM values(${quoteLiteral(structure)}, ${values})`;
   }
   return rows
@@ -66,13 +68,16 @@ export function rowsQuery(
       const values = row.map((range, i) => {
         const text = constants[n]?.[i];
         const value =
-          text === undefined ? `(\n${rewritten.text(range).text}\n)` : `CAST(${text} AS ${columns[i]?.type})`;
+          text === undefined ? `(\n${rewritten.text(range).text}\n)` : converted(text, columns[i] as TargetColumn);
         return `${value} AS v${i}`;
       });
       return `SELECT ${values.join(', ')}`;
     })
     .join('\nUNION ALL\n');
 }
+
+const converted = (text: string, { name, type }: TargetColumn): string =>
+  text === 'NULL' ? text : checkedConversion('String', type, text, name);
 
 /** A constant as the literal of a string, or NULL. Undefined for anything else. */
 function constantText(tokens: readonly Token[], { first, end }: TokenRange, type = 'String'): string | undefined {

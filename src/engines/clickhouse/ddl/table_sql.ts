@@ -30,10 +30,14 @@ export function constraintsOf({ columns }: Pick<TableDefinition, 'columns'>): Re
       const column = quoteIdentifier(name);
       if (type.kind === 'CHAR' || type.kind === 'VARCHAR')
         return [[`length of ${name}`, `ifNull(lengthUTF8(${column}) <= ${type.length}, 1)`]];
-      return type.kind === 'JSON' ? [[`JSON in ${name}`, `ifNull(isValidJSON(${column}), 1)`]] : [];
+      return type.kind === 'JSON' ? [[`JSON in ${name}`, isJson(column)]] : [];
     }),
   );
 }
+
+/** Servers take numbers that no 64-bit type can hold for invalid JSON: long numbers and large exponents are shortened. */
+const isJson = (column: string): string =>
+  `ifNull(isValidJSON(${column}) OR isValidJSON(replaceRegexpAll(${column}, '[0-9]{16,}|[eE][+-]?[0-9]{3,}', '1')), 1)`;
 
 /** Columns of these names as an expression that keys can have; types that no key can have are left out. */
 function keyColumns({ columns }: TableDefinition, keys: readonly string[]): readonly string[] {

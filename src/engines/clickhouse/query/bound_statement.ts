@@ -33,8 +33,6 @@ export interface BoundStatement {
   readonly sql: string;
   /** Values of the parameters in the texts. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** Of a SELECT; empty for a statement that writes. */
-  readonly columns: readonly BoundColumn[];
   readonly write?: BoundWrite;
   /** The failure of an error of a server: with the line and column in the text of the caller where the server names a position. */
   readonly toFailure: (error: unknown) => unknown;

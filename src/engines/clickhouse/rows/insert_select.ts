@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../refs.ts';
-import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import {
@@ -19,7 +19,9 @@ import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { limitSettings } from '../query/statement_settings.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
-import { violationText } from './insert_block.ts';
+import { checkedConversion } from '../types/checked_conversion.ts';
+import { mayBeNull } from '../types/type_mapping.ts';
+import { toViolation } from './insert_block.ts';
 
 export type BoundInsert = Extract<BoundWrite, { readonly kind: 'insert' }>;
 
@@ -39,9 +41,6 @@ export interface StagedRows {
   readonly load: StagedLoad;
   readonly number: string;
 }
-
-/** A row that a constraint of the table, or a column without nulls, refuses. */
-const violationCodes: readonly number[] = [349, 469];
 
 /** @returns the number of rows. Throws CONSTRAINT_VIOLATED. */
 export async function insertSelect(context: WarehouseContext, work: InsertSelect): Promise<number> {
@@ -104,9 +103,7 @@ async function stage(
     return await countStaged(cluster, staging.load, work.signal);
   } catch (error) {
     const failure = serverFailure(error);
-    if (failure instanceof ClickHouseError && violationCodes.includes(failure.code))
-      throw new Failure('CONSTRAINT_VIOLATED', `${violationText(failure)}; nothing was inserted`, {}, { cause: error });
-    throw withOutcome(work.toFailure(failure), 'notApplied');
+    throw withOutcome(work.toFailure(toViolation(failure, 'nothing was inserted')), 'notApplied');
   }
 }
 
@@ -132,12 +129,7 @@ async function targetColumns(
   return columns.map((column) => all.find(({ name }) => name === column)?.type ?? '');
 }
 
-const mayBeNull = (type: string): boolean =>
-  /^(?:Nullable|Variant|SimpleAggregateFunction\(\w+, Nullable)\(/.test(type);
-
-const number = /^(?:Nullable\()?(U?Int\d+|Float\d+|Decimal)/;
-
-/** Servers wrap numbers that are too large for a column: those that may be are converted so that they are refused. */
+/** Values that the columns cannot hold are refused. */
 async function convertedQuery(
   server: ClickHouseServer,
   { write, parameters }: InsertSelect,
@@ -149,18 +141,11 @@ async function convertedQuery(
     settings: { describe_compact_output: 1 },
     timeoutMs: 10_000,
   });
-  const isNarrowed = described.map(
-    ({ type }, i) => number.test(type) && number.test(types[i] ?? '') && type !== types[i],
-  );
-  if (!isNarrowed.includes(true)) return write.query;
-  const named = described.map(({ type }, i) => `defaultValueOfTypeName(${quoteLiteral(type)}) AS v${i}`).join(', ');
   const values = described.map(({ type }, i) =>
-    isNarrowed[i] ? `accurateCast(v${i}, ${quoteLiteral(withNullOf(type, types[i] ?? ''))})` : `v${i}`,
+    checkedConversion(type, types[i] ?? type, `v${i}`, write.columns[i] ?? ''),
   );
+  if (described.length !== write.columns.length || values.every((value, i) => value === `v${i}`)) return write.query;
   // The first query names the columns, whose own names may repeat.
+  const named = described.map(({ type }, i) => `defaultValueOfTypeName(${quoteLiteral(type)}) AS v${i}`).join(', ');
   return `SELECT ${values.join(', ')} FROM (SELECT ${named} WHERE 0 UNION ALL (\n${write.query}\n))`;
 }
-
-/** A null of a column without nulls is refused by the table, not by the conversion. */
-const withNullOf = (source: string, target: string): string =>
-  source.startsWith('Nullable(') && !target.startsWith('Nullable(') ? `Nullable(${target})` : target;

@@ -9,6 +9,9 @@ import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { limitSettings } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { checkedConversion } from '../types/checked_conversion.ts';
+import { mayBeNull } from '../types/type_mapping.ts';
+import { toViolation } from './insert_block.ts';
 
 export type BoundMutation = Exclude<BoundWrite, { readonly kind: 'insert' }>;
 
@@ -32,6 +35,12 @@ export interface MarkedMutation {
   readonly localTable: string;
 }
 
+interface NewValue {
+  readonly column: string;
+  readonly sql: string;
+  readonly isNullable: boolean;
+}
+
 /** How long the servers may take to rewrite the rows of a table. */
 const mutationTimeoutMs = 6 * 3600 * 1000;
 const callTimeoutMs = 10_000;
@@ -45,14 +54,13 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
   let command: string;
   try {
     const types = await columnTypes(context, local);
-    const values =
-      work.write.kind === 'update' ? work.write.set.map((one) => ({ ...one, ...checkedValue(one, types) })) : [];
+    const values = await newValues(context, work, qualifiedName(names), types);
     rowCount = await checkedCount(context, work, qualifiedName(names), values);
     const condition = `(\n${work.write.where}\n)`;
     const assignments = values.map(({ column, sql }) => `${quoteIdentifier(column)} = ${sql}`).join(', ');
     command = work.write.kind === 'update' ? `UPDATE ${assignments} WHERE ${condition}` : `DELETE WHERE ${condition}`;
   } catch (error) {
-    throw withOutcome(work.toFailure(serverFailure(error)), 'notApplied');
+    throw withOutcome(work.toFailure(toViolation(serverFailure(error), 'nothing was changed')), 'notApplied');
   }
   const step = work.takeStep();
   const mark = createHash('sha256')
@@ -87,18 +95,29 @@ async function columnTypes(
   return new Map(rows.map(({ name, type }) => [name, type]));
 }
 
-const exact = /^(?:Nullable\()?(?:U?Int\d+|Float\d+|Decimal)/;
-
-/** A number that is too large for the column is refused: servers would wrap it. */
-function checkedValue(
-  { column, value }: { readonly column: string; readonly value: string },
+/** The new values, so that one that its column cannot hold is refused. */
+async function newValues(
+  context: WarehouseContext,
+  { write, parameters, timeoutMs, signal }: Mutation,
+  table: string,
   types: ReadonlyMap<string, string>,
-): { readonly sql: string; readonly isNullable: boolean } {
-  const type = types.get(column) ?? '';
-  const isNullable = /^(?:Nullable|Variant|SimpleAggregateFunction\(\w+, Nullable)\(/.test(type);
-  const target = isNullable || type.startsWith('SimpleAggregateFunction') ? type : type && `Nullable(${type})`;
-  if (!exact.test(type)) return { sql: `(\n${value}\n)`, isNullable: isNullable || !/^[A-Z]/.test(target) };
-  return { sql: `accurateCast((\n${value}\n), ${quoteLiteral(target)})`, isNullable };
+): Promise<readonly NewValue[]> {
+  if (write.kind === 'delete') return [];
+  const values = write.set.map(({ value }, i) => `(\n${value}\n) AS v${i}`).join(', ');
+  const described = await context.cluster.onAny((server) =>
+    server.rows<{ type: string }>({
+      sql: `DESCRIBE (SELECT ${values} FROM ${table})`,
+      parameters,
+      settings: { describe_compact_output: 1 },
+      timeoutMs,
+      signal,
+    }),
+  );
+  return write.set.map(({ column, value }, i) => {
+    const target = types.get(column) ?? '';
+    const source = described[i]?.type ?? target;
+    return { column, sql: checkedConversion(source, target, `(\n${value}\n)`, column), isNullable: mayBeNull(target) };
+  });
 }
 
 /** Counts the rows, computes the new values of all of them, and refuses nulls. */
@@ -106,7 +125,7 @@ async function checkedCount(
   context: WarehouseContext,
   { write, parameters, timeoutMs, signal }: Mutation,
   table: string,
-  values: readonly { readonly column: string; readonly sql: string; readonly isNullable: boolean }[],
+  values: readonly NewValue[],
 ): Promise<number> {
   const computed = values.map(({ sql }, i) => `toString(countIf(NOT ignore(isNull(${sql})))) AS c${i}`);
   const nulls = values.map(({ sql, isNullable }, i) =>

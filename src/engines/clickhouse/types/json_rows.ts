@@ -110,13 +110,15 @@ function isJson(text: string): boolean {
 
 const escapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 
-/** The characters of a JSON string. Servers escape only control characters as `\u00..`. */
+/** The bytes of a JSON string. Servers escape control characters, and line separators of Unicode. */
 const unescaped = (text: string): string =>
   text.includes('\\')
-    ? text.replaceAll(/\\(?:u00(..)|(.))/gs, (_, code: string | undefined, escaped: string) =>
-        code === undefined ? (escapes[escaped] ?? escaped) : String.fromCharCode(Number.parseInt(code, 16)),
+    ? text.replaceAll(/\\(?:u(....)|(.))/gs, (_, code: string | undefined, escaped: string) =>
+        code === undefined ? (escapes[escaped] ?? escaped) : bytesOf(Number.parseInt(code, 16)),
       )
     : text;
+
+const bytesOf = (codePoint: number): string => Buffer.from(String.fromCodePoint(codePoint)).toString('latin1');
 
 const elements = (elementOf: () => Rewrite | undefined): Rewrite | undefined => {
   const element = elementOf();

@@ -4,6 +4,7 @@ import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
 import { type Violation, violationsFailure, violationsMax } from '../../../standard/failure.ts';
 import type { RowsBatch } from '../../engine.ts';
+import { readingSql, readValues } from './read_values.ts';
 
 /** The text of a value that is not null; bytes are characters (latin1) where the batch has binary values. Throws OutOfRange. */
 type ValueWriter = (value: unknown) => string;
@@ -14,20 +15,37 @@ class OutOfRange extends Error {}
 const firstDate = '1900-01-01';
 const lastDate = '2299-12-31';
 
+/** The data of an INSERT, and what precedes its format. */
+export interface RowsText {
+  readonly format: string;
+  readonly data: Uint8Array;
+  /** A SELECT that reads the data, where the table cannot read it as it is. */
+  readonly reading?: string;
+}
+
+/** Throws ROWS_INVALID. */
+export function rowsText(batch: RowsBatch): RowsText {
+  const omittedColumns = batch.omitted?.map(({ column }) => column) ?? [];
+  const reading = readValues(batch.columns, omittedColumns);
+  const text = linesOf(batch, reading ? omittedColumns : undefined);
+  return reading ? { ...text, reading: readingSql(reading) } : text;
+}
+
 /**
- * The rows as lines for `FORMAT JSONEachRow` if some omit columns that have defaults, or else for `FORMAT JSONCompactEachRow`. Throws
- * ROWS_INVALID.
+ * Lines for `FORMAT JSONEachRow` if some rows omit columns that have defaults, or else for `FORMAT JSONCompactEachRow`. `flagged`: columns
+ * whose omission is a value of the row instead.
  */
-export function rowsText(batch: RowsBatch): { readonly format: string; readonly data: Uint8Array } {
+function linesOf(batch: RowsBatch, flagged: readonly number[] | undefined): RowsText {
   const rows = JSON.parse(batch.json) as readonly (readonly unknown[])[];
   const writers = batch.columns.map(({ type }) => valueWriter(type));
   const omitted = new Map(batch.omitted?.map(({ column, rows: indexes }) => [column, new Set(indexes)]));
-  const names = omitted.size > 0 ? batch.columns.map(({ name }) => `${utf8(JSON.stringify(name))}:`) : undefined;
+  const names =
+    omitted.size > 0 && !flagged ? batch.columns.map(({ name }) => `${utf8(JSON.stringify(name))}:`) : undefined;
   const violations: Violation[] = [];
   let count = 0;
   const lines = rows.map((row, index) => {
     const values = row.flatMap((value, c) => {
-      if (omitted.get(c)?.has(index)) return [];
+      if (names && omitted.get(c)?.has(index)) return [];
       try {
         const text = value === null ? 'null' : (writers[c] as ValueWriter)(value);
         return [names ? `${names[c]}${text}` : text];
@@ -37,6 +55,7 @@ export function rowsText(batch: RowsBatch): { readonly format: string; readonly 
         return ['null'];
       }
     });
+    for (const c of flagged ?? []) values.push(omitted.get(c)?.has(index) ? '1' : '0');
     return names ? `{${values.join(',')}}` : `[${values.join(',')}]`;
   });
   if (count > 0)

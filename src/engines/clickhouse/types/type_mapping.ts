@@ -61,6 +61,10 @@ export function serverType(type: LogicalType, isNullable: boolean): string {
   }
 }
 
+/** Whether a column of this type of the server has nulls. */
+export const mayBeNull = (type: string): boolean =>
+  /^(?:Nullable|Variant|SimpleAggregateFunction\(\w+, Nullable)\(/.test(type);
+
 /** The logical type that can represent every value of a type of the server; undefined if there is none. */
 export function logicalTypeOf(text: string): LogicalType | undefined {
   const parsed = parseTypeText(text);

@@ -10,8 +10,8 @@ export interface ResetProxy {
 
 /** @param target the native port of the node, which may be down or not yet listening. */
 export async function startResetProxy(target: number): Promise<ResetProxy> {
-  const server = createServer({ allowHalfOpen: true }, (near) => {
-    const far = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true });
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (near) => {
+    const far = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
     near.pipe(far);
     far.pipe(near);
     for (const [from, to] of [

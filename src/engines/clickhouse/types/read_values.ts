@@ -1,0 +1,88 @@
+// Columns that servers cannot read from rows: a decimal within an array, map or struct that may be null is not accepted there. Such decimals
+// are read as texts and converted by an expression.
+import type { ColumnDefinition } from '../../../model/records.ts';
+import { holdsType, type LogicalType } from '../../../model/types.ts';
+import { quoteLiteral } from '../sql/identifiers.ts';
+import { serverType } from './type_mapping.ts';
+
+const isNested = (type: LogicalType): boolean => type.kind === 'ARRAY' || type.kind === 'MAP' || type.kind === 'STRUCT';
+const holdsDecimal = (type: LogicalType): boolean => holdsType(type, ({ kind }) => kind === 'DECIMAL');
+
+/** Whether a decimal is within a value that may be null and is no decimal itself. */
+function needsReading(type: LogicalType, nullable: boolean): boolean {
+  if (!isNested(type) || !holdsDecimal(type)) return false;
+  if (nullable) return true;
+  if (type.kind === 'ARRAY') return needsReading(type.element, true);
+  if (type.kind === 'MAP') return needsReading(type.value, true) || needsReading(type.key, false);
+  return type.kind === 'STRUCT' && type.fields.some((field) => needsReading(field.type, true));
+}
+
+/** The same type with texts instead of decimals. */
+function readType(type: LogicalType): LogicalType {
+  switch (type.kind) {
+    case 'DECIMAL':
+      return { kind: 'STRING' };
+    case 'ARRAY':
+      return { kind: 'ARRAY', element: readType(type.element) };
+    case 'MAP':
+      return { kind: 'MAP', key: readType(type.key), value: readType(type.value) };
+    case 'STRUCT':
+      return { kind: 'STRUCT', fields: type.fields.map(({ name, type: field }) => ({ name, type: readType(field) })) };
+    default:
+      return type;
+  }
+}
+
+/** The value of a type, from one whose decimals are texts. */
+function converted(type: LogicalType, nullable: boolean, x: string, depth: number): string {
+  if (!holdsDecimal(type)) return x;
+  const target = quoteLiteral(serverType(type, nullable));
+  if (!isNested(type)) return `CAST(${x}, ${target})`;
+  if (!nullable) return convertedParts(type, x, depth);
+  const inner = `variantElement(${x}, ${quoteLiteral(serverType(readType(type), false))})`;
+  return `if(isNull(${x}), NULL, CAST(${convertedParts(type, inner, depth)}, ${target}))`;
+}
+
+function convertedParts(type: LogicalType, x: string, depth: number): string {
+  const e = `e${depth}`;
+  const each = (part: LogicalType, nullable: boolean, list: string) =>
+    `arrayMap(${e} -> ${converted(part, nullable, e, depth + 1)}, ${list})`;
+  if (type.kind === 'ARRAY') return each(type.element, true, x);
+  if (type.kind === 'MAP')
+    return `mapFromArrays(${each(type.key, false, `mapKeys(${x})`)}, ${each(type.value, true, `mapValues(${x})`)})`;
+  const fields = type.kind === 'STRUCT' ? type.fields : [];
+  const values = fields.map((field, i) => converted(field.type, true, `tupleElement(${x}, ${i + 1})`, depth));
+  return `CAST(tuple(${values.join(', ')}), ${quoteLiteral(serverType(type, false))})`;
+}
+
+export interface ReadValues {
+  /** Of `input(...)`. */
+  readonly structure: string;
+  /** The values of the columns in their order. */
+  readonly values: readonly string[];
+}
+
+/**
+ * How rows in JSON are read that servers cannot read as they are; undefined if they can. `omittedColumns`: by their indexes; whether a row omits
+ * one is a column `omitted_<index>` of 0 or 1 after the others.
+ */
+export function readValues(
+  columns: readonly ColumnDefinition[],
+  omittedColumns: readonly number[],
+): ReadValues | undefined {
+  if (!columns.some(({ type, nullable }) => needsReading(type, nullable))) return undefined;
+  const inputs = columns.map(({ type }, i) => `c${i} ${serverType(readType(type), true)}`);
+  const flags = omittedColumns.map((i) => `omitted_${i} UInt8`);
+  const values = columns.map(({ type, nullable, defaultValue }, i) => {
+    // Nulls are refused by the table where the column has none.
+    const value = converted(type, true, `c${i}`, 0);
+    if (!omittedColumns.includes(i)) return value;
+    const stored = quoteLiteral(serverType(type, nullable));
+    return `if(omitted_${i}, CAST((${defaultValue ?? 'NULL'}\n), ${stored}), CAST(${value}, ${stored}))`;
+  });
+  return { structure: [...inputs, ...flags].join(', '), values };
+}
+
+/** `(a, b) SELECT ... FROM input(...)`. */
+export const readingSql = ({ structure, values }: ReadValues): string =>
+  `SELECT ${values.join(', ')} FROM input(${quoteLiteral(structure)})`;
