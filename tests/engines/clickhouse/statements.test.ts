@@ -1,0 +1,175 @@
+// Statements on a real server that fail, are cancelled, exceed their limits or write: what the caller gets, and what is left of them on the
+// server.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { Cluster } from '../../../src/engines/clickhouse/connection/cluster.ts';
+import type { PageReady } from '../../../src/engines/engine.ts';
+import { failureOf, MiB, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
+import { deadlineMs, eventually } from '../../deadline.ts';
+import { accessTo, engineOn } from './engine.ts';
+import { missingRing, startRing } from './ring/ring.ts';
+
+describe('statements', { skip: missingRing }, async () => {
+  if (missingRing !== false) return;
+  const ring = await startRing(1);
+  const access = accessTo(ring.nodes);
+  const world = await openEngine({}, engineOn(access, ring.nodes));
+  const cluster = new Cluster(access);
+  await cluster.open();
+  after(async () => {
+    await world.close();
+    await cluster.close();
+    await ring.close();
+  });
+  const { run } = world;
+  const ask = (sql: string) => cluster.onAny((server) => server.text({ sql, timeoutMs: deadlineMs(10_000) }));
+  /** The number of statements that run on the server and contain the text. */
+  const running = async (mark: string) =>
+    Number(
+      await ask(`SELECT count() FROM system.processes WHERE position(query, '${mark}') > 0 AND query_id != queryID()`),
+    );
+
+  test('an error in the middle of a result fails the statement, and its file is removed', async () => {
+    const resultPath = join(world.spool, randomUUID());
+    const pages: PageReady[] = [];
+    const failure = await failureOf(
+      run(`SELECT number, intDiv(1, 3000000 - number), repeat('x', 20) FROM numbers(4000000)`, {
+        resultPath,
+        onPage: (page) => pages.push(page),
+      }),
+    );
+    assert.equal(failure.code, 'SQL_INVALID');
+    assert.match(failure.message, /zero/i);
+    assert.notEqual(pages.length, 0);
+    assert.equal(existsSync(`${resultPath}.rows`), false);
+  });
+
+  test('pages are reported while later ones are computed, and each is complete', async () => {
+    const pages: PageReady[] = [];
+    const result = await run(`SELECT number, concat('line', char(10), 'next') FROM numbers(200000)`, {
+      pageBytesMax: MiB,
+      onPage: (page) => {
+        const text = readFileSync(page.path).subarray(0, page.end).toString();
+        assert.ok(text.endsWith('],\n'));
+        assert.equal(JSON.parse(`[${text.slice(0, -2)}]`).length, page.endRow);
+        pages.push(page);
+      },
+    });
+    assert.ok(pages.length >= 2);
+    assert.equal(result.rowCount, 200_000);
+    assert.equal(result.rows.kind, 'file');
+    if (result.rows.kind !== 'file') return;
+    const { path, offsets, firstRows } = result.rows;
+    assert.equal(firstRows.at(-1), 200_000);
+    const all = JSON.parse(
+      `[${readFileSync(path, 'utf8').slice(0, offsets.at(-1)).replace(/,\n$/, '')}]`,
+    ) as unknown[][];
+    assert.deepEqual(all[199_999], [199_999, 'line\nnext']);
+    assert.deepEqual(
+      result.columns.map(({ type }) => type),
+      ['LARGEINT', 'STRING'],
+    );
+  });
+
+  test('rowsMax cuts a result of several pages at the row', async () => {
+    for (const rowsMax of [1, 65_409, 65_536, 99_999]) {
+      const result = await run('SELECT number FROM numbers(100000)', { rowsMax });
+      assert.deepEqual([result.rowCount, result.truncated], [rowsMax, true]);
+      const text = result.rows.kind === 'text' ? result.rows.text : readFileSync(result.rows.path, 'utf8');
+      assert.equal(JSON.parse(`[${text.replace(/,\n$/, '')}]`).length, rowsMax);
+    }
+  });
+
+  test('a cancelled statement ends on the server, also if it returns nothing', async () => {
+    const controller = new AbortController();
+    const mark = `silent ${randomUUID()}`;
+    const sql = `SELECT count() FROM numbers(100000000000) WHERE '${mark}' != toString(number)`;
+    const failed = failureOf(run(sql, { signal: controller.signal }));
+    await eventually('the statement runs', async () => (await running(mark)) > 0);
+    controller.abort();
+    assert.equal((await failed).code, 'STATEMENT_CANCELLED');
+    await eventually('the statement has ended', async () => (await running(mark)) === 0);
+  });
+
+  test('a statement that takes too long, or too much memory, is stopped with its code', async () => {
+    const slow = await failureOf(
+      run('SELECT count() FROM numbers(100000000000) WHERE number % 7 = 8', { timeoutMs: 500 }),
+    );
+    assert.deepEqual([slow.code, slow.result], ['STATEMENT_TIMEOUT', { timeoutSeconds: 0.5 }]);
+    const large = await failureOf(
+      run(`SELECT groupArray(concat(toString(number), repeat('x', 100))) FROM numbers(100000000)`),
+    );
+    assert.equal(large.code, 'MEMORY_LIMIT_EXCEEDED');
+    assert.deepEqual(await rowsOf(world, 'SELECT 1'), [[1]]);
+  });
+
+  test('progress is reported while a statement runs', async () => {
+    const controller = new AbortController();
+    const fractions: number[] = [];
+    const failed = failureOf(
+      run('SELECT count() FROM numbers(100000000000) WHERE number % 7 = 8', {
+        signal: controller.signal,
+        progress: (fraction) => fractions.push(fraction),
+      }),
+    );
+    await eventually('progress is reported', () => fractions.length > 1);
+    controller.abort();
+    await failed;
+    assert.ok(fractions.every((fraction) => fraction > 0 && fraction <= 1));
+  });
+
+  test('parameters are bound, and none of them becomes a part of the text', async () => {
+    const value = `x' OR 1 = 1 -- \\ {a:String} \n\t😀`;
+    assert.deepEqual(await rowsOf(world, 'SELECT $1, $2', { parameters: [value, 5] }), [[value, 5]]);
+  });
+
+  test('nothing that a statement is refused for names the server', async () => {
+    const failures = await Promise.all(
+      ['SELECT nope', 'SELECT 1 FROM nowhere', `SELECT toUInt8('x')`].map((sql) => failureOf(run(sql))),
+    );
+    for (const { code, message, result } of failures) {
+      assert.equal(code, 'SQL_INVALID');
+      assert.doesNotMatch(JSON.stringify([message, result]), /127\.0\.0\.1|localhost|version|__local|Stack/);
+    }
+  });
+
+  test('a write is applied once for each step, and completes what an earlier attempt left', async () => {
+    await world.table('target', { id: 'BIGINT', name: 'STRING' }, { partitionBy: ['name'] });
+    const sql = `INSERT INTO target (id, name) SELECT number, toString(number % 3) FROM numbers(300)`;
+    for (const repeated of [false, true]) {
+      const result = await run(sql, { step: 'insert' });
+      assert.deepEqual([result.rowCount, result.repeated ?? false], [300, repeated]);
+    }
+    for (const repeated of [false, true]) {
+      const result = await run(`UPDATE target SET id = id + 1000 WHERE id < 10`, { step: 'update' });
+      assert.deepEqual([result.rowCount, result.repeated ?? false], [10, repeated]);
+    }
+    assert.equal((await run('DELETE FROM target WHERE id >= 1000', { step: 'delete' })).rowCount, 10);
+    assert.deepEqual(await rowsOf(world, 'SELECT count(*), min(id), max(id) FROM target'), [[290, 10, 299]]);
+    const left = await ask(
+      `SELECT count() FROM system.tables WHERE database = '_tabularium' AND startsWith(name, 'load_')`,
+    );
+    assert.equal(Number(left), 0);
+  });
+
+  test('a write that fails on one of its rows changes none of them', async () => {
+    await world.table('whole', { id: 'INT', small: 'TINYINT', name: 'VARCHAR(4)' });
+    await run(`INSERT INTO whole (id, small, name) SELECT number, number, 'a' FROM numbers(100)`);
+    const before = await rowsOf(world, 'SELECT sum(id), sum(small), count(*) FROM whole');
+    for (const sql of [
+      'INSERT INTO whole (id, small) SELECT number, number FROM numbers(200)',
+      `INSERT INTO whole (id, name) SELECT number, repeat('x', number) FROM numbers(6)`,
+      'UPDATE whole SET small = id + 100 WHERE id >= 0',
+      'UPDATE whole SET id = intDiv(1000, id - 50) WHERE id >= 0',
+    ]) {
+      const { code } = await failureOf(run(sql));
+      assert.ok(['CONSTRAINT_VIOLATED', 'SQL_INVALID'].includes(code), `${sql}: ${code}`);
+      assert.deepEqual(await rowsOf(world, 'SELECT sum(id), sum(small), count(*) FROM whole'), before);
+    }
+    const waiting = await ask('SELECT count() FROM system.mutations WHERE is_done = 0');
+    assert.equal(Number(waiting), 0);
+  });
+});
