@@ -69,6 +69,16 @@ export const notExecuted: readonly Exception[] = [
     start: 'deploy/compose/make_secrets.sh',
     reason: 'it starts containers, which CI cannot; tests/package/deploy/compose.test.ts checks what it starts',
   },
+  ...[
+    'curl -s -H "$AUTH" -H "$JSON" $URL/api/v2/warehouses -d \'{"name": "cluster"',
+    'curl -s -X POST -H "$AUTH" -H "$JSON" $URL/api/v2/warehouses/cluster/',
+    'curl -s -H "$AUTH" -H "$JSON" $URL/api/v2/catalogs/default/move',
+  ].map((start) => ({
+    document: 'docs/operations.md',
+    language: 'sh',
+    start,
+    reason: 'it needs a ClickHouse cluster; tests/servers/clusters and tests/demo create such warehouses',
+  })),
   {
     document: 'docs/operations.md',
     language: 'sh',

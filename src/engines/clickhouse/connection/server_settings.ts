@@ -34,6 +34,8 @@ const always: Readonly<Record<string, string | number>> = {
   union_default_mode: 'DISTINCT',
   insert_null_as_default: 0,
   input_format_null_as_default: 0,
+  // The tables of a join or of IN, whose rows are spread over the shards, are read whole and sent to each shard.
+  distributed_product_mode: 'global',
   // A lost shard is a failure, never an answer with fewer rows.
   skip_unavailable_shards: 0,
   allow_experimental_variant_type: 1,
