@@ -5,7 +5,6 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { Cluster } from '../../../src/engines/clickhouse/connection/cluster.ts';
 import type { PageReady } from '../../../src/engines/engine.ts';
 import { failureOf, MiB, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
@@ -15,17 +14,16 @@ import { missingRing, startRing } from './ring/ring.ts';
 describe('statements', { skip: missingRing }, async () => {
   if (missingRing !== false) return;
   const ring = await startRing(1);
-  const access = accessTo(ring.nodes);
-  const world = await openEngine({}, engineOn(access, ring.nodes));
-  const cluster = new Cluster(access);
-  await cluster.open();
+  const world = await openEngine({}, engineOn(accessTo(ring.nodes), ring.nodes));
   after(async () => {
     await world.close();
-    await cluster.close();
     await ring.close();
   });
   const { run } = world;
-  const ask = (sql: string) => cluster.onAny((server) => server.text({ sql, timeoutMs: deadlineMs(10_000) }));
+  const ask = async (sql: string) => {
+    const signal = AbortSignal.timeout(deadlineMs(10_000));
+    return (await fetch(ring.nodes[0]?.url ?? '', { method: 'POST', body: sql, signal })).text();
+  };
   /** The number of statements that run on the server and contain the text. */
   const running = async (mark: string) =>
     Number(

@@ -1,0 +1,152 @@
+// Changes and inserts of which a server was lost: they fail with 503, and their repetition completes them, once. A step that was undone before it
+// arrived does nothing.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, describe, test } from 'node:test';
+import type { Change, TableRef } from '../../../src/engines/engine.ts';
+import { withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
+import type { TableDefinition } from '../../../src/model/records.ts';
+import { rowReader } from '../../../src/query/rows/row_validation.ts';
+import { codes } from '../../../src/standard/codes.ts';
+import { Failure } from '../../../src/standard/failure.ts';
+import { definitionOf, failureOf, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
+import { eventually } from '../../deadline.ts';
+import { accessTo, engineOn } from './engine.ts';
+import { missingRing, type RingNode, startRing } from './ring/ring.ts';
+
+const definition = definitionOf({ a: 'INT', b: 'STRING' });
+const { signal } = new AbortController();
+
+describe('a lost server', { skip: missingRing }, async () => {
+  if (missingRing !== false) return;
+  const ring = await startRing(2);
+  const [, second] = ring.nodes as [RingNode, RingNode];
+  const world = await openEngine({}, engineOn(accessTo(ring.nodes), ring.nodes));
+  after(async () => {
+    await world.close();
+    await ring.close();
+  });
+  const { engine, catalog, database } = world;
+  const refOf = (table: string, into = database): TableRef => ({ catalog, database: into, table });
+  const count = async (table: string, into = database) =>
+    Number(((await rowsOf(world, `SELECT count(*) FROM "${table}"`, { database: into })) as [[number]])[0][0]);
+
+  async function filled(table: string, into = database): Promise<void> {
+    await world.change({ kind: 'createTable', table: refOf(table, into), definition });
+    await insert(table, 20, { into });
+  }
+
+  function insert(table: string, rowCount: number, { into = database, step = '' } = {}): Promise<number> {
+    const batch = rowReader(definition.columns).read(Array.from({ length: rowCount }, (_, n) => [n, `row ${n}`]));
+    const steps = step === '' ? [] : [{ step, rowCount }];
+    return engine.insertRows(refOf(table, into), batch, { signal, definition, steps });
+  }
+
+  const isUnavailable = async (work: Promise<unknown>) => {
+    const { code } = await failureOf(work);
+    assert.ok(Object.hasOwn(codes, code) && codes[code as keyof typeof codes].status === 503, code);
+  };
+
+  /** The server answers, and the warehouse knows. */
+  const recovered = () =>
+    eventually('all servers are available', async () => {
+      try {
+        await engine.tableStatistics(refOf('counted'));
+        return ring.nodes.length === (await Promise.all(ring.nodes.map(({ url }) => fetch(`${url}/ping`)))).length;
+      } catch (error) {
+        if (error instanceof Failure || error instanceof TypeError) return false;
+        throw error;
+      }
+    });
+
+  test('changes that it interrupts are completed by their repetition', async () => {
+    await filled('counted');
+    for (const table of ['altered', 'renamed', 'hidden', 'truncated', 'dropped']) await filled(table);
+    await world.change({ kind: 'createDatabase', database: { catalog, database: 'old' } });
+    await filled('inside', 'old');
+    const id = randomUUID();
+    const to: TableDefinition = {
+      ...definition,
+      columns: [...definition.columns, { name: 'c', type: { kind: 'INT' }, nullable: true, defaultValue: '7' }],
+    };
+    const changes: readonly Change[] = [
+      { kind: 'createTable', table: refOf('created'), definition },
+      { kind: 'alterTable', table: refOf('altered'), from: definition, to, renamedColumns: {} },
+      { kind: 'renameTable', table: refOf('renamed'), newName: 'afterwards', definition },
+      { kind: 'hideTable', table: refOf('hidden'), id },
+      { kind: 'truncateTable', table: refOf('truncated') },
+      { kind: 'dropTable', table: refOf('dropped') },
+      { kind: 'renameDatabase', database: { catalog, database: 'old' }, newName: 'new', tables: [] },
+    ];
+    const steps = changes.map((change) => ({ change, step: randomUUID() }));
+    await second.kill();
+    for (const { change, step } of steps) await isUnavailable(engine.apply(change, { step, signal }));
+    await second.start();
+    await recovered();
+    for (const { change, step } of steps) await engine.apply(change, { step, signal });
+    assert.equal(await count('created'), 0);
+    assert.deepEqual(await rowsOf(world, 'SELECT count(*), sum(c) FROM altered'), [[20, 140]]);
+    assert.equal(await count('afterwards'), 20);
+    assert.equal(await count('truncated'), 0);
+    assert.equal(await count('inside', 'new'), 20);
+    for (const gone of ['renamed', 'hidden', 'dropped'])
+      assert.equal((await failureOf(count(gone))).code, 'SQL_INVALID', gone);
+    await world.change({ kind: 'restoreTable', table: refOf('restored'), from: database, id, definition });
+    assert.equal(await count('restored'), 20);
+  });
+
+  test('an insert of which it stored no rows is completed by its repetition, once', async () => {
+    await filled('received');
+    await second.kill();
+    await isUnavailable(insert('received', 50, { step: 'small' }));
+    await isUnavailable(insert('received', 500, { step: 'large' }));
+    await second.start();
+    await recovered();
+    for (let attempt = 0; attempt < 2; attempt++) {
+      assert.equal(await insert('received', 50, { step: 'small' }), 50);
+      assert.equal(await insert('received', 500, { step: 'large' }), 500);
+    }
+    assert.equal(await count('received'), 570);
+  });
+
+  test('a repetition in a group completes an insert that came alone, and does not insert its rows again', async () => {
+    await filled('grouped');
+    await second.kill();
+    await isUnavailable(insert('grouped', 50, { step: 'alone' }));
+    await second.start();
+    await recovered();
+    const grouped = withGroupedInserts(engine);
+    const insertOf = (step: string, rowCount: number) => {
+      const batch = rowReader(definition.columns).read(Array.from({ length: rowCount }, (_, n) => [n, `row ${n}`]));
+      return grouped.insertRows(refOf('grouped'), batch, { signal, definition, steps: [{ step, rowCount }] });
+    };
+    assert.deepEqual(
+      await Promise.all([insertOf('first', 1), insertOf('alone', 50), insertOf('other', 3)]),
+      [1, 50, 3],
+    );
+    assert.equal(await count('grouped'), 20 + 54);
+  });
+
+  test('a step that arrives after it was undone does nothing', async () => {
+    const late = { step: randomUUID(), signal };
+    await engine.apply(
+      { kind: 'dropTable', table: refOf('undone') },
+      { step: randomUUID(), undoes: late.step, signal },
+    );
+    const failure = await failureOf(engine.apply({ kind: 'createTable', table: refOf('undone'), definition }, late));
+    assert.equal(failure.code, 'CHANGE_IN_PROGRESS');
+    assert.equal((await failureOf(count('undone'))).code, 'SQL_INVALID');
+  });
+
+  test('the tables of a server that differ from the others are reported', async () => {
+    const expected = [{ database, table: 'received', columns: definition.columns }];
+    assert.deepEqual((await engine.compareTables(catalog, expected, { signal })).faults, []);
+    const body = `ALTER TABLE \`c "1"__${database}\`.received__local MODIFY COLUMN a Nullable(Int64)`;
+    assert.ok((await fetch(second.url, { method: 'POST', body })).ok);
+    const { faults } = await engine.compareTables(catalog, expected, { signal });
+    assert.deepEqual(
+      faults.map(({ kind, table }) => [kind, table]),
+      [['different', 'received']],
+    );
+  });
+});
