@@ -69,13 +69,13 @@ const columns = [
   { name: 'note', type: 'STRING', comment: 'free' },
 ];
 
-/** Servers whose catalog `default` is on an engine that enforces no keys. */
-export const withoutKeys = new WeakSet<TestServer>();
+/** The warehouse of servers whose catalogs are on an engine that enforces no keys. */
+export const warehousesWithoutKeys = new WeakMap<TestServer, string>();
 
 async function table(server: TestServer): Promise<Params> {
   const params = await holder(server);
   const name = freshName();
-  const keys = withoutKeys.has(server) ? {} : { primaryKey: ['id'], unique_key_constraints: ['note'] };
+  const keys = warehousesWithoutKeys.has(server) ? {} : { primaryKey: ['id'], unique_key_constraints: ['note'] };
   (await server.put(uri`/databases/${params.database as string}/tables/${name}`, { columns, ...keys })).is(201);
   return { ...params, table: name };
 }
@@ -141,7 +141,8 @@ const droppedBy = (makeObject: Fixture['make'], pathOf: (params: Params) => stri
 
 async function catalog(server: TestServer): Promise<Params> {
   const name = freshName();
-  (await server.put(uri`/catalogs/${name}`)).is(201);
+  const warehouse = warehousesWithoutKeys.get(server);
+  (await server.put(uri`/catalogs/${name}`, warehouse === undefined ? {} : { warehouse })).is(201);
   return { catalog: name };
 }
 
