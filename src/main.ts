@@ -69,7 +69,7 @@ import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
 import { endEarlierLeases, LeaseHolder } from './store/leases.ts';
 import { isShared, openStore } from './store/open_store.ts';
-import { Servers } from './store/servers.ts';
+import { type ServerState, Servers } from './store/servers.ts';
 import { StoreChecks } from './store/sqlite/integrity/scheduled_checks.ts';
 import { type FaultInjector, getOrCreateSetting, type Store } from './store/store.ts';
 import { Schedules } from './tasks/schedules.ts';
@@ -319,6 +319,7 @@ async function assembleCore(foundation: Foundation) {
     createUser: (visitor, known) => userOfVisitor(visitor, { ...known, catalog }),
   });
   return {
+    serverId,
     changes,
     audit,
     auditReader,
@@ -333,6 +334,19 @@ async function assembleCore(foundation: Foundation) {
     access,
   };
 }
+
+/** When this process started, in milliseconds since 1970. */
+const startedAt = Date.now() - Math.round(performance.now());
+
+/** The only server of its store. */
+const thisServer = (id: string): ServerState => ({
+  id,
+  isAvailable: true,
+  isCurrent: true,
+  isAlone: true,
+  release,
+  startedAt,
+});
 
 /** Undefined if this server alone uses the store. */
 function otherServersOf(
@@ -401,6 +415,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     files,
     warehouseDefaults: warehouseDefaults(settings),
     draftLimits: settings,
+    serverStates: () => core.servers?.states() ?? [thisServer(core.serverId)],
     undropSeconds: settings.undropSeconds,
   };
   const statistics = new StatisticsRefresher({ catalog, warehouses, observe });

@@ -3,6 +3,7 @@ import { taskResults } from '../api/tasks/task_types.ts';
 import type { Category } from '../standard/endpoint.ts';
 import type { OpenApiInfo } from '../standard/openapi/document.ts';
 import { backends } from './compute/backends.ts';
+import { servers } from './compute/servers.ts';
 import { warehouses } from './compute/warehouses.ts';
 import { auditEvents } from './identity/audit_events.ts';
 import { roleGrants, userGrants } from './identity/grants.ts';
@@ -42,6 +43,7 @@ export function categoriesWith(limits: { readonly rowsBodyBytesMax: number }): r
     views,
     warehouses,
     backends,
+    servers,
     queries,
     tasks,
     pages,

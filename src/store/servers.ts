@@ -16,6 +16,20 @@ export interface ServersOptions {
   readonly clock?: (() => number) | undefined;
 }
 
+/** A server of the API, as the others see it. */
+export interface ServerState {
+  readonly id: string;
+  /** Whether its lease has not expired. */
+  readonly isAvailable: boolean;
+  /** Whether it is this server. */
+  readonly isCurrent: boolean;
+  /** Whether it alone uses its store. */
+  readonly isAlone: boolean;
+  readonly release: string;
+  /** In milliseconds since 1970. */
+  readonly startedAt: number;
+}
+
 export interface OtherServer {
   readonly id: string;
   readonly url: string;
@@ -34,6 +48,7 @@ export class Servers {
   readonly #clock: () => number;
   readonly #listeners: ReportListener[] = [];
   #others: ReadonlyMap<string, Selectable<ServersTable>> = new Map();
+  #startedAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> | undefined;
 
@@ -48,6 +63,21 @@ export class Servers {
 
   onReport(listener: ReportListener): void {
     this.#listeners.push(listener);
+  }
+
+  /** All servers, with those that are down. */
+  states(): readonly ServerState[] {
+    const now = this.#clock();
+    const { serverId, release } = this.#options;
+    const common = { isAlone: false };
+    const others = this.#others.values().map((row) => {
+      const { id, lease_until: until, release: theirs, started_at: startedAt } = row;
+      return { ...common, id, isAvailable: until > now, isCurrent: false, release: theirs, startedAt };
+    });
+    return [
+      { ...common, id: serverId, isAvailable: true, isCurrent: true, release, startedAt: this.#startedAt },
+      ...others,
+    ];
   }
 
   /** Another server; undefined if it is down. */
@@ -81,6 +111,7 @@ export class Servers {
   async start(url: string): Promise<void> {
     const { store, serverId, release } = this.#options;
     const now = this.#clock();
+    this.#startedAt = now;
     const row = { url, release, started_at: now, lease_until: now + leaseMs, report: await this.#options.report() };
     await store.db
       .insertInto('servers')

@@ -264,6 +264,13 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       undrop: (params) => ({ name: params.view }),
     },
   },
+  servers: {
+    make: async (server) => {
+      const [one] = (await server.get('/api/v2/servers')).is(200).at<{ serverId: string }[]>('servers');
+      return { serverId: one?.serverId ?? '' };
+    },
+    bodies: {},
+  },
   tablets: { make: tablet, bodies: {} },
   replicas: { make: replica, bodies: {} },
   warehouses: {

@@ -18,6 +18,7 @@ import type { Exports } from '../../query/exports/exports.ts';
 import type { AssembledLoads } from '../../query/loads/assemble_loads.ts';
 import type { Category } from '../../standard/endpoint.ts';
 import type { ChangeFeed } from '../../store/changes/change_feed.ts';
+import type { ServerState } from '../../store/servers.ts';
 import type { CheckCall } from '../../tasks/schedule.ts';
 import type { Schedules } from '../../tasks/schedules.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
@@ -60,6 +61,8 @@ export interface Services extends AssembledAccess, AssembledAudit, AssembledQuer
   readonly files: FileStore;
   readonly warehouseDefaults: WarehouseDefaults;
   readonly draftLimits: DraftLimits;
+  /** The servers of this API, also those that are down. */
+  readonly serverStates: () => readonly ServerState[];
   /** How long dropped objects can be restored; 0: not at all. */
   readonly undropSeconds: number;
 }
