@@ -9,6 +9,7 @@ import { PageHead } from '../ui/layout/page.tsx';
 import { type Tab, Tabs } from '../ui/layout/tabs.tsx';
 import { Menu } from '../ui/overlays/menu.tsx';
 import { CloneDialog, DropDialog, EditDialog, RenameDialog } from './dialogs/change_dialogs.tsx';
+import { MoveDialog } from './dialogs/move_dialog.tsx';
 import { nameOf, type ObjectKind, type ObjectRecord, type ObjectRef } from './object_ref.ts';
 
 interface ObjectPageProps {
@@ -26,7 +27,7 @@ const icons: Readonly<Record<ObjectKind, ReactNode>> = {
   view: <Eye aria-hidden />,
 };
 
-type Change = 'edit' | 'rename' | 'clone' | 'drop';
+type Change = 'edit' | 'rename' | 'clone' | 'move' | 'drop';
 
 export function ObjectPage({ object, record, tabs, actions }: ObjectPageProps) {
   const { kind } = object;
@@ -61,6 +62,7 @@ export function ObjectPage({ object, record, tabs, actions }: ObjectPageProps) {
               items={[
                 { label: 'Rename…', onSelect: () => setChange('rename') },
                 ...(kind === 'table' ? [{ label: 'Clone…', onSelect: () => setChange('clone') }] : []),
+                ...(kind === 'catalog' ? [{ label: 'Move…', onSelect: () => setChange('move') }] : []),
                 'separator',
                 { label: 'Drop…', isDangerous: true, onSelect: () => setChange('drop') },
               ]}
@@ -72,6 +74,9 @@ export function ObjectPage({ object, record, tabs, actions }: ObjectPageProps) {
       {change === 'edit' && <EditDialog object={object} record={record} onClose={close} />}
       {change === 'rename' && <RenameDialog object={object} onClose={close} />}
       {change === 'clone' && <CloneDialog object={object} onClose={close} />}
+      {change === 'move' && record.warehouse !== undefined && (
+        <MoveDialog catalog={record.name} from={record.warehouse} onClose={close} />
+      )}
       {change === 'drop' && <DropDialog object={object} onClose={close} />}
     </>
   );

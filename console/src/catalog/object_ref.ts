@@ -84,6 +84,8 @@ export interface ObjectRecord {
   readonly updatedAt: string;
   readonly updatedBy: string;
   readonly uri: string;
+  /** Of a catalog. */
+  readonly warehouse?: string;
 }
 
 export type TableRecord = Awaited<ReturnType<ReturnType<typeof tableIn>['get']>>;

@@ -1,69 +1,85 @@
-// The backends of a warehouse: whether each is alive, what it uses, and why it is not healthy.
-import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { client } from '../app/session.ts';
+// The backends of a warehouse: whether each is available, what it uses, and why it is not healthy. Those of a cluster are grouped by shard.
+import { Plus } from 'lucide-react';
+import { useState } from 'react';
 import { Button } from '../ui/button.tsx';
 import { Facts } from '../ui/data/facts.tsx';
-import { Badge, Progress } from '../ui/feedback.tsx';
+import { Badge, EmptyState, Progress, type Tone } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount, formatTime } from '../ui/format.ts';
-import { showFailure } from '../ui/overlays/toasts.tsx';
-import type { BackendRecord } from './warehouses.ts';
+import { BackendActions, BackendForm } from './backend_actions.tsx';
+import { Decommission } from './decommission.tsx';
+import type { BackendRecord, WarehouseRecord } from './warehouses.ts';
 import styles from './warehouses_room.module.css';
 
 interface BackendsProps {
-  readonly warehouse: string;
-  readonly isSuspended: boolean;
+  readonly warehouse: WarehouseRecord;
   readonly backends: readonly BackendRecord[];
 }
 
-export function Backends({ warehouse, isSuspended, backends }: BackendsProps) {
+export function Backends({ warehouse, backends }: BackendsProps) {
+  const [isAdding, setIsAdding] = useState(false);
+  const isCluster = warehouse.cluster !== null;
+  const shards = Map.groupBy(backends, ({ shard }) => shard);
+  const ordered = [...shards].sort(([a], [b]) => (a ?? Number.MAX_VALUE) - (b ?? Number.MAX_VALUE));
   return (
     <section className={styles.section}>
-      <h3>Backends</h3>
-      {backends.map((backend) => (
-        <Backend key={backend.backendId} warehouse={warehouse} isSuspended={isSuspended} backend={backend} />
+      <header className={styles.heading}>
+        <h3>Backends</h3>
+        <span className={styles.space} />
+        {isCluster && (
+          <Button size="small" icon={<Plus aria-hidden />} onClick={() => setIsAdding(true)}>
+            New backend
+          </Button>
+        )}
+      </header>
+      {isCluster && backends.length === 0 && (
+        <EmptyState title="No server of the cluster is registered">
+          Register its servers as backends: with the first one, catalogs can be created here.
+        </EmptyState>
+      )}
+      {ordered.map(([shard, members]) => (
+        <div key={shard} className={styles.section}>
+          {shard !== null && <ShardHeading shard={shard} members={members} />}
+          {members.map((backend) => (
+            <Backend key={backend.backendId} warehouse={warehouse} backend={backend} />
+          ))}
+        </div>
       ))}
+      {isAdding && <BackendForm warehouse={warehouse.name} onClose={() => setIsAdding(false)} />}
     </section>
   );
 }
 
-function Backend({
-  warehouse,
-  isSuspended,
-  backend,
-}: Omit<BackendsProps, 'backends'> & { readonly backend: BackendRecord }) {
-  const queryClient = useQueryClient();
-  const { backendId, state, errorMessage, lastStartAt, lastHeartbeatAt } = backend;
-  const isEnabled = state === 'enabled';
-  const switched = useMutation({
-    mutationFn: () => {
-      const one = client.warehouses(warehouse).backends(backendId);
-      return isEnabled ? one.disable() : one.enable();
-    },
-    onError: (error) => showFailure('The backend could not be changed', error),
-    onSettled: () => queryClient.invalidateQueries({ queryKey: ['warehouses'] }),
-  });
+function ShardHeading({ shard, members }: { readonly shard: number; readonly members: readonly BackendRecord[] }) {
+  const available = members.filter(({ availability }) => availability === 'available').length;
+  return (
+    <h4 className={styles.shard} data-state={available === 0 ? 'failed' : 'running'}>
+      {`Shard ${shard}: ${available} of ${members.length} ${members.length === 1 ? 'replica' : 'replicas'} available`}
+    </h4>
+  );
+}
+
+function stateOf({ state, availability, alive }: BackendRecord, isSuspended: boolean): readonly [string, Tone] {
+  if (state === 'disabled') return ['Disabled', 'warning'];
+  if (state === 'decommissioning') return ['Decommissioning', 'warning'];
+  if (state === 'decommissioned') return ['Decommissioned', 'neutral'];
+  if (availability === 'catchingUp') return ['Catching up', 'accent'];
+  if (alive && availability === 'available') return ['Available', 'success'];
+  return isSuspended ? ['Stopped', 'neutral'] : ['Unavailable', 'danger'];
+}
+
+function Backend({ warehouse, backend }: { readonly warehouse: WarehouseRecord; readonly backend: BackendRecord }) {
+  const { backendId, errorMessage, decommission, state, lastStartAt, lastHeartbeatAt } = backend;
+  const [label, tone] = stateOf(backend, warehouse.state === 'suspended');
   return (
     <article className={styles.card}>
       <header className={styles.heading}>
         <h4>{backendId}</h4>
-        {!isEnabled ? (
-          <Badge tone="warning">Disabled</Badge>
-        ) : backend.alive ? (
-          <Badge tone="success">Alive</Badge>
-        ) : (
-          <Badge tone={isSuspended ? 'neutral' : 'danger'}>{isSuspended ? 'Stopped' : 'Not alive'}</Badge>
-        )}
+        <Badge tone={tone}>{label}</Badge>
         <span className={styles.space} />
-        <Button
-          size="small"
-          look={isEnabled ? 'danger' : 'secondary'}
-          disabled={switched.isPending}
-          onClick={() => switched.mutate()}
-        >
-          {isEnabled ? 'Disable' : 'Enable'}
-        </Button>
+        <BackendActions warehouse={warehouse.name} backend={backend} isCluster={warehouse.cluster !== null} />
       </header>
       {errorMessage !== null && <p className={styles.fault}>{errorMessage}</p>}
+      {decommission !== null && state === 'decommissioning' && <Decommission decommission={decommission} />}
       <Facts
         facts={[
           {
@@ -87,6 +103,8 @@ function Backend({
           { label: 'Processor cores', value: formatCount(backend.cpuCores) },
           { label: 'Engine', value: [backend.engine, backend.engineVersion].filter(Boolean).join(' ') },
           { label: 'Location', value: backend.location === backend.engine ? null : backend.location },
+          { label: 'Replica', value: backend.replica },
+          { label: 'Zone', value: backend.zone },
           {
             label: 'Started',
             value: lastStartAt && <span title={formatTime(lastStartAt)}>{formatAgo(lastStartAt)}</span>,

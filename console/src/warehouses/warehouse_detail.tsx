@@ -71,7 +71,7 @@ export function WarehouseDetail({ name, onDeleted }: WarehouseDetailProps) {
       {backends.error ? (
         <ErrorPanel error={backends.error} title="The backends could not be listed" onRetry={backends.refetch} />
       ) : (
-        <Backends warehouse={name} isSuspended={data.state === 'suspended'} backends={backends.data ?? []} />
+        <Backends warehouse={data} backends={backends.data ?? []} />
       )}
       <Limits warehouse={data} />
     </div>
@@ -232,6 +232,9 @@ function Usage({ name }: { readonly name: string }) {
 const ofServers = 'as its servers are set';
 const limitText = (bytes: number | null) => (bytes === null ? ofServers : `limit ${formatBytes(bytes)}`);
 
+const copiesText = (isReplicated: boolean | null) =>
+  isReplicated === null ? null : isReplicated ? 'replicated by the servers' : 'written with each statement';
+
 function Limits({ warehouse }: { readonly warehouse: WarehouseRecord }) {
   const { autoSuspendSeconds, autoResume, statementTimeoutSeconds, threads, engine, owner, confinement } = warehouse;
   const { memoryLimitBytes, spillLimitBytes } = warehouse;
@@ -252,7 +255,15 @@ function Limits({ warehouse }: { readonly warehouse: WarehouseRecord }) {
             value: !autoSuspendSeconds ? 'never' : `after ${formatDuration(autoSuspendSeconds * 1000)}`,
           },
           { label: 'Resumed', value: autoResume ? 'with the next statement' : 'by hand' },
-          { label: 'Engine', value: engine },
+          { label: 'Engine', value: [engine, ...warehouse.engineVersions].join(' ') },
+          { label: 'Cluster', value: warehouse.cluster },
+          { label: 'Shards', value: warehouse.shardCount === null ? null : formatCount(warehouse.shardCount) },
+          {
+            label: 'Replicas of a shard',
+            value: warehouse.replicaCount === null ? null : formatCount(warehouse.replicaCount),
+          },
+          { label: 'Copies', value: copiesText(warehouse.replicated) },
+          { label: 'Connects as', value: warehouse.user },
           { label: 'Owner', value: owner },
           {
             label: 'Confined by',

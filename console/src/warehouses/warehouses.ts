@@ -38,6 +38,8 @@ interface Limit {
   readonly description: string;
   /** How many of the field's units one unit of the form is. */
   readonly factor: number;
+  /** Of processes that this server starts; the servers of a cluster have settings of their own. */
+  readonly isOfOwnProcesses?: true;
 }
 
 export const limits: readonly Limit[] = [
@@ -46,14 +48,22 @@ export const limits: readonly Limit[] = [
     label: 'Memory (MiB)',
     description: 'That all its statements may use together.',
     factor: mebibyte,
+    isOfOwnProcesses: true,
   },
   {
     field: 'spillLimitBytes',
     label: 'Temporary disk (MiB)',
     description: 'For what does not fit into memory.',
     factor: mebibyte,
+    isOfOwnProcesses: true,
   },
-  { field: 'threads', label: 'Threads', description: 'That its statements share.', factor: 1 },
+  {
+    field: 'threads',
+    label: 'Threads',
+    description: 'That its statements share.',
+    factor: 1,
+    isOfOwnProcesses: true,
+  },
   { field: 'queriesMax', label: 'Statements at a time', description: 'Others wait in the queue.', factor: 1 },
   { field: 'queueMax', label: 'Queue length', description: 'Further statements are refused.', factor: 1 },
   {
@@ -62,12 +72,20 @@ export const limits: readonly Limit[] = [
     description: 'Then it is cancelled.',
     factor: 1,
   },
-  { field: 'autoSuspendSeconds', label: 'Suspend after idle (s)', description: '0: never.', factor: 1 },
+  {
+    field: 'autoSuspendSeconds',
+    label: 'Suspend after idle (s)',
+    description: '0: never.',
+    factor: 1,
+    isOfOwnProcesses: true,
+  },
 ];
 
 export interface WarehouseDraft {
   readonly name: string;
   readonly comment: string;
+  /** The cluster and its user; undefined: an engine in processes of this server. An empty password is not changed. */
+  readonly cluster: { readonly name: string; readonly user: string; readonly password: string } | undefined;
   /** Null: it has no processes that could be resumed. */
   readonly autoResume: boolean | null;
   /** As typed; empty: the server's default. */
@@ -77,6 +95,10 @@ export interface WarehouseDraft {
 export const draftOf = (warehouse?: WarehouseRecord): WarehouseDraft => ({
   name: warehouse?.name ?? '',
   comment: warehouse?.comment ?? '',
+  cluster:
+    warehouse && warehouse.cluster !== null
+      ? { name: warehouse.cluster, user: warehouse.user ?? '', password: '' }
+      : undefined,
   autoResume: warehouse ? warehouse.autoResume : true,
   limits: Object.fromEntries(
     limits.map(({ field, factor }) => {
@@ -86,13 +108,24 @@ export const draftOf = (warehouse?: WarehouseRecord): WarehouseDraft => ({
   ),
 });
 
+export const limitsOf = ({ cluster }: WarehouseDraft): readonly Limit[] =>
+  limits.filter(({ isOfOwnProcesses }) => !cluster || !isOfOwnProcesses);
+
+function credentialsOf({ cluster }: WarehouseDraft): Pick<WarehouseChange & object, 'user' | 'password'> {
+  if (!cluster) return {};
+  return { user: cluster.user, ...(cluster.password === '' ? {} : { password: cluster.password }) };
+}
+
 /** What differs from `before`, or from the defaults of a new one. */
 export function changeOf(draft: WarehouseDraft, before?: WarehouseRecord): WarehouseChange {
   const was = draftOf(before).limits;
-  const changed = limits.filter(({ field }) => draft.limits[field] !== was[field] && draft.limits[field] !== '');
+  const changed = limitsOf(draft).filter(
+    ({ field }) => draft.limits[field] !== was[field] && draft.limits[field] !== '',
+  );
   return {
     comment: draft.comment === '' ? null : draft.comment,
-    ...(draft.autoResume === null ? {} : { autoResume: draft.autoResume }),
+    ...(draft.cluster || draft.autoResume === null ? {} : { autoResume: draft.autoResume }),
+    ...credentialsOf(draft),
     ...Object.fromEntries(
       changed.map(({ field, factor }) => [field, Math.round(Number(draft.limits[field]) * factor)]),
     ),

@@ -10,6 +10,7 @@ import { ErrorPanel } from '../ui/error_panel.tsx';
 import { EmptyState, Loading } from '../ui/feedback.tsx';
 import { Select } from '../ui/overlays/select.tsx';
 import { useIsNarrow } from '../ui/use_media.ts';
+import { Servers } from './servers.tsx';
 import { WarehouseDetail } from './warehouse_detail.tsx';
 import { WarehouseForm } from './warehouse_form.tsx';
 import { stateLabels, type WarehouseRecord } from './warehouses.ts';
@@ -75,6 +76,7 @@ export function Room() {
             ))}
           </ul>
           {create}
+          <Servers />
         </nav>
       )}
       <WarehouseDetail key={shown} name={shown} onDeleted={() => openRoom('warehouses')} />

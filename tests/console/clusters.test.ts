@@ -1,0 +1,127 @@
+// Several machines in the console: a catalog is moved to another warehouse after a dry run; a cluster is registered, one of its servers is lost
+// and returns, and one is taken out of service; the servers of one store are listed.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Browser } from 'playwright-core';
+import { eventually } from '../deadline.ts';
+import { clusters, missingRing, type Ring, startRing } from '../engines/clickhouse/ring/ring.ts';
+import { missingPostgresql } from '../postgresql.ts';
+import { start, type TestServer } from '../server.ts';
+import { kill, newPlaces, seeEachOther } from '../servers/two_servers.ts';
+import { ConsolePage, launchBrowser, noBrowser } from './browser.ts';
+
+describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
+  let server: TestServer;
+  let browser: Browser;
+  let ring: Ring;
+
+  before(async () => {
+    [server, browser, ring] = await Promise.all([start({ clusterHosts: '127.0.0.1' }), launchBrowser(), startRing()]);
+    const shop = server.client.catalogs('default').databases;
+    await shop.create({ name: 'shop' });
+    const columns = [{ name: 'id', type: 'BIGINT', nullable: false }];
+    await shop('shop')
+      .tables.create({ name: 'orders', columns, primaryKey: ['id'] })
+      .done();
+    await server.query('shop', 'INSERT INTO orders SELECT range FROM range(1000)');
+  });
+  after(async () => {
+    await browser?.close();
+    await server?.close();
+    await ring?.close();
+  });
+
+  it('registers a cluster and its servers, shows a lost one, and takes one out of service', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'warehouses' });
+    const { page } = consolePage;
+    await page.getByRole('button', { name: 'New warehouse' }).click();
+    const form = page.getByRole('dialog', { name: 'New warehouse' });
+    await form.getByLabel('Name').fill('lake');
+    await form.getByLabel('Runs').click();
+    await page.getByRole('option', { name: /On a cluster/ }).click();
+    await form.getByLabel('Cluster').fill(clusters.copies);
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('cluster_form');
+    await form.getByRole('button', { name: 'Create' }).click();
+    await page.getByText('No server of the cluster is registered').waitFor();
+    for (const [index, { url }] of ring.nodes.entries()) {
+      await page.getByRole('button', { name: 'New backend' }).click();
+      const backend = page.getByRole('dialog', { name: 'New backend' });
+      await backend.getByLabel('Name').fill(`node-${index + 1}`);
+      await backend.getByLabel('URL').fill(url);
+      await backend.getByLabel('Zone').fill(`rack ${index + 1}`);
+      await backend.getByRole('button', { name: 'Create' }).click();
+      await page.getByRole('heading', { name: `node-${index + 1}` }).waitFor();
+    }
+    await page.getByText('Shard 1: 3 of 3 replicas available').waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('cluster_backends');
+    await ring.nodes[2]?.kill();
+    await page.getByText('Shard 1: 2 of 3 replicas available').waitFor();
+    await consolePage.photograph('cluster_lost_backend');
+    await ring.nodes[2]?.start();
+    await page.getByText('Shard 1: 3 of 3 replicas available').waitFor();
+    const third = page.getByRole('article').filter({ has: page.getByRole('heading', { name: 'node-3' }) });
+    await third.getByRole('button', { name: 'Disable' }).click();
+    await third.getByText('Disabled', { exact: true }).waitFor();
+    await third.getByRole('button', { name: 'Enable' }).click();
+    await third.getByText('Available', { exact: true }).waitFor();
+    await third.getByRole('button', { name: 'Decommission' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Decommission backend' }).click();
+    await third.getByText(/^Decommission(ing|ed)$/).waitFor();
+    await consolePage.photograph('cluster_decommission');
+    await third.getByRole('button', { name: 'Cancel the decommission' }).click();
+    await third.getByText('Available', { exact: true }).waitFor();
+    await consolePage.close();
+  });
+
+  it('moves a catalog there after a dry run', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'catalog/default' });
+    const { page } = consolePage;
+    await page.getByRole('button', { name: 'More actions' }).click();
+    await page.getByRole('menuitem', { name: 'Move…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Move catalog default' });
+    await dialog.getByLabel('To the warehouse').click();
+    await page.getByRole('option', { name: /^lake/ }).click();
+    await dialog.getByRole('button', { name: 'Check' }).click();
+    await dialog.getByText('1,000').waitFor();
+    assert.equal(await dialog.getByRole('button', { name: 'Move', exact: true }).isEnabled(), false);
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('move_dry_run');
+    await dialog.getByLabel('Give up the keys that the warehouse does not enforce').check();
+    await dialog.getByRole('button', { name: 'Move', exact: true }).click();
+    await page.getByRole('heading', { level: 2 }).first().waitFor();
+    const warehouse = async () => (await server.client.catalogs('default').get()).warehouse;
+    await eventually('the catalog is in the cluster', async () => (await warehouse()) === 'lake', 60_000);
+    assert.deepEqual(await server.rows('shop', 'SELECT count(*), sum(id) FROM orders'), [[1000, 499500]]);
+    await consolePage.photograph('move_task');
+    await consolePage.close();
+  });
+});
+
+describe('servers in the console', { skip: noBrowser || missingPostgresql }, () => {
+  it('lists the servers of one store, with one that is lost', async () => {
+    const browser = await launchBrowser();
+    const places = await newPlaces();
+    const one = await places.one.start();
+    const two = await places.two.start();
+    try {
+      await two.client.warehouses.create({ name: 'second' });
+      await seeEachOther(one, two, ['default', 'second']);
+      const consolePage = await ConsolePage.open(browser, one, { path: 'warehouses' });
+      const servers = consolePage.page.getByRole('region', { name: 'Servers' });
+      await servers.getByText('(this one)').waitFor();
+      await servers.getByText(/has second/).waitFor();
+      await kill(two);
+      await servers.getByText(/does not respond/).waitFor();
+      await consolePage.checkAccessibility();
+      await consolePage.photograph('servers');
+      await consolePage.close([/status of 503/]);
+    } finally {
+      await browser.close();
+      await one.close();
+      await two.close();
+      places.remove();
+    }
+  });
+});
