@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { RowsBatch } from '../../src/engines/engine.ts';
 import type { ColumnDefinition } from '../../src/model/records.ts';
 import { parseType } from '../../src/model/types.ts';
-import { formatDecimal, parseDecimal } from '../../src/query/rows/decimal_text.ts';
+import { formatDecimal, parseDecimal } from '../../src/model/values/decimal_text.ts';
 import { rowReader } from '../../src/query/rows/row_validation.ts';
 import { Failure, type Violation } from '../../src/standard/failure.ts';
 import { parseJson } from '../../src/standard/json/parse_json.ts';

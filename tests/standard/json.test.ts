@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseDecimal } from '../../src/query/rows/decimal_text.ts';
+import { parseDecimal } from '../../src/model/values/decimal_text.ts';
 import { Failure } from '../../src/standard/failure.ts';
 import { jsonDepthMax, parseJson, parseRequestJson } from '../../src/standard/json/parse_json.ts';
 import { deadlineMs } from '../deadline.ts';

@@ -11,7 +11,7 @@ import { admissionRequest } from '../../admission_request.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';
 import { type EngineWorld, failureOf, openEngine } from './engine_world.ts';
 
-const { engine, nextId, refusedExpressions, forbiddenExpressions } = engineOf(import.meta.url);
+const { engine, nextId, refusedExpressions, forbiddenExpressions, testOf } = engineOf(import.meta.url);
 let world: EngineWorld;
 before(async () => {
   world = await openEngine({}, engine);
@@ -141,10 +141,23 @@ test('values of every type are loaded as by an insert, from each text format', a
   }
 });
 
-test('replace leaves only the rows of the file; upsert merges; a dry run changes nothing', async () => {
+test('replace leaves only the rows of the file; a dry run changes nothing', async () => {
+  const definition = await world.table('replaced', people);
+  await load('replaced', definition, 'csv', csv);
+  await load('replaced', definition, 'csv', 'id,name\n7,zoe\n');
+  assert.deepEqual(await load('replaced', definition, 'csv', csv, { mode: 'replace' }), loadResult(2));
+  assert.deepEqual(await rowsOf('replaced'), [ann, bob]);
+  for (const mode of ['append', 'replace'] as const)
+    assert.deepEqual(
+      await load('replaced', definition, 'csv', 'id,name\n3,cy\n', { mode, dryRun: true }),
+      loadResult(1),
+    );
+  assert.deepEqual(await rowsOf('replaced'), [ann, bob]);
+});
+
+testOf('upsert')('upsert merges by the primary key', async () => {
   const definition = await world.table('keyed', people, { primaryKey: ['id'] });
   await load('keyed', definition, 'csv', csv);
-  assert.deepEqual(await load('keyed', definition, 'csv', csv, { mode: 'replace' }), loadResult(2));
   const changedFile = 'id,name\n2,bea\n3,cy\n';
   assert.deepEqual(
     await load('keyed', definition, 'csv', changedFile, { mode: 'upsert', dryRun: true }),

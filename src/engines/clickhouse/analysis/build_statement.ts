@@ -75,7 +75,11 @@ const startPosition = { line: 1, column: 1 };
  * The part must be a single expression both alone and in parentheses: alone, a query or an early closing bracket fails to parse; in
  * parentheses, a second clause does.
  */
-async function requireExpression(server: ClickHouseServer, part: SqlFragment, signal?: AbortSignal): Promise<void> {
+export async function requireExpression(
+  server: ClickHouseServer,
+  part: SqlFragment,
+  signal?: AbortSignal,
+): Promise<void> {
   for (const [before, after] of [
     ['SELECT\n', '\n'],
     ['SELECT (\n', '\n)'],

@@ -1,12 +1,325 @@
-// Loads of files into tables.
-import type { EngineWarehouse } from '../../engine.ts';
+// Loads of files into tables: the servers parse the file into staging tables; a file that they refuse is read row by row, which finds the rows
+// that do not fit. A load counts from the moment when it is recorded with its staged rows: from then on, whoever repeats its step publishes
+// them.
+import { randomUUID } from 'node:crypto';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { Failure, invalidParameter } from '../../../standard/failure.ts';
+import type { EngineWarehouse, WorkOptions } from '../../engine.ts';
+import type { FileLoad, FileLoadResult } from '../../load.ts';
+import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import { unsupported } from '../unsupported.ts';
+import { internalDatabase, namesOf } from '../names.ts';
+import { completeInsert, type StagedRows } from '../rows/insert_select.ts';
+import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
+import { serverType } from '../types/type_mapping.ts';
+import { type CheckedRows, checkRows } from './checked_rows.ts';
+import { type MappedColumn, mapColumns, namesByPosition } from './column_mapping.ts';
+import { requireExpressions } from './expressions.ts';
+import { type FileShape, readShape } from './file_shape.ts';
+import { inferTable } from './infer_table.ts';
+import { cancelledLoad, dataInvalid, type RejectedRow, rejectedFailure, shownMax } from './load_failures.ts';
+import { computeSettings, type NativeSource, nativeData, nativeSource } from './native_source.ts';
+import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
+import { faultCount, type RowSql, rowSql } from './row_values.ts';
+import {
+  countStaged,
+  createStaging,
+  dropAbandoned,
+  dropStaging,
+  loadColumn,
+  loadNumber,
+  publish,
+  type StagedLoad,
+  stagingName,
+  stagingPrefix,
+} from './staging.ts';
 
 export type LoadMethods = Pick<EngineWarehouse, 'inferTable' | 'load' | 'rowsLoadedByStep'>;
 
-export const loadsOf = (_context: WarehouseContext): LoadMethods => ({
-  inferTable: () => unsupported('inferring the columns of a file'),
-  load: () => unsupported('loads of files'),
-  rowsLoadedByStep: async () => undefined,
-});
+/** The limit of a load is that of its task, which aborts it. */
+const loadTimeoutMs = 24 * 3600 * 1000;
+/** A part of the progress remains for the publication. */
+const readingPart = 0.95;
+
+export function loadsOf(context: WarehouseContext): LoadMethods {
+  const loads = new Loads(context);
+  return {
+    inferTable: (work, { signal }) =>
+      context.run(signal, (combined) => context.cluster.onAny((server) => inferTable(server, work, combined))),
+    load: (work, options) =>
+      context.run(options.signal, async (signal) => {
+        try {
+          return await loads.load(work, { ...options, signal });
+        } finally {
+          if (!work.dryRun)
+            context.changed.add({
+              catalog: work.table.catalog.name,
+              database: work.table.database,
+              table: work.table.table,
+            });
+        }
+      }),
+    rowsLoadedByStep: (catalog, step) => context.run(undefined, () => loads.rowsOfStep(catalog, step)),
+  };
+}
+
+/** What was read of a file before its rows. */
+interface Plan {
+  readonly shape: FileShape;
+  readonly mapped: readonly MappedColumn[];
+  readonly native: NativeSource | undefined;
+}
+
+class Loads {
+  readonly #context: WarehouseContext;
+
+  constructor(context: WarehouseContext) {
+    this.#context = context;
+  }
+
+  async rowsOfStep(catalog: FileLoad['table']['catalog'], step: string): Promise<number | undefined> {
+    const found = (await this.#context.steps.find(catalog, [step])).get(step);
+    if (!found) return undefined;
+    if (!found.isApplied && found.batch !== undefined) await this.#finish(catalog, step, found.batch, found.rowCount);
+    return found.rowCount;
+  }
+
+  async load(work: FileLoad, options: WorkOptions): Promise<FileLoadResult> {
+    const { table, step, mode, dryRun } = work;
+    const rowsLoaded = dryRun ? undefined : await this.rowsOfStep(table.catalog, step);
+    if (rowsLoaded !== undefined) return { rowsLoaded, rowsRejected: 0, repeated: true };
+    if (mode === 'upsert')
+      throw new Failure(
+        'NOT_SUPPORTED_BY_ENGINE',
+        'the engine does not support loads that replace the rows with the same primary key',
+      );
+    if (!dryRun) await this.#removeAbandoned(table.catalog);
+    try {
+      return await this.#context.cluster.onAny(async (server) => {
+        const plan = await planLoad(server, work, options);
+        return dryRun
+          ? await this.#tryLoad(server, work, plan, options)
+          : await this.#loadStaged(server, work, plan, options);
+      });
+    } catch (error) {
+      throw options.signal.aborted && isUnapplied(error) ? cancelledLoad() : serverFailure(error);
+    }
+  }
+
+  async #loadStaged(
+    server: ClickHouseServer,
+    work: FileLoad,
+    plan: Plan,
+    options: WorkOptions,
+  ): Promise<FileLoadResult> {
+    const { cluster } = this.#context;
+    const { table, step, mode } = work;
+    const { database, table: distributed, localTable } = namesOf({ ...table, catalog: table.catalog.name });
+    const staging = stagingName(step, randomUUID());
+    const load: StagedLoad = { staging, database, localTable, mode: mode === 'replace' ? 'replace' : 'append' };
+    const number = loadNumber(step);
+    let isRecorded = false;
+    try {
+      const into = await createStaging(cluster, server, { load, table: distributed, number }, options.signal);
+      const rowsRejected = await stageFile(server, work, plan, { into, number, ...options });
+      const rowsLoaded = await countStaged(cluster, load, options.signal);
+      if (options.signal.aborted) throw cancelledLoad();
+      isRecorded = true;
+      await this.#context.steps.record(table.catalog, [
+        {
+          step,
+          state: 'pending',
+          rowCount: rowsLoaded,
+          batch: staging,
+          payload: JSON.stringify({ load, number } satisfies StagedRows),
+        },
+      ]);
+      await publish(cluster, load, { number, isRepeated: false });
+      await this.#context.steps.record(table.catalog, [{ step, state: 'applied', rowCount: rowsLoaded }]);
+      await dropStaging(cluster, staging).catch(() => undefined);
+      options.progress?.(1);
+      return { rowsLoaded, rowsRejected, repeated: false };
+    } catch (error) {
+      if (!isRecorded) {
+        await dropStaging(cluster, staging).catch(() => undefined);
+        throw error;
+      }
+      // The load counts, or may: its repetition says so.
+      const { code = 'WAREHOUSE_FAILED', message = 'a server of the warehouse was lost' } =
+        serverFailure(error) instanceof Failure ? (serverFailure(error) as Failure) : {};
+      throw new Failure(code, message, {}, { cause: error as Error, outcome: 'unknown' });
+    }
+  }
+
+  /** Publishes what an interrupted attempt has staged and recorded. */
+  async #finish(catalog: FileLoad['table']['catalog'], step: string, batch: string, rowCount: number): Promise<void> {
+    const { payload } = await this.#context.steps.batch(catalog, batch);
+    await completeInsert(this.#context, JSON.parse(payload) as StagedRows);
+    await this.#context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
+  }
+
+  /** Best effort: nothing depends on it. */
+  async #removeAbandoned(catalog: FileLoad['table']['catalog']): Promise<void> {
+    const { cluster } = this.#context;
+    try {
+      const pending = await this.#context.steps.pendingBatches(catalog, stagingPrefix);
+      for (const { step, batch, rowCount } of pending) await this.#finish(catalog, step, batch, rowCount);
+      await dropAbandoned(cluster);
+    } catch {
+      // A server is not available now.
+    }
+  }
+
+  /** Into a table that has the columns, and is dropped. */
+  async #tryLoad(server: ClickHouseServer, work: FileLoad, plan: Plan, options: WorkOptions): Promise<FileLoadResult> {
+    const { table, definition, isNewTable = false } = work;
+    const call: Pick<ServerCall, 'timeoutMs' | 'signal'> = { timeoutMs: loadTimeoutMs, signal: options.signal };
+    const names = namesOf({ ...table, catalog: table.catalog.name });
+    if (isNewTable) {
+      const [found] = await server.rows({
+        ...call,
+        sql: 'SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}',
+        parameters: { database: names.database, table: names.table },
+      });
+      if (found) throw new Failure('CHANGE_IN_PROGRESS', `a table ${JSON.stringify(table.table)} is being created`);
+    }
+    const name = stagingName(work.step, randomUUID());
+    const into = qualifiedName({ database: internalDatabase, table: name });
+    const columns = definition.columns.map(
+      ({ name: column, type, nullable }) => `${quoteIdentifier(column)} ${serverType(type, nullable)}`,
+    );
+    try {
+      await server.text({ ...call, sql: `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)}` });
+      await server.text({
+        ...call,
+        sql: `CREATE TABLE ${into} (${columns.join(', ')}, ${quoteIdentifier(loadColumn)} UInt64) ENGINE = MergeTree ORDER BY tuple()`,
+      });
+      const rowsRejected = await stageFile(server, work, plan, { into, number: '0', ...options });
+      const [counted] = await server.rows<{ n: string }>({
+        ...call,
+        sql: `SELECT toString(count()) AS n FROM ${into}`,
+      });
+      return { rowsLoaded: Number(counted?.n ?? 0), rowsRejected, repeated: false };
+    } finally {
+      await server.text({ timeoutMs: loadTimeoutMs, sql: `DROP TABLE IF EXISTS ${into} SYNC` }).catch(() => undefined);
+    }
+  }
+}
+
+const isUnapplied = (error: unknown): boolean => !(error instanceof Failure && error.outcome === 'unknown');
+
+/** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
+async function planLoad(server: ClickHouseServer, work: FileLoad, { signal }: WorkOptions): Promise<Plan> {
+  const { definition, columns, file } = work;
+  const headings = definition.columns.map(({ name }) => name);
+  let parquet: readonly ParquetColumn[] = [];
+  const readParquet = async (path: string) => {
+    parquet = await readParquetColumns(server, path, signal);
+    return parquet;
+  };
+  const shape = await readShape(
+    file.format === 'parquet' ? { ...file, schema: undefined } : file,
+    {
+      headings,
+      names: columns ? namesByPosition(columns) : headings,
+      isTyped: columns?.some(({ expression }) => expression !== undefined) ?? false,
+    },
+    readParquet,
+  );
+  const mapped = await requireExpressions(server, shape, mapColumns(shape, definition, columns), signal);
+  if (mapped.length === 0) throw invalidParameter('/columns', 'columns', 'no column of the file is loaded');
+  return { shape, mapped, native: nativeSource(shape, mapped, parquet) };
+}
+
+interface StageOptions extends WorkOptions {
+  /** The table to insert into. */
+  readonly into: string;
+  readonly number: string;
+}
+
+/** @returns the number of rejected rows. */
+async function stageFile(server: ClickHouseServer, work: FileLoad, plan: Plan, options: StageOptions): Promise<number> {
+  if (plan.native) {
+    try {
+      await stageNative(server, plan, plan.native, options);
+      return 0;
+    } catch (error) {
+      if (!(serverFailure(error) instanceof ClickHouseError)) throw error;
+      await server.text({ timeoutMs: loadTimeoutMs, signal: options.signal, sql: `TRUNCATE TABLE ${options.into}` });
+      return await stageChecked(server, work, plan, options, error);
+    }
+  }
+  return await stageChecked(server, work, plan, options, undefined);
+}
+
+const insertText = (sql: RowSql, { into, number }: StageOptions, check: string): string => {
+  const names = sql.columns.map(({ mapped }) => quoteIdentifier(mapped.column.name));
+  const values = sql.columns.map(({ value }) => value);
+  return `INSERT INTO ${into} (${[...names, quoteIdentifier(loadColumn)].join(', ')}) SELECT ${[...values, `${number} + ${check}`].join(', ')} FROM ${sql.from}`;
+};
+
+async function stageNative(
+  server: ClickHouseServer,
+  { shape, mapped }: Plan,
+  native: NativeSource,
+  options: StageOptions,
+): Promise<void> {
+  const sql = rowSql(shape, mapped, native.raws, { source: native.from, isJsonChecked: false });
+  const { signal, progress } = options;
+  await server.text({
+    sql: `${insertText(sql, options, `throwIf((${faultCount(sql)}) > 0)`)} FORMAT ${native.format}`,
+    settings: native.settings,
+    data: await nativeData(shape, progress && ((fraction) => progress(fraction * readingPart))),
+    timeoutMs: loadTimeoutMs,
+    signal,
+  });
+}
+
+/** `refused`: the error with which the servers refused the file. */
+async function stageChecked(
+  server: ClickHouseServer,
+  work: FileLoad,
+  plan: Plan,
+  options: StageOptions,
+  refused: unknown,
+): Promise<number> {
+  const { errorsMax } = work;
+  const call = { timeoutMs: loadTimeoutMs, signal: options.signal };
+  const rejectedMax = errorsMax > 0 ? errorsMax + 1 : shownMax;
+  let rows: CheckedRows;
+  try {
+    rows = await checkRows(server, { ...plan, rejectedMax, call });
+  } catch (error) {
+    throw serverFailure(error) instanceof ClickHouseError ? unreadable() : error;
+  }
+  try {
+    if (rows.rejected.length > errorsMax) throw rejectedFailure(rows.rejected, errorsMax);
+    await keepRejected(rows.rejected, work);
+    await server.text({
+      ...call,
+      sql: `${insertText(rows.sql, options, '0')} ${rows.where}`,
+      settings: computeSettings,
+    });
+    return rows.rejected.length;
+  } catch (error) {
+    if (serverFailure(error) instanceof ClickHouseError) throw refused === undefined ? error : unreadable();
+    throw error;
+  } finally {
+    await rows.drop().catch(() => undefined);
+  }
+}
+
+const unreadable = () => dataInvalid('the file cannot be read in its format');
+
+/** Written before the rows are inserted, so that a load that rejected rows always has the file that lists them. */
+async function keepRejected(rejected: readonly RejectedRow[], { rejectsPath }: FileLoad): Promise<void> {
+  if (rejected.length === 0) return;
+  const path = `${rejectsPath}.${randomUUID()}`;
+  try {
+    await writeFile(path, rejected.map((row) => `${JSON.stringify(row)}\n`).join(''), { flush: true });
+    await rename(path, rejectsPath);
+  } finally {
+    await rm(path, { force: true });
+  }
+}

@@ -9,6 +9,8 @@ import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers
 
 const table = qualifiedName({ database: internalDatabase, table: 'steps' });
 const callTimeoutMs = 15_000;
+/** A load takes at most this time to publish what it has recorded. */
+const pendingMinutes = 10;
 /** Longer than any caller repeats a step, and than a call can be late. */
 const retentionDays = 30;
 
@@ -89,6 +91,23 @@ export class AppliedSteps {
     if (payload === undefined) throw new Error('a batch of steps has no rows');
     const steps = new Map(rows.map(({ step, row_count }) => [step, { step, rowCount: Number(row_count) }]));
     return { payload, steps: [...steps.values()] };
+  }
+
+  /** Steps whose batches begin so, and which have been pending for longer than whoever recorded them would take. */
+  async pendingBatches(
+    catalog: CatalogRef,
+    prefix: string,
+  ): Promise<readonly { readonly step: string; readonly batch: string; readonly rowCount: number }[]> {
+    const inCatalog = `catalog = ${quoteLiteral(catalog.id)}`;
+    const sql =
+      `SELECT step, toString(row_count) AS row_count, batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
+      `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at < now('UTC') - INTERVAL ${pendingMinutes} MINUTE ` +
+      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state = 'applied')`;
+    const answers = await this.#onMost((server) =>
+      server.rows<Pick<StoredStep, 'step' | 'row_count' | 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
+    );
+    const found = new Map(answers.flat().map((row) => [row.step, row]));
+    return [...found.values()].map(({ step, row_count, batch }) => ({ step, batch, rowCount: Number(row_count) }));
   }
 
   /** Resolves when most of the servers have done the work. */

@@ -1,4 +1,4 @@
-// Rows of a request (query/rows/value_validation.ts) as JSON lines that a server reads exactly. Values that a type of the server cannot hold
+// Rows of a request (model/values/value_validation.ts) as JSON lines that a server reads exactly. Values that a type of the server cannot hold
 // are refused: the server would store the nearest one that it can.
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
@@ -7,7 +7,7 @@ import type { RowsBatch } from '../../engine.ts';
 import { readingSql, readValues } from './read_values.ts';
 
 /** The text of a value that is not null; bytes are characters (latin1) where the batch has binary values. Throws OutOfRange. */
-type ValueWriter = (value: unknown) => string;
+export type ValueWriter = (value: unknown) => string;
 
 class OutOfRange extends Error {}
 
@@ -109,7 +109,7 @@ const binary: ValueWriter = (value) =>
     .toString('latin1')
     .replaceAll(/["\\\x00-\x1f]/g, (byte) => `\\u00${byte.charCodeAt(0).toString(16).padStart(2, '0')}`)}"`;
 
-function valueWriter(type: LogicalType): ValueWriter {
+export function valueWriter(type: LogicalType): ValueWriter {
   switch (type.kind) {
     case 'BOOLEAN':
     case 'TINYINT':

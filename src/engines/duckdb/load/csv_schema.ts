@@ -1,11 +1,11 @@
 // The schema and dialect of a CSV file: the first line shows the delimiter and the names, a sample shows the types.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
+import { csvFields, delimiterOf } from '../../data_files/csv_lines.ts';
 import type { CsvOptions, DataFile } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { statementLimits } from '../sql/statement_limits.ts';
-import { csvFields, delimiterOf } from './file_bytes.ts';
 import {
   csvOptions,
   dataInvalid,

@@ -3,10 +3,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { Failure } from '../../../standard/failure.ts';
+import { hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
+import { conflictingFormat } from '../../data_files/format_signature.ts';
 import type { DataFile } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { csvSchema } from './csv_schema.ts';
-import { conflictingFormat, hasLines, lineBytesMax } from './file_bytes.ts';
 import {
   dataInvalid,
   errorTolerance,

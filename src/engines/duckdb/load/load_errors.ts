@@ -1,9 +1,10 @@
 // Converts the engine's errors about files to failures for the caller: with position and reason, but without the file's path, and without
 // advice about options that callers do not have.
 import { Failure } from '../../../standard/failure.ts';
+import { lineLongerThan } from '../../data_files/csv_lines.ts';
+import { jsonRowBytesMax } from '../../data_files/json_limits.ts';
 import type { DataFile } from '../../load.ts';
-import { lineLongerThan } from './file_bytes.ts';
-import { dataInvalid, jsonRowBytesMax, withNothingLoaded } from './reader_sql.ts';
+import { dataInvalid, withNothingLoaded } from './reader_sql.ts';
 
 /** Limit of a row's text in a failure. */
 const textCharactersMax = 500;

@@ -1,13 +1,12 @@
 // The FROM clause by which DuckDB reads a data file. All reader options are explicit, because DuckDB's auto-detection reads a broken file
 // with another schema instead of failing. See file_schema.ts for the columns of a file.
 import { Failure } from '../../../standard/failure.ts';
+import { jsonRowBytesMax } from '../../data_files/json_limits.ts';
 import type { CsvOptions, DataFile } from '../../load.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 
 /** Rows that are sampled to infer the types. */
 export const sampleRows = 20_480;
-/** The largest JSON value of a row. DuckDB allocates several times as much for each thread. */
-export const jsonRowBytesMax = 16 * 1024 * 1024;
 
 export interface FileColumn {
   readonly name: string;

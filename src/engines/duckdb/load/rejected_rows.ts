@@ -4,12 +4,12 @@ import { randomUUID } from 'node:crypto';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { LogicalType } from '../../../model/types.ts';
 import { formatType } from '../../../model/types.ts';
+import { lineAt, longestField } from '../../data_files/csv_lines.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { fromJson } from '../query/insert_rows.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { lengthOf } from '../sql/table_ddl.ts';
 import type { ColumnMapping, MappedColumn } from './column_mapping.ts';
-import { lineAt, longestField } from './file_bytes.ts';
 import { noObjectReason } from './file_schema.ts';
 import { type FileSchema, fromText, jsonRecordsText } from './reader_sql.ts';
 

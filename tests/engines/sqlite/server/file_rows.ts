@@ -2,7 +2,7 @@
 import type { CsvOptions, DataFile } from '../../../../src/engines/load.ts';
 import { foldName } from '../../../../src/model/names.ts';
 import type { TableDefinition } from '../../../../src/model/records.ts';
-import { Fault } from '../../../../src/query/rows/value_validation.ts';
+import { Fault } from '../../../../src/model/values/value_validation.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { parseJson } from '../../../../src/standard/json/parse_json.ts';
 import { type CsvRecord, csvRecords, decodeField, fieldCharactersMax, textsOf } from './csv.ts';

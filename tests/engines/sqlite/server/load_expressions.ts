@@ -1,7 +1,7 @@
 // Expressions of a load over the columns of its file: SQLite computes them for each row, and they can use nothing but the row.
 import { constants, type SQLOutputValue } from 'node:sqlite';
 import { foldName } from '../../../../src/model/names.ts';
-import { Fault } from '../../../../src/query/rows/value_validation.ts';
+import { Fault } from '../../../../src/model/values/value_validation.ts';
 import { Failure, invalidParameter } from '../../../../src/standard/failure.ts';
 import { groupFunctions, scalarFunctions } from './bound_statement.ts';
 import type { Connection } from './database.ts';

@@ -5,7 +5,7 @@ import type { FileLoad, FileLoadResult, LoadColumn } from '../../../../src/engin
 import { foldName } from '../../../../src/model/names.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../../src/model/records.ts';
 import { formatType } from '../../../../src/model/types.ts';
-import { Fault } from '../../../../src/query/rows/value_validation.ts';
+import { Fault } from '../../../../src/model/values/value_validation.ts';
 import { Failure, invalidParameter } from '../../../../src/standard/failure.ts';
 import type { Call } from './calls.ts';
 import { createTable } from './changes.ts';

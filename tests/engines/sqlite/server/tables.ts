@@ -3,7 +3,7 @@ import type { SQLOutputValue } from 'node:sqlite';
 import type { Change } from '../../../../src/engines/engine.ts';
 import type { ColumnDefinition, TableDefinition } from '../../../../src/model/records.ts';
 import { formatType, type LogicalType } from '../../../../src/model/types.ts';
-import { Fault } from '../../../../src/query/rows/value_validation.ts';
+import { Fault } from '../../../../src/model/values/value_validation.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import type { Connection } from './database.ts';
 import { quoted, requireEnclosed, sqlInvalid, tokensOf } from './sql_text.ts';

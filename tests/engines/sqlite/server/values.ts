@@ -1,10 +1,10 @@
 // The values of the logical types in SQLite, exact for each type: integers up to 64 bits as integers, floating-point numbers as reals
 // (NaN as text), binary as blobs, and all others as canonical text. `Value` is the form in which rows are validated
-// (src/query/rows/value_validation.ts).
+// (src/model/values/value_validation.ts).
 import type { SQLOutputValue } from 'node:sqlite';
 import { formatType, type LogicalType, parseType, type TypeKind } from '../../../../src/model/types.ts';
-import { formatDecimal, parseDecimal } from '../../../../src/query/rows/decimal_text.ts';
-import { Fault, valueReader } from '../../../../src/query/rows/value_validation.ts';
+import { formatDecimal, parseDecimal } from '../../../../src/model/values/decimal_text.ts';
+import { Fault, valueReader } from '../../../../src/model/values/value_validation.ts';
 import { parseJson } from '../../../../src/standard/json/parse_json.ts';
 
 export type Numbers = 'number' | 'string';

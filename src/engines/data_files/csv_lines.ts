@@ -1,39 +1,9 @@
-// What is read of a data file without DuckDB: the signature of its format, the fields of a CSV line, and the position of lines that DuckDB
-// refuses without a sufficient description.
+// What the adapters read of a CSV file themselves: the delimiter, the fields of one line, and the position of lines that an engine refuses
+// without a sufficient description.
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
-import type { DataFormat } from '../../load.ts';
 
-const signatureBytes = 64;
-
-const kinds: readonly (readonly [string, (head: Buffer) => boolean])[] = [
-  ['is Parquet: set `format`', (head) => head.toString('latin1', 0, 4) === 'PAR1'],
-  ['is compressed with gzip: set `compression`', (head) => head.readUInt16BE(0) === 0x1f8b],
-  ['is compressed with zstd: set `compression`', (head) => head.readUInt32BE(0) === 0x28b52ffd],
-  ['is a ZIP archive, which is not supported', (head) => head.readUInt32BE(0) === 0x504b0304],
-];
-const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-/** Nobody names a CSV column like this. */
-const isJson = /^\s*(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*"\s*:/;
-
-/** How the file conflicts with the declared format, as the end of a message; undefined if it may have that format. */
-export async function conflictingFormat(path: string, format: DataFormat): Promise<string | undefined> {
-  const file = await open(path);
-  try {
-    const { bytesRead, buffer } = await file.read(Buffer.alloc(signatureBytes), 0, signatureBytes, 0);
-    const head = buffer.subarray(0, bytesRead);
-    if (head.length < 4 || format === 'parquet') return undefined;
-    const known = kinds.find(([, is]) => is(head));
-    if (known) return known[0];
-    if (format !== 'csv' && head.subarray(0, 3).equals(byteOrderMark))
-      return 'begins with a byte order mark (BOM), which JSON has not';
-    return format === 'csv' && isJson.test(head.toString()) ? 'is JSON: set `format`' : undefined;
-  } finally {
-    await file.close();
-  }
-}
-
-/** DuckDB refuses longer lines, but silently drops a line that is longer than its buffers (32 MB). */
+/** Longer lines of CSV are refused. (DuckDB silently drops a line that is longer than its buffers, 32 MB.) */
 export const lineBytesMax = 2_000_000;
 const windowBytes = 8_000_000;
 const chunkBytes = 65_536;

@@ -1,6 +1,6 @@
 // The accepted JSON values of each logical type (rest-standard B7), and the form in which they are passed to an engine. A value that must
 // not become a double is passed as a string. Rows are checked in row_validation.ts.
-import { formatType, type LogicalType, type ScalarKind } from '../../model/types.ts';
+import { formatType, type LogicalType, type ScalarKind } from '../types.ts';
 import { formatDecimal, parseDecimal } from './decimal_text.ts';
 
 /** A violation in a value. `pointer` leads from the value to the violation, such as `/3/value`. */

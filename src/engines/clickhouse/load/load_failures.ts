@@ -1,0 +1,35 @@
+// The failures of loads, and the rows that they name.
+import { type Failure, Failure as FailureOf, invalidParameter } from '../../../standard/failure.ts';
+
+/** Limit of a rejected row's stored text. */
+export const textCharactersMax = 4096;
+/** How many of the invalid rows a failure shows. */
+export const shownMax = 10;
+
+export interface RejectedRow {
+  /** From 1, without header and skipped rows. */
+  readonly row: number;
+  readonly column: string | null;
+  readonly reason: string;
+  readonly text: string | null;
+}
+
+export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
+  new FailureOf('DATA_INVALID', `${message.replace(/[.\s]+$/, '')}; nothing was loaded`, result);
+
+export const invalidColumns = (pointer: string, message: string): Failure =>
+  invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
+
+export const cancelledLoad = (): Failure =>
+  new FailureOf('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded', {}, { outcome: 'notApplied' });
+
+/** `rejected`: in the order of the file. */
+export function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): Failure {
+  const [first] = rejected as [RejectedRow];
+  const many = errorsMax > 0 ? `more than ${errorsMax} rows do not fit; the first: ` : '';
+  const where = first.column === null ? '' : `, column ${JSON.stringify(first.column)}`;
+  return dataInvalid(`${many}row ${first.row}${where}: ${first.reason}`, {
+    ...first,
+    rows: rejected.slice(0, shownMax),
+  });
+}
