@@ -1,4 +1,5 @@
 // Whether a server has everything that it must have before it takes statements.
+import { cutOff, takeBack } from '../replication/return_of_server.ts';
 import type { Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { catchUpWithoutReplication } from './unreplicated_catch_up.ts';
@@ -7,6 +8,8 @@ export interface CatchUpOptions {
   /** All registered servers. */
   readonly members: () => readonly Member[];
   readonly owns: () => Promise<OwnsDatabase>;
+  /** As the servers that were asked say. */
+  readonly isReplicated: () => boolean;
 }
 
 export class CatchUp {
@@ -18,13 +21,23 @@ export class CatchUp {
 
   /** @returns what the server lacks; undefined: it is complete. Throws what the server answers, or that it does not answer. */
   async run(member: Member, signal: AbortSignal): Promise<string | undefined> {
-    const peers = this.#options.members().filter((other) => other !== member && other.isAvailable);
+    const peers = this.#peersOf(member);
     const owns = await this.#options.owns();
+    if (this.#options.isReplicated())
+      return takeBack(member.server, { peers: peers.map(({ server }) => server), owns, signal });
     return catchUpWithoutReplication(member, { peers, owns, signal });
   }
 
   /** Of a server that was complete and was not restarted since. */
-  async stillComplete(_member: Member, _signal: AbortSignal): Promise<string | undefined> {
-    return undefined;
+  async stillComplete(member: Member): Promise<string | undefined> {
+    if (!this.#options.isReplicated()) return undefined;
+    return cutOff(
+      member.server,
+      this.#peersOf(member).map(({ server }) => server),
+    );
+  }
+
+  #peersOf(member: Member): Member[] {
+    return this.#options.members().filter((other) => other !== member && other.isAvailable);
   }
 }

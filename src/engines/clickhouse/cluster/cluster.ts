@@ -39,11 +39,15 @@ export class Cluster implements ClickHouseCluster {
     this.name = access.name;
     this.#access = access;
     this.#options = options;
-    const catchUp = new CatchUp({ members: () => this.members(), owns: options.owns });
+    const catchUp = new CatchUp({
+      members: () => this.members(),
+      owns: options.owns,
+      isReplicated: () => this.isReplicated,
+    });
     this.#health = new Health({
       cluster: access.name,
       catchUp: (member, signal) => catchUp.run(member, signal),
-      stillComplete: (member, signal) => catchUp.stillComplete(member, signal),
+      stillComplete: (member) => catchUp.stillComplete(member),
     });
   }
 

@@ -3,6 +3,8 @@ import { Failure } from '../../../standard/failure.ts';
 import type { DrainBlocker, DrainState, RegisteredServers } from '../../cluster/registered_servers.ts';
 import { tabletIdOf } from '../../cluster/registered_servers.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
+import { decommissionBlockers } from '../replication/decommission_blockers.ts';
+import { replicaStates } from '../replication/replica_states.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import type { Cluster } from './cluster.ts';
 import type { Member } from './member.ts';
@@ -127,7 +129,9 @@ export class Registered implements RegisteredServers {
     peers: readonly Member[],
     signal: AbortSignal,
   ): Promise<DrainBlocker | undefined> {
-    for (const peer of peers.filter(({ shard }) => shard === member.shard)) {
+    const replicas = peers.filter(({ shard }) => shard === member.shard);
+    if (this.#cluster.isReplicated && (await isOnOtherReplica(member, table, replicas, signal))) return undefined;
+    for (const peer of this.#cluster.isReplicated ? [] : replicas) {
       const hasAll = await isEqual(member.server, peer.server, table, signal).catch(() => false);
       if (hasAll) return undefined;
     }
@@ -152,6 +156,27 @@ export class Registered implements RegisteredServers {
       const [row] = await server.rows<{ members: string }>({ sql, timeoutMs: callMs, signal, settings: checkSettings });
       if (Number(row?.members ?? 0) > remaining) return true;
     }
+    return false;
+  }
+}
+
+/** By the names of parts, which replicas have in common; while rows are written, contents are never the same. */
+async function isOnOtherReplica(
+  { server }: Member,
+  { database, name }: OwnedTable,
+  replicas: readonly Member[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    const own = (await replicaStates(server, callMs)).find(
+      (state) => state.database === database && state.table === name,
+    );
+    if (!own) return false;
+    const tables = [{ uuid: own.uuid, database, localTable: name }];
+    const remaining = replicas.map((replica) => replica.server);
+    const { replica, shard } = own;
+    return (await decommissionBlockers({ replica, shard, tables, remaining, timeoutMs: callMs, signal })).length === 0;
+  } catch {
     return false;
   }
 }

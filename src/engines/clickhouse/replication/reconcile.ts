@@ -4,6 +4,7 @@ import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers
 import { replicasInKeeper } from './keeper.ts';
 import { pathOfTable } from './replicated_tables.ts';
 import { replicationFeatures } from './replication_features.ts';
+import { macroOf } from './server_macros.ts';
 import {
   agreedSchema,
   keyOf,
@@ -154,7 +155,7 @@ class Reconciliation {
   async #isProvenDropped({ uuid, path }: StoredObject): Promise<boolean> {
     const { timeoutMs, peers } = this.#options;
     if (uuid === undefined || path === undefined) return false;
-    const own = await this.#ownReplica();
+    const own = await macroOf(this.#server, 'replica', timeoutMs);
     const registered = await replicasInKeeper(this.#server, path, timeoutMs);
     if (!registered.includes(own) || registered.some((replica) => replica !== own)) return false;
     // The counter of the children of a node: 1 if this replica is the only one that was ever made.
@@ -183,8 +184,8 @@ class Reconciliation {
   /** A replica that the server had on a disk it has lost is still registered; its rows come from the others. */
   async #createReplica(object: StoredObject): Promise<void> {
     const { peers, timeoutMs } = this.#options;
-    const path = `${pathOfTable(object.uuid as string)}/${await this.#macro('shard')}`;
-    const own = await this.#ownReplica();
+    const path = `${pathOfTable(object.uuid as string)}/${await macroOf(this.#server, 'shard', timeoutMs)}`;
+    const own = await macroOf(this.#server, 'replica', timeoutMs);
     const createSql = withMacros(object);
     const isRegistered = (await replicasInKeeper(this.#server, path, timeoutMs)).includes(own);
     if (!isRegistered) await this.#run(createSql);
@@ -214,17 +215,6 @@ class Reconciliation {
       if (failed.length === remaining.length) throw last;
       remaining = failed;
     }
-  }
-
-  #ownReplica(): Promise<string> {
-    return this.#macro('replica');
-  }
-
-  async #macro(name: 'replica' | 'shard'): Promise<string> {
-    const sql = `SELECT substitution FROM system.macros WHERE macro = '${name}'`;
-    const [row] = await this.#server.rows<{ substitution: string }>({ sql, timeoutMs: this.#options.timeoutMs });
-    if (!row) throw new Error(`a server has no macro ${name}`);
-    return row.substitution;
   }
 }
 

@@ -13,10 +13,12 @@ const root = '/tabularium';
 const uuidPattern = /^[0-9a-f-]{32,36}$/;
 const pathPattern = new RegExp(`^${root}/([0-9a-f-]{32,36})/([^/]+)$`);
 
+export const isTableUuid = (text: string): boolean => uuidPattern.test(text);
+
 /** The path under which the replicas of all shards are. */
 export function pathOfTable(uuid: string): string {
   // It becomes part of SQL.
-  if (!uuidPattern.test(uuid)) throw new TypeError(`not the UUID of a table: ${uuid}`);
+  if (!isTableUuid(uuid)) throw new TypeError(`not the UUID of a table: ${uuid}`);
   return `${root}/${uuid}`;
 }
 
