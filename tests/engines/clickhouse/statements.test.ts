@@ -167,6 +167,9 @@ describe('statements', { skip: missingRing }, async () => {
       assert.ok(['CONSTRAINT_VIOLATED', 'SQL_INVALID'].includes(code), `${sql}: ${code}`);
       assert.deepEqual(await rowsOf(world, 'SELECT sum(id), sum(small), count(*) FROM whole'), before);
     }
+    await world.table('ordered', { id: 'INT', part: 'INT' }, { orderBy: ['id'], partitionBy: ['part'] });
+    for (const column of ['id', 'part'])
+      assert.equal((await failureOf(run(`UPDATE ordered SET ${column} = 1 WHERE id > 0`))).code, 'SQL_NOT_SUPPORTED');
     const waiting = await ask('SELECT count() FROM system.mutations WHERE is_done = 0');
     assert.equal(Number(waiting), 0);
   });

@@ -53,7 +53,7 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
   let rowCount: number;
   let command: string;
   try {
-    const types = await columnTypes(context, local);
+    const types = await columnTypes(context, local, work.write);
     const values = await newValues(context, work, qualifiedName(names), types);
     rowCount = await checkedCount(context, work, qualifiedName(names), values);
     const condition = `(\n${work.write.where}\n)`;
@@ -78,20 +78,34 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
       await context.steps.record(catalog, [
         { step, state: 'pending', rowCount, batch: mark, payload: JSON.stringify(payload) },
       ]);
-    await runMutation(context, payload);
+    try {
+      await runMutation(context, payload);
+    } catch (error) {
+      throw work.toFailure(serverFailure(error));
+    }
   }
   if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
   return rowCount;
 }
 
+/** Throws SQL_NOT_SUPPORTED if the place of a row depends on a column that is to be updated. */
 async function columnTypes(
   { cluster }: WarehouseContext,
   { database, localTable }: { readonly database: string; readonly localTable: string },
+  write: BoundMutation,
 ): Promise<ReadonlyMap<string, string>> {
-  const sql = `SELECT name, type FROM system.columns WHERE database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)}`;
+  const sql = `SELECT name, type, is_in_sorting_key OR is_in_partition_key AS isKey FROM system.columns
+    WHERE database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)}`;
   const rows = await cluster.onAny((server) =>
-    server.rows<{ name: string; type: string }>({ sql, timeoutMs: callTimeoutMs }),
+    server.rows<{ name: string; type: string; isKey: number }>({ sql, timeoutMs: callTimeoutMs }),
   );
+  const updated = write.kind === 'update' ? write.set.map(({ column }) => column) : [];
+  const key = rows.find(({ name, isKey }) => isKey === 1 && updated.includes(name));
+  if (key)
+    throw new Failure(
+      'SQL_NOT_SUPPORTED',
+      `the column "${key.name}" is part of the order or the partitions of the rows, and cannot be updated`,
+    );
   return new Map(rows.map(({ name, type }) => [name, type]));
 }
 
