@@ -225,7 +225,11 @@ export class MoveCopy {
     for (let copies = 1; ; copies++) {
       const moment = writes.now();
       const definition = definitionOf(table.target);
-      await this.#copier.copy({ from: this.#refFrom(table), to: this.#refTo(table), definition }, { signal, copied });
+      await this.#copier
+        .copy({ from: this.#refFrom(table), to: this.#refTo(table), definition }, { signal, copied })
+        .catch((error: unknown) => {
+          throw toDataInvalid(table, error);
+        });
       if (writes.changedSince(source.id, written, moment)) return;
       const difference = await this.#difference(table, signal);
       if (difference === undefined) {
@@ -294,6 +298,14 @@ export class MoveCopy {
   #refTo({ database, name }: TableToMove): TableRef {
     return { catalog: this.#staged, database, table: name };
   }
+}
+
+/** A value that the target cannot hold, such as a date beyond its range. The violations would show rows to whoever may not read them. */
+function toDataInvalid({ database, name }: TableToMove, error: unknown): unknown {
+  if (!(error instanceof Failure) || (error.code !== 'ROWS_INVALID' && error.code !== 'DATA_INVALID')) return error;
+  const table = `${JSON.stringify(database)}.${JSON.stringify(name)}`;
+  const message = `the table ${table} has values that the target cannot hold`;
+  return new Failure('DATA_INVALID', message, { database, table: name }, { cause: error });
 }
 
 function verificationFailed({ database, name }: TableToMove, { column }: ChecksumDifference): Failure {

@@ -7,13 +7,7 @@ export const unsupported = async (feature: string): Promise<never> => {
 };
 
 /** A cluster cannot show all tables of a catalog as of one instant, and its rows have no positions. */
-export const unsupportedMethods: Pick<
-  EngineWarehouse,
-  'snapshot' | 'restorePart' | 'rowNumbering' | 'checksumTable' | 'recordedSteps' | 'recordSteps'
-> = {
-  checksumTable: () => unsupported('checksums of tables'),
-  recordedSteps: () => unsupported('checksums of tables'),
-  recordSteps: () => unsupported('checksums of tables'),
+export const unsupportedMethods: Pick<EngineWarehouse, 'snapshot' | 'restorePart' | 'rowNumbering'> = {
   snapshot: () => unsupported('snapshots of a catalog'),
   restorePart: () => unsupported('snapshots of a catalog'),
   rowNumbering: () => unsupported('positions of rows'),

@@ -3,7 +3,7 @@ import { suitesOnEngine } from '../engine_under_test.ts';
 import { missingRing } from './ring/ring.ts';
 
 if (missingRing === false) {
-  const suites = ['changes', 'statements', 'rows_together'];
+  const suites = ['changes', 'statements', 'rows_together', 'checksums'];
   for (const kind of ['oneServer', 'shards', 'copies'] as const)
     suitesOnEngine(
       kind,

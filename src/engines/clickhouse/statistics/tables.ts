@@ -4,11 +4,19 @@ import type { CatalogRef, EngineWarehouse, TableRef } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf } from '../names.ts';
 import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
+import { checksumTable } from './table_checksum.ts';
 import { comparedTables, type StoredColumn } from './table_comparison.ts';
 
 export type TableMethods = Pick<
   EngineWarehouse,
-  'tableStatistics' | 'optimize' | 'compareTables' | 'readWholeTable' | 'checkFile'
+  | 'tableStatistics'
+  | 'checksumTable'
+  | 'recordedSteps'
+  | 'recordSteps'
+  | 'optimize'
+  | 'compareTables'
+  | 'readWholeTable'
+  | 'checkFile'
 >;
 
 const callTimeoutMs = 30_000;
@@ -31,6 +39,21 @@ export function tablesOf(context: WarehouseContext): TableMethods {
         );
         const sum = (field: 'rows' | 'bytes') => shards.flat().reduce((total, row) => total + Number(row[field]), 0);
         return { rowCount: sum('rows'), dataBytes: sum('bytes') };
+      }),
+    checksumTable: (table, { signal }) => context.run(signal, (runSignal) => checksumTable(context, table, runSignal)),
+    recordedSteps: (page) => context.run(undefined, () => context.steps.applied(page)),
+    recordSteps: ({ catalog, steps }) =>
+      context.run(undefined, async () => {
+        const found = await context.steps.find(
+          catalog,
+          steps.map(({ step }) => step),
+        );
+        const missing = steps.filter(({ step }) => !found.has(step));
+        await context.steps.record(
+          catalog,
+          missing.map(({ step, rowCount }) => ({ step, rowCount, state: 'applied' })),
+        );
+        return missing.length;
       }),
     optimize: (table, { signal }) =>
       context.run(signal, async (runSignal) => {

@@ -1,7 +1,7 @@
 // The steps that were applied, and those that were undone before they arrived, on each server of the cluster. A record is on most servers,
 // and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
 import { Failure } from '../../../standard/failure.ts';
-import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { CatalogRef, InsertStep, StepsPage } from '../../engine.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
@@ -65,6 +65,19 @@ export class AppliedSteps {
         found.set(step, { isApplied, rowCount: Number(row_count), batch: isApplied ? undefined : batch });
     }
     return found;
+  }
+
+  /** The steps that were applied and not undone, ordered by step. Pending ones belong to writes that are running. */
+  async applied({ catalog, after = '', limit }: StepsPage): Promise<InsertStep[]> {
+    const where = `catalog = ${quoteLiteral(catalog.id)} AND step > ${quoteLiteral(after)}`;
+    const settings = { aggregate_functions_null_for_empty: 0 };
+    const sql = `SELECT step, toString(max(${table}.row_count)) AS row_count FROM ${table} WHERE ${where} GROUP BY step HAVING countIf(state = 'applied') > 0 AND countIf(state = 'undone') = 0 ORDER BY step LIMIT ${limit}`;
+    const answers = await this.#onMost((server) =>
+      server.rows<Omit<StoredStep, 'state' | 'batch'>>({ sql, settings, timeoutMs: callTimeoutMs }),
+    );
+    const steps = new Map(answers.flat().map(({ step, row_count }) => [step, { step, rowCount: Number(row_count) }]));
+    // A page ends where the answers of all servers do: one that lacks steps would be further in the order.
+    return [...steps.values()].sort((a, b) => (a.step < b.step ? -1 : 1)).slice(0, limit);
   }
 
   async record(catalog: CatalogRef, records: readonly StepRecord[]): Promise<void> {

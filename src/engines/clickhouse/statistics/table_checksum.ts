@@ -1,0 +1,155 @@
+// The checksums of a table (engines/copies/checksum.ts) as expressions over its Distributed table: the servers add up those of their shards.
+import type { ColumnDefinition } from '../../../model/records.ts';
+import type { LogicalType } from '../../../model/types.ts';
+import {
+  type ColumnChecksum,
+  checksumNaN,
+  checksumP,
+  checksumQ,
+  nestedText as signs,
+  type TableChecksum,
+  type TableToSum,
+} from '../../copies/checksum.ts';
+import type { WarehouseContext } from '../context.ts';
+import { namesOf } from '../names.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { serverType } from '../types/type_mapping.ts';
+
+const checksumMsMax = 24 * 3600 * 1000;
+/** Statements of callers have it; with it, sums of several shards fail. */
+const settings = { aggregate_functions_null_for_empty: 0 };
+/** The text of a statement and the depth of its expressions stay small. */
+const columnsPerStatement = 50;
+
+export async function checksumTable(
+  { cluster }: WarehouseContext,
+  { catalog, database, table, columns }: TableToSum,
+  signal: AbortSignal,
+): Promise<TableChecksum> {
+  const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
+  const found: ColumnChecksum[] = [];
+  let rows = 0;
+  for (let start = 0; start < Math.max(1, columns.length); start += columnsPerStatement) {
+    const some = columns.slice(start, start + columnsPerStatement);
+    const sums = some.flatMap((column, i) => sumsOf(column).map((sum, j) => `toString(${sum}) AS s${4 * i + j}`));
+    const sql = `SELECT ${['toString(count()) AS n', ...sums].join(', ')} FROM ${from}`;
+    const read = { sql, timeoutMs: checksumMsMax, signal, settings };
+    const [row] = await cluster.onAny((server) => server.rows<Readonly<Record<string, string>>>(read));
+    if (!row) throw new Error('an aggregation returned no row');
+    rows = Number(row.n);
+    for (const [i] of some.entries()) {
+      const [count = '0', ...values] = [0, 1, 2, 3].map((j) => row[`s${4 * i + j}`] ?? '0');
+      found.push({ nulls: rows - Number(count), sums: values });
+    }
+  }
+  return { rows, columns: found };
+}
+
+/** The number of values, and the three sums. */
+function sumsOf({ name, type, nullable }: ColumnDefinition): string[] {
+  const column = quoteIdentifier(name);
+  const isPresent = nullable ? `isNotNull(${column})` : '1';
+  const integer = widthOf(type);
+  const n = `${integer}(${numberOf(presentValue(column, type, nullable), type)})`;
+  const mod = (divisor: bigint) => `(${n} % ${integer}(${quoteLiteral(String(divisor))}))`;
+  const square = `((${mod(checksumP)} * ${mod(checksumP)}) % ${integer}(${quoteLiteral(String(checksumP))}))`;
+  const sums = [mod(checksumP), mod(checksumQ), square].map((each) => `sumIf(toInt128(${each}), ${isPresent})`);
+  return [`countIf(${isPresent})`, ...sums];
+}
+
+/** Operands have one type, because a remainder of operands with and without sign would lose the sign. */
+function widthOf({ kind }: LogicalType): 'toInt64' | 'toInt128' | 'toUInt64' {
+  switch (kind) {
+    case 'LARGEINT':
+    case 'DECIMAL':
+      return 'toInt128';
+    case 'CHAR':
+    case 'VARCHAR':
+    case 'STRING':
+    case 'BINARY':
+    case 'JSON':
+    case 'UUID':
+    case 'ARRAY':
+    case 'MAP':
+    case 'STRUCT':
+      return 'toUInt64';
+    default:
+      return 'toInt64';
+  }
+}
+
+const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
+
+/** A value that is not null; of null, any value. */
+function presentValue(value: string, type: LogicalType, nullable: boolean): string {
+  if (!nullable) return value;
+  return isNested(type)
+    ? `variantElement(${value}, ${quoteLiteral(serverType(type, false))})`
+    : `assumeNotNull(${value})`;
+}
+
+const hashOf = (bytes: string): string => `reinterpretAsUInt64(substring(MD5(${bytes}), 9, 8))`;
+
+function numberOf(value: string, type: LogicalType): string {
+  switch (type.kind) {
+    case 'FLOAT':
+    case 'DOUBLE':
+      return `if(isNaN(${value}), toInt64(${checksumNaN}), reinterpretAsInt64(toFloat64(${value})))`;
+    case 'DECIMAL':
+      return `reinterpretAsInt128(toDecimal128(${value}, ${type.scale}))`;
+    case 'DATE':
+      return `toInt32(${value})`;
+    case 'DATETIME':
+    case 'TIMESTAMPTZ':
+      return `toUnixTimestamp64Micro(${value})`;
+    case 'CHAR':
+    case 'VARCHAR':
+    case 'STRING':
+    case 'BINARY':
+    case 'JSON':
+    case 'UUID':
+      return hashOf(`toString(${value})`);
+    case 'ARRAY':
+    case 'MAP':
+    case 'STRUCT':
+      return hashOf(nestedTextOf(value, type, 0));
+    default:
+      return value;
+  }
+}
+
+/** `depth`: distinguishes the parameters of nested functions. */
+function nestedTextOf(value: string, type: LogicalType, depth: number): string {
+  const inner = (each: string, of: LogicalType) =>
+    `if(isNull(${each}), '${signs.null}', ${nestedTextOf(presentValue(each, of, true), of, depth + 1)})`;
+  const [x, k] = [`x${depth}`, `k${depth}`];
+  switch (type.kind) {
+    case 'ARRAY':
+      return joined(`arrayMap(${x} -> concat(${inner(x, type.element)}, '${signs.item}'), ${value})`, signs.array);
+    case 'MAP': {
+      const key = nestedTextOf(k, type.key, depth + 1);
+      const entry = `concat(${key}, '${signs.entry}', ${inner(x, type.value)}, '${signs.item}')`;
+      return joined(`arrayMap((${k}, ${x}) -> ${entry}, mapKeys(${value}), mapValues(${value}))`, signs.map);
+    }
+    case 'STRUCT': {
+      const [open, close] = signs.struct;
+      const fields = type.fields.map((field, i) => inner(`tupleElement(${value}, ${i + 1})`, field.type));
+      return `concat('${open}', ${fields.map((field) => `${field}, '${signs.item}'`).join(', ')}, '${close}')`;
+    }
+    case 'BINARY':
+      return `concat(toString(2 * length(${value})), '${signs.length}', lower(hex(toString(${value}))))`;
+    case 'CHAR':
+    case 'VARCHAR':
+    case 'STRING':
+    case 'JSON':
+    case 'UUID':
+      return `concat(toString(length(toString(${value}))), '${signs.length}', toString(${value}))`;
+    case 'BOOLEAN':
+      return `toString(toInt8(${value}))`;
+    default:
+      return `toString(${numberOf(value, type)})`;
+  }
+}
+
+const joined = (texts: string, [open, close]: string): string =>
+  `concat('${open}', arrayStringConcat(${texts}), '${close}')`;
