@@ -1,0 +1,92 @@
+// A catalog is moved from DuckDB to two shards of a cluster, and back: every type, exactly, while the client's calls stay the same.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type Reply, start, type TestServer } from '../../server.ts';
+import { clusterHosts, createClusterWarehouse } from './cluster_warehouse.ts';
+import { missingRing, type Ring, startRing } from './ring/ring.ts';
+
+const skip = missingRing;
+let server: TestServer;
+let ring: Ring;
+before(async () => {
+  if (skip !== false) return;
+  ring = await startRing(2);
+  server = await start({ clusterHosts });
+  await createClusterWarehouse(server.client, ring, { name: 'cluster', cluster: 'shards' });
+});
+after(async () => {
+  await server?.close();
+  await ring?.close();
+});
+
+const sql = async (text: string): Promise<unknown> =>
+  (await server.post('/api/v2/catalogs/lake/query', { sql: text })).is(200).at('rows');
+const move = async (body: object): Promise<Reply> =>
+  server.ended((await server.post('/api/v2/catalogs/lake/move', body)).is(202));
+
+const columns = [
+  ['id', 'BIGINT', 1],
+  ['b', 'BOOLEAN', true],
+  ['tiny', 'TINYINT', -128],
+  ['small', 'SMALLINT', 32767],
+  ['i', 'INT', -2147483648],
+  ['large', 'LARGEINT', 12],
+  ['f', 'FLOAT', 0.5],
+  ['d', 'DOUBLE', 0.1],
+  ['price', 'DECIMAL(20, 4)', 1.25],
+  ['day', 'DATE', '1969-12-31'],
+  ['moment', 'DATETIME', '2026-01-31T10:00:00.123456'],
+  ['zoned', 'TIMESTAMPTZ', '2026-01-31T10:00:00Z'],
+  ['c', 'CHAR(4)', 'ab'],
+  ['v', 'VARCHAR(20)', 'é'],
+  ['s', 'STRING', 'line\nbreak'],
+  ['bytes', 'BINARY', 'AAE='],
+  ['j', 'JSON', { a: [1, null] }],
+  ['u', 'UUID', '550e8400-e29b-41d4-a716-446655440000'],
+  ['list', 'ARRAY<INT>', [1, null]],
+  ['m', 'MAP<STRING, INT>', [{ key: 'k', value: 1 }]],
+  ['st', 'STRUCT<a: INT, b: STRING>', { a: 1, b: 'x' }],
+] as const;
+
+test('all types, keys, and what the cluster lacks', { skip }, async () => {
+  (await server.put('/api/v2/catalogs/lake')).is(201);
+  (await server.post('/api/v2/catalogs/lake/databases', { name: 'd' })).is(201);
+  const tables = '/api/v2/catalogs/lake/databases/d/tables';
+  const definition = { name: 't', columns: columns.map(([name, type]) => ({ name, type })) };
+  (await server.post(tables, definition)).is(201);
+  const keyed = { name: 'keyed', columns: [{ name: 'id', type: 'BIGINT' }], primaryKey: ['id'] };
+  (await server.post(tables, keyed)).is(201);
+  const rows = Array.from({ length: 50 }, (_, i) => [
+    i,
+    ...columns.slice(1).map(([, , value]) => (i % 7 === 3 ? null : value)),
+  ]);
+  (await server.post(`${tables}/t/rows`, { rows })).is(201);
+  (await server.post(`${tables}/keyed/rows`, { rows: [[1], [2]] })).is(201);
+  const select = `SELECT ${columns.map(([name]) => name).join(', ')} FROM d.t ORDER BY id`;
+  const before = await sql(select);
+
+  const dry = await move({ warehouse: 'cluster', dryRun: true });
+  dry.is(200, '0', { state: 'succeeded' });
+  assert.partialDeepStrictEqual(dry.at('result', 'problems'), [
+    { kind: 'keys', database: 'd', name: 'keyed', blocks: true, consent: 'dropUnenforcedKeys' },
+  ]);
+  assert.equal((await move({ warehouse: 'cluster' })).at('error', 'code'), 'MOVE_BLOCKED');
+  (await move({ warehouse: 'cluster', dropUnenforcedKeys: true })).is(200, '0', { state: 'succeeded' });
+  (await server.get('/api/v2/catalogs/lake')).is(200, '0', { warehouse: 'cluster' });
+  (await server.get(`${tables}/keyed`)).is(200, '0', { primaryKey: [] });
+  assert.deepEqual(await sql(select), before);
+  (await server.post(`${tables}/keyed/rows`, { rows: [[2], [3]] })).is(201);
+  assert.deepEqual(await sql('SELECT count(*), sum(id) FROM d.keyed'), [[4, 8]]);
+
+  (await move({ warehouse: 'default' })).is(200, '0', { state: 'succeeded' });
+  assert.deepEqual(await sql(select), before);
+  assert.deepEqual(await sql('SELECT count(*), sum(id) FROM d.keyed'), [[4, 8]]);
+});
+
+test('a value that the cluster cannot hold ends the move, and the catalog stays', { skip }, async () => {
+  await sql("INSERT INTO d.t (id, day) VALUES (100, DATE '9999-12-31')");
+  const failed = await move({ warehouse: 'cluster', dropUnenforcedKeys: true });
+  assert.equal(failed.at('error', 'code'), 'DATA_INVALID', JSON.stringify(failed.result));
+  (await server.get('/api/v2/catalogs/lake')).is(200, '0', { warehouse: 'default' });
+  assert.deepEqual(await sql('SELECT count(*) FROM d.t'), [[51]]);
+});
