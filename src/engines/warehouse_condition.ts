@@ -1,6 +1,7 @@
 // The condition of a warehouse, as its record and the metrics show it.
 import type { WarehouseSpec } from '../model/records.ts';
 import type { Metrics } from '../observe/metrics.ts';
+import { Failure } from '../standard/failure.ts';
 import type { Admission } from './admission.ts';
 import type { CatalogGuard } from './catalog_guard.ts';
 import type { DamagedCatalog } from './catalog_storage.ts';
@@ -160,3 +161,7 @@ const byName =
   <T>(nameOf: (one: T) => string) =>
   (a: T, b: T): number =>
     nameOf(a) < nameOf(b) ? -1 : 1;
+
+export function suspended(name: string): Failure {
+  return new Failure('WAREHOUSE_SUSPENDED', `the warehouse "${name}" is suspended`, { warehouse: name });
+}

@@ -33,6 +33,7 @@ import {
   missingTabletsOf,
   servedTablets,
   statusesOf,
+  suspended,
   type WarehouseCondition,
   type WarehouseDescription,
   type WarehouseLoad,
@@ -595,8 +596,4 @@ export class Warehouses {
         .catch((error: unknown) => this.#options.observe({ kind: 'backgroundError', what: 'auto-suspend', error }));
     }
   }
-}
-
-function suspended(name: string): Failure {
-  return new Failure('WAREHOUSE_SUSPENDED', `the warehouse "${name}" is suspended`, { warehouse: name });
 }
