@@ -1,12 +1,14 @@
-// `npm run bench`: every benchmark except `peers`, which installs another server, and `several_servers` where PostgreSQL is not installed, or
-// those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small sample that shows that they run.
+// `npm run bench`: every benchmark except `peers`, which installs another server, `several_servers` where PostgreSQL and `clickhouse` where
+// ClickHouse is not installed, or those named; `--against DIRECTORY` compares this checkout with another one; `--quick` is a small sample that shows that they run.
 // Results are written to bench/results/, except those of --quick. A missed target is shown, but is not a failure; only a benchmark that
 // does not run fails.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { missingRing } from '../tests/engines/clickhouse/ring/ring.ts';
 import { missingPostgresql } from '../tests/postgresql.ts';
 import { bench as access } from './access.ts';
 import { benchAgainst } from './against.ts';
+import { bench as clickhouse } from './clickhouse.ts';
 import { bench as consolePages } from './console.ts';
 import { bench as createTable } from './create_table.ts';
 import { bench as exportFiles } from './export.ts';
@@ -42,6 +44,7 @@ export const benches: readonly Bench[] = [
   tasks,
   severalServers,
   ssb,
+  clickhouse,
   idle,
   takeover,
   consolePages,
@@ -89,7 +92,11 @@ function benchesNamed(names: readonly string[]): readonly Bench[] {
       `there is no benchmark ${unknown.join(', ')}; there are ${names}; and the flags --quick and --against DIRECTORY`,
     );
   }
-  const left: readonly Bench[] = missingPostgresql ? [peers, severalServers] : [peers];
+  const left: readonly Bench[] = [
+    peers,
+    ...(missingPostgresql ? [severalServers] : []),
+    ...(missingRing ? [clickhouse] : []),
+  ];
   return names.length === 0
     ? benches.filter((bench) => !left.includes(bench))
     : benches.filter(({ name }) => names.includes(name));
