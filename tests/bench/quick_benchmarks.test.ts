@@ -7,6 +7,7 @@ import { it } from 'node:test';
 import { promisify } from 'node:util';
 import { sampled } from '../budget.ts';
 import { deadlineMs } from '../deadline.ts';
+import { missingRing } from '../engines/clickhouse/ring/ring.ts';
 import { missingPostgresql } from '../postgresql.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -16,6 +17,7 @@ const root = join(import.meta.dirname, '..', '..');
  */
 const withoutSample = ['run', 'against', 'peers', 'console', 'load', 'export', 'overload'];
 if (missingPostgresql) withoutSample.push('several_servers');
+if (missingRing) withoutSample.push('clickhouse');
 const names = readdirSync(join(root, 'bench'))
   .filter((file) => file.endsWith('.ts'))
   .map((file) => basename(file, '.ts'))

@@ -137,6 +137,7 @@ describe('the chart', { skip: missingTools }, () => {
     assert.equal(settings.spareEngine, false);
     assert.equal(settings.fileStore, 's3://bucket/results');
     assert.equal(settings.insecure, false);
+    assert.equal(settings.clusterHosts.split(',').length, 4);
     assert.equal(settings.internalUrl, 'https://$(POD_NAME).demo-tabularium-servers.$(POD_NAMESPACE).svc:8030');
     assert.equal(environmentOf(render({ ...usual, tls: { insecure: true } })).TABULARIUM_INSECURE, 'true');
   });

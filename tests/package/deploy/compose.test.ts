@@ -105,6 +105,7 @@ describe('the Compose file', { skip: missingTools }, () => {
       requireKnownVariables(Object.keys(environment));
       const { TABULARIUM_CONFIG: _, ...withoutFile } = environment;
       const settings = readSettings([], withoutFile);
+      for (const host of settings.clusterHosts.split(',')) assert.ok(host in model.services, host);
       assert.equal(settings.internalUrl, `https://${name}:${settings.port}`);
       assert.ok(healthcheck.test.join(' ').includes(`https://localhost:${settings.port}/readyz`));
       assert.equal(grace, '1m0s');

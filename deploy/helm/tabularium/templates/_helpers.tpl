@@ -59,6 +59,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* The servers of the bundled ClickHouse. */}}
+{{- define "tabularium.clickhouseHosts" -}}
+{{- $name := printf "%s-clickhouse" (include "tabularium.fullname" .) -}}
+{{- $hosts := list -}}
+{{- range $i := until (int (mul (int .Values.clickhouse.shards) (int .Values.clickhouse.replicas))) -}}
+{{- $hosts = append $hosts (printf "%s-%d.%s.%s.svc" $name $i $name $.Release.Namespace) -}}
+{{- end -}}
+{{- join "," $hosts -}}
+{{- end -}}
+
 {{/* What no rendered file could express. */}}
 {{- define "tabularium.check" -}}
 {{- if and (not .Values.tls.existingSecret) (not .Values.tls.insecure) -}}
