@@ -218,7 +218,7 @@ const typeWords: ReadonlySet<string> = namesIn(`
   decimal64 double enum enum16 enum8 fixed fixedstring float float32 float64 geometry inet4 inet6 int int1 int128 int16 int256 int32 int64 int8 integer
   intervalday intervalhour intervalmicrosecond intervalmillisecond intervalminute intervalmonth intervalquarter intervalsecond
   intervalweek intervalyear ipv4 ipv6 large longblob longtext lowcardinality map mediumblob mediumint mediumtext multipolygon
-  national nchar nothing nullable numeric nvarchar object point polygon precision real ring set signed single smallint string text time time64 timestamp tinyblob
+  national nchar nothing nullable numeric nvarchar point polygon precision real ring set signed single smallint string text time time64 timestamp tinyblob
   tinyint tinytext tuple uint128 uint16 uint256 uint32 uint64 uint8 unsigned uuid varbinary varchar variant varying year`);
 
 const typeCharactersMax = 4_096;
