@@ -130,7 +130,7 @@ async function parsedTree(
 ): Promise<string> {
   let tokens: readonly Token[];
   try {
-    tokens = tokensOf(part.text);
+    tokens = tokensOf(part.text, { isFragment: before !== '' });
   } catch (error) {
     throw failureIn(part, error);
   }

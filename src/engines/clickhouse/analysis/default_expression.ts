@@ -4,6 +4,7 @@ import { formatType, type LogicalType } from '../../../model/types.ts';
 import { Failure } from '../../../standard/failure.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
+import { quoteLiteral } from '../sql/identifiers.ts';
 import { RewrittenStatement } from '../sql/rewrite_query.ts';
 import { statementFailure } from '../sql/server_errors.ts';
 import { statementLimits } from '../sql/statement_limits.ts';
@@ -37,7 +38,7 @@ export function storedDefault(expression: string): string {
 }
 
 function rewrittenDefault(expression: string): RewrittenStatement {
-  const tokens = tokensOf(expression);
+  const tokens = tokensOf(expression, { isFragment: true });
   return new RewrittenStatement(expression, tokens, scanTableNames(tokens), {
     catalog: undefined,
     database: undefined,
@@ -105,6 +106,9 @@ function requireConstant(tree: string): void {
   }
 }
 
+/** Types whose CAST wraps values that are too large. */
+const holdsInteger: ReadonlySet<LogicalType['kind']> = new Set(['TINYINT', 'SMALLINT', 'INT', 'BIGINT', 'LARGEINT']);
+
 async function requireValue(
   server: ClickHouseServer,
   text: string,
@@ -112,11 +116,13 @@ async function requireValue(
   signal?: AbortSignal,
 ): Promise<void> {
   const hasLength = type.kind === 'CHAR' || type.kind === 'VARCHAR';
-  // Also inside of a column whose values cannot be null.
-  const value = `CAST((\n${text}\n) AS ${serverType(type, !hasLength && type.kind !== 'BINARY' && type.kind !== 'JSON')})`;
+  if (/^null$/i.test(text)) return;
+  // To be converted to a text, the value has to be computed. Null stays null.
+  const cast = holdsInteger.has(type.kind) ? 'accurateCast' : 'CAST';
+  const value = `toString(${cast}((\n${text}\n), ${quoteLiteral(serverType(type, false))}))`;
   const rows = await server
-    .rows<{ length: number | string }>({
-      sql: `SELECT ${hasLength ? `lengthUTF8(${value})` : `toUInt64(isNull(${value}))`} AS length`,
+    .rows<{ length: number | string | null }>({
+      sql: `SELECT lengthUTF8(${value}) AS length`,
       settings: analysisSettings,
       timeoutMs: checkTimeoutMs,
       signal,

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
+import { storedDefault } from '../analysis/default_expression.ts';
 import type { StoredNames } from '../connection/server.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
@@ -19,7 +20,7 @@ const isNested = (type: LogicalType): boolean => type.kind === 'ARRAY' || type.k
 /** `a Int32 DEFAULT 7`. */
 export function columnSql({ name, type, nullable, defaultValue }: ColumnDefinition): string {
   const stored = serverType(type, nullable);
-  const given = defaultValue === undefined ? '' : ` DEFAULT CAST((${defaultValue}\n) AS ${stored})`;
+  const given = defaultValue === undefined ? '' : ` DEFAULT CAST((${storedDefault(defaultValue)}) AS ${stored})`;
   return `${quoteIdentifier(name)} ${stored}${given}`;
 }
 

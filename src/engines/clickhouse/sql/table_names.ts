@@ -110,7 +110,10 @@ class NameScanner {
     if (this.#isExpecting && (word === 'TABLE' || word === 'FUNCTION') && this.#upper(first - 1) === 'INTO')
       return last;
     if (this.#isExpecting && !notATable.has(word)) this.#found(first, last);
-    if (word === 'WITH') this.#declare(first);
+    if (word === 'WITH') {
+      this.#declare(first);
+      level.list = false;
+    }
     if (listEnds.has(word) || ((word === 'GROUP' || word === 'ORDER') && this.#upper(first + 1) === 'BY'))
       level.list = false;
     // Without parentheses, the commas after USING are between columns.

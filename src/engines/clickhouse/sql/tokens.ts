@@ -32,10 +32,11 @@ const refusedInNames = /[\u0000-\u001f\u007f]|, [a-z_ ]+: /;
 const matching: Readonly<Record<string, string>> = { ')': '(', ']': '[' };
 
 /**
- * The tokens without white space and comments, and without a semicolon at the end. Brackets are balanced. Throws SQL_INVALID, or
+ * The tokens without white space and comments, and without a semicolon at the end, which a fragment must not have. Brackets are balanced.
+ * Throws SQL_INVALID, or
  * SQL_NOT_SUPPORTED for what is not read.
  */
-export function tokensOf(sql: string): Token[] {
+export function tokensOf(sql: string, { isFragment = false } = {}): Token[] {
   if (sql.length > statementLimits.characters)
     throw new Failure('SQL_INVALID', `the statement has more than ${statementLimits.characters} characters`, {
       line: 1,
@@ -66,7 +67,7 @@ export function tokensOf(sql: string): Token[] {
   }
   const unclosed = open.at(-1);
   if (unclosed) throw sqlInvalid(`"${unclosed.text}" is not closed`, sql, unclosed.start);
-  while (tokens.at(-1)?.text === ';') tokens.pop();
+  while (!isFragment && tokens.at(-1)?.text === ';') tokens.pop();
   const semicolon = tokens.find(({ text }) => text === ';');
   if (semicolon)
     throw new Failure('SQL_NOT_SUPPORTED', 'a request runs a single statement, but the text contains several');

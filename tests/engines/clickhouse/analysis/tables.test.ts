@@ -72,6 +72,11 @@ const expected: readonly (readonly [string, ...string[]])[] = [
   // Also what a common table reads that is not used.
   ['WITH u AS (SELECT id FROM t) SELECT id FROM main.u', 'main.t', 'main.u'],
   ['SELECT * FROM (WITH u AS (SELECT id FROM t) SELECT id FROM u) AS x, u', 'main.t', 'main.u'],
+  [
+    'SELECT * FROM (WITH q AS (SELECT id FROM t), r AS (SELECT id FROM u) SELECT r.id FROM q, r) AS x',
+    'main.t',
+    'main.u',
+  ],
   ['WITH 5 AS five, q AS (SELECT id FROM t WHERE id = five) SELECT * FROM q', 'main.t'],
   ['WITH (SELECT max(id) FROM u) AS m SELECT m FROM t', 'main.t', 'main.u'],
   ['WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM q, s.p WHERE n < 3) SELECT n FROM q', 's.p'],
