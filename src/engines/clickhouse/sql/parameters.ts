@@ -100,7 +100,8 @@ function valuesByName(
 /** The value of a parameter as a server reads it. */
 function textFormat(value: unknown, { literal }: TypedValue): string {
   if (value === null) return '\\N';
-  return typeof value === 'string' ? escapeText(value) : escapeText(literal);
+  // A server reads the texts of other types without undoing escapes first.
+  return typeof value === 'string' ? escapeText(value) : literal;
 }
 
 const escapes: Readonly<Record<string, string>> = {

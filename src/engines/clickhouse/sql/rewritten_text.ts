@@ -51,7 +51,10 @@ export function rewriteText(
   };
 }
 
-/** Texts one after another. A position in a part that is not of the original has the position of the next one that is. */
+/**
+ * Texts one after another. A position in a part that is not of the original is that of the end of the part before it that is, or of the
+ * first one.
+ */
 export function joinTexts(parts: readonly (string | RewrittenText)[]): RewrittenText {
   let length = 0;
   const placed = parts.map((part) => {
@@ -65,6 +68,8 @@ export function joinTexts(parts: readonly (string | RewrittenText)[]): Rewritten
       const index = placed.findLastIndex(({ at }) => at <= offset);
       const { part, at } = placed[Math.max(0, index)] ?? { part: '', at: 0 };
       if (typeof part !== 'string') return part.originalOffset(offset - at);
+      const before = parts.slice(0, Math.max(0, index)).findLast((other) => typeof other !== 'string');
+      if (typeof before === 'object') return before.originalOffset(before.text.length);
       const next = parts.slice(index + 1).find((other) => typeof other !== 'string');
       return typeof next === 'object' ? next.originalOffset(0) : 0;
     },
