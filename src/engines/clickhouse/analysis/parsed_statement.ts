@@ -14,11 +14,21 @@ export interface ParsedStatement {
   readonly target: NamedTable | undefined;
 }
 
+const tokensPerTurn = 10_000;
+
+/** Between the passes over a long text, so that none holds the event loop with the next one. */
+export async function letOthersRun({ length }: readonly Token[]): Promise<void> {
+  if (length > tokensPerTurn) await new Promise((resolve) => setImmediate(resolve));
+}
+
 /** Throws SQL_INVALID or SQL_NOT_SUPPORTED. */
-export function parseStatement(sql: string): ParsedStatement {
+export async function parseStatement(sql: string): Promise<ParsedStatement> {
   const tokens = tokensOf(sql);
+  await letOthersRun(tokens);
   const shape = readShape(sql, tokens);
+  await letOthersRun(tokens);
   const names = scanTableNames(tokens);
+  await letOthersRun(tokens);
   if (shape.kind === 'select') return { sql, tokens, shape, names, target: undefined };
   const { target } = shape;
   const tables = [target, ...names.tables.filter(({ first }) => first > target.last)];

@@ -57,7 +57,7 @@ export class StatementReader {
     statement: Statement,
     { signal, isUnknownNull = false }: ReadOptions = {},
   ): Promise<ReadStatement> {
-    const parsed = parseStatement(statement.sql);
+    const parsed = await parseStatement(statement.sql);
     const { sql, tokens, shape, names } = parsed;
     const resolved = names.tables.map((table) => ({ table, name: resolveName(parsed, table, statement) }));
     const { objects, under } = await this.#objectsWithViews(
