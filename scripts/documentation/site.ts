@@ -24,6 +24,7 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
   SQL: [
     ['SQL on DuckDB', 'docs/duckdb.md'],
     ['Warehouses on ClickHouse', 'docs/clickhouse.md'],
+    ['SQL on ClickHouse', 'docs/clickhouse_sql.md'],
     ['Limits of a statement', 'docs/statement_limits.md'],
     ['Consistency', 'docs/consistency.md'],
   ],
