@@ -1,9 +1,6 @@
-// Texts that are made to take long: each is refused or analyzed within bounds, and no call holds the event loop of the server for long.
+// Texts that are made to take long: each is refused, or analyzed without computing what it says.
 import assert from 'node:assert/strict';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, test } from 'node:test';
-import { Failure } from '../../../../src/standard/failure.ts';
-import { deadlineMs } from '../../../deadline.ts';
 import { missingRing } from '../ring/ring.ts';
 import { openSqlWorld, type SqlWorld } from './sql_world.ts';
 
@@ -53,18 +50,4 @@ describe('bounds', { skip: missingRing }, () => {
     });
   for (const [name, sql] of Object.entries(analyzed))
     test(`${name}: analyzed`, async () => assert.ok(await world.analyze(sql)));
-
-  test('the event loop is never held for long', async (t) => {
-    // The first run of each was above: what is compiled and connected is not measured.
-    const delay = monitorEventLoopDelay({ resolution: 5 });
-    delay.enable();
-    for (const sql of [...Object.values(refused), ...Object.values(analyzed)]) {
-      await world.analyze(sql).catch((error: unknown) => assert.ok(error instanceof Failure, String(error)));
-      await world.engine.tableNamesIn(sql);
-    }
-    delay.disable();
-    const longestMs = delay.max / 1e6;
-    t.diagnostic(`longest: ${longestMs.toFixed(1)} ms`);
-    assert.ok(longestMs < deadlineMs(50), `${longestMs} ms`);
-  });
 });
