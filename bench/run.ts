@@ -9,6 +9,7 @@ import { missingPostgresql } from '../tests/postgresql.ts';
 import { bench as access } from './access.ts';
 import { benchAgainst } from './against.ts';
 import { bench as clickhouse } from './clickhouse.ts';
+import { bench as clickhouseLoad } from './clickhouse_load.ts';
 import { bench as consolePages } from './console.ts';
 import { bench as createTable } from './create_table.ts';
 import { bench as exportFiles } from './export.ts';
@@ -40,6 +41,7 @@ export const benches: readonly Bench[] = [
   overload,
   uploads,
   load,
+  clickhouseLoad,
   exportFiles,
   tasks,
   severalServers,
@@ -95,7 +97,7 @@ function benchesNamed(names: readonly string[]): readonly Bench[] {
   const left: readonly Bench[] = [
     peers,
     ...(missingPostgresql ? [severalServers] : []),
-    ...(missingRing ? [clickhouse] : []),
+    ...(missingRing ? [clickhouse, clickhouseLoad] : []),
   ];
   return names.length === 0
     ? benches.filter((bench) => !left.includes(bench))
