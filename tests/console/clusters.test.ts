@@ -31,7 +31,7 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await ring?.close();
   });
 
-  it('registers a cluster and its servers, shows a lost one, and takes one out of service', async () => {
+  it('registers a cluster and its servers, and shows a lost and a disabled one', async () => {
     const consolePage = await ConsolePage.open(browser, server, { path: 'warehouses' });
     const { page } = consolePage;
     await page.getByRole('button', { name: 'New warehouse' }).click();
@@ -66,12 +66,6 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await third.getByText('Disabled', { exact: true }).waitFor();
     await third.getByRole('button', { name: 'Enable' }).click();
     await third.getByText('Available', { exact: true }).waitFor();
-    await third.getByRole('button', { name: 'Decommission' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Decommission backend' }).click();
-    await third.getByText(/^Decommission(ing|ed)$/).waitFor();
-    await consolePage.photograph('cluster_decommission');
-    await third.getByRole('button', { name: 'Cancel the decommission' }).click();
-    await third.getByText('Available', { exact: true }).waitFor();
     await consolePage.close();
   });
 
@@ -95,6 +89,20 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
     await eventually('the catalog is in the cluster', async () => (await warehouse()) === 'lake', 60_000);
     assert.deepEqual(await server.rows('shop', 'SELECT count(*), sum(id) FROM orders'), [[1000, 499500]]);
     await consolePage.photograph('move_task');
+    await consolePage.close();
+  });
+
+  it('shows what a decommission waits for, and cancels it', async () => {
+    const consolePage = await ConsolePage.open(browser, server, { path: 'warehouses/lake' });
+    const { page } = consolePage;
+    const third = page.getByRole('article').filter({ has: page.getByRole('heading', { name: 'node-3' }) });
+    await third.getByRole('button', { name: 'Decommission' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Decommission backend' }).click();
+    await third.getByText('The cluster still writes to it').first().waitFor();
+    await consolePage.checkAccessibility();
+    await consolePage.photograph('cluster_decommission');
+    await third.getByRole('button', { name: 'Cancel the decommission' }).click();
+    await third.getByText('Available', { exact: true }).waitFor();
     await consolePage.close();
   });
 });

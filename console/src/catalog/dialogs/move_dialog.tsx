@@ -44,13 +44,6 @@ export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
   const [consents, setConsents] = useState<Consents>({});
   const [task, setTask] = useState<TaskRecord>();
   const openRoom = useOpenRoom();
-  const warehouses = useQuery({
-    queryKey: ['warehouses', 'list'],
-    queryFn: ({ signal }) => client.warehouses.list({ pageSize: 200 }, { signal }).all(),
-  });
-  const choices = (warehouses.data ?? [])
-    .filter(({ name }) => name !== from)
-    .map(({ name, engine }) => ({ value: name, label: `${name} (${engine})` }));
   const check = useMutation({
     mutationFn: async (warehouse: string) => move(catalog, { warehouse, dryRun: true }).done({ onProgress: setTask }),
   });
@@ -97,17 +90,7 @@ export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
       }
     >
       <div className={styles.content}>
-        <Field label="To the warehouse">
-          <Select
-            value={target}
-            choices={[
-              { value: '', label: choices.length === 0 ? 'There is no other warehouse' : 'Choose…' },
-              ...choices,
-            ]}
-            onChange={choose}
-          />
-        </Field>
-        {warehouses.error && <ErrorPanel error={warehouses.error} title="The warehouses could not be listed" />}
+        <TargetField from={from} value={target} onChange={choose} />
         {check.isPending && (
           <>
             <Progress label="Checking what carries over" value={task?.progress ?? null} />
@@ -119,6 +102,31 @@ export function MoveDialog({ catalog, from, onClose }: MoveDialogProps) {
         {begin.error && <ErrorPanel error={begin.error} title="The move was not begun" />}
       </div>
     </Dialog>
+  );
+}
+
+interface TargetFieldProps {
+  readonly from: string;
+  readonly value: string;
+  readonly onChange: (warehouse: string) => void;
+}
+
+function TargetField({ from, value, onChange }: TargetFieldProps) {
+  const { data = [], error } = useQuery({
+    queryKey: ['warehouses', 'list'],
+    queryFn: ({ signal }) => client.warehouses.list({ pageSize: 200 }, { signal }).all(),
+  });
+  const others = data
+    .filter(({ name }) => name !== from)
+    .map(({ name, engine }) => ({ value: name, label: `${name} (${engine})` }));
+  const first = { value: '', label: others.length === 0 ? 'There is no other warehouse' : 'Choose…' };
+  return (
+    <>
+      <Field label="To the warehouse">
+        <Select value={value} choices={[first, ...others]} onChange={onChange} />
+      </Field>
+      {error && <ErrorPanel error={error} title="The warehouses could not be listed" />}
+    </>
   );
 }
 
