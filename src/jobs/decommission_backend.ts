@@ -10,6 +10,7 @@ import { systemActor } from '../model/principal.ts';
 import type { BackendSpec, Decommission } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
+import { storeClusterShape } from './cluster_shape.ts';
 
 export const decommissionTask = 'decommission_backend';
 
@@ -70,7 +71,9 @@ type Task = Pick<TaskRecord<'decommission_backend'>, 'taskId' | 'state' | 'reque
 
 async function find(catalog: Catalog, objectId: string) {
   const [warehouse, backend] = await catalog.findChain(objectId);
-  return warehouse && backend ? { warehouse: warehouse.name, backend: backend as Backend } : undefined;
+  return warehouse && backend
+    ? { warehouse: warehouse.name, warehouseId: warehouse.id, backend: backend as Backend }
+    : undefined;
 }
 
 class DecommissionRun {
@@ -90,13 +93,14 @@ class DecommissionRun {
     let queriesCancelled = 0;
     let tabletsBefore: number | undefined;
     for (;;) {
-      const { warehouse, backend, decommission } = await this.#current();
+      const { warehouse, backend, decommission, found } = await this.#current();
       const servers = await this.#servers(warehouse);
       const elapsedSeconds = (Date.now() - Date.parse(decommission.startedAt)) / 1000;
       const state = await servers.drainState(backend.name, { signal });
       tabletsBefore ??= state.remainingTablets;
       if (decommission.phase === 'dropping' || state.blockers.length === 0) {
         await this.#drop(backend.name, decommission, servers);
+        await storeClusterShape(this.#parts, found);
         return { backendId: backend.name, tabletsDropped: tabletsBefore, queriesCancelled };
       }
       if (elapsedSeconds >= timeoutSeconds) throw blocked(state);
@@ -120,7 +124,8 @@ class DecommissionRun {
     const { decommission } = found.backend.spec;
     if (decommission?.taskId !== this.#task.taskId)
       throw new Failure('VERSION_CONFLICT', 'the decommission of the backend was cancelled');
-    return { ...found, decommission };
+    const { warehouse, backend } = found;
+    return { warehouse, backend, decommission, found: { id: found.warehouseId, name: warehouse } };
   }
 
   /** From its first transaction on, the decommission can no longer be cancelled. */

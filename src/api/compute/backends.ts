@@ -181,7 +181,7 @@ export const backendsApi = category({
     enable: action('object', {
       summary: 'Puts a backend back into service, as soon as it has all tables and rows that it missed.',
       permission: { privilege: 'operate', on: 'object' },
-      codes: ['CHANGE_IN_PROGRESS'],
+      codes: ['CHANGE_NOT_SUPPORTED', 'CHANGE_IN_PROGRESS'],
       body: noFields,
       result: BackendRecord,
     }),

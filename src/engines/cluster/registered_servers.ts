@@ -70,11 +70,12 @@ export interface DescribedBackend {
   readonly server?: ServerIdentity | undefined;
 }
 
-/** What all registered servers have in common; undefined before the first one. */
+/** What all registered servers have in common; undefined before the first one. Disabled ones may be out of date. */
 export function layoutOf(
-  backends: readonly Pick<DescribedBackend, 'server'>[],
+  all: readonly Pick<DescribedBackend, 'server' | 'disabled'>[],
 ): { readonly shardCount: number; readonly replicaCount: number; readonly replicates: boolean } | undefined {
-  const servers = backends.flatMap(({ server }) => server ?? []);
+  const servers = all.flatMap(({ server, disabled }) => (server && !disabled ? server : []));
+  if (servers.length === 0) servers.push(...all.flatMap(({ server }) => server ?? []));
   const [first] = servers;
   if (!first) return undefined;
   return {

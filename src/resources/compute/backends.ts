@@ -5,6 +5,7 @@ import { backendsApi } from '../../api/compute/backends.ts';
 import type { ObjectOf } from '../../catalog/object.ts';
 import { catalogsOf, droppedCatalogsOf, serversBesides } from '../../catalog/warehouse_objects.ts';
 import type { ClusterEngine } from '../../engines/cluster/registered_servers.ts';
+import { storeClusterShape } from '../../jobs/cluster_shape.ts';
 import type { BackendSpec, ServerIdentity } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';
 import { segment } from '../../standard/paths.ts';
@@ -35,6 +36,7 @@ async function probe(
   if (!cluster) throw new Error(`the warehouse ${warehouse.name} has no cluster`);
   if (location === undefined)
     throw invalidParameter('/location', 'required', 'is required for the server of a cluster');
+  await storeClusterShape(context, warehouse);
   const password = (await context.warehousePassword.of(warehouse.id)) ?? '';
   const server = await engine.probe(
     {

@@ -12,7 +12,7 @@ export interface HealthOptions {
   /** @returns why the member cannot be available yet; undefined: it has caught up. */
   readonly catchUp: (member: Member, signal: AbortSignal) => Promise<string | undefined>;
   /** Why a member that was available is no longer complete; undefined: it is. */
-  readonly stillComplete: (member: Member, signal: AbortSignal) => Promise<string | undefined>;
+  readonly stillComplete: (member: Member) => Promise<string | undefined>;
 }
 
 const roundMs = 2000;
@@ -137,10 +137,7 @@ class Watch {
     }
     const { signal } = this.#stopped;
     if (member.availability === 'available') {
-      const missing = await this.#options.stillComplete(
-        member,
-        AbortSignal.any([signal, AbortSignal.timeout(answerMs)]),
-      );
+      const missing = await this.#options.stillComplete(member);
       if (missing === undefined) return;
       member.errorMessage = missing;
     }
@@ -156,6 +153,9 @@ class Watch {
     if (now - this.#factsAt < factsEveryMs) return;
     this.#factsAt = now;
     const member = this.#member;
+    // The definition of the cluster may have been changed.
+    const identity = this.#answered((ms) => readIdentity(member.server, this.#options.cluster, ms));
+    member.identity = await identity.catch(() => member.identity);
     // What cannot be measured does not make a server unavailable.
     member.facts = await this.#answered((ms) => readFacts(member.server, ms)).catch(() => member.facts);
   }

@@ -39,6 +39,8 @@ export interface RingNode {
 
 export interface Ring {
   readonly nodes: readonly RingNode[];
+  /** Restarts the other nodes with definitions of the clusters without this one, as an operator takes a server out. */
+  takeOut(index: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -74,6 +76,16 @@ export async function startRing(count = 3, { files = {}, environment = {} }: Rin
   await Promise.all(nodes.map((node) => node.start()));
   return {
     nodes,
+    async takeOut(index) {
+      const remaining = proxies.filter((_, position) => position !== index);
+      for (const [position, node] of nodes.entries()) {
+        if (position === index) continue;
+        const ownDirectory = join(directory, `node ${position + 1}`);
+        writeFileSync(join(ownDirectory, 'config.xml'), nodeConfig(remaining, position, ownDirectory));
+        await node.kill();
+        await node.start();
+      }
+    },
     async close() {
       await Promise.all(nodes.map((node) => node.kill()));
       for (const proxy of proxies) proxy.close();

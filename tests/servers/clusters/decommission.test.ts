@@ -1,0 +1,58 @@
+// The decommission of a server of which others have all rows: its tables are dropped there, and the rest goes on without it.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
+import { start, type TestServer } from '../../server.ts';
+import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } from './cluster_server.ts';
+
+describe('a server whose copies others have', { skip: missingRing }, () => {
+  let ring: Ring;
+  let server: TestServer;
+  const shop = '/api/v2/catalogs/copies/databases/shop';
+  before(async () => {
+    [ring, server] = await Promise.all([startRing(3), start(clusterSettings)]);
+    await registerAll(server, 'copies', ring, clusters.copies);
+    (await server.post('/api/v2/catalogs', { name: 'copies', warehouse: 'copies' })).is(201);
+    (await server.put(shop)).is(201);
+    (await server.post(`${shop}/tables`, { name: 'orders', columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+    const rows = Array.from({ length: 100 }, (_, id) => [id]);
+    (await server.post(`${shop}/tables/orders/rows`, { rows })).is(201);
+  });
+  after(async () => {
+    await server?.close();
+    await ring?.close();
+  });
+  const countIs = async (count: number) =>
+    assert.deepEqual((await server.post(`${shop}/query`, { sql: 'SELECT count(*) FROM orders' })).is(200).at('rows'), [
+      [count],
+    ]);
+
+  test('it is decommissioned when the definition of the cluster is without it, and then deleted', async () => {
+    const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`, { drainSeconds: 5 })).is(202);
+    await ring.takeOut(2);
+    const ended = (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
+    assert.deepEqual(ended.at('result'), { backendId: 'node3', tabletsDropped: 1, queriesCancelled: 0 });
+    (await server.get(`${backendsOf('copies')}/node3`)).is(200, '0', {
+      state: 'decommissioned',
+      availability: 'unavailable',
+      decommission: { remainingTablets: 0, blockers: [] },
+    });
+    const url = ring.nodes[2]?.url ?? '';
+    const left = await fetch(
+      `${url}/?query=${encodeURIComponent("SELECT count() FROM system.tables WHERE name LIKE '%local'")}`,
+    );
+    assert.equal((await left.text()).trim(), '0');
+    (await server.post(`${backendsOf('copies')}/node3/decommission`)).is(400, 'CHANGE_NOT_SUPPORTED');
+    (await server.delete(`${backendsOf('copies')}/node3`)).is(200, '0', { deleted: true });
+    await availabilityIs(server, 'copies', ['node1', 'node2'], 'available');
+    await countIs(100);
+  });
+
+  test('the cluster goes on with the servers that remain', async () => {
+    (await server.post(`${shop}/tables/orders/rows`, { rows: [[100]] })).is(201);
+    await countIs(101);
+    (await server.get(`${warehouses}/copies`)).is(200, '0', { replicaCount: 2, backendCount: 2 });
+    const body = { name: 'more', columns: [{ name: 'id', type: 'BIGINT' }] };
+    (await server.post(`${shop}/tables`, body)).is(201, '0', { replicationNum: 2 });
+  });
+});
