@@ -392,7 +392,6 @@ export class Warehouses {
     });
   }
 
-  /** How many backends take statements. */
   async availableBackends(name: string): Promise<number> {
     return availableBackendsOf(await this.#watched(name)).length;
   }
@@ -416,14 +415,12 @@ export class Warehouses {
   }
 
   /** The servers of a cluster; undefined if the engine has none. Throws WAREHOUSE_SUSPENDED. */
-  async serversOf(name: string): Promise<RegisteredServers | undefined> {
-    return (await this.#watched(name)).engine.servers;
-  }
+  serversOf = async (name: string): Promise<RegisteredServers | undefined> =>
+    (await this.#watched(name)).engine.servers;
 
-  /** What the servers of a cluster have in common; undefined if the engine has none, or before the first one is registered. */
-  async layoutOf(name: string): Promise<ReturnType<typeof layoutOf>> {
-    return layoutOf((await this.#describe(name)).backends);
-  }
+  /** What the servers of a cluster have in common; undefined if it has none. */
+  layoutOf = async (name: string): Promise<ReturnType<typeof layoutOf>> =>
+    layoutOf((await this.#describe(name)).backends);
 
   async backendStatus(name: string, backend: string): Promise<BackendStatus> {
     return (await this.#runningOf(name)).engine.status(backend);
@@ -487,8 +484,8 @@ export class Warehouses {
       if (serverId !== undefined) throw onAnotherServer(name, serverId);
       running = Promise.resolve(this.#createRunning(description));
       this.#running.set(description.id, running);
-      // The servers of a cluster are watched from the beginning: it has no processes to start.
-      if (this.engine(description.spec.engine)?.cluster && !description.spec.suspended)
+      // The servers of a cluster are watched from the beginning.
+      if (description.spec.cluster && !description.spec.suspended)
         running.then((opened) => this.#ensureStarted(opened)).catch(() => undefined);
     }
     return running;
