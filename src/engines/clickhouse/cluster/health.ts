@@ -115,7 +115,12 @@ class Watch {
       member.lastHeartbeatAt = new Date().toISOString();
       const isRestarted =
         member.startedAtSeconds !== undefined && Math.abs(started - member.startedAtSeconds) > roundingSeconds;
-      if (isRestarted) member.lose('it was restarted');
+      if (isRestarted) {
+        member.lose('it was restarted');
+        // With another definition of the cluster, perhaps.
+        member.identity = undefined;
+        this.#factsAt = Number.NEGATIVE_INFINITY;
+      }
       member.startedAtSeconds = started;
       member.identity ??= await this.#answered((ms) => readIdentity(member.server, this.#options.cluster, ms));
       await this.#complete();
