@@ -7,7 +7,7 @@ The tests start two kinds of clusters on one machine, because no package has a c
 | | cluster of a current version | cluster that replicates |
 |---|---|---|
 | is | nodes of 26.7, made of the library in npm \`chdb\` (\`tests/engines/clickhouse/ring/\`) | three servers of 18.16, of 2018, and one ZooKeeper, from Debian (\`tests/engines/clickhouse/replicated_ring/\`) |
-| shows | everything of the adapter that needs no replication: SQL, types, changes of tables, rows, loads, exports, results, copies written by Distributed tables, the loss of a node | the replication layer (\`src/engines/clickhouse/replication/\`): ReplicatedMergeTree, inserts with a quorum of two, killed and frozen servers, lost disks, ZooKeeper down, when a server counts, what keeps one from leaving, servers that return |
+| shows | everything of the adapter that needs no replication: SQL, types, changes of tables, rows, loads, results, copies written by Distributed tables, the loss of a node | the replication layer (\`src/engines/clickhouse/replication/\`): ReplicatedMergeTree, inserts with a quorum of two, killed and frozen servers, lost disks, ZooKeeper down, when a server counts, what keeps one from leaving, servers that return |
 | cannot show | ReplicatedMergeTree: such a node has no port for other replicas, and its replicated tables stay read-only. Warehouses on it are not replicated | any SQL of the adapter: it lacks half of the statements. Users' warehouses need 24.8 |
 
 What follows for a cluster of your own:
@@ -15,8 +15,10 @@ What follows for a cluster of your own:
 - **No cluster of the tests has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version
   (\`replication_features.ts\`): tokens of inserts, several quorums at once, the count of written rows in the response, deleting what a lost replica
   left in Keeper, and the session by which a replica is active. These branches of current versions have not run against ClickHouse Keeper.
-- **An acknowledged row survives the loss of one server with its disk** where a shard has three or more replicas: two have it before it is acknowledged.
-  With two replicas only one has it for certain, because otherwise no row could be written while a server is down.
+- **Two replicas have a row before it is acknowledged** where a shard has three or more: an insert asks for a quorum of two. No acknowledged row was lost
+  on the cluster that replicates, with servers killed and their disks deleted, by inserts that go to a replica (\`replicated_inserts.ts\`, which
+  the tests run). The adapter sends the same settings through the Distributed table, which no cluster of the tests can run; a replica that lags behind
+  can miss such a row for a moment. With two replicas only one has it for certain, because otherwise no row could be written while a server is down.
 - **A server that was killed answers with what it has, which may be nothing**, until its former session with Keeper has expired, and none of its
   columns in \`system.replicas\` shows it. It counts again when its replicas are active by a session of its own process, and it has the parts that
   others have.
