@@ -350,11 +350,19 @@ const thisServer = (id: string): ServerState => ({
 
 /** Undefined if this server alone uses the store. */
 function otherServersOf(
-  { store, holder: { serverId }, observe }: Foundation,
+  { store, holder, observe }: Foundation,
   reports: () => Promise<WarehouseReports>,
 ): Servers | undefined {
+  const { serverId } = holder;
   if (serverId === undefined) return undefined;
-  return new Servers({ store, serverId, release, observe, report: async () => JSON.stringify(await reports()) });
+  return new Servers({
+    store,
+    serverId,
+    holder,
+    release,
+    observe,
+    report: async () => JSON.stringify(await reports()),
+  });
 }
 
 /** Creates the other parts from these; starts nothing. */

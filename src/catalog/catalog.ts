@@ -269,6 +269,11 @@ export class Catalog extends CatalogReader {
     return (await droppedWithin(this.#context.store.db, catalogId)).length;
   }
 
+  /** Begins to recover the changes of servers that have ended. Called every second if the store is shared. */
+  async takeOver(): Promise<void> {
+    if (await this.#context.leases.haveExpired()) this.#recovery.schedule();
+  }
+
   /** Finishes or undoes open intents that no task owns, then lets the engines forget spent steps. Runs at start and every minute. */
   async recover(): Promise<void> {
     await this.#recovery.run();

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { CallerLimits } from '../access/limits/assemble_limits.ts';
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
+import { renewEveryMs } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import type { Services } from './records/handler_context.ts';
 
@@ -78,20 +79,30 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       await submitter.sweepBucket();
       await files.sweepBucket();
     });
+  let isTakingOver = false;
+  const takeOver = async () => {
+    if (isTakingOver) return;
+    isTakingOver = true;
+    await guarded('take-over of changes', () => catalog.takeOver());
+    isTakingOver = false;
+  };
   const all = async () => void (await Promise.all([recover(), sweep(), sweepResults(), sweepFiles(), sweepBucket()]));
   let timer: NodeJS.Timeout | undefined;
   let bucketTimer: NodeJS.Timeout | undefined;
+  let takeOverTimer: NodeJS.Timeout | undefined;
   return {
     all,
     start() {
       void recover();
       void sweepResults();
       timer = setInterval(() => void Promise.all([recover(), sweep()]), everyMs).unref();
+      if (store.isShared) takeOverTimer = setInterval(() => void takeOver(), renewEveryMs).unref();
       bucketTimer = setInterval(() => void sweepBucket(), bucketSweepEveryMs).unref();
     },
     async stop(deadlineMs) {
       clearInterval(timer);
       clearInterval(bucketTimer);
+      clearInterval(takeOverTimer);
       const ended = new AbortController();
       const late = pause(deadlineMs, undefined, { signal: ended.signal }).catch(() => {});
       await Promise.race([Promise.all(running), late]);

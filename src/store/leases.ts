@@ -5,7 +5,19 @@ import { type RawBuilder, sql } from 'kysely';
 import { newId } from '../model/ids.ts';
 import type { Store } from './store.ts';
 
-export const leaseMs = 30_000;
+/**
+ * A dead server's work is taken over this time after its last renewal at the latest, plus the second until another server looks. Six
+ * renewals in a row may be late or fail before a lease expires.
+ */
+export const leaseMs = 7_000;
+/** Also how often a server looks for leases of others that have expired. */
+export const renewEveryMs = 1_000;
+/** Of a process that has the store alone: no one takes anything over. */
+const renewAloneEveryMs = 10_000;
+/** A server that could not reach the store for longer than this does not know whether the others could renew their leases. */
+const contactGapMsMax = 3_000;
+/** For so long after it reaches the store again, the others renew theirs first. */
+const settleMs = 3_000;
 
 export interface Lease {
   readonly leased_by: string | null;
@@ -17,18 +29,22 @@ export const noLease: Lease = { leased_by: null, lease_until: null };
 /** One process of a server. */
 export class LeaseHolder {
   readonly id: string;
-  /** Two renewals may be late or fail before a lease expires. */
   readonly renewEveryMs: number;
   readonly #serverId: string | undefined;
+  /** What the clock of the store is ahead of that of this process, in milliseconds. */
+  #clockOffsetMs = 0;
+  /** In the time of `performance.now`; undefined: this process does not report contacts. */
+  #lastContactAt: number | undefined;
+  #trustsFrom = 0;
 
   /**
    * `serverId`: the identity of the data directory, which one process at a time has open. Without it no other process has the store open,
    * as with SQLite, which locks its file.
    */
-  constructor(serverId?: string, renewEveryMs: number = leaseMs / 3) {
+  constructor(serverId?: string, everyMs: number = serverId === undefined ? renewAloneEveryMs : renewEveryMs) {
     this.id = serverId === undefined ? newId() : `${serverId}/${newId()}`;
     this.#serverId = serverId;
-    this.renewEveryMs = renewEveryMs;
+    this.renewEveryMs = everyMs;
   }
 
   /** Whether other processes use the store. */
@@ -41,21 +57,50 @@ export class LeaseHolder {
     return this.#serverId;
   }
 
+  /** Called by each heartbeat. `clockOffsetMs`: what the clock of the store is ahead. */
+  contact(clockOffsetMs: number): void {
+    const at = performance.now();
+    if (this.#lastContactAt !== undefined && at - this.#lastContactAt > contactGapMsMax)
+      this.#trustsFrom = at + settleMs;
+    this.#lastContactAt = at;
+    this.#clockOffsetMs = clockOffsetMs;
+  }
+
+  /** The time by the clock of the store, to which leases refer, because those of the servers differ. */
+  storeTime(now: number): number {
+    return now + this.#clockOffsetMs;
+  }
+
+  /**
+   * Leases that end up to this time have expired. None has, except those that were given up, while this process was cut off from the store
+   * or frozen, and shortly after: their holders may only have been unable to renew them.
+   */
+  expiredUntil(now: number): number {
+    return this.#trustsExpiry() ? this.storeTime(now) : 0;
+  }
+
+  #trustsExpiry(): boolean {
+    if (this.#lastContactAt === undefined) return true;
+    const at = performance.now();
+    return at - this.#lastContactAt <= contactGapMsMax && at >= this.#trustsFrom;
+  }
+
+  /** `now`: by the clock of this process. */
   lease(now: number, forMs: number = leaseMs): Lease {
-    return { leased_by: this.id, lease_until: now + forMs };
+    return { leased_by: this.id, lease_until: this.storeTime(now) + forMs };
   }
 
   /** Whether another process works on the row. */
   isTaken({ leased_by, lease_until }: Lease, now: number): boolean {
     if (leased_by === null || leased_by === this.id || this.#serverId === undefined) return false;
-    return !leased_by.startsWith(`${this.#serverId}/`) && (lease_until ?? 0) > now;
+    return !leased_by.startsWith(`${this.#serverId}/`) && (lease_until ?? 0) > this.expiredUntil(now);
   }
 
   /** The opposite of `isTaken`, as a condition on rows. */
   isFree(now: number): RawBuilder<boolean> {
     if (this.#serverId === undefined) return sql<boolean>`1 = 1`;
     const ended = `${this.#serverId}/%`;
-    return sql<boolean>`(leased_by is null or leased_by like ${ended} or lease_until is null or lease_until <= ${now})`;
+    return sql<boolean>`(leased_by is null or leased_by like ${ended} or lease_until is null or lease_until <= ${this.expiredUntil(now)})`;
   }
 }
 

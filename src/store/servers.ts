@@ -3,12 +3,15 @@
 import type { Selectable } from 'kysely';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
+import { type LeaseHolder, leaseMs, renewEveryMs } from './leases.ts';
 import type { ServersTable } from './schema.ts';
 import type { Store } from './store.ts';
 
 export interface ServersOptions {
   readonly store: Store;
   readonly serverId: string;
+  /** The leases of this process follow the clock of the store, which the heartbeat reads. */
+  readonly holder: Pick<LeaseHolder, 'contact' | 'storeTime'>;
   readonly release: string;
   /** The state that the others read, as JSON. */
   readonly report: () => Promise<string>;
@@ -39,22 +42,27 @@ export interface OtherServer {
 /** Called when the report of another server differs from its previous one; undefined: there was none. */
 type ReportListener = (serverId: string, report: string, previous: string | undefined) => void;
 
-const heartbeatMs = 1_000;
-/** Several heartbeats may be late on a busy machine. */
-const leaseMs = 15_000;
+/** The clock of the store is not read from an answer that took longer. */
+const clockReadMsMax = 500;
 
 export class Servers {
   readonly #options: ServersOptions;
-  readonly #clock: () => number;
+  readonly #ownClock: () => number;
   readonly #listeners: ReportListener[] = [];
   #others: ReadonlyMap<string, Selectable<ServersTable>> = new Map();
   #startedAt = 0;
+  #offsetMs = 0;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> | undefined;
 
   constructor(options: ServersOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? Date.now;
+    this.#ownClock = options.clock ?? Date.now;
+  }
+
+  /** By the clock of the store. */
+  #clock(): number {
+    return this.#options.holder.storeTime(this.#ownClock());
   }
 
   get serverId(): string {
@@ -110,6 +118,7 @@ export class Servers {
   /** `url`: where the other servers reach this one. */
   async start(url: string): Promise<void> {
     const { store, serverId, release } = this.#options;
+    await this.#readClock();
     const now = this.#clock();
     this.#startedAt = now;
     const row = { url, release, started_at: now, lease_until: now + leaseMs, report: await this.#options.report() };
@@ -136,15 +145,26 @@ export class Servers {
       .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'end the lease of this server', error }));
   }
 
+  async #readClock(): Promise<void> {
+    const { store, holder } = this.#options;
+    const began = performance.now();
+    const time = await store.time?.();
+    const tookMs = performance.now() - began;
+    if (time !== undefined && tookMs <= clockReadMsMax)
+      this.#offsetMs = Math.round(time + tookMs / 2 - this.#ownClock());
+    holder.contact(this.#offsetMs);
+  }
+
   #schedule(): void {
     this.#timer = setTimeout(() => {
       this.#beating = this.#beat();
-    }, heartbeatMs).unref();
+    }, renewEveryMs).unref();
   }
 
   async #beat(): Promise<void> {
     const { store, serverId, report, observe } = this.#options;
     try {
+      await this.#readClock();
       const set = { lease_until: this.#clock() + leaseMs, report: await report() };
       await store.db.updateTable('servers').set(set).where('id', '=', serverId).execute();
       await this.read();

@@ -28,6 +28,8 @@ export interface Store {
   readonly isShared: boolean;
   /** The connection on which the changes of other servers are read; absent: `db`. */
   readonly feed?: FeedConnection | undefined;
+  /** The time of the database, in milliseconds since 1970; absent: the database has no clock of its own. */
+  readonly time?: (() => Promise<number>) | undefined;
   /** Removes what deleted and changed rows of a table left in the files of the database. Called outside transactions. */
   vacuum(table: keyof Schema): Promise<void>;
   close(): Promise<void>;

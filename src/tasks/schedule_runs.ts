@@ -8,9 +8,11 @@ import type { Directory } from '../access/authorization/directory.ts';
 import type { Secrets } from '../access/secrets/secrets.ts';
 import { CronTimes } from '../model/cron_times.ts';
 import type { Actor, Principal } from '../model/principal.ts';
+import type { Observe } from '../observe/observations.ts';
 import { type Code, codes } from '../standard/codes.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { HeldLeases } from '../store/held_leases.ts';
 import { type Lease, LeaseHolder, noLease } from '../store/leases.ts';
 import type { ScheduleTimesTable, Schema } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
@@ -38,12 +40,13 @@ export interface ScheduleRunsOptions {
   /** This process; by default the only one that uses the store. */
   readonly holder?: LeaseHolder | undefined;
   readonly clock?: (() => number) | undefined;
+  readonly observe?: Observe | undefined;
 }
 
 /** A run counts as missed when it is late by more than this. */
 export const missedAfterMs = 60_000;
-/** The lease for one call, which takes at most half of it (`ScheduledCalls`); each recorded run renews it. */
-const callLeaseMs = 120_000;
+/** The lease is not renewed for longer: a call takes at most half of it (`ScheduledCalls`), and each recorded run begins it again. */
+const callMsMax = 120_000;
 /** The task type of refused calls. */
 export const refusedCallType = 'scheduled_request';
 
@@ -78,10 +81,18 @@ export class ScheduleRuns {
   readonly #options: ScheduleRunsOptions;
   readonly #holder: LeaseHolder;
   readonly #clock: () => number;
+  readonly #held: HeldLeases<string>;
 
   constructor(options: ScheduleRunsOptions) {
     this.#options = options;
     this.#holder = options.holder ?? new LeaseHolder();
+    const { observe = () => {} } = options;
+    this.#held = new HeldLeases({
+      holder: this.#holder,
+      observe,
+      holdMsMax: callMsMax,
+      renew: (ids) => this.#renew(ids),
+    });
     this.#clock = options.clock ?? Date.now;
   }
 
@@ -94,7 +105,7 @@ export class ScheduleRuns {
       if (!schedule) return undefined;
       const refusal = this.#refusal(schedule);
       if (refusal === undefined && schedule.spec.call && schedule.times.length > 0) {
-        await setRow(tx, id, this.#holder.lease(this.#clock(), callLeaseMs));
+        await setRow(tx, id, this.#holder.lease(this.#clock()));
         return schedule;
       }
       await this.#submitAll(tx, schedule, refusal);
@@ -113,10 +124,14 @@ export class ScheduleRuns {
 
   async #callAll(due: Due): Promise<void> {
     try {
-      for (const [i, time] of due.times.entries()) await this.#callAt(due, time, i);
+      for (const [i, time] of due.times.entries()) {
+        this.#held.hold(due.id, due.id);
+        await this.#callAt(due, time, i);
+      }
     } catch (error) {
       if (!(error instanceof RunTaken)) throw error;
     } finally {
+      this.#held.release(due.id);
       await this.#options.store.db
         .updateTable('schedule_times')
         .set(noLease)
@@ -124,6 +139,17 @@ export class ScheduleRuns {
         .where('leased_by', '=', this.#holder.id)
         .execute();
     }
+  }
+
+  async #renew(ids: readonly string[]): Promise<string[]> {
+    const rows = await this.#options.store.db
+      .updateTable('schedule_times')
+      .set(this.#holder.lease(this.#clock()))
+      .where('object_id', 'in', ids)
+      .where('leased_by', '=', this.#holder.id)
+      .returning('object_id')
+      .execute();
+    return rows.map(({ object_id }) => object_id);
   }
 
   /**
@@ -237,7 +263,7 @@ export class ScheduleRuns {
     const after = { computed_at: due.next.computed_at, next_at: due.times[i + 1] ?? due.next.next_at };
     const before = i === 0 ? due.from : time;
     await this.#call(due, time, async (tx, row) => {
-      const lease = this.#holder.lease(this.#clock(), callLeaseMs);
+      const lease = this.#holder.lease(this.#clock());
       const times = tx.updateTable('schedule_times').set({ ...after, ...row, ...lease });
       const held = times.where('object_id', '=', due.id).where('leased_by', '=', this.#holder.id);
       const { numUpdatedRows } = await held.where('next_at', '=', before).executeTakeFirst();

@@ -21,6 +21,8 @@ export interface SchedulesOptions extends Omit<ScheduleRunsOptions, 'secrets' | 
 
 /** The interval in which clock changes are detected and failed runs are retried. */
 const pollEveryMs = 30_000;
+/** If other servers use the store: one that held a schedule, or that created it, may have ended. */
+const sharedPollEveryMs = 2_000;
 /** If the clock is set back by more than this, times are computed again from it, and repeated times are run again. */
 export const clockSetBackMsMin = dayMs;
 const pageMax = 100;
@@ -145,7 +147,8 @@ export class Schedules {
       .catch((error: unknown) => observe({ kind: 'backgroundError', what: 'run due schedules', error }));
     const wait = (next?.next_at ?? Number.POSITIVE_INFINITY) - this.#clock();
     // Times that are already due could not be run.
-    this.#pollAfter(wait <= 0 ? pollEveryMs : Math.min(pollEveryMs, wait));
+    const everyMs = store.isShared ? sharedPollEveryMs : pollEveryMs;
+    this.#pollAfter(wait <= 0 ? everyMs : Math.min(everyMs, wait));
   }
 
   /** Recomputes times that were computed from a wrong clock. */

@@ -9,6 +9,7 @@ import type { HostAllowlist } from '../outbound/host_allowlist.ts';
 import { post, urlOf } from '../outbound/http_client.ts';
 import { Failure } from '../standard/failure.ts';
 import { uriOf } from '../standard/paths.ts';
+import { HeldLeases } from '../store/held_leases.ts';
 import { hasPendingNotification } from '../store/index_conditions.ts';
 import { LeaseHolder, noLease } from '../store/leases.ts';
 import type { Schema, TasksTable } from '../store/schema.ts';
@@ -37,6 +38,10 @@ const retryPauseMsMax = 3_600_000;
 const responseTimeoutMs = 10_000;
 const concurrencyMax = 8;
 const pollEveryMs = 30_000;
+/** If other servers use the store: one that has ended a task, or was calling a webhook, may have ended itself. */
+const sharedPollEveryMs = 2_000;
+/** The lease on a call is not renewed for longer. */
+const callMsMax = 60_000;
 /** 410 Gone: the receiver never accepts it. */
 const goneStatus = 410;
 
@@ -46,6 +51,8 @@ export class Webhooks {
   readonly #options: WebhooksOptions;
   readonly #clock: () => number;
   readonly #holder: LeaseHolder;
+  readonly #leases: HeldLeases<string>;
+  readonly #pollEveryMs: number;
   readonly #sending = new Map<string, Promise<void>>();
   /** Unresponsive host → time until which nothing is sent there. */
   readonly #unresponsive = new Map<string, number>();
@@ -59,6 +66,10 @@ export class Webhooks {
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
     this.#holder = options.holder ?? new LeaseHolder();
+    this.#pollEveryMs = this.#holder.isShared ? sharedPollEveryMs : pollEveryMs;
+    const { observe } = options;
+    const renew = (ids: readonly string[]) => this.#renew(ids);
+    this.#leases = new HeldLeases({ holder: this.#holder, observe, holdMsMax: callMsMax, renew });
   }
 
   /** Throws HOST_NOT_ALLOWED, INVALID_PARAMETER. */
@@ -112,7 +123,7 @@ export class Webhooks {
 
   async #dispatchUntilDone(): Promise<void> {
     this.#dispatching = true;
-    let waitMs = pollEveryMs;
+    let waitMs = this.#pollEveryMs;
     try {
       while (this.#dispatchAgain && this.#started) {
         this.#dispatchAgain = false;
@@ -141,7 +152,7 @@ export class Webhooks {
     for (const row of rows) {
       if (this.#sending.has(row.task_id)) continue;
       const dueAt = row.notify_at as number;
-      if (isAhead(dueAt, now)) return Math.min(pollEveryMs, dueAt - now);
+      if (isAhead(dueAt, now)) return Math.min(this.#pollEveryMs, dueAt - now);
       const retryAt = this.#unresponsive.get(stateOf(row).host) ?? 0;
       if (isAhead(retryAt, now)) {
         await this.#postpone(row, retryAt);
@@ -154,13 +165,14 @@ export class Webhooks {
         this.#sending.set(row.task_id, sending);
       }
     }
-    return pollEveryMs;
+    return this.#pollEveryMs;
   }
 
   async #send(row: Row): Promise<void> {
     const { observe } = this.#options;
     try {
       if (!(await this.#claim(row))) return;
+      this.#leases.hold(row.task_id, row.task_id);
       const before = stateOf(row);
       const failure = await this.#attempt(row);
       if (this.#stopped.signal.aborted && failure) return await this.#release(row);
@@ -169,10 +181,12 @@ export class Webhooks {
       observe({ kind: 'backgroundError', what: `webhook of task ${row.task_id}`, error });
       // Delayed as after a failed attempt, so that a failing store is not queried continuously.
       this.#unresponsive.set(stateOf(row).host, this.#clock() + (this.#options.retryPauseMs ?? retryPauseMs));
+    } finally {
+      this.#leases.release(row.task_id);
     }
   }
 
-  /** Returns false if another server calls the webhook, or has called it since the row was read. A call ends long before its lease. */
+  /** Returns false if another server calls the webhook, or has called it since the row was read. */
   async #claim(row: Row): Promise<boolean> {
     const now = this.#clock();
     const { numUpdatedRows } = await this.#options.store.db
@@ -183,6 +197,18 @@ export class Webhooks {
       .where(this.#holder.isFree(now))
       .executeTakeFirst();
     return numUpdatedRows === 1n;
+  }
+
+  async #renew(ids: readonly string[]): Promise<string[]> {
+    const rows = await this.#options.store.db
+      .updateTable('tasks')
+      .set(this.#holder.lease(this.#clock()))
+      .where('task_id', 'in', ids)
+      .where(hasPendingNotification)
+      .where('leased_by', '=', this.#holder.id)
+      .returning('task_id')
+      .execute();
+    return rows.map(({ task_id }) => task_id);
   }
 
   async #release({ task_id }: Row): Promise<void> {

@@ -71,7 +71,7 @@ test('of two attempts of a key, only the later one makes a change', async () => 
 });
 
 /** A server among several, with a lease that its test renews by hand if `renewEveryMs` is absent. */
-const serverCalled = (serverId: string, renewEveryMs?: number) =>
+const serverCalled = (serverId: string, renewEveryMs = 3_600_000) =>
   server(new IdempotencyKeys(store, () => now, new LeaseHolder(serverId, renewEveryMs)));
 const failIfRun = async () => assert.fail('it ran again');
 

@@ -48,7 +48,8 @@ interface Servers {
 
 const keepSeconds = 60;
 
-async function twoServers({ renewEveryMs }: { readonly renewEveryMs?: number } = {}): Promise<Servers> {
+/** By default leases are not renewed. */
+async function twoServers({ renewEveryMs = 3_600_000 }: { readonly renewEveryMs?: number } = {}): Promise<Servers> {
   const clock = { now: Date.now() };
   const engine = new HoldingEngine();
   const ofServer = (serverId: string) => ({ holder: new LeaseHolder(serverId, renewEveryMs), clock: () => clock.now });

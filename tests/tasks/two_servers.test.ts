@@ -69,6 +69,9 @@ async function schedule(store: Store, action: Pick<ScheduleSpec, 'call' | 'task'
   return id;
 }
 
+/** Leases are not renewed. */
+const neverMs = 3_600_000;
+
 /** Two servers that run schedules; `submit` is what a call does, the submission of a task. */
 async function schedulingServers() {
   const { store, secrets, trail } = await newStore();
@@ -79,11 +82,12 @@ async function schedulingServers() {
     serverId: string,
     submitCall: (submit: SubmitCall) => SubmitCall = (submit) => submit,
     isElsewhere?: () => Promise<boolean>,
+    renewEveryMs = neverMs,
   ) => {
     const tasks = new Tasks({ store, trail, kinds: kinds as never, runnersMax: 1, retentionDays: 1 });
     const submit: SubmitCall = async ({ on: target }, { principal, actor: { guard } }) =>
       void (await tasks.submit({ type: 'run_query', principal, target, request: {} as never, guard }));
-    const holder = new LeaseHolder(serverId);
+    const holder = new LeaseHolder(serverId, renewEveryMs);
     const parts = { store, tasks, directory, secrets, trail, holder, isElsewhere, clock: () => clock.now };
     return new ScheduleRuns({ ...parts, submitCall: submitCall(submit) });
   };
@@ -137,7 +141,7 @@ test('a server that was too slow with a call does not run a time that another ha
   const first = slow();
   const run = server('first', first.submitCall).run(id, clock.now);
   await first.reached;
-  clock.now += 29_000;
+  clock.now += leaseMs - 1;
   await server('second').run(id, clock.now);
   assert.equal(await submitted(), 0, 'the lease has not expired');
   clock.now += 120_000;
@@ -151,6 +155,25 @@ test('a server that was too slow with a call does not run a time that another ha
     [await submitted(), await store.db.selectFrom('schedule_times').selectAll().execute()],
     [count, times],
   );
+});
+
+test('a server renews its lease on a schedule while it makes a call', async () => {
+  const { store, clock, server, submitted } = await schedulingServers();
+  const id = await schedule(store, { call });
+  const first = slow();
+  const run = server('first', first.submitCall, undefined, 10).run(id, clock.now);
+  await first.reached;
+  clock.now += leaseMs - 1;
+  await eventually('the lease is renewed', async () => {
+    const times = await store.db.selectFrom('schedule_times').selectAll().executeTakeFirstOrThrow();
+    return times.lease_until === clock.now + leaseMs;
+  });
+  clock.now += 2;
+  await server('second').run(id, clock.now);
+  assert.equal(await submitted(), 0, 'the second leaves it to the first');
+  first.release();
+  await run;
+  assert.equal(await submitted(), 2);
 });
 
 test('a schedule whose data another server has is run by that server only', async () => {
@@ -226,8 +249,8 @@ async function endedTask(receiver: Receiver) {
   });
   const clock = { now: Date.now() };
   const rules = hostAllowlist('webhookHosts', '127.0.0.1');
-  const server = (serverId: string) => {
-    const holder = new LeaseHolder(serverId);
+  const server = (serverId: string, renewEveryMs = neverMs) => {
+    const holder = new LeaseHolder(serverId, renewEveryMs);
     const webhooks = new Webhooks({ store, secrets, rules, observe, holder, clock: () => clock.now });
     cleanUps.push(() => webhooks.stop());
     return webhooks;
@@ -265,6 +288,24 @@ test('a webhook is called by one server at a time', async () => {
   await untilSent();
   assert.equal(receiver.noticesOf(taskId).length, 1);
   assert.deepEqual([(await row()).leased_by, (await row()).lease_until], [null, null]);
+});
+
+test('a server renews its lease on a webhook while it calls it', async () => {
+  const receiver = await newReceiver();
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+  receiver.answered = answered;
+  const { clock, server, taskId, row, untilSent, polls } = await endedTask(receiver);
+  server('first', 10).start();
+  await eventually('called', () => receiver.noticesOf(taskId).length > 0);
+  clock.now += leaseMs - 1;
+  await eventually('the lease is renewed', async () => (await row()).lease_until === clock.now + leaseMs);
+  clock.now += 2;
+  const before = polls();
+  server('second').start();
+  await eventually('the second has read what is due', () => polls() > before);
+  answer();
+  await untilSent();
+  assert.equal(receiver.noticesOf(taskId).length, 1);
 });
 
 test('a webhook of a server that died is called by another one when the lease has expired, and by its next process at once', async () => {

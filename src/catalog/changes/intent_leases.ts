@@ -31,6 +31,7 @@ export function takenOver(): Failure {
 export class IntentLeases {
   readonly #options: IntentLeasesOptions;
   readonly #held: HeldLeases<string>;
+  #lookedUntil = 0;
 
   constructor(options: IntentLeasesOptions) {
     this.#options = options;
@@ -51,6 +52,24 @@ export class IntentLeases {
   /** Whether another process works on the intent. */
   isHeldElsewhere(intent: IntentRow): boolean {
     return this.#options.holder.isTaken(intent, this.#options.clock());
+  }
+
+  /** Whether another server let the lease of a change expire since the last call. Changes of tasks are taken over with their tasks. */
+  async haveExpired(): Promise<boolean> {
+    const { store, holder, clock } = this.#options;
+    const until = holder.expiredUntil(clock());
+    if (until <= this.#lookedUntil) return false;
+    const expired = await store.db
+      .selectFrom('intents')
+      .select('id')
+      .where('task_id', 'is', null)
+      .where('leased_by', '!=', holder.id)
+      .where('lease_until', '>', this.#lookedUntil)
+      .where('lease_until', '<=', until)
+      .limit(1)
+      .executeTakeFirst();
+    this.#lookedUntil = until;
+    return expired !== undefined;
   }
 
   /** Renews the lease while `work` runs. The signal is aborted when another process has taken the intent over. */

@@ -61,9 +61,15 @@ export async function openPostgresqlStore(options: PostgresqlStoreOptions): Prom
       };
       transactions.atEnd(tx, { write: write && writeInOrder, committed });
     },
+    time: () => timeOf(db),
     vacuum: async (table) => void (await sql`vacuum full ${sql.table(table)}`.execute(db)),
     close,
   };
+}
+
+async function timeOf(db: Kysely<Schema>): Promise<number> {
+  const milliseconds = sql<number>`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`.as('now');
+  return (await db.selectNoFrom(milliseconds).executeTakeFirstOrThrow()).now;
 }
 
 /** Of several servers that start at once, one migrates and the others wait. After an error, the end of the connection releases the lock. */
