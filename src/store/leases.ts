@@ -6,10 +6,10 @@ import { newId } from '../model/ids.ts';
 import type { Store } from './store.ts';
 
 /**
- * A dead server's work is taken over this time after its last renewal at the latest, plus the second until another server looks. Six
+ * A dead server's work is taken over this time after its last renewal at the latest, plus the second until another server looks. Five
  * renewals in a row may be late or fail before a lease expires.
  */
-export const leaseMs = 7_000;
+export const leaseMs = 6_000;
 /** Also how often a server looks for leases of others that have expired. */
 export const renewEveryMs = 1_000;
 /** Of a process that has the store alone: no one takes anything over. */

@@ -15,7 +15,10 @@ export interface PostgresqlLimits {
   readonly connectMs: number;
   readonly statementMs: number;
   readonly lockMs: number;
-  /** A transaction whose client sends no statement is rolled back. */
+  /**
+   * A transaction whose client sends no statement is rolled back: a server that is frozen in one holds locks that all others wait for. Less
+   * than the time of a lease.
+   */
   readonly idleInTransactionMs: number;
   /** Repeating a transaction, or a statement outside one, after conflicts. */
   readonly conflictsMs: number;
@@ -30,7 +33,7 @@ export const defaultLimits: PostgresqlLimits = {
   connectMs: 5_000,
   statementMs: 30_000,
   lockMs: 10_000,
-  idleInTransactionMs: 60_000,
+  idleInTransactionMs: 4_000,
   conflictsMs: 15_000,
   turnMs: 15_000,
   graceMs: 5_000,
