@@ -24,6 +24,7 @@ import { commandOf, isRemote } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
+import { storeMigrateCommand } from './cli/store_migrate/command.ts';
 import { clickhouseWith } from './engines/clickhouse/clickhouse.ts';
 import { duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
@@ -440,6 +441,9 @@ function enginesOf({ settings, hooks, clusterHosts }: Foundation): readonly Engi
   return [hooks.wrapEngine?.(engine) ?? engine, clickhouseWith({ hosts: clusterHosts }), ...(hooks.otherEngines ?? [])];
 }
 
+/** Those whose data is in the data directory of the server that created the warehouse. */
+const enginesWithLocalData: ReadonlySet<string> = new Set(['duckdb']);
+
 async function mayReadResult(tasks: Tasks, access: ResultAccess, taskId: string): Promise<boolean> {
   const task = await tasks.get(taskId);
   return task !== undefined && access.isAllowed(task);
@@ -461,6 +465,7 @@ async function main(): Promise<void> {
       return { checkCatalog, startScratchServer, ...repairs };
     }),
     restoreServerCommand({ checkCatalog }),
+    storeMigrateCommand({ isLocalEngine: (name) => enginesWithLocalData.has(name) }),
   ];
   const argv = process.argv.slice(2);
   if (isRemote(argv, commands)) {

@@ -110,11 +110,14 @@ function requireConsistent(read: Settings): void {
 }
 
 /** Other users of the machine can read the flags of a process. */
-function refusePassword({ store }: Values): void {
-  if (typeof store === 'string' && /^[^/]*\/\/[^/?@]*:[^/?]*@|[?&]password=/i.test(store))
-    throw new SettingsError(
-      `${flagOf('store')} must not contain a password, because other users of the machine can read it: set ${variableOf('store')} or PGPASSWORD`,
-    );
+function refusePassword(flags: Values): void {
+  for (const name of ['store', 'from', 'to'] as const) {
+    const value = flags[name];
+    if (typeof value === 'string' && /^[^/]*\/\/[^/?@]*:[^/?]*@|[?&]password=/i.test(value))
+      throw new SettingsError(
+        `${flagOf(name)} must not contain a password, because other users of the machine can read it: set ${variableOf(name)} or PGPASSWORD`,
+      );
+  }
 }
 
 /** `argv` excludes node, script and command. With `--help` or `--version` only flags are read. Throws SettingsError. */

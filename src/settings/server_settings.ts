@@ -6,6 +6,7 @@ import { callerLimitSettings } from './caller_limit_settings.ts';
 import { fileStoreSettings } from './file_store_settings.ts';
 import { outboundSettings } from './outbound_settings.ts';
 import { GiB, KiB, MiB, type Setting, TiB } from './setting_type.ts';
+import { storeMigrateSettings } from './store_migrate_settings.ts';
 
 export const sections = [
   'Server',
@@ -491,6 +492,7 @@ export const settings = define({
     doc: 'For `secrets rotate`: the new key itself. A server with both keys opens a store that is encrypted with either of them.',
   },
   ...backupCommandSettings,
+  ...storeMigrateSettings,
   help: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints this help and exits.' },
   version: { section: 'Other', type: 'boolean', only: 'flag', default: false, doc: 'Prints the version and exits.' },
 });

@@ -47,7 +47,7 @@ export async function openStore(
   try {
     const sharingId = serverIdentity(dataDirectory);
     const { openPostgresqlStore } = await import('./postgresql/postgresql_store.ts');
-    const opened = await openPostgresqlStore({ location, inject: options.inject, serverId: sharingId });
+    const opened = await openPostgresqlStore({ location, inject: options.inject, use: { serverId: sharingId } });
     const close = () => opened.close().finally(unlock);
     return { store: { ...opened, close }, sqlite: undefined, sharingId };
   } catch (error) {

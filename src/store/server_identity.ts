@@ -7,13 +7,13 @@ import { DataDirectoryError, serverIdFileName } from './data_directory.ts';
 
 const idForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The data directory must be locked. Throws OperatorError. */
-export function serverIdentity(dataDirectory: string): string {
+/** The data directory must be locked. `initial`: the id of a directory that has none yet; by default a new one. Throws OperatorError. */
+export function serverIdentity(dataDirectory: string, initial: string = randomUUID()): string {
   const path = join(dataDirectory, serverIdFileName);
   const advice = 'put the file back: leases and audit events of this server have its id';
   const existing = readOperatorFile({ path, what: 'the id of the server', advice })?.toString().trim();
   if (existing === undefined) {
-    const id = randomUUID();
+    const id = initial;
     const draft = `${path}.draft`;
     writeFileSync(draft, `${id}\n`, { mode: 0o600, flush: true });
     renameSync(draft, path);

@@ -35,6 +35,9 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** A setting of a database that `store migrate` has moved elsewhere: no server starts on it. Its value says where and when. */
+export const movedSetting = 'store_moved';
+
 /** A value that is generated once and then stored, such as a signing key. */
 export async function getOrCreateSetting(store: Store, key: string, initial: () => string): Promise<string> {
   return store.transaction(async (tx) => {

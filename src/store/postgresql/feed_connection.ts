@@ -20,26 +20,32 @@ const noticeLostMachine = `
 /** How long a server waits for the connection of its previous process to end. */
 const claimMs = 15_000;
 const claimEveryMs = 200;
+const claimAloneMs = 1_000;
+/** The key of the advisory lock that each server shares; any number that no one else uses. */
+const useLock = 7_104_233_192;
+
+/** By a server, which no other process with its id may use at the same time, or by a command, while no server uses the database. */
+export type DatabaseUse = { readonly serverId: string } | 'alone';
 
 export class PostgresqlFeed implements FeedConnection {
   readonly db: Kysely<Schema>;
   /** The notifications of this server's own commits have it. */
   readonly #id = randomUUID();
   readonly #listeners: (() => void)[] = [];
-  readonly #serverId: string | undefined;
+  readonly #use: DatabaseUse | undefined;
   #listening: ClientBase | undefined;
 
-  /** While it is connected, no other server can connect with the same `serverId`. */
-  constructor(location: PostgresqlLocation, limits: PostgresqlLimits, serverId: string | undefined) {
-    this.#serverId = serverId;
+  /** While it is connected, no other process can connect whose use excludes this one. */
+  constructor(location: PostgresqlLocation, limits: PostgresqlLimits, use: DatabaseUse | undefined) {
+    this.#use = use;
     const onConnect = (client: ClientBase) => this.#listen(client);
     const pool = openPool(location, { ...limits, ...waits }, { name: 'tabularium feed', onConnect });
     this.db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) });
   }
 
-  /** Connects. Throws StoreInUse if another process is connected with the id of this server. */
+  /** Connects. Throws StoreInUse if another process is connected that excludes it. */
   async claim(): Promise<void> {
-    const deadline = performance.now() + claimMs;
+    const deadline = performance.now() + (this.#use === 'alone' ? claimAloneMs : claimMs);
     for (;;) {
       try {
         await sql`select 1`.execute(this.db);
@@ -80,15 +86,24 @@ export class PostgresqlFeed implements FeedConnection {
     this.#listening = client;
   }
 
-  /** The lock ends with the connection, as when the process is killed. */
+  /** The locks end with the connection, as when the process is killed. */
   async #lock(client: ClientBase): Promise<void> {
-    const id = this.#serverId;
-    if (id === undefined) return;
+    const use = this.#use;
+    if (use === undefined) return;
     await client.query(noticeLostMachine);
-    const { rows } = await client.query('select pg_try_advisory_lock(hashtextextended($1, 0)) as locked', [id]);
-    if (rows[0].locked) return;
+    const isFree = async (lock: string, key: unknown): Promise<boolean> => {
+      const { rows } = await client.query(`select ${lock} as locked`, [key]);
+      return rows[0].locked;
+    };
+    if (use === 'alone') {
+      if (await isFree('pg_try_advisory_lock($1)', useLock)) return;
+      throw new StoreInUse('a server uses the database, or another command: stop all servers that use it first');
+    }
+    if (!(await isFree('pg_try_advisory_lock_shared($1)', useLock)))
+      throw new StoreInUse('the command `store migrate` uses the database: start the server when it has ended');
+    if (await isFree('pg_try_advisory_lock(hashtextextended($1, 0))', use.serverId)) return;
     throw new StoreInUse(
-      `a server with the same id (${id}) is using the database: the data directory is a copy of that of the other server. ` +
+      `a server with the same id (${use.serverId}) is using the database: the data directory is a copy of that of the other server. ` +
         'Stop that server, or start this one with another, empty --data-dir',
     );
   }

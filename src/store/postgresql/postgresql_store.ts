@@ -2,12 +2,12 @@
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import { migrate } from '../migrations/migrate.ts';
 import type { Schema } from '../schema.ts';
-import type { FaultInjector, Store } from '../store.ts';
+import { type FaultInjector, movedSetting, type Store } from '../store.ts';
 import { StoreUnavailable, StoreUnusable } from '../store_errors.ts';
 import { Transactions } from '../transactions.ts';
 import { postgresqlColumnTypes } from './column_values.ts';
 import { defaultLimits, openPool, type PostgresqlLimits } from './connection_pool.ts';
-import { PostgresqlFeed } from './feed_connection.ts';
+import { type DatabaseUse, PostgresqlFeed } from './feed_connection.ts';
 import type { PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
 import { TransactionTurns } from './transaction_turns.ts';
@@ -19,8 +19,8 @@ export interface PostgresqlStoreOptions {
   readonly location: PostgresqlLocation;
   readonly inject?: FaultInjector | undefined;
   readonly limits?: Partial<PostgresqlLimits>;
-  /** Only one process at a time opens the database with this id. */
-  readonly serverId?: string;
+  /** Absent: other processes are not excluded. */
+  readonly use?: DatabaseUse;
 }
 
 /** The keys of advisory locks: any numbers that no one else uses. */
@@ -29,17 +29,18 @@ const changesLock = 7_104_233_191;
 
 /**
  * Throws StoreUnusable if the database cannot be used, StoreTooNew if a later release wrote it, StoreInUse if another process has opened
- * it with `serverId`.
+ * it for a use that excludes this one.
  */
 export async function openPostgresqlStore(options: PostgresqlStoreOptions): Promise<Store> {
-  const { location, inject, limits, serverId } = options;
+  const { location, inject, limits, use } = options;
   const allLimits = { ...defaultLimits, ...limits };
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: openPool(location, allLimits, { inject }) }) });
-  const feed = new PostgresqlFeed(location, allLimits, serverId);
+  const feed = new PostgresqlFeed(location, allLimits, use);
   const close = async () => void (await Promise.all([feed.db.destroy(), db.destroy()]));
   try {
     await db.connection().execute(prepare);
-    if (serverId !== undefined) await feed.claim();
+    if (use !== undefined) await feed.claim();
+    if (use !== 'alone') await requireNotMoved(db);
   } catch (error) {
     await close();
     throw toStoreUnusable(location, error) ?? error;
@@ -65,6 +66,16 @@ export async function openPostgresqlStore(options: PostgresqlStoreOptions): Prom
     vacuum: async (table) => void (await sql`vacuum full ${sql.table(table)}`.execute(db)),
     close,
   };
+}
+
+/** Throws StoreUnusable. */
+async function requireNotMoved(db: Kysely<Schema>): Promise<void> {
+  const row = await db.selectFrom('settings').select('value').where('key', '=', movedSetting).executeTakeFirst();
+  if (row)
+    throw new StoreUnusable(
+      `\`store migrate\` moved the metadata in this database (${row.value}), where it may have been changed since: start the server on that store. ` +
+        `To use this database all the same, delete the row ${movedSetting} of its table settings`,
+    );
 }
 
 async function timeOf(db: Kysely<Schema>): Promise<number> {

@@ -35,15 +35,14 @@ const anyHost = 'localhost';
 
 export const isPostgresqlUrl = (text: string): boolean => /^postgres(ql)?:\/\//i.test(text);
 
-/** Throws SettingsError. */
-export function parsePostgresqlUrl(text: string): PostgresqlLocation {
+/** `what`: the setting, for messages. Throws SettingsError. */
+export function parsePostgresqlUrl(text: string, what = 'the setting store'): PostgresqlLocation {
   const url = URL.parse(text.replace(/^([a-z]+:\/\/[^/?@]*@)(?=\/)/i, `$1${anyHost}`));
   const [database = '', ...rest] = url ? url.pathname.slice(1).split('/') : [];
-  if (!url || database === '' || rest.length > 0)
-    throw new SettingsError(`the setting store must have the form ${form}`);
+  if (!url || database === '' || rest.length > 0) throw new SettingsError(`${what} must have the form ${form}`);
   const values = parametersOf(url);
   const host = values.host ?? decoded(url.hostname).replace(/^\[|\]$/g, '');
-  if (host === '') throw new SettingsError(`the setting store has no host; its form is ${form}`);
+  if (host === '') throw new SettingsError(`${what} has no host; its form is ${form}`);
   const tls = tlsOf(host, values);
   return {
     host,
