@@ -193,7 +193,16 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
   const backupDirectories = await readBackupDirectories(settings.backupDirectories, dataDirectory, loading.directories);
   const { store, sqlite, sharingId } = await openStore(
     { store: settings.store, dataDirectory },
-    { inject: hooks.injectStore, checkMs: settings.storeCheckStartMs },
+    {
+      inject: hooks.injectStore,
+      checkMs: settings.storeCheckStartMs,
+      limits: {
+        connectionsMax: settings.storeConnections,
+        connectMs: settings.storeConnectTimeoutMs,
+        statementMs: settings.storeStatementTimeoutMs,
+        lockMs: settings.storeLockTimeoutMs,
+      },
+    },
   );
   const journal = await openJournal(dataDirectory, store);
   // The lock on the data directory must be held before these directories are changed.

@@ -31,6 +31,15 @@ interface Cluster {
   readonly launch: () => Promise<void>;
   readonly stop: () => Promise<void>;
   readonly signal: (signal: NodeJS.Signals) => void;
+  readonly startStandby: () => Promise<Standby>;
+}
+
+/** A copy of the cluster that follows it, with the same databases. */
+export interface Standby {
+  /** The directory of its socket. */
+  readonly host: string;
+  /** Makes it a primary server of its own. */
+  readonly promote: () => Promise<void>;
 }
 
 /** A user that the cluster asks for a password; to be created by a test. */
@@ -72,6 +81,11 @@ export async function stopPostgresql(): Promise<() => Promise<void>> {
   const { stop, launch } = await (cluster as Promise<Cluster>);
   await stop();
   return launch;
+}
+
+/** Starts a standby of the cluster, which ends with the process. */
+export async function startStandby(): Promise<Standby> {
+  return (await (cluster as Promise<Cluster>)).startStandby();
 }
 
 /** Freezes all processes of the database server, which then answers nothing. @returns a function that continues them. */
@@ -184,8 +198,38 @@ async function startCluster(): Promise<Cluster> {
     for (const child of children) process.kill(Number(child), name);
   };
   process.once('exit', () => server.kill('SIGQUIT'));
+  const startStandby = async (): Promise<Standby> => {
+    const host = mkdtempSync(join(base, 'tabularium-pg-standby-'));
+    process.once('exit', () => rmSync(host, { recursive: true, force: true }));
+    chownSync(host, uid, gid);
+    const copy = join(host, 'data');
+    const from = ['-h', directory, '-U', clusterUser, '-D', copy, '-R', '-X', 'stream', '-c', 'fast'];
+    execFileSync('setpriv', [...asUser, join(programs as string, 'pg_basebackup'), ...from], { ...own, stdio: 'pipe' });
+    const standbyFlags = flags.map((flag) =>
+      flag === `unix_socket_directories=${directory}` ? `unix_socket_directories=${host}` : flag,
+    );
+    const standby = spawn(
+      'setpriv',
+      [...asUser, '--pdeathsig=QUIT', join(programs as string, 'postgres'), '-D', copy, ...standbyFlags],
+      { ...own, cwd: host, stdio: ['ignore', log, log] },
+    );
+    standby.unref();
+    process.once('exit', () => standby.kill('SIGQUIT'));
+    const query = async (sql: string): Promise<unknown> => {
+      const client = new Client({ ...location, host, database: 'postgres' });
+      client.on('error', () => {});
+      await client.connect();
+      try {
+        return (await client.query(sql)).rows[0];
+      } finally {
+        await client.end();
+      }
+    };
+    await eventually('the standby accepts connections', () => query('select 1').catch(() => undefined), startMs);
+    return { host, promote: async () => void (await query('select pg_promote()')) };
+  };
   await launch();
-  return { location, run, launch, stop, signal };
+  return { location, run, launch, stop, signal, startStandby };
 }
 
 function idsOfSystemUser() {

@@ -6,7 +6,7 @@ import { callerLimitSettings } from './caller_limit_settings.ts';
 import { fileStoreSettings } from './file_store_settings.ts';
 import { outboundSettings } from './outbound_settings.ts';
 import { GiB, KiB, MiB, type Setting, TiB } from './setting_type.ts';
-import { storeMigrateSettings } from './store_migrate_settings.ts';
+import { storeMigrateSettings, storeSettings } from './store_settings.ts';
 
 export const sections = [
   'Server',
@@ -52,7 +52,7 @@ export const settings = define({
     section: 'Server',
     type: 'string',
     default: '',
-    doc: 'The metadata store: empty for a SQLite file in the data directory, or the URL of a PostgreSQL database that several servers may share, `postgres://user@host:port/database`. A password in it is not accepted as a flag: use `TABULARIUM_STORE`, the configuration file, `PGPASSWORD` or the password file of PostgreSQL. Parameters: `host` (the directory of a socket), `sslmode` (`verify-full`, on loopback `disable`; `require`), `sslrootcert`, `sslcert`, `sslkey`.',
+    doc: 'The metadata store: empty for a SQLite file in the data directory, or the URL of a PostgreSQL database that several servers may share, `postgres://user@host:port/database`. A password in it is not accepted as a flag: use `TABULARIUM_STORE`, the configuration file, `PGPASSWORD` or the password file of PostgreSQL. Several servers of the same database can be given, `host1:5432,host2:5432`: connections are made to the one that accepts changes. Parameters: `host` (the directory of a socket), `sslmode` (`verify-full`, on loopback `disable`; `require`), `sslrootcert`, `sslcert`, `sslkey`.',
   },
   config: {
     section: 'Server',
@@ -307,6 +307,7 @@ export const settings = define({
     default: 64 * MiB,
     doc: 'The minimum free space on the disk of the data directory (at most 5 % of the disk; 0: none). Below it, writes are refused with 503 `STORAGE_FULL`, while reads, deletes and purges are served.',
   },
+  ...storeSettings,
   storeCheckStartMs: {
     section: 'Data',
     type: 'integer',

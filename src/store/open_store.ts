@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SettingsError } from '../operator/operator_error.ts';
 import { DataDirectoryError } from './data_directory.ts';
+import type { PostgresqlLimits } from './postgresql/connection_pool.ts';
 import { isPostgresqlUrl, parsePostgresqlUrl } from './postgresql/postgresql_url.ts';
 import { serverIdentity } from './server_identity.ts';
 import { lockFile } from './sqlite/file_lock.ts';
@@ -28,10 +29,15 @@ export interface OpenedStore {
   readonly sharingId: string | undefined;
 }
 
+export interface OpenStoreOptions extends Pick<SqliteStoreOptions, 'inject' | 'checkMs'> {
+  /** Of the connections to PostgreSQL, where they differ from the defaults. */
+  readonly limits?: Partial<PostgresqlLimits>;
+}
+
 /** Throws OperatorError: StoreInUse, StoreUnusable and others. */
 export async function openStore(
   { store: url, dataDirectory }: StoreLocation,
-  options: Pick<SqliteStoreOptions, 'inject' | 'checkMs'> = {},
+  options: OpenStoreOptions = {},
 ): Promise<OpenedStore> {
   const file = join(dataDirectory, storeFileName);
   if (!isShared(url)) {
@@ -47,7 +53,12 @@ export async function openStore(
   try {
     const sharingId = serverIdentity(dataDirectory);
     const { openPostgresqlStore } = await import('./postgresql/postgresql_store.ts');
-    const opened = await openPostgresqlStore({ location, inject: options.inject, use: { serverId: sharingId } });
+    const opened = await openPostgresqlStore({
+      location,
+      inject: options.inject,
+      limits: options.limits ?? {},
+      use: { serverId: sharingId },
+    });
     const close = () => opened.close().finally(unlock);
     return { store: { ...opened, close }, sqlite: undefined, sharingId };
   } catch (error) {

@@ -42,7 +42,7 @@ import {
 } from './tasks.ts';
 
 /** The position in this list is the version. */
-const migrations: readonly Migration[] = [
+export const migrations: readonly Migration[] = [
   initialMigration,
   accessMigration,
   unfinishedTasksMigration,
@@ -81,33 +81,68 @@ export class StoreTooNew extends OperatorError {
 
 interface Versions {
   schema_versions: { version: number; name: string; applied_at: number };
+  /** One row. Absent: the store was written by a release that did not know ranges, and only servers of its version can use it. */
+  schema_range: { oldest_server: number };
 }
 
-/** Migrates the tables to `schemaVersion` in one transaction, so that a store never has a version in between. Throws StoreTooNew. */
-export async function migrate(db: Kysely<Schema>, types: ColumnTypes): Promise<void> {
+/** The lowest version whose servers can use a store with these migrations. */
+export function oldestServerOf(all: readonly Migration[]): number {
+  return all.reduce((oldest, { servers }, index) => (servers === 'expand' ? oldest : (servers ?? index + 1)), 0);
+}
+
+/**
+ * Migrates the tables to the version of `all` in one transaction, so that a store never has a version in between. A store of a later
+ * version that servers of this one can use is left as it is. Throws StoreTooNew.
+ */
+export async function migrate(
+  db: Kysely<Schema>,
+  types: ColumnTypes,
+  all: readonly Migration[] = migrations,
+): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const versions = tx as unknown as Kysely<Versions>;
-    await versions.schema
-      .createTable('schema_versions')
-      .ifNotExists()
-      .addColumn('version', types.integer, (c) => c.notNull().primaryKey())
-      .addColumn('name', 'text', (c) => c.notNull())
-      .addColumn('applied_at', types.integer, (c) => c.notNull())
-      .execute();
+    await createVersions(versions, types);
     const { version } = await versions
       .selectFrom('schema_versions')
       .select((e) => e.fn.coalesce(e.fn.max('version'), sql<number>`0`).as('version'))
       .executeTakeFirstOrThrow();
-    if (version > schemaVersion) {
-      throw new StoreTooNew(
-        `the store has version ${version}, this release knows up to ${schemaVersion}: start the release that wrote it, or a later one`,
-      );
-    }
-    for (const [index, migration] of migrations.entries()) {
+    if (version > all.length) return requireRange(versions, version, all.length);
+    for (const [index, migration] of all.entries()) {
       if (index < version) continue;
       await migration.up(tx, types);
       const row = { version: index + 1, name: migration.name, applied_at: Date.now() };
       await versions.insertInto('schema_versions').values(row).execute();
     }
+    if (version === all.length) return;
+    await versions.deleteFrom('schema_range').execute();
+    await versions
+      .insertInto('schema_range')
+      .values({ oldest_server: oldestServerOf(all) })
+      .execute();
   });
+}
+
+async function createVersions(versions: Kysely<Versions>, types: ColumnTypes): Promise<void> {
+  await versions.schema
+    .createTable('schema_versions')
+    .ifNotExists()
+    .addColumn('version', types.integer, (c) => c.notNull().primaryKey())
+    .addColumn('name', 'text', (c) => c.notNull())
+    .addColumn('applied_at', types.integer, (c) => c.notNull())
+    .execute();
+  await versions.schema
+    .createTable('schema_range')
+    .ifNotExists()
+    .addColumn('oldest_server', types.integer, (c) => c.notNull())
+    .execute();
+}
+
+async function requireRange(versions: Kysely<Versions>, version: number, known: number): Promise<void> {
+  const range = await versions.selectFrom('schema_range').select('oldest_server').executeTakeFirst();
+  const oldest = range?.oldest_server ?? version;
+  if (oldest <= known) return;
+  throw new StoreTooNew(
+    `the store has version ${version}, which servers from version ${oldest} can use, and this release has version ${known}: ` +
+      'start the release that wrote it, or a later one',
+  );
 }

@@ -14,5 +14,11 @@ export interface ColumnTypes {
 
 export interface Migration {
   readonly name: string;
+  /**
+   * `expand`: it only adds tables, indexes, and columns that are null or have a default, and servers of the version before can use the store
+   * after it. A number: it removes what servers below that version use (the contraction that follows an expansion in a later release).
+   * Absent: only servers of its own version can use the store after it.
+   */
+  readonly servers?: 'expand' | number;
   up(db: Kysely<Schema>, types: ColumnTypes): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { type ClientBase, DatabaseError, Pool, type PoolClient, type PoolConfig 
 import type { FaultInjector } from '../store.ts';
 import { StoreFull, StoreUnavailable } from '../store_errors.ts';
 import { columnValues } from './column_values.ts';
-import type { PostgresqlLocation } from './postgresql_url.ts';
+import { hostsOf, type PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
 
 /** In milliseconds, except the first. */
@@ -24,6 +24,8 @@ export interface PostgresqlLimits {
   readonly conflictsMs: number;
   /** Waiting for the transactions of the same server that began before. */
   readonly turnMs: number;
+  /** Waiting for another server that migrates the database, and each statement of a migration. */
+  readonly migrationMs: number;
   /** How much later than the server the client gives up: the server does not answer at all. */
   readonly graceMs: number;
 }
@@ -36,12 +38,20 @@ export const defaultLimits: PostgresqlLimits = {
   idleInTransactionMs: 4_000,
   conflictsMs: 15_000,
   turnMs: 15_000,
+  migrationMs: 600_000,
   graceMs: 5_000,
 };
 
 const diskFull = '53100';
 /** Classes and codes of errors after which the same statement may succeed later: the connection, the resources or the server are missing. */
-const unavailable = /^(08|53|57P|25P03$|55P03$|57014$)/;
+const unavailable = /^(08|53|57P|25006$|25P03$|55P03$|57014$)/;
+/** The server has become a standby since the connection was made: read_only_sql_transaction. */
+const readOnly = '25006';
+
+/** The database accepts no changes, as that of a standby. */
+class ReadOnlyDatabase extends Error {
+  override name = 'ReadOnlyDatabase';
+}
 
 export interface PoolUse {
   readonly inject?: FaultInjector | undefined;
@@ -51,11 +61,41 @@ export interface PoolUse {
   readonly onConnect?: (client: ClientBase) => Promise<void>;
 }
 
-export function openPool(
-  { tls, ...location }: PostgresqlLocation,
+export function openPool(location: PostgresqlLocation, limits: PostgresqlLimits, use: PoolUse = {}): PostgresPool {
+  const pools = hostsOf(location).map((host) => openPoolOf({ ...location, ...host }, limits, use));
+  let current = 0;
+  /** Tries the host of the last connection first. */
+  const connect = async (): Promise<PoolClient> => {
+    let failure: unknown;
+    for (let tried = 0; tried < pools.length; tried++) {
+      const attempted = current;
+      try {
+        return await (pools[attempted] as Pool).connect();
+      } catch (error) {
+        // A host that is no standby says more than one that is.
+        if (failure === undefined || failure instanceof ReadOnlyDatabase) failure = error;
+        if (current === attempted) current = (attempted + 1) % pools.length;
+      }
+    }
+    throw failure;
+  };
+  return {
+    options: (pools[0] as Pool).options,
+    async connect() {
+      const client = await connect().catch((error: unknown) => {
+        throw toStoreError(error);
+      });
+      return new StoreConnection(client, limits, use.inject);
+    },
+    end: async () => void (await Promise.all(pools.map((pool) => pool.end()))),
+  };
+}
+
+function openPoolOf(
+  { tls, others: _, ...location }: PostgresqlLocation,
   limits: PostgresqlLimits,
-  { inject, name = 'tabularium', onConnect }: PoolUse = {},
-): PostgresPool {
+  { name = 'tabularium', onConnect }: PoolUse,
+): Pool {
   const options: PoolConfig = {
     ...location,
     ssl: tls ?? false,
@@ -69,22 +109,24 @@ export function openPool(
     application_name: name,
     keepAlive: true,
     types: columnValues,
-    ...(onConnect && { onConnect }),
+    async onConnect(client) {
+      await requireWritable(client);
+      await onConnect?.(client);
+    },
   };
   const pool = new Pool(options);
   // A lost connection also fails its next statement; without listeners, the event would end the process.
   pool.on('error', () => {});
   pool.on('connect', (client) => void client.on('error', () => {}));
-  return {
-    options,
-    async connect() {
-      const client = await pool.connect().catch((error: unknown) => {
-        throw toStoreError(error);
-      });
-      return new StoreConnection(client, limits, inject);
-    },
-    end: () => pool.end(),
-  };
+  return pool;
+}
+
+async function requireWritable(client: ClientBase): Promise<void> {
+  const { rows } = await client.query('show transaction_read_only');
+  if (rows[0].transaction_read_only === 'on')
+    throw new ReadOnlyDatabase(
+      'it accepts no changes (a standby, or a database that is set to read only): name the primary server',
+    );
 }
 
 /** One use of a connection, from its pool and back. */
@@ -147,7 +189,8 @@ class StoreConnection implements PostgresPoolClient {
       return { command, rowCount, rows } as PostgresQueryResult<R>;
     } catch (error) {
       const translated = toStoreError(error);
-      const isEnded = error instanceof DatabaseError ? error.severity === 'FATAL' : translated !== error;
+      const isEnded =
+        error instanceof DatabaseError ? error.severity === 'FATAL' || error.code === readOnly : translated !== error;
       if (isEnded) this.#isLost = true;
       this.#reason ??= translated;
       throw this.#isInTransaction ? this.#reason : translated;

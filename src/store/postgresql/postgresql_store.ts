@@ -1,4 +1,5 @@
 // The metadata store as a database of PostgreSQL, which several servers can share.
+import { setTimeout as pause } from 'node:timers/promises';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import { migrate } from '../migrations/migrate.ts';
 import type { Schema } from '../schema.ts';
@@ -8,7 +9,7 @@ import { Transactions } from '../transactions.ts';
 import { postgresqlColumnTypes } from './column_values.ts';
 import { defaultLimits, openPool, type PostgresqlLimits } from './connection_pool.ts';
 import { type DatabaseUse, PostgresqlFeed } from './feed_connection.ts';
-import type { PostgresqlLocation } from './postgresql_url.ts';
+import { hostsOf, type PostgresqlLocation } from './postgresql_url.ts';
 import { retryConflicts } from './retried_conflicts.ts';
 import { TransactionTurns } from './transaction_turns.ts';
 
@@ -26,6 +27,7 @@ export interface PostgresqlStoreOptions {
 /** The keys of advisory locks: any numbers that no one else uses. */
 const migrationLock = 7_104_233_190;
 const changesLock = 7_104_233_191;
+const migrationPollMs = 200;
 
 /**
  * Throws StoreUnusable if the database cannot be used, StoreTooNew if a later release wrote it, StoreInUse if another process has opened
@@ -38,7 +40,7 @@ export async function openPostgresqlStore(options: PostgresqlStoreOptions): Prom
   const feed = new PostgresqlFeed(location, allLimits, use);
   const close = async () => void (await Promise.all([feed.db.destroy(), db.destroy()]));
   try {
-    await db.connection().execute(prepare);
+    await prepareAlone(location, allLimits);
     if (use !== undefined) await feed.claim();
     if (use !== 'alone') await requireNotMoved(db);
   } catch (error) {
@@ -83,15 +85,39 @@ async function timeOf(db: Kysely<Schema>): Promise<number> {
   return (await db.selectNoFrom(milliseconds).executeTakeFirstOrThrow()).now;
 }
 
+/** On a connection of its own, because a migration of large tables takes longer than statements of requests may. */
+async function prepareAlone(location: PostgresqlLocation, limits: PostgresqlLimits): Promise<void> {
+  const own = { ...limits, connectionsMax: 1, statementMs: limits.migrationMs };
+  const dialect = new PostgresDialect({ pool: openPool(location, own, { name: 'tabularium migration' }) });
+  const db = new Kysely<Schema>({ dialect });
+  try {
+    await db.connection().execute((connected) => prepare(connected, limits.migrationMs));
+  } finally {
+    await db.destroy();
+  }
+}
+
 /** Of several servers that start at once, one migrates and the others wait. After an error, the end of the connection releases the lock. */
-async function prepare(db: Kysely<Schema>): Promise<void> {
-  await sql`select pg_advisory_lock(${migrationLock})`.execute(db);
+async function prepare(db: Kysely<Schema>, waitMs: number): Promise<void> {
+  const deadline = performance.now() + waitMs;
+  while (!(await isLocked(db))) {
+    if (performance.now() >= deadline)
+      throw new StoreUnusable(
+        `another server has been migrating the database for ${waitMs / 1000} s: start this one when it has ended`,
+      );
+    await pause(migrationPollMs);
+  }
   const { rows } = await sql<{ server_encoding: string }>`show server_encoding`.execute(db);
   const encoding = rows[0]?.server_encoding;
   if (encoding !== 'UTF8') throw new StoreUnusable(`the database has the encoding ${encoding}: create it with UTF8`);
   await migrate(db, postgresqlColumnTypes);
   await createJsonExtract(db);
   await sql`select pg_advisory_unlock(${migrationLock})`.execute(db);
+}
+
+async function isLocked(db: Kysely<Schema>): Promise<boolean> {
+  const { rows } = await sql<{ locked: boolean }>`select pg_try_advisory_lock(${migrationLock}) as locked`.execute(db);
+  return rows[0]?.locked ?? false;
 }
 
 /** The function of SQLite by which tasks are found by a field of their request; `path` is `$.` and a name. */
@@ -102,10 +128,14 @@ async function createJsonExtract(db: Kysely<Schema>): Promise<void> {
 }
 
 /** Undefined if the error does not concern the connection to the database. */
-function toStoreUnusable({ host, port, database }: PostgresqlLocation, error: unknown): StoreUnusable | undefined {
+function toStoreUnusable(location: PostgresqlLocation, error: unknown): StoreUnusable | undefined {
+  const { database } = location;
+  const where = hostsOf(location).map(({ host, port }) => `${host}:${port}`);
   const cause = error instanceof StoreUnavailable ? error.cause : error;
   const { code = '', message } = cause as { readonly code?: string; readonly message?: string };
   // Invalid authorization, no such database, insufficient privilege.
   if (!(error instanceof StoreUnavailable) && !/^(28|3D000$|42501$)/.test(code)) return undefined;
-  return new StoreUnusable(`the database ${database} at ${host}:${port} cannot be used: ${message}`, { cause: error });
+  return new StoreUnusable(`the database ${database} at ${where.join(' or ')} cannot be used: ${message}`, {
+    cause: error,
+  });
 }

@@ -12,10 +12,17 @@ export interface PostgresqlTls {
   readonly key?: string | undefined;
 }
 
+export interface PostgresqlHost {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** Where the database is, as in libpq: `host` is a name, an address, or the directory of a socket. */
 export interface PostgresqlLocation {
   readonly host: string;
   readonly port: number;
+  /** Further servers of the same database, one of which is the primary when the first is not. */
+  readonly others?: readonly PostgresqlHost[] | undefined;
   readonly database: string;
   /** By default PGUSER, or the user of the process. */
   readonly user?: string | undefined;
@@ -28,7 +35,8 @@ export interface PostgresqlLocation {
 const form = 'postgres://<user>@<host>:<port>/<database>';
 const defaultPort = 5432;
 const tlsModes = ['disable', 'require', 'verify-full'] as const;
-const parameters = ['host', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'] as const;
+const writableModes: readonly string[] = ['read-write', 'primary'];
+const parameters = ['host', 'target_session_attrs', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'] as const;
 const loopback = /^(localhost|127\.[\d.]+|\[?::1\]?)$/;
 /** `user@/database?host=...`, which libpq accepts, is not a URL without a host. */
 const anyHost = 'localhost';
@@ -37,21 +45,44 @@ export const isPostgresqlUrl = (text: string): boolean => /^postgres(ql)?:\/\//i
 
 /** `what`: the setting, for messages. Throws SettingsError. */
 export function parsePostgresqlUrl(text: string, what = 'the setting store'): PostgresqlLocation {
-  const url = URL.parse(text.replace(/^([a-z]+:\/\/[^/?@]*@)(?=\/)/i, `$1${anyHost}`));
+  const [, start = '', authority = '', end = ''] = /^([a-z]+:\/\/(?:[^/?@]*@)?)([^/?]*)(.*)$/is.exec(text) ?? [];
+  // Several hosts are not a URL.
+  const [written = '', ...further] = authority.split(',');
+  const first = written === '' && start.endsWith('@') ? anyHost : written;
+  const url = URL.parse(`${start}${first}${end}`);
   const [database = '', ...rest] = url ? url.pathname.slice(1).split('/') : [];
   if (!url || database === '' || rest.length > 0) throw new SettingsError(`${what} must have the form ${form}`);
   const values = parametersOf(url);
-  const host = values.host ?? decoded(url.hostname).replace(/^\[|\]$/g, '');
-  if (host === '') throw new SettingsError(`${what} has no host; its form is ${form}`);
-  const tls = tlsOf(host, values);
+  const { target_session_attrs: mode = 'read-write' } = values;
+  if (!writableModes.includes(mode))
+    throw new SettingsError(`target_session_attrs of ${what} must be ${writableModes.join(' or ')}`);
+  const port = Number(url.port || defaultPort);
+  const [main, ...others] = values.host
+    ? values.host.split(',').map((host) => ({ host, port }))
+    : [first, ...further].map((host) => hostOf(host, what));
+  if (!main || [main, ...others].some(({ host }) => host === ''))
+    throw new SettingsError(`${what} has no host; its form is ${form}`);
+  const tls = tlsOf([main, ...others], values);
   return {
-    host,
-    port: Number(url.port || defaultPort),
+    ...main,
+    ...(others.length > 0 && { others }),
     database: decoded(database),
     ...(url.username !== '' && { user: decoded(url.username) }),
     ...(url.password !== '' && { password: decoded(url.password) }),
     ...(tls && { tls }),
   };
+}
+
+/** All servers of the database, in the order of the URL. */
+export const hostsOf = ({ host, port, others = [] }: PostgresqlLocation): PostgresqlHost[] => [
+  { host, port },
+  ...others,
+];
+
+function hostOf(text: string, what: string): PostgresqlHost {
+  const url = URL.parse(`postgres://${text}/`);
+  if (!url) throw new SettingsError(`${what} must have the form ${form}`);
+  return { host: decoded(url.hostname).replace(/^\[|\]$/g, ''), port: Number(url.port || defaultPort) };
 }
 
 type Parameters = Partial<Record<(typeof parameters)[number], string>>;
@@ -70,8 +101,11 @@ function parametersOf({ searchParams }: URL): Parameters {
 }
 
 /** Without `sslmode`, only connections that do not leave the machine are unencrypted. */
-function tlsOf(host: string, { sslmode, sslrootcert, sslcert, sslkey }: Parameters): PostgresqlTls | undefined {
-  const isLocal = host.startsWith('/') || loopback.test(host);
+function tlsOf(
+  hosts: readonly PostgresqlHost[],
+  { sslmode, sslrootcert, sslcert, sslkey }: Parameters,
+): PostgresqlTls | undefined {
+  const isLocal = hosts.every(({ host }) => host.startsWith('/') || loopback.test(host));
   const mode =
     sslmode === undefined ? (isLocal ? 'disable' : 'verify-full') : tlsModes.find((each) => each === sslmode);
   if (mode === undefined) throw new SettingsError(`sslmode of the setting store must be one of ${tlsModes.join(', ')}`);
