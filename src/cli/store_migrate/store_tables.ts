@@ -20,6 +20,7 @@ const keys = {
   result_sources: ['task_id'],
   objects: ['id'],
   intents: ['id'],
+  catalog_moves: ['task_id'],
   dropped_objects: ['object_id'],
   view_sources: ['view_id', 'source_id'],
   spent_steps: ['step'],

@@ -3,6 +3,7 @@ import type { Migration } from './migration.ts';
 
 export const catalogMovesMigration: Migration = {
   name: 'moves of catalogs',
+  servers: 'expand',
   async up(db, types) {
     await db.schema
       .createTable('catalog_moves')
