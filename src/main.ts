@@ -196,12 +196,7 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     {
       inject: hooks.injectStore,
       checkMs: settings.storeCheckStartMs,
-      limits: {
-        connectionsMax: settings.storeConnections,
-        connectMs: settings.storeConnectTimeoutMs,
-        statementMs: settings.storeStatementTimeoutMs,
-        lockMs: settings.storeLockTimeoutMs,
-      },
+      limits: storeLimits(settings),
     },
   );
   const journal = await openJournal(dataDirectory, store);
@@ -256,6 +251,13 @@ async function openFoundation(settings: Settings, hooks: ServerHooks) {
     backupDirectories,
   };
 }
+
+const storeLimits = (settings: Settings) => ({
+  connectionsMax: settings.storeConnections,
+  connectMs: settings.storeConnectTimeoutMs,
+  statementMs: settings.storeStatementTimeoutMs,
+  lockMs: settings.storeLockTimeoutMs,
+});
 
 /** Closes a store that lacks acknowledged changes, so that it can be replaced. */
 async function openJournal(dataDirectory: string, store: Store): Promise<AuditJournal> {

@@ -198,38 +198,52 @@ async function startCluster(): Promise<Cluster> {
     for (const child of children) process.kill(Number(child), name);
   };
   process.once('exit', () => server.kill('SIGQUIT'));
-  const startStandby = async (): Promise<Standby> => {
-    const host = mkdtempSync(join(base, 'tabularium-pg-standby-'));
-    process.once('exit', () => rmSync(host, { recursive: true, force: true }));
-    chownSync(host, uid, gid);
-    const copy = join(host, 'data');
-    const from = ['-h', directory, '-U', clusterUser, '-D', copy, '-R', '-X', 'stream', '-c', 'fast'];
-    execFileSync('setpriv', [...asUser, join(programs as string, 'pg_basebackup'), ...from], { ...own, stdio: 'pipe' });
-    const standbyFlags = flags.map((flag) =>
-      flag === `unix_socket_directories=${directory}` ? `unix_socket_directories=${host}` : flag,
-    );
-    const standby = spawn(
-      'setpriv',
-      [...asUser, '--pdeathsig=QUIT', join(programs as string, 'postgres'), '-D', copy, ...standbyFlags],
-      { ...own, cwd: host, stdio: ['ignore', log, log] },
-    );
-    standby.unref();
-    process.once('exit', () => standby.kill('SIGQUIT'));
-    const query = async (sql: string): Promise<unknown> => {
-      const client = new Client({ ...location, host, database: 'postgres' });
-      client.on('error', () => {});
-      await client.connect();
-      try {
-        return (await client.query(sql)).rows[0];
-      } finally {
-        await client.end();
-      }
-    };
-    await eventually('the standby accepts connections', () => query('select 1').catch(() => undefined), startMs);
-    return { host, promote: async () => void (await query('select pg_promote()')) };
-  };
+  const setup = { base, directory, uid, gid, asUser, own, flags, log };
+  const startStandby = () => startStandbyOf(setup);
   await launch();
   return { location, run, launch, stop, signal, startStandby };
+}
+
+interface ClusterSetup {
+  readonly base: string;
+  readonly directory: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly asUser: readonly string[];
+  readonly own: { readonly cwd: string; readonly env: NodeJS.ProcessEnv };
+  readonly flags: readonly string[];
+  readonly log: number;
+}
+
+async function startStandbyOf({ base, directory, uid, gid, asUser, own, flags, log }: ClusterSetup): Promise<Standby> {
+  const host = mkdtempSync(join(base, 'tabularium-pg-standby-'));
+  process.once('exit', () => rmSync(host, { recursive: true, force: true }));
+  chownSync(host, uid, gid);
+  const data = join(host, 'data');
+  const from = ['-h', directory, '-U', clusterUser, '-D', data, '-R', '-X', 'stream', '-c', 'fast'];
+  execFileSync('setpriv', [...asUser, join(programs as string, 'pg_basebackup'), ...from], { ...own, stdio: 'pipe' });
+  const sockets = 'unix_socket_directories=';
+  const ownFlags = flags.map((flag) => (flag.startsWith(sockets) ? `${sockets}${host}` : flag));
+  const postgres = [join(programs as string, 'postgres'), '-D', data, ...ownFlags];
+  const standby = spawn('setpriv', [...asUser, '--pdeathsig=QUIT', ...postgres], {
+    ...own,
+    cwd: host,
+    stdio: ['ignore', log, log],
+  });
+  standby.unref();
+  process.once('exit', () => standby.kill('SIGQUIT'));
+  const query = async (sql: string): Promise<unknown> => {
+    const client = new Client({ host, port: 5432, user: clusterUser, database: 'postgres' });
+    client.on('error', () => {});
+    await client.connect();
+    try {
+      return (await client.query(sql)).rows[0];
+    } finally {
+      await client.end();
+    }
+  };
+  await eventually('the standby accepts connections', () => query('select 1').catch(() => undefined), startMs);
+  return { host, promote: async () => void (await query('select pg_promote()')) };
 }
 
 function idsOfSystemUser() {

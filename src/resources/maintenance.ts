@@ -79,34 +79,40 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       await submitter.sweepBucket();
       await files.sweepBucket();
     });
-  let isTakingOver = false;
-  const takeOver = async () => {
-    if (isTakingOver) return;
-    isTakingOver = true;
-    await guarded('take-over of changes', () => catalog.takeOver());
-    isTakingOver = false;
-  };
+  const takeOver = () => guarded('take-over of changes', () => catalog.takeOver());
   const all = async () => void (await Promise.all([recover(), sweep(), sweepResults(), sweepFiles(), sweepBucket()]));
   let timer: NodeJS.Timeout | undefined;
   let bucketTimer: NodeJS.Timeout | undefined;
-  let takeOverTimer: NodeJS.Timeout | undefined;
+  let stopTakingOver = () => {};
   return {
     all,
     start() {
       void recover();
       void sweepResults();
       timer = setInterval(() => void Promise.all([recover(), sweep()]), everyMs).unref();
-      if (store.isShared) takeOverTimer = setInterval(() => void takeOver(), renewEveryMs).unref();
+      if (store.isShared) stopTakingOver = repeatedly(takeOver);
       bucketTimer = setInterval(() => void sweepBucket(), bucketSweepEveryMs).unref();
     },
     async stop(deadlineMs) {
       clearInterval(timer);
       clearInterval(bucketTimer);
-      clearInterval(takeOverTimer);
+      stopTakingOver();
       const ended = new AbortController();
       const late = pause(deadlineMs, undefined, { signal: ended.signal }).catch(() => {});
       await Promise.race([Promise.all(running), late]);
       ended.abort();
     },
   };
+}
+
+/** Every second, but not while it still runs. @returns a function that begins it no more. */
+function repeatedly(work: () => Promise<void>): () => void {
+  let isRunning = false;
+  const timer = setInterval(async () => {
+    if (isRunning) return;
+    isRunning = true;
+    await work();
+    isRunning = false;
+  }, renewEveryMs).unref();
+  return () => clearInterval(timer);
 }

@@ -43,7 +43,9 @@ test('a server follows its store to a promoted standby', { skip: missingPostgres
     }
   });
 
-  await stopPostgresql();
+  const startAgain = await stopPostgresql();
+  // Other files of this process use it.
+  t.after(startAgain);
   const lost = await server.put('/api/v2/databases/lost');
   lost.is(503, 'STORE_UNAVAILABLE');
   assert.ok(['unknown', 'notApplied'].includes(lost.at('outcome')));

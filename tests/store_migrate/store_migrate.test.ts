@@ -87,8 +87,7 @@ async function fill(server: ServerProcess): Promise<string[]> {
 const volatile = new Set([
   'serverId',
   'state',
-  'asOf',
-  'dataBytes',
+  'statistics',
   'health',
   'engineVersions',
   'confinement',
@@ -122,7 +121,7 @@ const killedSteps = runsAll
       'publish the target',
       'retire the source',
     ]
-  : ['copy files', 'commit', 'publish the target', 'retire the source'];
+  : ['commit', 'retire the source'];
 /** Before these, PostgreSQL has everything; the file of a data directory is complete when it is published. */
 const afterCommit = new Set(['close the target', 'publish the target', 'retire the source']);
 
