@@ -110,9 +110,12 @@ export class TaskQueue {
   readonly #clock: () => number;
   readonly #move: MoveTask;
   readonly #serverId: string;
+  readonly #types: () => readonly string[];
   #startedCount = 0;
 
-  constructor(store: Store, clock: () => number, move: MoveTask, serverId = '') {
+  /** `types`: of the tasks that this server can run. */
+  constructor(store: Store, clock: () => number, move: MoveTask, types: () => readonly string[], serverId = '') {
+    this.#types = types;
     this.#move = move;
     this.#store = store;
     this.#clock = clock;
@@ -121,9 +124,22 @@ export class TaskQueue {
 
   /** The next task that this server starts. */
   async next(): Promise<TaskRow | undefined> {
+    const isOldest = (this.#startedCount + 1) % longestWaitingEvery === 0;
+    if (this.#store.isShared) return this.#nextKnown(isOldest);
     const { first, oldest } = statements(this.#store.db);
-    const query = (this.#startedCount + 1) % longestWaitingEvery === 0 ? oldest : first;
-    return query.first(this.#store.db, { serverId: this.#serverId });
+    return (isOldest ? oldest : first).first(this.#store.db, { serverId: this.#serverId });
+  }
+
+  /** A task of a type that only servers of a later release can run is left to them. */
+  async #nextKnown(isOldest: boolean): Promise<TaskRow | undefined> {
+    const queued = this.#store.db
+      .selectFrom('tasks')
+      .selectAll()
+      .where(isQueued)
+      .where(ofServer(this.#serverId))
+      .where('type', 'in', this.#types());
+    const ordered = isOldest ? queued : queued.orderBy('priority').orderBy('place');
+    return ordered.orderBy('task_id').limit(1).executeTakeFirst();
   }
 
   /** Counts a task that was returned by `next` and started. */

@@ -60,7 +60,8 @@ export class TaskRunner {
     this.#kinds = options.kinds;
     this.#observe = options.observe;
     this.#clock = options.clock;
-    this.#queue = new TaskQueue(options.store, options.clock, options.move, options.holder.serverId);
+    const types = () => [...options.kinds.keys()];
+    this.#queue = new TaskQueue(options.store, options.clock, options.move, types, options.holder.serverId);
     this.#pollEveryMs = options.holder.isShared ? sharedPollEveryMs : pollEveryMs;
     this.#leases = new Leases(options.store, options.clock, options.holder);
   }

@@ -27,7 +27,7 @@ async function newStore(): Promise<Store> {
 }
 
 /** `runnersMax`: a server without runners only waits. */
-async function serverOn(store: Store, serverId: string, runnersMax: number) {
+async function serverOn(store: Store, serverId: string, runnersMax: number, ...kinds: readonly TaskKind[]) {
   const observe = (observation: { readonly kind: string }) => {
     if (observation.kind === 'backgroundError') assert.fail(JSON.stringify(observation));
   };
@@ -44,7 +44,7 @@ async function serverOn(store: Store, serverId: string, runnersMax: number) {
     },
   };
   const holder = new LeaseHolder(serverId);
-  const options = { kinds: [kind], runnersMax, retentionDays: 7, holder, heartbeatEveryMs: longMs };
+  const options = { kinds: [kind, ...kinds], runnersMax, retentionDays: 7, holder, heartbeatEveryMs: longMs };
   const tasks = new Tasks({ store, changes, observe, ...options });
   changes.start();
   await tasks.start();
@@ -97,4 +97,18 @@ test('a wait of a server that lost the feed does not end early, and not late', a
   runner.endTask();
   await eventually('the wait ends', () => state.waited === 'succeeded');
   await waiting;
+});
+
+test('a server leaves tasks of a type that it does not know to one of a later release', async () => {
+  const store = await newStore();
+  const earlier = await serverOn(store, 'earlier', 1);
+  const later = await serverOn(store, 'later', 0, { type: 'later_work', attemptsMax: 1, run: async () => ({}) });
+  const { taskId } = await later.tasks.submit({ ...work, type: 'later_work' });
+  const known = await earlier.tasks.submit(work);
+  // It is behind the other one in the queue.
+  await eventually('the known task runs', async () => (await earlier.tasks.get(known.taskId))?.state === 'running');
+  assert.equal((await earlier.tasks.get(taskId))?.state, 'pending');
+  await later.tasks.stop(600);
+  const restarted = await serverOn(store, 'later', 1, { type: 'later_work', attemptsMax: 1, run: async () => ({}) });
+  await eventually('it succeeds', async () => (await restarted.tasks.get(taskId))?.state === 'succeeded');
 });
