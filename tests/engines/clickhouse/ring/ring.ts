@@ -15,7 +15,8 @@ const program = fileURLToPath(new URL('node.py', import.meta.url));
 
 /** Why tests on a ClickHouse of this machine cannot run; false if they can. */
 export const missingRing: string | false =
-  !existsSync(library) && 'the library of chdb is not installed (npm ci in tests/engines/clickhouse/ring, on Linux x64)';
+  !existsSync(library) &&
+  'the library of chdb is not installed (npm ci in tests/engines/clickhouse/ring, on Linux x64)';
 
 /** The clusters that each node knows. */
 export const clusters = {
