@@ -20,6 +20,16 @@ const atPlace = (result: Result, fields: readonly string[]): string => {
   return place === '' ? '' : ` at ${place}`;
 };
 
+/** By the reason why a server cannot be a backend. */
+const unsuitable: Readonly<Record<string, string>> = {
+  credentials: 'Correct the user or the password of the warehouse.',
+  version: 'Update the server to a version that the engine supports.',
+  cluster: 'Add the server to the cluster definition, on all servers of the cluster.',
+  replication: 'Set it up like the other backends, which differ from it in what they can replicate.',
+  registered: 'It is a backend already.',
+  protocol: 'Correct the URL: another service responds there.',
+};
+
 const advice = {
   INVALID_PARAMETER: () => 'Correct the values that the message names.',
   UNKNOWN_FIELD: () => 'Reload the page: it may be of another version than the server.',
@@ -53,6 +63,13 @@ const advice = {
     `Notify an operator${isShown(reason) ? ` (${reason})` : ''}: \`tabularium check\` reports what can be repaired.`,
   REPLICAS_UNAVAILABLE: ({ tables }) =>
     `Try again when the backends of ${Array.isArray(tables) && tables.every(isShown) ? tables.map(quoted).join(', ') : 'its tables'} are available again.`,
+  BACKEND_UNSUITABLE: ({ reason }) =>
+    unsuitable[String(reason)] ?? 'Correct what the message names, then register the server again.',
+  DECOMMISSION_BLOCKED: () =>
+    'Enable another replica of the tablets that are listed, or drop their tables; then decommission the backend again.',
+  MOVE_BLOCKED: () => 'Check the move again: it lists what would not carry over, and what you can consent to.',
+  MOVE_VERIFICATION_FAILED: (result) =>
+    `Report it to the operator of the server${atPlace(result, ['database', 'table', 'column'])}; the move can be tried again.`,
 } satisfies Partial<Record<keyof typeof codes, (result: Result) => string>>;
 
 /** Undefined for a code that this console does not know. */
