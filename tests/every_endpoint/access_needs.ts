@@ -37,6 +37,13 @@ const seesGrantee: ExtraNeed = {
 /** By endpoint. The tests check that each is required. */
 export const extraNeeds: Readonly<Record<string, readonly ExtraNeed[]>> = {
   'catalogs.create': [{ ...warehouse, why: 'its data is stored there' }],
+  'catalogs.move': [
+    { ...warehouse, why: 'its data is copied from that warehouse' },
+    {
+      why: 'its data is stored there',
+      grant: ({ warehouseName }) => ['use', `/warehouses/${encodeURIComponent(warehouseName as string)}`],
+    },
+  ],
   'catalogs.query': [warehouse],
   'catalogs.explain': [warehouse],
   'databases.query': [warehouse],
