@@ -8,6 +8,7 @@ import type { Snapshot } from '../engines/snapshot.ts';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition } from '../model/records.ts';
+import type { TypeKind } from '../model/types.ts';
 import { rowReader } from '../query/rows/row_validation.ts';
 import { Failure } from '../standard/failure.ts';
 import { parseJson } from '../standard/json/parse_json.ts';
@@ -17,6 +18,23 @@ const pageBytesMax = 4 * 1024 * 1024;
 /** The size of an exported file. */
 const fileBytesMax = 256 * 1024 * 1024;
 const exportMsMax = 24 * 3_600_000;
+
+/** The types that all engines write to Parquet files, and read from them, alike. A table with another one is copied as rows. */
+const fileKinds: ReadonlySet<TypeKind> = new Set([
+  'BOOLEAN',
+  'TINYINT',
+  'SMALLINT',
+  'INT',
+  'BIGINT',
+  'FLOAT',
+  'DOUBLE',
+  'DECIMAL',
+  'DATE',
+  'DATETIME',
+  'CHAR',
+  'VARCHAR',
+  'STRING',
+]);
 
 /** One of the two warehouses of a move. */
 export interface Side {
@@ -68,9 +86,10 @@ export class TableCopier {
     try {
       const from = this.#source.adapter.capabilities;
       const to = this.#target.adapter.capabilities;
-      if (from.catalogSnapshots && (to.catalogSnapshots || to.parquetFiles))
-        return await this.#copyParts(table, options);
-      if (from.exports && to.parquetFiles) return await this.#copyExport(table, options);
+      if (from.catalogSnapshots && to.catalogSnapshots) return await this.#copyParts(table, options);
+      const isFile = to.parquetFiles && table.definition.columns.every(({ type }) => fileKinds.has(type.kind));
+      if (isFile && from.catalogSnapshots) return await this.#copyParts(table, options);
+      if (isFile && from.exports) return await this.#copyExport(table, options);
       return await this.#copyPages(table, options);
     } finally {
       await rm(this.#spool, { recursive: true, force: true });
