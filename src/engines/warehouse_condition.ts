@@ -15,20 +15,61 @@ export interface WarehouseDescription {
   readonly backends: readonly DescribedBackend[];
 }
 
-/** The number of running and queued statements of a warehouse. */
+/** The number of running and queued statements of a warehouse, and its backends. */
 export interface WarehouseLoad {
   readonly warehouse: string;
   readonly running: number;
   readonly queued: number;
+  readonly backends: readonly BackendLoad[];
 }
 
-/** Registers the gauge; its value is computed at each scrape. */
+export interface BackendLoad extends Pick<BackendStatus, 'alive' | 'runningQueries' | 'lastHeartbeatAt'> {
+  readonly name: string;
+}
+
+export function loadOf({ description, engine, admission }: LoadSource): WarehouseLoad {
+  return {
+    warehouse: description.name,
+    running: admission.running,
+    queued: admission.queued,
+    backends: description.backends.map(({ name }) => ({ name, ...engine.status(name) })),
+  };
+}
+
+type LoadSource = Pick<WarehouseRuntime, 'description' | 'engine' | 'admission'>;
+
+/** Registers the gauges; their values are computed at each scrape. */
 export function measureLoad(metrics: Metrics, warehouses: { load(): Promise<readonly WarehouseLoad[]> }): void {
   metrics.gauge('tabularium_queries', 'Statements of a warehouse now.', async () =>
     (await warehouses.load()).flatMap(({ warehouse, running, queued }) => [
       { labels: { warehouse, state: 'running' }, value: running },
       { labels: { warehouse, state: 'queued' }, value: queued },
     ]),
+  );
+  const ofBackends = (name: string, help: string, measure: (backend: BackendLoad) => number | undefined) =>
+    metrics.gauge(name, help, async () =>
+      (await warehouses.load()).flatMap(({ warehouse, backends }) =>
+        backends.flatMap((backend) => {
+          const value = measure(backend);
+          return value === undefined ? [] : { labels: { warehouse, backend: backend.name }, value };
+        }),
+      ),
+    );
+  ofBackends(
+    'tabularium_backend_up',
+    '1: the backend responds. 0: it does not, is disabled, or its warehouse is suspended.',
+    ({ alive }) => (alive ? 1 : 0),
+  );
+  ofBackends(
+    'tabularium_backend_queries',
+    'Statements that run on a backend now.',
+    ({ runningQueries }) => runningQueries,
+  );
+  ofBackends(
+    'tabularium_backend_heartbeat_age_seconds',
+    'Seconds since a backend has last responded; absent if it never has.',
+    ({ lastHeartbeatAt }) =>
+      lastHeartbeatAt === null ? undefined : Math.max(0, (Date.now() - Date.parse(lastHeartbeatAt)) / 1000),
   );
 }
 

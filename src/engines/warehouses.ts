@@ -30,6 +30,7 @@ import {
   availableBackendsOf,
   availableReplicasOf,
   conditionOf,
+  loadOf,
   missingTabletsOf,
   servedTablets,
   statusesOf,
@@ -346,20 +347,10 @@ export class Warehouses {
     );
   }
 
-  /** The number of running and queued statements of each open warehouse, for the metrics. */
+  /** The load of each open warehouse and its backends, for the metrics. */
   async load(): Promise<readonly WarehouseLoad[]> {
     const all = await Promise.allSettled(this.#running.values());
-    return all.flatMap((entry) =>
-      entry.status === 'fulfilled'
-        ? [
-            {
-              warehouse: entry.value.description.name,
-              running: entry.value.admission.running,
-              queued: entry.value.admission.queued,
-            },
-          ]
-        : [],
-    );
+    return all.flatMap((entry) => (entry.status === 'fulfilled' ? loadOf(entry.value) : []));
   }
 
   /** Throws WAREHOUSE_BUSY if the warehouse is full, before any work is done for a statement. Delays callers that return too early. */

@@ -1,5 +1,5 @@
-// The metrics: counts observations, for /metrics. Labels have a bounded number of values: endpoints, codes and warehouses, never names of
-// users' objects. prom-client serializes them and adds metrics of the process, such as memory and event loop delay; it is loaded by the
+// The metrics: counts observations, for /metrics. Labels have a bounded number of values: endpoints, codes, warehouses and backends, never
+// names of objects with data. prom-client serializes them and adds metrics of the process, such as memory and event loop delay; it is loaded by the
 // first scrape, and those metrics start then.
 import type * as promClient from 'prom-client';
 import { lazyPackage } from '../model/lazy_package.ts';

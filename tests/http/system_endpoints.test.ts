@@ -51,6 +51,7 @@ test('metrics count requests and statements', async () => {
     assert.match(line, /^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? \S+)$/, line);
   assert.match(text, /^tabularium_\w*requests?\w*\{.*catalogs\.list.*\} [1-9]/m);
   assert.match(text, /^tabularium_queries\{.*warehouse="default".*\} 0$/m);
+  assert.match(text, /^tabularium_backend_up\{warehouse="default",backend="[^"]+"\} 1$/m);
 });
 
 test('the document describes these declarations, with the paths that are served', async () => {
