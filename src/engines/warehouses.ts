@@ -293,7 +293,13 @@ export class Warehouses {
     if (!running) return;
     const { name, spec } = running.description;
     const description = await this.#options.load(name);
-    if (description?.id === id) running.description = description;
+    if (description?.id === id) {
+      running.description = description;
+      // Who knows of the change by now may rely on it; the rest of it, below, takes longer.
+      running.engine.servers?.withdraw(
+        description.backends.flatMap(({ disabled, name: one }) => (disabled ? one : [])),
+      );
+    }
     // The change may be of another server, which applied it to its own connection only.
     if (!this.#options.otherServers || !this.engine(spec.engine)?.isReachedByAllServers) return;
     const applied = description?.id === id ? this.apply(name) : this.removed(id);

@@ -50,6 +50,8 @@ export interface DrainState {
 export interface RegisteredServers {
   /** Reads the registered servers again. Call it after one was registered, changed or deleted. */
   refresh(): Promise<void>;
+  /** No statement is sent to these servers any more, from now on until `refresh` finds them enabled. */
+  withdraw(backends: readonly string[]): void;
   /** As the server describes itself now; undefined if it has not answered yet. */
   identityOf(backend: string): ServerIdentity | undefined;
   /** What the server still has and what keeps it from being decommissioned, checked now on all servers. */

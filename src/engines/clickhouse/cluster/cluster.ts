@@ -33,6 +33,7 @@ export class Cluster implements ClickHouseCluster {
   #credentials: { readonly value: ReturnType<ClusterAccess['credentials']>; readonly at: number } | undefined;
   #refreshing: Promise<void> = Promise.resolve();
   #isOpen = false;
+  #withdrawals = 0;
   #next = 0;
 
   constructor(access: ClusterAccess, options: ClusterOptions) {
@@ -80,7 +81,7 @@ export class Cluster implements ClickHouseCluster {
 
   async #refresh(): Promise<void> {
     this.#credentials = undefined;
-    const backends = await this.#access.backends();
+    const backends = await this.#readBackends();
     if (!this.#isOpen) return;
     const names = new Set(backends.map(({ name }) => name));
     for (const [name, member] of this.#members)
@@ -95,6 +96,25 @@ export class Cluster implements ClickHouseCluster {
       pause(firstCheckMs, undefined, { ref: false, signal: checked.signal }).catch(() => undefined),
     ]);
     checked.abort();
+  }
+
+  /** What was read before a withdrawal may say that the server is enabled. */
+  async #readBackends(): Promise<readonly DescribedBackend[]> {
+    for (;;) {
+      const withdrawals = this.#withdrawals;
+      const backends = await this.#access.backends();
+      if (withdrawals === this.#withdrawals) return backends;
+    }
+  }
+
+  /** Without waiting for a check of other servers, as a refresh does. */
+  withdraw(backends: readonly string[]): void {
+    for (const name of backends) {
+      const member = this.#members.get(name);
+      if (!member || member.isDisabled) continue;
+      member.isDisabled = true;
+      this.#withdrawals++;
+    }
   }
 
   #update(backend: DescribedBackend): void {

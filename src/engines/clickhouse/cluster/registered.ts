@@ -33,6 +33,10 @@ export class Registered implements RegisteredServers {
     return this.#cluster.refresh();
   }
 
+  withdraw(backends: readonly string[]): void {
+    this.#cluster.withdraw(backends);
+  }
+
   identityOf(backend: string) {
     return this.#cluster.member(backend)?.identity;
   }
