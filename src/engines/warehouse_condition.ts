@@ -162,6 +162,8 @@ function healthOf(
   const count = running.description.backends.length;
   if (state === 'failed') return { status: 'unavailable', message: running.startError ?? 'the engine does not start' };
   if (count === 0) return { status: 'unavailable', message: 'no backend is registered' };
+  // The servers of a cluster are not watched then, so that none of them is available.
+  if (running.description.spec.suspended && running.engine.servers) return { status: 'healthy', message: 'suspended' };
   if (available === 0) return { status: 'unavailable', message: `none of ${count} backends is available` };
   const missing = running.engine.servers ? missingTabletsOf(running) : [];
   if (missing.length > 0)

@@ -254,7 +254,7 @@ function Limits({ warehouse }: { readonly warehouse: WarehouseRecord }) {
             label: 'Suspended when idle',
             value: !autoSuspendSeconds ? 'never' : `after ${formatDuration(autoSuspendSeconds * 1000)}`,
           },
-          { label: 'Resumed', value: autoResume ? 'with the next statement' : 'by hand' },
+          { label: 'Resumed', value: autoResume ? 'with the next statement' : autoResume === null ? null : 'by hand' },
           { label: 'Engine', value: [engine, ...warehouse.engineVersions].join(' ') },
           { label: 'Cluster', value: warehouse.cluster },
           { label: 'Shards', value: warehouse.shardCount === null ? null : formatCount(warehouse.shardCount) },
