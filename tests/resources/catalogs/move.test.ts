@@ -154,7 +154,7 @@ test('a move to where the catalog is, to nowhere, or without the rights is refus
   (await server.post(path, { warehouse: 'nowhere' })).is(400, 'INVALID_PARAMETER');
   (await server.post(path, {})).is(400, 'EMPTY_BODY');
   (await server.put('/api/v2/users/eve')).is(201);
-  const token = (await server.put('/api/v2/users/eve/tokens/t')).is(201).at('token');
+  const token = (await server.put('/api/v2/users/eve/tokens/t')).is(201).at('secret');
   const headers = { authorization: `Bearer ${token}` };
   const asEve = () => server.request('POST', path, { body: { warehouse: 'other' }, headers });
   (await asEve()).is(403, 'FORBIDDEN');
