@@ -34,6 +34,8 @@ const always: Readonly<Record<string, string | number>> = {
   union_default_mode: 'DISTINCT',
   insert_null_as_default: 0,
   input_format_null_as_default: 0,
+  // JSON values of a Parquet file are read as their texts.
+  input_format_parquet_enable_json_parsing: 0,
   // The tables of a join or of IN, whose rows are spread over the shards, are read whole and sent to each shard.
   distributed_product_mode: 'global',
   // A lost shard is a failure, never an answer with fewer rows.
