@@ -75,6 +75,8 @@ export async function startReplicatedRing({
   );
   await zookeeper.start();
   await Promise.all(servers.map((server) => server.start()));
+  // ZooKeeper closes connections for a moment after it listens.
+  await Promise.all(servers.map((server) => eventually('a server reaches ZooKeeper', () => reachesZookeeper(server))));
   return {
     servers,
     zookeeper,
@@ -84,6 +86,16 @@ export async function startReplicatedRing({
     },
   };
 }
+
+const reachesZookeeper = ({ url }: RingServer): Promise<boolean> =>
+  fetch(url, {
+    method: 'POST',
+    body: "SELECT count() FROM system.zookeeper WHERE path = '/'",
+    signal: AbortSignal.timeout(5000),
+  }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 
 interface Place {
   readonly shard: number;
