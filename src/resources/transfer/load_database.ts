@@ -15,7 +15,7 @@ import { done } from '../records/outcomes.ts';
 import { requirePrivilege } from '../records/permissions.ts';
 import { taskOptions, waitSecondsOf } from '../records/task_fields.ts';
 import { accepted, acceptedTask } from '../records/task_record.ts';
-import { defaultReplicas, tableRequest } from '../table_definitions/create_and_alter.ts';
+import { tableRequest } from '../table_definitions/create_and_alter.ts';
 import { expectedSpec, requestedSpec } from '../table_definitions/inferred_definition.ts';
 import { definitionOf } from '../table_definitions/table_definition.ts';
 import { waitForTask } from '../tasks/wait_for_task.ts';
@@ -53,6 +53,7 @@ export const loadDatabase: SharedHandlers<typeof loadDatabaseApi, Context, Datab
   },
 };
 
+/** In a cluster, the table has as many replicas as the cluster is set up for. */
 async function withReplicas<T extends Pick<NewTableInput, 'definition'>>(
   input: T,
   path: DatabasePath,
@@ -60,8 +61,9 @@ async function withReplicas<T extends Pick<NewTableInput, 'definition'>>(
 ): Promise<T> {
   const [root] = await context.catalog.require(path);
   const { definition } = input;
-  const replicationNum = definition.replicationNum ?? (await defaultReplicas(root.spec.warehouse, context));
-  return { ...input, definition: { ...definition, replicationNum } };
+  if (definition.replicationNum !== undefined) return input;
+  const layout = await context.warehouses.layoutOf(root.spec.warehouse);
+  return layout ? { ...input, definition: { ...definition, replicationNum: layout.replicaCount } } : input;
 }
 
 /** Of a caller that may not create tables in the database: only how a file would be read into a table that the caller may write. */

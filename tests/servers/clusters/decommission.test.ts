@@ -1,6 +1,7 @@
 // The decommission of a server of which others have all rows: its tables are dropped there, and the rest goes on without it.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { start, type TestServer } from '../../server.ts';
 import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } from './cluster_server.ts';
@@ -49,6 +50,8 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
   });
 
   test('the cluster goes on with the servers that remain', async () => {
+    const shape = async () => (await server.get(`${warehouses}/copies`)).is(200).at<number>('replicaCount');
+    await eventually('the warehouse follows the definition of its cluster', async () => (await shape()) === 2);
     (await server.post(`${shop}/tables/orders/rows`, { rows: [[100]] })).is(201);
     await countIs(101);
     (await server.get(`${warehouses}/copies`)).is(200, '0', { replicaCount: 2, backendCount: 2 });
