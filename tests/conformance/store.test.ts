@@ -278,6 +278,7 @@ describe(`store: ${stores.name}`, () => {
   test('a store of a later release is refused and not changed', async () => {
     const { store, place } = await stores.open();
     await sql`insert into schema_versions (version, name, applied_at) values (999, 'later', 0)`.execute(store.db);
+    await sql`update schema_range set oldest_server = 999`.execute(store.db);
     await store.close();
     await assert.rejects(stores.open({ place }), { name: 'StoreTooNew', message: /999/ });
     // Refused again: so the first refusal released the lock.

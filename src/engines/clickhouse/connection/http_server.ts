@@ -4,7 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { Pool } from 'undici';
+import type * as undici from 'undici';
+import { lazyPackage } from '../../../model/lazy_package.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import type { Failure } from '../../../standard/failure.ts';
 import { cancelledFailure, timeoutFailure } from './clickhouse_error.ts';
@@ -22,6 +23,8 @@ export interface HttpServerOptions {
   readonly hosts?: HostAllowlist | undefined;
 }
 
+const loadUndici = lazyPackage<typeof undici>('undici');
+
 /** How long a call may take longer on the server than its time limit, before its connection is given up. */
 const graceMs = 3000;
 const connectTimeoutMs = 5000;
@@ -33,7 +36,7 @@ export const versionMinText = versionMin.join('.');
 export class HttpServer implements ClickHouseServer {
   readonly name: string;
   readonly #options: HttpServerOptions;
-  readonly #pool: Pool;
+  readonly #pool: undici.Pool;
   #version = '';
   #settings: ReadonlyMap<string, string> | undefined;
   #probing: Promise<ReadonlyMap<string, string>> | undefined;
@@ -42,6 +45,7 @@ export class HttpServer implements ClickHouseServer {
   constructor(options: HttpServerOptions) {
     this.name = options.name;
     this.#options = options;
+    const { Pool } = loadUndici();
     this.#pool = new Pool(options.url, {
       connections: options.connectionsMax ?? 64,
       connect: {

@@ -153,7 +153,7 @@ export function recordStep(on: Connection, catalog: CatalogRef, step: string, ro
 /** The steps that were applied and not undone, ordered by step. */
 export function recordedSteps(on: Connection, { catalog, after = '', limit }: StepsPage): readonly InsertStep[] {
   const steps =
-    'SELECT step, row_count FROM steps WHERE catalog = ? AND step > ? AND is_undone = 0 ORDER BY step LIMIT ?';
+    'SELECT step, row_count FROM steps WHERE catalog = ? AND step > ? AND is_undone = 0 AND row_count IS NOT NULL ORDER BY step LIMIT ?';
   return on
     .rows(steps, catalog.id, after, limit)
     .map((row) => ({ step: String(row.step), rowCount: Number(row.row_count ?? 0) }));
