@@ -71,7 +71,6 @@ export const notExecuted: readonly Exception[] = [
   },
   ...[
     'curl -s -H "$AUTH" -H "$JSON" $URL/api/v2/warehouses -d \'{"name": "cluster"',
-    'curl -s -X POST -H "$AUTH" -H "$JSON" $URL/api/v2/warehouses/cluster/',
     'curl -s -H "$AUTH" -H "$JSON" $URL/api/v2/catalogs/default/move',
   ].map((start) => ({
     document: 'docs/operations.md',
