@@ -188,7 +188,8 @@ test('the schema of a body that must not be empty has minProperties', () => {
 
 test('the document is small enough to be loaded by tools', () => {
   const text = JSON.stringify(document);
-  assert.ok(text.length <= 550_000, `${text.length} characters`);
+  // Seven operations and six records of clusters, servers and moves take 23,000 of them.
+  assert.ok(text.length <= 575_000, `${text.length} characters`);
   assert.ok(gzipSync(text).length <= 60_000, `${gzipSync(text).length} bytes compressed`);
 });
 
