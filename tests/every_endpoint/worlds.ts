@@ -56,9 +56,8 @@ const cluster: World = {
     return both;
   },
   skipped({ category, endpoint }) {
-    const { views, catalogSnapshots } = clickhouse.capabilities;
+    const { catalogSnapshots } = clickhouse.capabilities;
     if (category.name === 'server_backups') return 'a store on PostgreSQL is backed up with its own tools';
-    if (category.name === 'views' && !views) return 'the engine has no views';
     return endpoint.action === 'restore' && !catalogSnapshots ? 'the engine takes no backups' : undefined;
   },
   refusal: (operation) =>

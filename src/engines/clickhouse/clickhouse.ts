@@ -27,7 +27,7 @@ export const clickhouseWith = ({ hosts }: { readonly hosts?: HostAllowlist } = {
   capabilities: {
     enforcedKeys: false,
     upsert: false,
-    views: false,
+    views: true,
     undrop: true,
     catalogSnapshots: false,
     profile: false,

@@ -69,14 +69,22 @@ describe('a lost server', { skip: missingRing }, async () => {
       ...definition,
       columns: [...definition.columns, { name: 'c', type: { kind: 'INT' }, nullable: true, defaultValue: '7' }],
     };
+    const viewOf = (view: string) => ({ catalog, database, view });
+    for (const view of ['replaced_view', 'renamed_view', 'dropped_view', 'following_view'])
+      await world.change({ kind: 'createView', view: viewOf(view), sql: 'SELECT * FROM altered' });
+    const views = [{ id: 'following', view: viewOf('following_view') }];
     const changes: readonly Change[] = [
       { kind: 'createTable', table: refOf('created'), definition },
-      { kind: 'alterTable', table: refOf('altered'), from: definition, to, renamedColumns: {} },
+      { kind: 'alterTable', table: refOf('altered'), from: definition, to, renamedColumns: {}, views },
       { kind: 'renameTable', table: refOf('renamed'), newName: 'afterwards', definition },
       { kind: 'hideTable', table: refOf('hidden'), id },
       { kind: 'truncateTable', table: refOf('truncated') },
       { kind: 'dropTable', table: refOf('dropped') },
       { kind: 'renameDatabase', database: { catalog, database: 'old' }, newName: 'new', tables: [] },
+      { kind: 'createView', view: viewOf('created_view'), sql: 'SELECT a FROM counted' },
+      { kind: 'replaceView', view: viewOf('replaced_view'), sql: 'SELECT b FROM counted' },
+      { kind: 'renameView', view: viewOf('renamed_view'), newName: 'new_view', sql: 'SELECT * FROM altered' },
+      { kind: 'dropView', view: viewOf('dropped_view') },
     ];
     const steps = changes.map((change) => ({ change, step: randomUUID() }));
     await second.kill();
@@ -89,6 +97,17 @@ describe('a lost server', { skip: missingRing }, async () => {
     assert.equal(await count('afterwards'), 20);
     assert.equal(await count('truncated'), 0);
     assert.equal(await count('inside', 'new'), 20);
+    for (const { url } of ring.nodes) {
+      const body =
+        "SELECT table || '.' || name FROM system.columns WHERE endsWith(table, '_view') ORDER BY table, position";
+      const columns = await (await fetch(url, { method: 'POST', body })).text();
+      assert.deepEqual(columns.split('\n').filter(Boolean), [
+        'created_view.a',
+        ...['following_view.a', 'following_view.b', 'following_view.c'],
+        ...['new_view.a', 'new_view.b'],
+        'replaced_view.b',
+      ]);
+    }
     for (const gone of ['renamed', 'hidden', 'dropped'])
       assert.equal((await failureOf(count(gone))).code, 'SQL_INVALID', gone);
     await world.change({ kind: 'restoreTable', table: refOf('restored'), from: database, id, definition });

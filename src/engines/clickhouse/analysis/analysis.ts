@@ -1,24 +1,22 @@
 // Statements and fragments of callers before they run: what they read and write, their columns, and the objects that they define.
 
-import { formatType } from '../../../model/types.ts';
 import { Admission, type AdmissionLimits } from '../../admission.ts';
-import type { DescribedColumn, EngineWarehouse, Statement, TableRef } from '../../engine.ts';
+import type { EngineWarehouse, Statement, TableRef } from '../../engine.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import { namesOf, parsedDatabase, parsedTable } from '../names.ts';
-import type { BindStatement, BoundColumn, BoundStatement, BoundWrite } from '../query/bound_statement.ts';
+import type { BindStatement, BoundStatement, BoundWrite } from '../query/bound_statement.ts';
 import { parseCreateView } from '../sql/parse_create_view.ts';
 import { sqlInvalid } from '../sql/sql_failures.ts';
 import { scanTableNames } from '../sql/table_names.ts';
 import { tokensOf } from '../sql/tokens.ts';
-import { logicalTypeOf } from '../types/type_mapping.ts';
 import { buildStatement } from './build_statement.ts';
 import { parseCreateTable } from './create_table.ts';
 import { checkDefault } from './default_expression.ts';
+import { type CallOptions, describedColumn, describeQuery, readerOf } from './described_query.ts';
 import { rowsQuery, type TargetColumn } from './reading_query.ts';
-import { type ReadOptions, type ReadStatement, StatementReader } from './statement_reader.ts';
-import type { NameCodec, StoredObject } from './stored_objects.ts';
-import { analysisSettings } from './tree_cache.ts';
+import type { ReadOptions, ReadStatement } from './statement_reader.ts';
+import type { StoredObject } from './stored_objects.ts';
+import { readViewQuery } from './view_query.ts';
 
 export type AnalysisMethods = Pick<
   EngineWarehouse,
@@ -36,27 +34,6 @@ export type AnalysisMethods = Pick<
 const admissionLimits: AdmissionLimits = { queriesMax: 16, queueMax: 10_000, queueWaitMs: 30_000 };
 
 const callTimeoutMs = 10_000;
-const localSuffix = '__local';
-
-export const codec: NameCodec = {
-  stored: namesOf,
-  named({ database, table }) {
-    const parsed = parsedDatabase(database);
-    return parsed && !table.endsWith(localSuffix) ? { ...parsed, table: parsedTable(table) } : undefined;
-  },
-};
-
-/** One for each warehouse, because it keeps what it learned about texts. */
-const readers = new WeakMap<WarehouseContext, StatementReader>();
-
-export function readerOf(context: WarehouseContext): StatementReader {
-  const known = readers.get(context);
-  if (known) return known;
-  const reader = new StatementReader(codec);
-  readers.set(context, reader);
-  return reader;
-}
-
 export const analysisOf = (context: WarehouseContext): AnalysisMethods => {
   const admission = new Admission();
   const onServer = <T>(
@@ -76,11 +53,10 @@ export const analysisOf = (context: WarehouseContext): AnalysisMethods => {
       }),
     readView: (statement) =>
       onServer(undefined, async (server, signal) => {
-        const bound = await readerOf(context).read(server, { ...statement, caller: undefined }, { signal });
-        const columns = await describeQuery(server, bound, { signal, timeoutMs: callTimeoutMs });
+        const { columns, sources } = await readViewQuery(server, context, statement, signal);
         return {
           columns: columns.map((column) => ({ name: column.name, type: describedColumn(column).type })),
-          sources: sourcesOf(bound),
+          sources,
         };
       }),
     parseCreateView: async (sql) => parseCreateView(sql),
@@ -97,38 +73,6 @@ export function tableNamesIn(sql: string): readonly (readonly string[])[] {
     return scanTableNames(tokensOf(sql)).tables.map(({ parts }) => parts);
   } catch {
     return [];
-  }
-}
-
-export const sourcesOf = ({ named }: ReadStatement) =>
-  named.map(({ object, uses }) => ({ name: object.name, isView: object.viewQuery !== undefined, uses }));
-
-export function describedColumn({ name, type }: BoundColumn): DescribedColumn {
-  const logical = logicalTypeOf(type);
-  return logical ? { name, type: formatType(logical), logical } : { name, type };
-}
-
-interface CallOptions {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs: number;
-}
-
-/** The columns of a query. The server runs its scalar subqueries, so that it must have been authorized. */
-export async function describeQuery(
-  server: ClickHouseServer,
-  { query, rewritten, toFailure }: Pick<ReadStatement, 'query' | 'rewritten' | 'toFailure'>,
-  options: CallOptions,
-): Promise<readonly BoundColumn[]> {
-  const prefix = 'DESCRIBE (\n';
-  try {
-    return await server.rows<BoundColumn>({
-      sql: `${prefix}${query?.text ?? ''}\n)`,
-      parameters: rewritten.parameters,
-      settings: { ...analysisSettings, describe_compact_output: 1 },
-      ...options,
-    });
-  } catch (error) {
-    throw toFailure(error, prefix);
   }
 }
 

@@ -2,7 +2,7 @@
 // fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
-import { quoteIdentifier } from '../sql/identifiers.ts';
+import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import type { Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { contentOf, hasRows, keyOf, type OwnedSchema, type OwnedTable, ownedSchema } from './owned_tables.ts';
@@ -70,23 +70,38 @@ async function complete(
     return `its disk is new: the rows of its shard of ${agreed.tables.filter(hasRows).length} tables are lost`;
   const changed = agreed.tables.find((table) => {
     const existing = present.get(keyOf(table));
-    return existing !== undefined && existing.createSql !== table.createSql;
+    return hasRows(table) && existing !== undefined && existing.createSql !== table.createSql;
   });
   if (changed) return `the definition of the table ${changed.name} differs from that of the others`;
-  await create(member.server, { own, agreed, missing }, signal);
+  // What has no rows is made anew; views follow the tables that they read.
+  const outdated = agreed.tables.filter((table) => {
+    const existing = present.get(keyOf(table));
+    return !hasRows(table) && existing !== undefined && existing.createSql !== table.createSql;
+  });
+  await create(member.server, { own, agreed, missing, outdated }, signal);
   return isCopy ? differenceTo(peers, member, agreed.tables.filter(hasRows), signal) : undefined;
 }
 
 async function create(
   server: ClickHouseServer,
-  { own, agreed, missing }: { own: OwnedSchema; agreed: OwnedSchema; missing: readonly OwnedTable[] },
+  {
+    own,
+    agreed,
+    missing,
+    outdated,
+  }: Pick<Comparison, 'own' | 'agreed'> & {
+    readonly missing: readonly OwnedTable[];
+    readonly outdated: readonly OwnedTable[];
+  },
   signal: AbortSignal,
 ): Promise<void> {
   const run = (sql: string) => server.text({ sql, timeoutMs: callMs, signal, settings: checkSettings });
   for (const database of agreed.databases)
     if (!own.databases.includes(database)) await run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(database)}`);
+  for (const { database, name } of outdated)
+    await run(`DROP TABLE IF EXISTS ${qualifiedName({ database, table: name })} SYNC`);
   // Tables before what reads them; views may read views.
-  let remaining = [...missing.filter(hasRows), ...missing.filter((table) => !hasRows(table))];
+  let remaining = [...missing.filter(hasRows), ...missing.filter((table) => !hasRows(table)), ...outdated];
   while (remaining.length > 0) {
     const failed: OwnedTable[] = [];
     let reason: unknown;

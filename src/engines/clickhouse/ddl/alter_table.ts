@@ -6,9 +6,11 @@ import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import { namesOf } from '../names.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
-import { type ChangeOn, distribute } from './change_handlers.ts';
+import { distribute } from './change_handlers.ts';
+import type { ChangeOn } from './change_on.ts';
 import type { ServerColumn, ServerTables } from './server_tables.ts';
 import { columnSql, constraintsOf, sortingKey } from './table_sql.ts';
+import { bindDependents, followSources } from './views.ts';
 
 type Alteration = Extract<Change, { readonly kind: 'alterTable' }>;
 
@@ -36,9 +38,11 @@ export const costOfAlteration = (change: Alteration): ChangeCost =>
     : 'instant';
 
 export async function alterTable(on: ChangeOn, change: Alteration): Promise<void> {
-  const { database, localTable } = namesOf({ ...change.table, catalog: change.table.catalog.name });
+  const { database, table, localTable } = namesOf({ ...change.table, catalog: change.table.catalog.name });
   const place = { database, table: localTable };
   requireSupported(change);
+  const columns = change.to.columns.map(({ name, type, nullable }) => ({ name, type: serverType(type, nullable) }));
+  const views = await bindDependents(on, { place: { database, table }, columns }, change.views ?? []);
   await on.onEachCopy((tables) => requireNoNulls(tables, place, change));
   try {
     await on.onEachCopy((tables) => alterLocal(tables, place, change));
@@ -52,6 +56,7 @@ export async function alterTable(on: ChangeOn, change: Alteration): Promise<void
     );
   }
   await distribute(on, change.table, change.to);
+  await followSources(on, views);
 }
 
 const renamed = ({ renamedColumns }: Alteration, name: string): string =>

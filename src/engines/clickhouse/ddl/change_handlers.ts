@@ -4,20 +4,11 @@
 import type { TableDefinition } from '../../../model/records.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, Change, DatabaseRef, TableRef } from '../../engine.ts';
-import type { Cluster } from '../cluster/cluster.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, storedDatabase } from '../names.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
-import type { ServerTables } from './server_tables.ts';
+import type { ChangeOn } from './change_on.ts';
 import { createDistributedSql, createLocalSql, shardingKey } from './table_sql.ts';
-
-export interface ChangeOn {
-  readonly cluster: Cluster;
-  readonly step: string;
-  readonly signal: AbortSignal;
-  readonly onEach: (work: (tables: ServerTables) => Promise<void>) => Promise<void>;
-  /** On each server whose rows do not come from another one: one replica of each shard, or where servers cannot replicate, all of them. */
-  readonly onEachCopy: (work: (tables: ServerTables) => Promise<void>) => Promise<void>;
-}
+import { createView, dropView, renameView, replaceView, restoreViews } from './views.ts';
 
 type Kind = Exclude<Change['kind'], 'alterTable'>;
 type Handlers = {
@@ -26,11 +17,6 @@ type Handlers = {
 
 const nameOf = ({ catalog, database, table }: TableRef) => namesOf({ catalog: catalog.name, database, table });
 const databaseOf = ({ catalog, database }: DatabaseRef) => storedDatabase(catalog.name, database);
-
-/** The server refuses views before it calls the engine. */
-const refuseView = async (): Promise<never> => {
-  throw new Failure('NOT_SUPPORTED_BY_ENGINE', 'the engine does not support views');
-};
 
 const handlers: Handlers = {
   // A catalog is a prefix of the names of its databases.
@@ -43,8 +29,16 @@ const handlers: Handlers = {
     }),
   renameCatalog: (on, { catalog, newName }) =>
     renameDatabases(on, databasePrefix(catalog.name), databasePrefix(newName)),
-  hideCatalog: (on, { catalog }) => renameDatabases(on, databasePrefix(catalog.name), hiddenPrefix(catalog.id)),
-  restoreCatalog: (on, { catalog }) => renameDatabases(on, hiddenPrefix(catalog.id), databasePrefix(catalog.name)),
+  // Its views are created again when it is restored, under whatever name.
+  hideCatalog: async (on, { catalog }) => {
+    await renameDatabases(on, databasePrefix(catalog.name), hiddenPrefix(catalog.id));
+    await dropViews(on, hiddenPrefix(catalog.id));
+  },
+  restoreCatalog: async (on, { catalog, views = [] }) => {
+    await renameDatabases(on, hiddenPrefix(catalog.id), databasePrefix(catalog.name));
+    await dropViews(on, databasePrefix(catalog.name));
+    await restoreViews(on, catalog, views);
+  },
   createDatabase: (on, { database }) => on.onEach((tables) => tables.createDatabase(databaseOf(database))),
   dropDatabase: (on, { database, hidden = [] }) =>
     on.onEach(async (tables) => {
@@ -55,9 +49,10 @@ const handlers: Handlers = {
     for (const { id, name } of tables) await hideTable(on, { ...database, table: name }, id);
     await on.onEach((server) => server.dropDatabase(databaseOf(database)));
   },
-  restoreDatabase: async (on, { database, tables }) => {
+  restoreDatabase: async (on, { database, tables, views = [] }) => {
     await on.onEach((server) => server.createDatabase(databaseOf(database)));
     for (const { id, name, definition } of tables) await restoreTable(on, { ...database, table: name }, id, definition);
+    await restoreViews(on, database.catalog, views);
   },
   renameDatabase: async (on, { database, newName }) => {
     const to = storedDatabase(database.catalog.name, newName);
@@ -100,10 +95,10 @@ const handlers: Handlers = {
     const { database, localTable } = nameOf(table);
     return on.onEachCopy((tables) => tables.run(`TRUNCATE TABLE ${qualifiedName({ database, table: localTable })}`));
   },
-  createView: refuseView,
-  replaceView: refuseView,
-  renameView: refuseView,
-  dropView: refuseView,
+  createView,
+  replaceView,
+  renameView,
+  dropView: (on, { view }) => dropView(on, view),
 };
 
 /** Pairs kinds and handlers, but the type checker loses the pairing in a lookup by a union type. */
@@ -123,6 +118,8 @@ function keepsName(change: Change): boolean {
       return change.database.database === change.newName;
     case 'renameTable':
       return change.table.table === change.newName;
+    case 'renameView':
+      return change.view.view === change.newName;
     default:
       return false;
   }
@@ -142,6 +139,12 @@ async function renameDatabases(on: ChangeOn, from: string, to: string): Promise<
   });
   await on.onEach(async (tables) => {
     for (const name of await tables.databases(to)) await tables.redistribute(on.cluster.name, name, localTableOf);
+  });
+}
+
+async function dropViews(on: ChangeOn, prefix: string): Promise<void> {
+  await on.onEach(async (tables) => {
+    for (const name of await tables.databases(prefix)) await tables.dropViews(name);
   });
 }
 

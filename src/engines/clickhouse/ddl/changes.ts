@@ -1,9 +1,12 @@
 // Changes of catalogs, databases, tables and views. They are made on every server one by one, each step so that it does nothing when it is
 // repeated: a change that a lost server interrupts is carried to its end by its repetition.
 import type { CatalogRef, Change, ChangeCost, EngineWarehouse, TableRef } from '../../engine.ts';
+import type { Applied, AppliedView } from '../../views.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { alterTable, costOfAlteration } from './alter_table.ts';
-import { type ChangeOn, changeHandlers } from './change_handlers.ts';
+import { changeHandlers } from './change_handlers.ts';
+import type { ChangeOn } from './change_on.ts';
 import { ServerTables } from './server_tables.ts';
 
 export type ChangeMethods = Pick<EngineWarehouse, 'cost' | 'apply' | 'forget'>;
@@ -17,11 +20,11 @@ export const changesOf = (context: WarehouseContext): ChangeMethods => ({
       if (found.get(step)?.isApplied) return undefined;
       // A call with that step that arrives from now on does nothing.
       if (undoes !== undefined) await context.steps.record(catalog, [{ step: undoes, state: 'undone' }]);
-      await applyChange(context, change, step, runSignal);
+      const applied = await applyChange(context, change, step, runSignal);
       // Only here does nothing else show that the work was done.
       if (change.kind === 'truncateTable') await context.steps.record(catalog, [{ step, state: 'applied' }]);
       markChanged(context, change);
-      return undefined;
+      return applied;
     }),
   // Steps end by their age, which is longer than a call can be late.
   forget: async () => undefined,
@@ -40,22 +43,30 @@ async function applyChange(
   change: Change,
   step: string,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<Applied | undefined> {
   const { cluster } = context;
+  let views: readonly AppliedView[] = [];
+  const tablesOf = (server: ClickHouseServer) => new ServerTables(server, signal);
   const on: ChangeOn = {
+    context,
     cluster,
     step,
     signal,
+    tablesOf,
+    reportViews: (applied) => {
+      views = applied;
+    },
     onEach: async (work) => {
-      await cluster.onEach((server) => work(new ServerTables(server, signal)));
+      await cluster.onEach((server) => work(tablesOf(server)));
     },
     onEachCopy: async (work) => {
-      const run = (server: ConstructorParameters<typeof ServerTables>[0]) => work(new ServerTables(server, signal));
+      const run = (server: ClickHouseServer) => work(tablesOf(server));
       await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(run));
     },
   };
-  if (change.kind === 'alterTable') return await alterTable(on, change);
-  await changeHandlers.apply(on, change);
+  if (change.kind === 'alterTable') await alterTable(on, change);
+  else await changeHandlers.apply(on, change);
+  return views.length === 0 ? undefined : { views };
 }
 
 function markChanged({ changed }: WarehouseContext, change: Change): void {

@@ -1,5 +1,8 @@
 // Databases and tables of one server: what it has, and steps of changes of them that do nothing when they are repeated.
+
+import { analysisSettings } from '../analysis/tree_cache.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
+import type { BoundColumn } from '../query/bound_statement.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { createDistributedSql, parseDistributed } from './table_sql.ts';
 
@@ -17,6 +20,15 @@ export interface ServerColumn {
 
 /** How long a statement may take that changes definitions only. */
 const ddlTimeoutMs = 120_000;
+
+/** For the texts of views, which may be as long as those of statements. */
+const viewSettings = {
+  max_query_size: analysisSettings.max_query_size,
+  max_parser_depth: analysisSettings.max_parser_depth,
+  max_parser_backtracks: analysisSettings.max_parser_backtracks,
+  max_ast_depth: analysisSettings.max_ast_depth,
+  max_ast_elements: analysisSettings.max_ast_elements,
+};
 
 /** A table may be dropped whatever its size: the catalog has decided it. */
 const settings = { max_table_size_to_drop: 0, max_partition_size_to_drop: 0 };
@@ -90,6 +102,32 @@ export class ServerTables {
     if (await this.hasDatabase(from))
       await this.run(`RENAME DATABASE ${quoteIdentifier(from)} TO ${quoteIdentifier(to)}`);
   }
+
+  /** Replaces it if it exists. `text`: a query with full names. */
+  createView = (place: TablePlace, text: string): Promise<void> =>
+    this.run(`CREATE OR REPLACE VIEW ${qualifiedName(place)} AS\n${text}`, { settings: viewSettings });
+
+  /** The query of a view in the words of the server; undefined if there is no such view. */
+  async viewText({ database, table }: TablePlace): Promise<string | undefined> {
+    const sql = `SELECT as_select AS text FROM system.tables
+      WHERE database = {database:String} AND name = {table:String} AND engine = 'View'`;
+    const [row] = await this.rows<{ text: string }>(sql, { database: escaped(database), table: escaped(table) });
+    return row?.text;
+  }
+
+  async dropViews(database: string): Promise<void> {
+    for (const { name, engine } of await this.tables(database))
+      if (engine === 'View') await this.dropTable(database, name);
+  }
+
+  /** Binds the query and runs its scalar subqueries. */
+  columnsOfQuery = (query: string): Promise<BoundColumn[]> =>
+    this.#server.rows<BoundColumn>({
+      sql: `DESCRIBE (\n${query}\n)`,
+      settings: { ...viewSettings, describe_compact_output: 1 },
+      timeoutMs: ddlTimeoutMs,
+      signal: this.#signal,
+    });
 
   /** Lets the Distributed tables of a database read from it: they name the one that it was. */
   async redistribute(cluster: string, database: string, localOf: (table: string) => string): Promise<void> {

@@ -1,7 +1,7 @@
 // The expressions of a load over the columns of its file: which are allowed, and how the servers get them.
 import { Failure } from '../../../standard/failure.ts';
-import { codec } from '../analysis/analysis.ts';
 import { requireExpression } from '../analysis/build_statement.ts';
+import { codec } from '../analysis/described_query.ts';
 import { StatementReader } from '../analysis/statement_reader.ts';
 import { ClickHouseError, callerMessage } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
