@@ -21,7 +21,7 @@ import { inferTable } from './infer_table.ts';
 import { cancelledLoad, dataInvalid, type RejectedRow, rejectedFailure, shownMax } from './load_failures.ts';
 import { computeSettings, type NativeSource, nativeData, nativeSource } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
-import { faultCount, type RowSql, rowSql } from './row_values.ts';
+import { faultCount, isNested, type RowSql, rowSql } from './row_values.ts';
 import {
   countStaged,
   createStaging,
@@ -229,7 +229,19 @@ async function planLoad(server: ClickHouseServer, work: FileLoad, { signal }: Wo
   );
   const mapped = await requireExpressions(server, shape, mapColumns(shape, definition, columns), signal);
   if (mapped.length === 0) throw invalidParameter('/columns', 'columns', 'no column of the file is loaded');
+  requireExactNulls(parquet, mapped);
   return { shape, mapped, native: nativeSource(shape, mapped, parquet) };
+}
+
+/** A server reads null lists, maps and structs of a Parquet file as empty ones, without an error. Throws DATA_INVALID. */
+function requireExactNulls(parquet: readonly ParquetColumn[], mapped: readonly MappedColumn[]): void {
+  const isRead = (name: string) =>
+    mapped.some(({ source, expression }) => source?.name === name || expression?.includes(name));
+  const nested = parquet.find(({ name, type }) => isNested(type) && isRead(name));
+  if (!nested) return;
+  const { name } = nested;
+  const message = `nulls in the column ${JSON.stringify(name)}, which has lists, maps or structs, cannot be read from a Parquet file by this engine; load it from an NDJSON file, or without the column`;
+  throw dataInvalid(message, { column: name });
 }
 
 interface StageOptions extends WorkOptions {
