@@ -78,9 +78,10 @@ class Watch {
     this.#wake.resolve();
   }
 
-  /** Resolves when a round that begins now has ended. */
+  /** Resolves when a round that begins now has ended, which reads the definition of the cluster again. */
   async checkNow(): Promise<void> {
     await this.#round;
+    this.#factsAt = Number.NEGATIVE_INFINITY;
     this.#wake.resolve();
     await this.#nextRound();
   }
