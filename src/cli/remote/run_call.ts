@@ -20,7 +20,7 @@ export interface Call {
 }
 
 const methods = { list: 'GET', get: 'GET', create: 'POST', update: 'PATCH', delete: 'DELETE', action: 'POST' } as const;
-/** How long the server waits for the end of a task before it answers with it; the command then goes on waiting. */
+/** How long the server waits for the end of a task before it answers with it; the command then waits for the task. */
 const waitMs = 30_000;
 
 export function runCall(call: Call, { transport }: Connection, runtime: Runtime) {

@@ -1,5 +1,5 @@
 // Moves a catalog to another warehouse: a dry run shows what would not carry over, how much is copied and how long it takes; then the move
-// is a task, which goes on when the dialog is closed.
+// is a task, which continues when the dialog is closed.
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { MoveConsent } from '../../../../src/api/namespaces/move_result.ts';

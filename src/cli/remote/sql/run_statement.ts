@@ -56,7 +56,7 @@ export async function runStatement(sql: string, options: StatementOptions): Prom
     await target.close?.();
     if (options.timing) output.note(`${(performance.now() - began).toFixed(0)} ms`);
   } catch (error) {
-    // The statement of a request ends with its connection; a task goes on.
+    // The statement of a request ends with its connection; a task continues.
     if (signal.aborted && task) await new Task(connection.transport, task).cancel().catch(() => undefined);
     throw error;
   } finally {

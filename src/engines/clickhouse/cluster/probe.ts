@@ -78,7 +78,7 @@ function requireFitting(identity: ServerIdentity, registered: readonly ServerIde
   }
 }
 
-/** A server that is lost, too slow, or asks Keeper in vain. */
+/** A server that is lost, too slow, or cannot reach Keeper. */
 const unanswered: readonly Code[] = [
   'WAREHOUSE_FAILED',
   'STATEMENT_TIMEOUT',

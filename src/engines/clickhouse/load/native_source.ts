@@ -92,7 +92,7 @@ function csvSource({ csv, columns }: FileShape, mapped: readonly MappedColumn[])
   };
 }
 
-/** A text cannot be told from a number, an array or an object there. */
+/** A text cannot be distinguished from a number, an array or an object there. */
 function jsonSource({ columns }: FileShape, mapped: readonly MappedColumn[]): NativeSource | undefined {
   const used = usesExpressions(mapped) ? columns : [];
   if (mapped.some(({ column, source }) => source && isJsonOrNested(column.type))) return undefined;

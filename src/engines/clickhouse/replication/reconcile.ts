@@ -82,7 +82,7 @@ class Reconciliation {
     const settled = schema.objects.filter(isSettled);
     const superfluous = settled.filter((object) => !agreed.objects.has(keyOf(object)));
     const needed = [...agreed.objects.values()];
-    // What is derived has no rows and stands in the way of names.
+    // Views and Distributed tables have no rows, and occupy names.
     const isCurrent = (object: StoredObject) => {
       const wanted = agreed.objects.get(keyOf(object));
       return wanted !== undefined && this.#isSameDefinition(object, wanted, schema, others);

@@ -122,7 +122,7 @@ function isValue(tokens: readonly Token[], index: number): boolean {
   return beforeValue.has(word) && word !== 'FROM';
 }
 
-/** Whether AS stands in the parentheses of CAST, outside of inner brackets. */
+/** Whether AS is within the parentheses of CAST, outside of inner brackets. */
 function isInCast(tokens: readonly Token[], index: number): boolean {
   let depth = 0;
   for (let i = index - 1; i > 0; i--) {

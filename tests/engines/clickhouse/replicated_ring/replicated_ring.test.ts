@@ -69,7 +69,7 @@ describe('a ring that replicates', { skip: missingReplicatedRing }, () => {
     }
   });
 
-  test('goes on without one server, which catches up when it is back', async (t) => {
+  test('continues without one server, which catches up when it is back', async (t) => {
     const [, , third] = ring.servers;
     await third?.kill();
     t.after(() => third?.start());
@@ -104,7 +104,7 @@ describe('a ring that replicates', { skip: missingReplicatedRing }, () => {
     assert.equal(await count(0), '2');
   });
 
-  test('goes on while a server or ZooKeeper is frozen, once they continue', async (t) => {
+  test('continues after a server or ZooKeeper was frozen', async (t) => {
     const [, second, third] = ring.servers;
     for (const [value, frozen] of [third, second, ring.zookeeper].entries()) {
       t.after(() => frozen?.resume());

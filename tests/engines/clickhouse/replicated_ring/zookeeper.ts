@@ -41,7 +41,7 @@ export interface RingProcess {
 /** Sessions of clients that are gone expire after at least two ticks. */
 export const sessionMsMin = 2 * tickMs;
 
-/** @param spawned is told of each process, which it ends when this process exits. */
+/** @param spawned receives each process, which it ends when this process exits. */
 export function newZookeeper(directory: string, port: number, spawned: (child: ChildProcess) => void): RingProcess {
   mkdirSync(join(directory, 'data'), { recursive: true });
   const configFile = join(directory, 'zoo.cfg');
