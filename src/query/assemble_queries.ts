@@ -9,6 +9,8 @@ import type { Warehouses } from '../engines/warehouses.ts';
 import type { FileStore } from '../files/file_store.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
+import type { LeaseHolder } from '../store/leases.ts';
+import type { Servers } from '../store/servers.ts';
 import type { Store } from '../store/store.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { ResultAccess } from './results/result_access.ts';
@@ -19,6 +21,7 @@ import { QueryHistory } from './statements/history.ts';
 import { NameVisibility } from './statements/name_visibility.ts';
 import { Queries } from './statements/queries.ts';
 import { QuerySubmitter } from './statements/query_submission.ts';
+import { StatementsOfServers } from './statements/statements_of_servers.ts';
 
 export interface AssembleQueriesOptions {
   readonly store: Store;
@@ -34,6 +37,9 @@ export interface AssembleQueriesOptions {
   readonly results: ResultStore;
   readonly files: FileStore;
   readonly observe: Observe;
+  readonly holder: LeaseHolder;
+  /** Absent if this server alone uses the store. */
+  readonly servers?: Servers | undefined;
   readonly spoolDirectory: string;
   readonly settings: {
     readonly pageBytesMax: number;
@@ -43,11 +49,12 @@ export interface AssembleQueriesOptions {
 }
 
 export function assembleQueries(parts: AssembleQueriesOptions) {
-  const { store, catalog, authorizer, tasks, results, caps, observe, settings } = parts;
+  const { store, catalog, authorizer, tasks, results, caps, observe, holder, servers, settings } = parts;
   const resultAccess = new ResultAccess({ store, catalog, authorizer });
   const resultFiles = new ResultFiles(parts);
   const names = new NameVisibility(parts);
-  const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe });
+  const shared = servers && new StatementsOfServers({ store, servers, holder });
+  const history = new QueryHistory({ db: store.db, entriesMax: settings.queryHistoryMax, observe, shared });
   const queries = new Queries({ ...parts, names, history, pageBytesMax: settings.pageBytesMax });
   return {
     queries,

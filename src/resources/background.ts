@@ -53,7 +53,7 @@ export async function startBackground(parts: BackgroundParts): Promise<(deadline
   })().catch((error: unknown) => observe({ kind: 'backgroundError', what: 'check of catalog files', error }));
   changes.start();
   catalog.start();
-  history.start();
+  await history.start();
   audit.start();
   tokens.start();
   statistics.start();

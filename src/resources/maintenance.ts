@@ -27,20 +27,7 @@ interface MaintenanceParts {
 }
 
 export function maintenanceOf(services: Services, { store, observe, callerLimits }: MaintenanceParts): Maintenance {
-  const {
-    changes,
-    catalog,
-    tasks,
-    tokens,
-    exports,
-    backups,
-    restores,
-    serverBackups,
-    files,
-    submitter,
-    idempotencyKeys,
-    audit,
-  } = services;
+  const { catalog, files, history, submitter } = services;
   const running = new Set<Promise<void>>();
   const guarded = (what: string, work: () => Promise<unknown>): Promise<void> => {
     const run = work()
@@ -55,23 +42,7 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       await catalog.recover();
       await catalog.purge();
     });
-  const sweep = () =>
-    guarded('sweep', () =>
-      Promise.all([
-        changes.sweep(),
-        tasks.sweep(),
-        tokens.sweep(),
-        exports.sweep(),
-        backups.sweep(),
-        restores.sweep(),
-        serverBackups.sweep(),
-        sweepLoadSecrets(store),
-        submitter.sweep(),
-        idempotencyKeys.sweep(),
-        audit.sweep(),
-        callerLimits.sweep(),
-      ]),
-    );
+  const sweep = () => guarded('sweep', () => sweepAll(services, { store, callerLimits }));
   const sweepResults = () => guarded('sweep of results', () => submitter.sweep());
   const sweepFiles = () => guarded('sweep of files', () => files.sweep());
   const sweepBucket = () =>
@@ -79,7 +50,11 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       await submitter.sweepBucket();
       await files.sweepBucket();
     });
-  const takeOver = () => guarded('take-over of changes', () => catalog.takeOver());
+  const takeOver = () =>
+    guarded('take-over', async () => {
+      await history.takeOver();
+      await catalog.takeOver();
+    });
   const all = async () => void (await Promise.all([recover(), sweep(), sweepResults(), sweepFiles(), sweepBucket()]));
   let timer: NodeJS.Timeout | undefined;
   let bucketTimer: NodeJS.Timeout | undefined;
@@ -103,6 +78,26 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       ended.abort();
     },
   };
+}
+
+/** Removes what has expired, in whatever part. */
+function sweepAll(services: Services, { store, callerLimits }: Pick<MaintenanceParts, 'store' | 'callerLimits'>) {
+  const { changes, tasks, tokens, exports, backups, restores, serverBackups } = services;
+  const { submitter, idempotencyKeys, audit } = services;
+  return Promise.all([
+    changes.sweep(),
+    tasks.sweep(),
+    tokens.sweep(),
+    exports.sweep(),
+    backups.sweep(),
+    restores.sweep(),
+    serverBackups.sweep(),
+    sweepLoadSecrets(store),
+    submitter.sweep(),
+    idempotencyKeys.sweep(),
+    audit.sweep(),
+    callerLimits.sweep(),
+  ]);
 }
 
 /** Every second, but not while it still runs. @returns a function that begins it no more. */

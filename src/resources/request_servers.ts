@@ -57,7 +57,7 @@ export class RequestServers {
       case 'schedules':
         return endpoint.action === 'run' ? this.#ofSchedule(root) : undefined;
       case 'queries':
-        return endpoint.action === 'explain' ? this.#ofQuery(root) : undefined;
+        return endpoint.action === 'explain' ? this.#ofQuery(root) : this.#thatRuns(root);
       default:
         return undefined;
     }
@@ -82,7 +82,7 @@ export class RequestServers {
   }
 
   isAnsweredByAny({ endpoint: { verb }, category: { name } }: RequestRoute): boolean {
-    return name === 'tasks' && verb === 'get';
+    return (name === 'tasks' || name === 'queries') && verb === 'get';
   }
 
   ofFile(fileServerId: string | null): string | undefined {
@@ -130,6 +130,11 @@ export class RequestServers {
   async #ofQuery({ name }: Segment): Promise<string | undefined> {
     const entry = await this.#parts.history.get(name);
     return entry && this.#ofCatalog(entry.catalog);
+  }
+
+  /** Only its server knows how far a running statement is, and can cancel it. */
+  async #thatRuns({ name }: Segment): Promise<string | undefined> {
+    return this.ofFile((await this.#parts.history.get(name))?.runsOn ?? null);
   }
 
   async #ofSchedule({ name }: Segment): Promise<string | undefined> {

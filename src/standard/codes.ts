@@ -292,6 +292,13 @@ export const codes = define({
     meaning: 'The statement was cancelled.',
     client: 'Run it again if you still need it.',
   },
+  STATEMENT_INTERRUPTED: {
+    status: 503,
+    outcome: 'unknown',
+    meaning: 'The server that ran the statement has stopped, and a writing statement may have been applied.',
+    client: 'Check what a writing statement did; then run it again.',
+    retryAfterSeconds: 1,
+  },
   MEMORY_LIMIT_EXCEEDED: {
     status: 400,
     meaning: 'The statement needs more memory than the warehouse allows.',

@@ -12,3 +12,6 @@ export const hasPendingNotification = sql<boolean>`notify_at is not null`;
 
 /** Schedules. */
 export const hasNextRun = sql<boolean>`next_at is not null`;
+
+/** Statements that have not ended. */
+export const runsOnServer = sql<boolean>`server_id is not null`;

@@ -225,6 +225,8 @@ export interface QueriesTable {
   owner: string;
   /** As reported by the engine after the statement; null if it was not requested. */
   plan: string | null;
+  /** The server that runs the statement (statements_of_servers.ts); null: it has ended. */
+  server_id: string | null;
 }
 
 export interface TableStatisticsTable {

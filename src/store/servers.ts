@@ -1,6 +1,6 @@
 // The servers of a shared store. Each has a row with the URL at which the others reach it, a lease that it renews every second, and a
 // report of its state, and keeps the rows of the others in memory. A server whose lease has expired is down.
-import type { Selectable } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { type LeaseHolder, leaseMs, renewEveryMs } from './leases.ts';
@@ -42,6 +42,19 @@ export interface OtherServer {
 /** Called when the report of another server differs from its previous one; undefined: there was none. */
 type ReportListener = (serverId: string, report: string, previous: string | undefined) => void;
 
+/** Rows of another server that has stopped, whose lease has expired, or that was forgotten, by their column `server_id`. */
+export const isOfLostServer = (holder: LeaseHolder, now: number): RawBuilder<boolean> =>
+  sql<boolean>`(server_id is not null and server_id <> ${holder.serverId ?? ''} and not exists
+    (select 1 from servers where servers.id = server_id and servers.lease_until > ${holder.expiredUntil(now)}))`;
+
+/** The columns of a statement whose server has stopped. */
+export const interruptedStatement = {
+  state: 'failed',
+  error_code: 'STATEMENT_INTERRUPTED',
+  error_message: 'the server that ran the statement has stopped; a writing statement may have been applied',
+  server_id: null,
+} as const;
+
 /** The clock of the store is not read from an answer that took longer. */
 const clockReadMsMax = 500;
 
@@ -67,6 +80,11 @@ export class Servers {
 
   get serverId(): string {
     return this.#options.serverId;
+  }
+
+  /** Whether the others know this server. */
+  get isStarted(): boolean {
+    return this.#startedAt > 0;
   }
 
   onReport(listener: ReportListener): void {

@@ -5,6 +5,7 @@ import type { CatalogSpec, WarehouseSpec } from '../../model/records.ts';
 import { OperatorError } from '../../operator/operator_error.ts';
 import { segmentsOfUri } from '../../standard/paths.ts';
 import type { FilesTable, ObjectsTable, TasksTable } from '../../store/schema.ts';
+import { interruptedStatement } from '../../store/servers.ts';
 import { movedSetting, type Store } from '../../store/store.ts';
 import { pagesOf, type Row, type TableName } from './store_tables.ts';
 
@@ -67,6 +68,8 @@ export async function toSingle(db: Db, serverId: string): Promise<MovedRows> {
       const { serverId: _, ...spec } = JSON.parse((row as unknown as ObjectsTable).spec) as WarehouseSpec;
       return { ...row, spec: JSON.stringify(spec) };
     }
+    if (table === 'queries' && row.server_id !== null)
+      return { ...row, ...interruptedStatement, ended_at: row.started_at ?? row.submitted_at };
     return table === 'tasks' || table === 'files' ? { ...row, server_id: null } : row;
   };
   return {

@@ -1,31 +1,36 @@
 // History of statements. Running statements are held in memory. Finished ones are written within 500 ms, many in one transaction, so that
-// a point query does not pay for a disk flush. A crash can lose the last second of history, but never data.
+// a point query does not pay for a disk flush. A crash can lose the last second of history, but never data. Of a shared store, the
+// statements that other servers run are read from the store (statements_of_servers.ts).
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Actor } from '../../model/principal.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
-import type { QueriesTable, Schema } from '../../store/schema.ts';
-import { type QueryEntry, type QueryState, versionOfQuery } from './history_entry.ts';
+import type { Schema } from '../../store/schema.ts';
+import { type QueryEntry, submissionTimeOf, versionOfQuery } from './history_entry.ts';
+import { replaceRows, toEntry, toRow } from './history_rows.ts';
 import { matchesFilter, type QueryFilter, toConditions } from './history_search.ts';
+import type { StatementsOfServers } from './statements_of_servers.ts';
 
 export type { QueryEntry } from './history_entry.ts';
+export { sqlCharactersMax } from './history_rows.ts';
 
 export interface HistoryOptions {
   readonly db: Kysely<Schema>;
   readonly entriesMax: number;
   readonly observe: Observe;
+  /** Absent if this server alone uses the store. */
+  readonly shared?: StatementsOfServers | undefined;
 }
 
-/** Stored as the kind of a statement that ended before it was analyzed. */
-const unknownKind = 'unknown';
-/** Longer texts are truncated. */
-export const sqlCharactersMax = 65_536;
-const planCharactersMax = 65_536;
 const flushMs = 500;
 /** If the store is unavailable for long, the oldest unwritten entries are dropped. */
 const unwrittenMax = 50_000;
 const batchRows = 500;
 const sweepEveryFlushes = 600;
+/** By then the server that runs a statement has written it, if it runs for so long, or its end. */
+const writtenMsMax = 2_000;
+const recheckMs = 100;
 
 export class QueryHistory {
   readonly #options: HistoryOptions;
@@ -41,7 +46,8 @@ export class QueryHistory {
     this.#options = options;
   }
 
-  start(): void {
+  async start(): Promise<void> {
+    await this.#options.shared?.endEarlier();
     this.#timer = setInterval(() => void this.flush(), flushMs);
     this.#timer.unref();
   }
@@ -81,9 +87,7 @@ export class QueryHistory {
     this.#running.delete(queryId);
     const { taskId } = running.entry;
     if (taskId !== null && this.#queryOfTask.get(taskId) === queryId) this.#queryOfTask.delete(taskId);
-    const ended = { ...running.entry, ...change };
-    const sql = truncate(ended.sql, sqlCharactersMax);
-    this.#unwritten.push({ ...ended, sql, plan: ended.plan === null ? null : truncate(ended.plan, planCharactersMax) });
+    this.#unwritten.push({ ...running.entry, ...change });
     if (this.#unwritten.length > unwrittenMax) this.#unwritten.shift();
   }
 
@@ -113,6 +117,19 @@ export class QueryHistory {
     const running = this.#running.get(queryId);
     if (running) return running.entry;
     await this.flush();
+    const { shared } = this.#options;
+    const waitsUntil = shared ? submissionTimeOf(queryId) + writtenMsMax : 0;
+    for (;;) {
+      const entry = await this.#stored(queryId);
+      if (entry) return (await shared?.withQueuePositions([entry]))?.[0] ?? entry;
+      // Another server may have begun it a moment ago.
+      const leftMs = waitsUntil - Date.now();
+      if (!(leftMs > 0 && leftMs <= 2 * writtenMsMax)) return undefined;
+      await pause(recheckMs);
+    }
+  }
+
+  async #stored(queryId: string): Promise<QueryEntry | undefined> {
     const row = await this.#options.db
       .selectFrom('queries')
       .selectAll()
@@ -122,8 +139,9 @@ export class QueryHistory {
   }
 
   /** 1 plus the number of queued statements of the warehouse that were submitted before a queued one; null if it is not queued. */
-  queuePositionOf({ queryId, state, warehouse }: QueryEntry): number | null {
+  queuePositionOf({ queryId, state, warehouse, queuePosition }: QueryEntry): number | null {
     if (state !== 'queued') return null;
+    if (queuePosition !== undefined) return queuePosition;
     let position = 1;
     // In order of submission.
     for (const { entry } of this.#running.values()) {
@@ -143,11 +161,20 @@ export class QueryHistory {
     let query = this.#options.db.selectFrom('queries').selectAll().orderBy('query_id', 'desc').limit(limit);
     if (after !== undefined) query = query.where('query_id', '<', after);
     for (const condition of toConditions(filter)) query = query.where(condition);
-    const ended = (await query.execute()).map(toEntry);
+    const { shared } = this.#options;
+    // What is stored of those of this server can be older than what is in memory.
+    if (shared) query = query.where(shared.isElsewhereOrEnded);
+    const rows = (await query.execute()).map(toEntry);
+    const stored = (await shared?.withQueuePositions(rows)) ?? rows;
     const running = [...this.#running.values()]
       .map(({ entry }) => entry)
       .filter((entry) => (after === undefined || entry.queryId < after) && matchesFilter(entry, filter));
-    return [...ended, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1)).slice(0, limit);
+    return [...stored, ...running].sort((a, b) => (a.queryId > b.queryId ? -1 : 1)).slice(0, limit);
+  }
+
+  /** Ends the statements of other servers that are lost. */
+  async takeOver(): Promise<void> {
+    await this.#options.shared?.sweep();
   }
 
   /** Removes a finished statement from the history; cancels a running one. */
@@ -163,7 +190,10 @@ export class QueryHistory {
     return numDeletedRows > 0n;
   }
 
-  /** Writes the statements that ended since the last flush. After a failure they are retried by the next flush. */
+  /**
+   * Writes the statements that ended since the last flush, and tells the other servers of those that run for long. After a failure they are
+   * retried by the next flush.
+   */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#flush());
     return this.#flushing;
@@ -173,13 +203,22 @@ export class QueryHistory {
     try {
       while (this.#unwritten.length > 0) {
         const batch = this.#unwritten.slice(0, batchRows);
-        await this.#options.db.insertInto('queries').values(batch.map(toRow)).execute();
+        await this.#write(batch);
+        for (const { queryId } of batch) this.#options.shared?.ended(queryId);
         this.#unwritten = this.#unwritten.slice(batch.length);
       }
+      await this.#options.shared?.announce([...this.#running.values()].map(({ entry }) => entry));
       if (this.#flushes++ % sweepEveryFlushes === 0) await this.#sweep();
     } catch (error) {
       this.#options.observe({ kind: 'backgroundError', what: 'query history', error });
     }
+  }
+
+  async #write(ended: readonly QueryEntry[]): Promise<void> {
+    const { db, shared } = this.#options;
+    const rows = ended.map((entry) => toRow(entry, null));
+    if (ended.some(({ queryId }) => shared?.isAnnounced(queryId))) await replaceRows(db, rows);
+    else await db.insertInto('queries').values(rows).execute();
   }
 
   async #sweep(): Promise<void> {
@@ -191,59 +230,7 @@ export class QueryHistory {
       .offset(entriesMax)
       .limit(1)
       .executeTakeFirst();
-    if (oldest) await db.deleteFrom('queries').where('query_id', '<=', oldest.query_id).execute();
+    if (!oldest) return;
+    await db.deleteFrom('queries').where('query_id', '<=', oldest.query_id).where('server_id', 'is', null).execute();
   }
-}
-
-const truncate = (text: string, characters: number) =>
-  (text.length > characters ? text.slice(0, characters) : text).toWellFormed();
-
-function toRow(entry: QueryEntry): QueriesTable {
-  return {
-    query_id: entry.queryId,
-    sql: entry.sql,
-    kind: entry.kind ?? unknownKind,
-    state: entry.state,
-    warehouse: entry.warehouse,
-    catalog: entry.catalog,
-    database: entry.database,
-    submitted_by: entry.submittedBy,
-    submitted_at: entry.submittedAt,
-    started_at: entry.startedAt,
-    ended_at: entry.endedAt,
-    elapsed_ms: entry.elapsedMs,
-    queued_ms: entry.queuedMs,
-    row_count: entry.rowCount,
-    result_bytes: entry.resultBytes,
-    error_code: entry.errorCode,
-    error_message: entry.errorMessage,
-    task_id: entry.taskId,
-    owner: entry.owner,
-    plan: entry.plan,
-  };
-}
-
-function toEntry(row: QueriesTable): QueryEntry {
-  return {
-    queryId: row.query_id,
-    sql: row.sql,
-    kind: row.kind === unknownKind ? null : row.kind,
-    state: row.state as QueryState,
-    warehouse: row.warehouse,
-    catalog: row.catalog,
-    database: row.database,
-    submittedBy: row.submitted_by,
-    submittedAt: row.submitted_at,
-    startedAt: row.started_at,
-    endedAt: row.ended_at,
-    elapsedMs: row.elapsed_ms,
-    queuedMs: row.queued_ms,
-    rowCount: row.row_count,
-    resultBytes: row.result_bytes,
-    errorCode: row.error_code,
-    errorMessage: row.error_message,
-    taskId: row.task_id,
-    owner: row.owner,
-    plan: row.plan,
-  };
 }

@@ -26,7 +26,17 @@ export interface QueryEntry {
   readonly taskId: string | null;
   /** Recorded for slow statements only; contains the values of the parameters. */
   readonly plan: string | null;
+  /** The server that runs it, if it is another one and the statement has not ended. */
+  readonly runsOn?: string | undefined;
+  /** In the queue of that server. */
+  readonly queuePosition?: number | undefined;
 }
+
+/** In milliseconds since 1970, by the clock of the server that runs it; NaN if the text is no id of a statement. */
+export const submissionTimeOf = (queryId: string): number => {
+  const [, high, low] = /^([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(queryId) ?? [];
+  return Number.parseInt(`${high}${low}`, 16);
+};
 
 export const versionOfQuery = ({ queryId, startedAt, endedAt }: QueryEntry): ObjectVersion => ({
   objectId: queryId,

@@ -27,7 +27,8 @@ export interface QueryFilter {
   readonly owner?: string | undefined;
 }
 
-type Criterion = readonly ['is' | 'contains' | 'from' | 'before', keyof QueryEntry, keyof QueriesTable];
+type Criterion = readonly ['is' | 'contains' | 'from' | 'before', StoredField, keyof QueriesTable];
+type StoredField = Exclude<keyof QueryEntry, 'runsOn' | 'queuePosition'>;
 
 const criteria: Readonly<Record<keyof QueryFilter, Criterion>> = {
   state: ['is', 'state', 'state'],

@@ -30,7 +30,7 @@ import {
   objectVersionsMigration,
   viewSourcesMigration,
 } from './objects.ts';
-import { serversMigration } from './servers.ts';
+import { runningStatementsMigration, serversMigration } from './servers.ts';
 import {
   scheduleLeasesMigration,
   schedulesMigration,
@@ -71,6 +71,7 @@ export const migrations: readonly Migration[] = [
   serversMigration,
   fileStoreMigration,
   catalogMovesMigration,
+  runningStatementsMigration,
 ];
 export const schemaVersion = migrations.length;
 

@@ -1,0 +1,91 @@
+// The rows of the table `queries`: one for each statement that has ended, and one for each that runs for long on a shared store.
+import type { Kysely } from 'kysely';
+import type { QueriesTable, Schema } from '../../store/schema.ts';
+import type { QueryEntry, QueryState } from './history_entry.ts';
+
+/** Stored as the kind of a statement that ended before it was analyzed, or runs and is not yet. */
+const unknownKind = 'unknown';
+/** Longer texts are truncated. */
+export const sqlCharactersMax = 65_536;
+const planCharactersMax = 65_536;
+
+const truncate = (text: string, characters: number) =>
+  (text.length > characters ? text.slice(0, characters) : text).toWellFormed();
+
+/** `serverId`: the server that runs the statement; null: it has ended. */
+export function toRow(entry: QueryEntry, serverId: string | null): QueriesTable {
+  return {
+    query_id: entry.queryId,
+    sql: truncate(entry.sql, sqlCharactersMax),
+    kind: entry.kind ?? unknownKind,
+    state: entry.state,
+    warehouse: entry.warehouse,
+    catalog: entry.catalog,
+    database: entry.database,
+    submitted_by: entry.submittedBy,
+    submitted_at: entry.submittedAt,
+    started_at: entry.startedAt,
+    ended_at: entry.endedAt,
+    elapsed_ms: entry.elapsedMs,
+    queued_ms: entry.queuedMs,
+    row_count: entry.rowCount,
+    result_bytes: entry.resultBytes,
+    error_code: entry.errorCode,
+    error_message: entry.errorMessage,
+    task_id: entry.taskId,
+    owner: entry.owner,
+    plan: entry.plan === null ? null : truncate(entry.plan, planCharactersMax),
+    server_id: serverId,
+  };
+}
+
+export function toEntry(row: QueriesTable): QueryEntry {
+  return {
+    queryId: row.query_id,
+    sql: row.sql,
+    kind: row.kind === unknownKind ? null : row.kind,
+    state: row.state as QueryState,
+    warehouse: row.warehouse,
+    catalog: row.catalog,
+    database: row.database,
+    submittedBy: row.submitted_by,
+    submittedAt: row.submitted_at,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    elapsedMs: row.elapsed_ms,
+    queuedMs: row.queued_ms,
+    rowCount: row.row_count,
+    resultBytes: row.result_bytes,
+    errorCode: row.error_code,
+    errorMessage: row.error_message,
+    taskId: row.task_id,
+    owner: row.owner,
+    plan: row.plan,
+    ...(row.server_id === null ? {} : { runsOn: row.server_id }),
+  };
+}
+
+/** Writes statements of which the store may have earlier rows: replaces all that can change while one runs. */
+export async function replaceRows(db: Kysely<Schema>, rows: readonly QueriesTable[]): Promise<void> {
+  await db
+    .insertInto('queries')
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict.column('query_id').doUpdateSet((e) => ({
+        kind: e.ref('excluded.kind'),
+        state: e.ref('excluded.state'),
+        started_at: e.ref('excluded.started_at'),
+        ended_at: e.ref('excluded.ended_at'),
+        elapsed_ms: e.ref('excluded.elapsed_ms'),
+        queued_ms: e.ref('excluded.queued_ms'),
+        row_count: e.ref('excluded.row_count'),
+        result_bytes: e.ref('excluded.result_bytes'),
+        error_code: e.ref('excluded.error_code'),
+        error_message: e.ref('excluded.error_message'),
+        task_id: e.ref('excluded.task_id'),
+        plan: e.ref('excluded.plan'),
+        server_id: e.ref('excluded.server_id'),
+      })),
+    )
+    .execute();
+}

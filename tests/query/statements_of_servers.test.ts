@@ -1,0 +1,88 @@
+// How often the statements of a server are written to a shared store: short ones once, at their end; long ones when they run for long, when
+// that has changed, and at their end.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { QueryHistory } from '../../src/query/statements/history.ts';
+import type { QueryEntry } from '../../src/query/statements/history_entry.ts';
+import { StatementsOfServers } from '../../src/query/statements/statements_of_servers.ts';
+import { LeaseHolder } from '../../src/store/leases.ts';
+import { storesOf } from '../stores.ts';
+
+const emptyOutcome = {
+  endedAt: null,
+  elapsedMs: null,
+  queuedMs: null,
+  rowCount: null,
+  resultBytes: null,
+  errorCode: null,
+  errorMessage: null,
+  plan: null,
+};
+
+const entryOf = (queryId: string, ranMs: number, taskId: string | null = null): QueryEntry => ({
+  queryId,
+  sql: 'SELECT 1',
+  kind: 'select',
+  state: 'running',
+  warehouse: 'w',
+  catalog: 'c',
+  database: null,
+  submittedBy: 'ann',
+  owner: 'u',
+  submittedAt: Date.now() - ranMs,
+  startedAt: Date.now() - ranMs,
+  taskId,
+  ...emptyOutcome,
+});
+
+test('only statements that run for long, or belong to a task, are written before they end', async (t) => {
+  const statements: string[] = [];
+  const inject = ({ sql }: { readonly sql: string }) => {
+    if (/^(insert into|update|select).*"queries"/.test(sql)) statements.push(sql.split(' ')[0] as string);
+  };
+  const { store } = await storesOf(import.meta.url).open({ isShared: true, inject });
+  t.after(() => store.close());
+  const ofServer = (serverId: string) => {
+    const shared = new StatementsOfServers({
+      store,
+      servers: { serverId, isStarted: true },
+      holder: new LeaseHolder(serverId),
+    });
+    return new QueryHistory({ db: store.db, entriesMax: 100, observe: () => undefined, shared });
+  };
+  const [one, two] = [ofServer('one'), ofServer('two')];
+  const writes = async (work: () => void): Promise<string[]> => {
+    statements.length = 0;
+    work();
+    await one.flush();
+    return statements.slice();
+  };
+  const statesThrough = async (history: QueryHistory): Promise<Record<string, string>> =>
+    Object.fromEntries((await history.list({ limit: 10 })).map(({ queryId, state }) => [queryId, state]));
+
+  // The first flush sweeps.
+  await one.flush();
+  assert.deepEqual(await writes(() => one.begin(entryOf('short', 0), () => {})), []);
+  assert.deepEqual(await writes(() => one.end('short', { state: 'succeeded', endedAt: Date.now() })), ['insert']);
+  assert.deepEqual(await statesThrough(two), { short: 'succeeded' });
+
+  assert.deepEqual(await writes(() => one.begin(entryOf('long', 1000), () => {})), ['insert']);
+  assert.deepEqual(await writes(() => {}), ['select']);
+  assert.deepEqual(await writes(() => one.update('long', { rowCount: 7 })), ['select', 'insert']);
+  assert.deepEqual(await statesThrough(two), { short: 'succeeded', long: 'running' });
+  assert.deepEqual(await statesThrough(one), { short: 'succeeded', long: 'running' });
+  assert.equal((await two.get('long'))?.runsOn, 'one');
+  assert.deepEqual(await writes(() => one.begin(entryOf('task', 0, 't'), () => {})), ['select', 'insert']);
+
+  // What another server has ended by mistake is written again.
+  await two.takeOver();
+  assert.deepEqual(await statesThrough(two), { short: 'succeeded', long: 'failed', task: 'failed' });
+  assert.deepEqual(await writes(() => {}), ['select', 'insert']);
+  assert.deepEqual(await statesThrough(two), { short: 'succeeded', long: 'running', task: 'running' });
+
+  const end = (id: string) => one.end(id, { state: 'succeeded', endedAt: Date.now() });
+  assert.deepEqual(await writes(() => ['long', 'task'].forEach(end)), ['insert']);
+  for (const history of [one, two])
+    assert.deepEqual(await statesThrough(history), { short: 'succeeded', long: 'succeeded', task: 'succeeded' });
+  assert.deepEqual(await writes(() => {}), []);
+});
