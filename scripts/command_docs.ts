@@ -102,7 +102,8 @@ contains a dot is quoted with \`"\`.
 A call that becomes a task waits for its end; \`--no-wait\` shows the task instead, and \`tasks watch\` follows it. Ctrl-C cancels what runs on the server
 for the command; with \`tasks watch\` it only ends the command.
 
-Every command accepts \`--profile\`, \`--url\`, \`--token-file\`, \`--json\` and \`--quiet\`, which the pages of the commands do not repeat.
+Every command that calls a server accepts \`--profile\`, \`--url\`, \`--token-file\`, \`--json\` and \`--quiet\`, which the pages of the commands do not repeat; the
+others that write results accept \`--json\` and \`--quiet\`.
 
 ## Exit codes
 

@@ -28,6 +28,11 @@ const checks: readonly Step[] = [
   { name: 'house rules', command: ['node', 'scripts/test.ts', 'tests/style'], mend: 'what the test names' },
   { name: 'configuration page', command: ['node', 'scripts/docs.ts', '--check'], mend: 'npm run generate' },
   { name: 'pages of commands', command: ['node', 'scripts/command_docs.ts', '--check'], mend: 'npm run generate' },
+  {
+    name: 'rules for documents',
+    command: ['node', 'scripts/conformance_docs.ts', '--check'],
+    mend: 'npm run generate',
+  },
   { name: 'OpenAPI documents', command: ['node', 'scripts/openapi.ts', '--check'], mend: 'npm run generate' },
   { name: 'SBOM and notices', command: ['node', 'scripts/sbom.ts', '--check'], mend: 'npm run generate' },
   { name: 'generated sources', command: ['node', 'scripts/declarations.ts', '--check'], mend: 'npm run generate' },

@@ -21,6 +21,10 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
     ['Python', 'docs/python.md'],
   ],
   'Command line': [['Commands', 'docs/cli.md']],
+  'The standard': [
+    ['The REST standard', 'docs/rest_standard.md'],
+    ['Rules for documents', 'docs/lint_rules.md'],
+  ],
   SQL: [
     ['SQL on DuckDB', 'docs/duckdb.md'],
     ['Warehouses on ClickHouse', 'docs/clickhouse.md'],

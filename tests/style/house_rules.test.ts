@@ -112,7 +112,7 @@ describe('words', () => {
     it(`the repository has no line with ${description}`, () => assertNone(linesWith(pattern, paths), 'remove:'));
 });
 
-for (const directory of ['', 'tests/clients/', 'tests/engines/clickhouse/ring/'])
+for (const directory of ['', 'tests/clients/', 'tests/spectral/', 'tests/engines/clickhouse/ring/'])
   describe(`dependencies in ${directory}package.json`, () => {
     const manifest = JSON.parse(textOf(`${directory}package.json`)) as Record<string, Record<string, string>>;
     const lock = JSON.parse(textOf(`${directory}package-lock.json`)) as {

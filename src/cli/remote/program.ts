@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { release } from '../../model/release.ts';
 import type { Runtime } from './call_options.ts';
 import { completionCommand } from './completion/completion.ts';
+import { openapiCommand } from './conformance/openapi_command.ts';
 import { connect } from './connection.ts';
 import { exitCodes, shownFailure } from './exit_codes.ts';
 import { loginCommands } from './login.ts';
@@ -31,6 +32,7 @@ export function newProgram(env: Environment, runtime: Runtime): Command {
     if (resource.name === 'tasks') command.addCommand(watchCommand(runtime));
     program.addCommand(command);
   }
+  program.addCommand(openapiCommand(runtime));
   program.addCommand(completionCommand(program));
   return program;
 }
