@@ -1,10 +1,10 @@
 // Writes the rows of a prepared query to Arrow IPC files, one batch at a time, so that memory use does not depend on the number of rows.
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { constants, zstdCompressSync } from 'node:zlib';
 import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBType } from '@duckdb/node-api';
 import duckdb from '@duckdb/node-bindings';
 import * as arrow from 'apache-arrow';
+import { ArrowEncoder } from '../../results/arrow_encoder.ts';
 import { arrowType } from './arrow_types.ts';
 import { arrowData } from './arrow_vectors.ts';
 
@@ -13,11 +13,6 @@ const batchBytes = 8 * 1024 * 1024;
 /** Rows of the first batch, one chunk of the engine: the size of rows is not known yet. */
 const firstBatchRows = 2048;
 const batchRowsMax = 122_880;
-
-// Each buffer of a batch is compressed by itself.
-arrow.compressionRegistry.set(arrow.CompressionType.ZSTD, {
-  encode: (buffer) => zstdCompressSync(buffer, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
-});
 
 export interface ArrowTarget {
   readonly directory: string;
@@ -107,65 +102,19 @@ function batchOf(
   return new arrow.RecordBatch(schema, data);
 }
 
-/** Collects the bytes that the Arrow writer produces. */
-class OutputBuffer extends arrow.AsyncByteQueue {
-  #parts: Uint8Array[] = [];
-
-  override write(part: ArrayBufferView): void {
-    this.#parts.push(new Uint8Array(part.buffer, part.byteOffset, part.byteLength));
-  }
-
-  takeAll(): Uint8Array[] {
-    const parts = this.#parts;
-    this.#parts = [];
-    return parts;
-  }
-}
-
-/**
- * Before each compressed buffer, apache-arrow 21.2 writes the compressed length, where the format requires the uncompressed one and other
- * readers fail. A negative length marks a buffer that compression would enlarge.
- */
-function withUncompressedLengths<C extends { readonly buffers: ArrayBufferView[] }>(
-  compressed: C,
-  buffers: readonly ArrayBufferView[],
-): C {
-  for (const [i, { byteLength }] of buffers.entries()) {
-    const prefix = compressed.buffers[i * 2];
-    if (prefix === undefined || prefix.byteLength === 0) continue;
-    const length = new DataView(prefix.buffer, prefix.byteOffset);
-    if (length.getBigInt64(0, true) >= 0n) length.setBigInt64(0, BigInt(byteLength), true);
-  }
-  return compressed;
-}
-
-class FileWriter extends arrow.RecordBatchFileWriter {
-  protected override _compressBodyBuffers(buffers: ArrayBufferView[]) {
-    return withUncompressedLengths(super._compressBodyBuffers(buffers), buffers);
-  }
-}
-
-class StreamWriter extends arrow.RecordBatchStreamWriter {
-  protected override _compressBodyBuffers(buffers: ArrayBufferView[]) {
-    return withUncompressedLengths(super._compressBodyBuffers(buffers), buffers);
-  }
-}
-
 class ArrowFile {
   readonly #handle: FileHandle;
   readonly #path: string;
-  readonly #writer: arrow.RecordBatchWriter;
-  readonly #output: OutputBuffer;
+  readonly #encoder: ArrowEncoder;
   #rows = 0;
   #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
   bytes = 0;
 
-  private constructor(handle: FileHandle, path: string, writer: arrow.RecordBatchWriter, output: OutputBuffer) {
+  private constructor(handle: FileHandle, path: string, encoder: ArrowEncoder) {
     this.#handle = handle;
     this.#path = path;
-    this.#writer = writer;
-    this.#output = output;
+    this.#encoder = encoder;
   }
 
   static async create(
@@ -174,23 +123,17 @@ class ArrowFile {
     schema: arrow.Schema,
   ): Promise<ArrowFile> {
     const path = join(directory, `batches_${number}`);
-    const options = { compressionType: compression === 'zstd' ? arrow.CompressionType.ZSTD : null };
-    const writer = new (layout === 'file' ? FileWriter : StreamWriter)(options);
-    const output = new OutputBuffer();
-    writer.reset(output, schema);
-    return new ArrowFile(await open(path, 'wx'), path, writer, output);
+    return new ArrowFile(await open(path, 'wx'), path, new ArrowEncoder(schema, { layout, compression }));
   }
 
   /** Returns the bytes of the batch, which are written to the disk while the next batch is converted. */
   async write(batch: arrow.RecordBatch): Promise<number> {
-    this.#writer.write(batch);
     this.#rows += batch.numRows;
-    return this.#drain();
+    return this.#append(this.#encoder.write(batch));
   }
 
   async finish(): Promise<{ path: string; rows: number }> {
-    this.#writer.finish();
-    await this.#drain();
+    await this.#append(this.#encoder.finish());
     await this.#writing;
     await this.close();
     return { path: this.#path, rows: this.#rows };
@@ -203,17 +146,16 @@ class ArrowFile {
     await this.#handle.close();
   }
 
-  async #drain(): Promise<number> {
-    const parts = this.#output.takeAll();
+  async #append(parts: readonly Uint8Array[]): Promise<number> {
     const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
     await this.#writing;
-    this.#writing = this.#append(parts, bytes);
+    this.#writing = this.#writeAll(parts, bytes);
     this.#writing.catch(ignored);
     this.bytes += bytes;
     return bytes;
   }
 
-  async #append(parts: readonly Uint8Array[], bytes: number): Promise<void> {
+  async #writeAll(parts: readonly Uint8Array[], bytes: number): Promise<void> {
     if (bytes === 0) return;
     const { bytesWritten } = await this.#handle.writev(parts);
     // A nearly full disk accepts only a part of the bytes; writing the rest throws the reason.
