@@ -118,7 +118,7 @@ function sbomText(components: readonly Component[]): string {
 function textsIn(path: string): string | undefined {
   const directory = `${root}${path}`;
   if (!existsSync(directory)) return undefined;
-  const files = readdirSync(directory).filter((file) => /^(?:licen[cs]e|notice|copying)(?:[.-]|$)/i.test(file));
+  const files = readdirSync(directory).filter((file) => /^(?:licen[cs]e|notice|copying)(?:[._-]|$)/i.test(file));
   if (files.length === 0) return undefined;
   const texts = files.sort().map((file) => readFileSync(`${directory}/${file}`, 'utf8'));
   return texts.map((text) => text.replaceAll(/[^\S\n]+\n/g, '\n').trim()).join('\n\n');

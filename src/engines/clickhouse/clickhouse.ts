@@ -31,7 +31,7 @@ export const clickhouseWith = ({ hosts }: { readonly hosts?: HostAllowlist } = {
     undrop: true,
     catalogSnapshots: false,
     profile: false,
-    exports: false,
+    exports: true,
     schemaInference: true,
     parquetFiles: true,
     rowPositions: false,

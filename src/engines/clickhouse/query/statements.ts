@@ -10,10 +10,12 @@ import {
 import { bindStatement } from '../analysis/analysis.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
+import { exportRows, needsNumbersAsStrings } from '../export/export_rows.ts';
 import { unsupported } from '../unsupported.ts';
 import type { BoundStatement } from './bound_statement.ts';
 import { watchProgress } from './progress.ts';
-import { readResult, rowsFormat, rowsFormatSettings } from './result_stream.ts';
+import { readResult } from './result_stream.ts';
+import { rowsFormat, rowsSettings } from './row_lines.ts';
 import { RunningWrites } from './running_writes.ts';
 import { limitSettings } from './statement_settings.ts';
 import { executeWrite } from './writes.ts';
@@ -66,21 +68,12 @@ async function executeSelect(
   options: ExecuteOptions,
 ): Promise<StatementResult> {
   if (options.profile) return unsupported('profiles of queries');
-  if (options.into) return unsupported('exports of rows to files');
-  const { rowsMax, timeoutMs, signal, numbers } = options;
-  const quotes = numbers === 'string' ? 1 : 0;
+  const { rowsMax, timeoutMs, signal, into } = options;
+  const numbers = into && needsNumbersAsStrings(into) ? 'string' : options.numbers;
   const call: ServerCall = {
     sql: `${bound.sql}\nFORMAT ${rowsFormat}`,
     parameters: bound.parameters,
-    settings: {
-      ...limitSettings(context),
-      ...rowsFormatSettings,
-      output_format_json_quote_64bit_integers: quotes,
-      output_format_json_quote_decimals: quotes,
-      // One row more shows that the result is truncated.
-      ...(rowsMax === undefined ? {} : { limit: rowsMax + 1 }),
-      readonly: 1,
-    },
+    settings: { ...limitSettings(context), ...rowsSettings({ numbers, rowsMax }) },
     timeoutMs,
     signal,
   };
@@ -95,7 +88,9 @@ async function streamed(server: ClickHouseServer, call: ServerCall, options: Exe
   const queryId = randomUUID();
   const progress = watchProgress(server, queryId, options.progress);
   try {
-    return await readResult(await server.stream({ ...call, queryId }), options);
+    const stream = await server.stream({ ...call, queryId });
+    const { into } = options;
+    return into ? await exportRows(stream, { ...options, into }) : await readResult(stream, options);
   } finally {
     progress.stop();
   }

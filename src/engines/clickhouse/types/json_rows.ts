@@ -10,11 +10,15 @@ type Rewrite = (rows: Rows, at: number) => number;
 /** Rewrites whole rows; undefined if they can pass as they are. */
 export type RowsRewriter = (rows: Buffer) => Buffer;
 
+/** Which JSON values stay strings with their text: none; columns of them; those within other values too. */
+type JsonTexts = 'none' | 'columns' | 'all';
+
 /** @param types of the columns, as the server names them. */
-export function rowsRewriter(types: readonly string[]): RowsRewriter | undefined {
+export function rowsRewriter(types: readonly string[], jsonTexts: JsonTexts = 'none'): RowsRewriter | undefined {
   const rewrites = types.map((text) => {
     const type = parseTypeText(text);
-    return type && rewriteOf(type);
+    if (!type || (jsonTexts === 'columns' && logicalOf(type)?.kind === 'JSON')) return undefined;
+    return rewriteOf(type, jsonTexts !== 'all');
   });
   if (rewrites.every((rewrite) => rewrite === undefined)) return undefined;
   return (rows) => {
@@ -24,11 +28,12 @@ export function rowsRewriter(types: readonly string[]): RowsRewriter | undefined
   };
 }
 
-function rewriteOf(type: ServerType): Rewrite | undefined {
+/** `embeds`: whether JSON values become parts of the row. */
+function rewriteOf(type: ServerType, embeds: boolean): Rewrite | undefined {
   const { name, parts } = type;
   const part = (index: number) => {
     const inner = parts[index]?.type;
-    return inner && rewriteOf(inner);
+    return inner && rewriteOf(inner, embeds);
   };
   switch (name) {
     case 'Nullable':
@@ -38,7 +43,8 @@ function rewriteOf(type: ServerType): Rewrite | undefined {
     case 'SimpleAggregateFunction': {
       const marked: LogicalType['kind'] | undefined = logicalOf(type)?.kind;
       if (marked === 'BINARY') return nullable(binary);
-      return marked === 'JSON' ? nullable(json) : part(1);
+      if (marked === 'JSON') return embeds ? nullable(json) : undefined;
+      return part(1);
     }
     case 'Float32':
     case 'Float64':
