@@ -14,6 +14,7 @@ const unused = {
   bintrees: ['test'],
   'pg-cloudflare': ['dist', 'esm', 'src'],
   'pg-protocol': ['src'],
+  'parquet-wasm': ['bundler', 'esm'],
   pino: ['test', 'docs', 'benchmarks'],
 };
 

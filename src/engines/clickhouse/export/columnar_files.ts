@@ -11,7 +11,7 @@ import type { RowFiles } from './row_files.ts';
 
 type Format = Extract<ExportFormat, { kind: 'arrow' | 'parquet' }>;
 
-/** Of the text of the rows of a batch; between two batches other requests get their turn. */
+/** Of the text of the rows of a batch. */
 const batchBytes = 1024 * 1024;
 const batchRowsMax = 122_880;
 /** Of a row group in memory: files can end only after one. */
@@ -52,10 +52,15 @@ export class ColumnarFiles implements RowFiles {
 
   async add(rows: string): Promise<void> {
     const added = JSON.parse(`[${rows.slice(0, -2)}]`) as unknown[][];
-    for (const row of added) this.#rows.push(row);
-    this.#bytes += rows.length;
-    if (this.#bytes >= Math.min(batchBytes, this.#fileBytesMax / 4) || this.#rows.length >= batchRowsMax)
-      await this.#flush();
+    const bytesMax = Math.min(batchBytes, this.#fileBytesMax / 4);
+    // Files end between batches: large pieces of rows are cut.
+    const pieceRows = Math.max(1, Math.ceil((added.length * bytesMax) / rows.length));
+    for (let at = 0; at < added.length; at += pieceRows) {
+      const piece = added.slice(at, at + pieceRows);
+      for (const row of piece) this.#rows.push(row);
+      this.#bytes += (rows.length * piece.length) / added.length;
+      if (this.#bytes >= bytesMax || this.#rows.length >= batchRowsMax) await this.#flush();
+    }
   }
 
   async finish(): Promise<void> {

@@ -1,11 +1,9 @@
 // The files of an export: their names, sizes, digests and the limit of their total size.
+import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Digests, type RunningDigest } from '../../../files/digests.ts';
 import { Failure } from '../../../standard/failure.ts';
 import type { ExportedFile, ExportInto } from '../../export.ts';
-
-const digests = new Digests();
 
 export interface OutputOptions extends Pick<ExportInto, 'bytesMax' | 'isDurable'> {
   readonly directory: string;
@@ -14,9 +12,8 @@ export interface OutputOptions extends Pick<ExportInto, 'bytesMax' | 'isDurable'
 
 interface OpenFile {
   readonly name: string;
-  readonly path: string;
   readonly handle: FileHandle;
-  readonly digest: RunningDigest;
+  readonly digest: Hash;
   bytes: number;
 }
 
@@ -56,36 +53,31 @@ export class OutputFiles {
     this.#open ??= await this.#next();
     const file = this.#open;
     // A nearly full disk accepts only a part of the bytes; appending throws the reason.
-    for (const part of parts) await file.handle.appendFile(part);
+    for (const part of parts) {
+      await file.handle.appendFile(part);
+      file.digest.update(part);
+    }
     file.bytes += bytes;
-    file.digest.advance(file.bytes);
   }
 
   async finish(rows: number): Promise<void> {
     this.#open ??= await this.#next();
     const { name, handle, digest, bytes } = this.#open;
     if (this.#options.isDurable) await handle.datasync();
-    const { whole } = await digest.result();
     await this.close();
-    this.#entries.push({ name, bytes, rows, sha256: whole });
+    this.#entries.push({ name, bytes, rows, sha256: digest.digest('hex') });
   }
 
   async close(): Promise<void> {
     const file = this.#open;
     if (!file) return;
     this.#open = undefined;
-    await file.digest.end();
-    digests.forget(file.path);
     await file.handle.close();
   }
 
   async #next(): Promise<OpenFile> {
     const { directory, extension } = this.#options;
     const name = `part-${String(this.#entries.length).padStart(5, '0')}.${extension}`;
-    const path = join(directory, name);
-    const handle = await open(path, 'ax+');
-    const digest = digests.start(path, handle.fd);
-    await digest.begin(0, false);
-    return { name, path, handle, digest, bytes: 0 };
+    return { name, handle: await open(join(directory, name), 'ax'), digest: createHash('sha256'), bytes: 0 };
   }
 }

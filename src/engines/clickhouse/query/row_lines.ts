@@ -38,7 +38,7 @@ interface Header {
 export class RowLines {
   readonly #rowsMax: number;
   /** The beginning of a line that is not complete yet. */
-  #rest: Buffer = Buffer.alloc(0);
+  #rest: Buffer[] = [];
   #names: readonly string[] | undefined;
   #header: Header | undefined;
   #rowCount = 0;
@@ -60,18 +60,28 @@ export class RowLines {
     return this.#isTruncated;
   }
 
+  /** Of a line that is not complete yet. */
+  get pendingBytes(): number {
+    return this.#rest.reduce((sum, { length }) => sum + length, 0);
+  }
+
   /** @returns whole rows, each with `,\n` after it; undefined if the chunk completes none. */
   add(chunk: Buffer): { readonly rows: Buffer; readonly count: number } | undefined {
-    const all = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    if (!chunk.includes(newline)) {
+      this.#rest.push(chunk);
+      return undefined;
+    }
+    const all = this.#rest.length === 0 ? chunk : Buffer.concat([...this.#rest, chunk]);
     const end = all.lastIndexOf(newline) + 1;
-    this.#rest = all.subarray(end);
+    this.#rest = [all.subarray(end)];
     const begin = this.#header ? 0 : this.#readHeader(all.subarray(0, end));
     return begin < end ? this.#rowsOf(all.subarray(begin, end)) : undefined;
   }
 
   /** Throws if the rows are incomplete. */
   finish(): Header {
-    if (this.#rest.toString() !== terminator || !this.#header) throw new Error('the rows of a result are incomplete');
+    if (Buffer.concat(this.#rest).toString() !== terminator || !this.#header)
+      throw new Error('the rows of a result are incomplete');
     return this.#header;
   }
 
@@ -89,7 +99,7 @@ export class RowLines {
       this.#header = { columns, types: texts };
     }
     if (!this.#header) {
-      this.#rest = Buffer.concat([lines.subarray(begin), this.#rest]);
+      this.#rest.unshift(lines.subarray(begin));
       return lines.length;
     }
     return begin;

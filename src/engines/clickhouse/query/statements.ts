@@ -88,9 +88,9 @@ async function streamed(server: ClickHouseServer, call: ServerCall, options: Exe
   const queryId = randomUUID();
   const progress = watchProgress(server, queryId, options.progress);
   try {
-    const stream = await server.stream({ ...call, queryId });
+    const open = () => server.stream({ ...call, queryId });
     const { into } = options;
-    return into ? await exportRows(stream, { ...options, into }) : await readResult(stream, options);
+    return into ? await exportRows(open, { ...options, into }) : await readResult(await open(), options);
   } finally {
     progress.stop();
   }
