@@ -31,6 +31,7 @@ import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
 import type { WarehouseReports } from './engines/other_servers.ts';
 import { measureLoad } from './engines/warehouse_condition.ts';
+import type { Warehouses } from './engines/warehouses.ts';
 import { assembleFiles } from './files/assemble_files.ts';
 import { blobDirectories, openBlobPlaces, openBucket } from './files/blobs/open_blob_places.ts';
 import { assembleHttp } from './http/assemble_http.ts';
@@ -42,6 +43,7 @@ import { submitLoad } from './jobs/load_table.ts';
 import { taskKinds } from './jobs/task_kinds.ts';
 import { rootPrincipal } from './model/principal.ts';
 import { release } from './model/release.ts';
+import { WriteReporter } from './moves/write_reporter.ts';
 import { logReader } from './observe/log.ts';
 import { standardError } from './observe/log_output.ts';
 import { createMetrics } from './observe/metrics.ts';
@@ -149,6 +151,7 @@ export async function startServer(settings: Settings, hooks: ServerHooks = {}): 
     // Cancelled statements still have a response to send.
     await http.close(share(0.75));
     await servers?.stop();
+    parts.reporter?.stop();
     forwarder?.close();
     await bodyThreads.stop();
     clearTimeout(cancelLate);
@@ -322,6 +325,7 @@ async function assembleCore(foundation: Foundation) {
   const records = new RecordCache(changes, settings.recordCacheBytesMax);
   warehouses.onDamageChanged((catalogId) => records.forget(catalogId, null));
   changes.follow(warehouses);
+  const reporter = servers && reporterOf(foundation, { catalog, warehouses, changes });
   const access = await assembleAccess({
     ...foundation,
     changes,
@@ -336,6 +340,7 @@ async function assembleCore(foundation: Foundation) {
     audit,
     auditReader,
     servers,
+    reporter,
     warehouses,
     results,
     callerLimits,
@@ -375,6 +380,22 @@ function otherServersOf(
     observe,
     report: async () => JSON.stringify(await reports()),
   });
+}
+
+/** What the servers that move catalogs need of this one. */
+function reporterOf(
+  { store, holder, observe }: Foundation,
+  {
+    catalog,
+    warehouses,
+    changes,
+  }: { readonly catalog: Catalog; readonly warehouses: Warehouses; readonly changes: ChangeFeed },
+): WriteReporter {
+  const endHold = (taskId: string, asks: number) => catalog.endHold(taskId, asks);
+  const reporter = new WriteReporter({ store, holder, observe, writesOf: warehouses.writesOf, endHold });
+  warehouses.fence = reporter;
+  changes.follow(reporter);
+  return reporter;
 }
 
 /** Creates the other parts from these; starts nothing. */
@@ -439,7 +460,8 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     undropSeconds: settings.undropSeconds,
   };
   const statistics = new StatisticsRefresher({ catalog, warehouses, observe });
-  return { services, categories, scheduledCalls, statistics, callerLimits, servers: core.servers, requestServers };
+  const { servers, reporter } = core;
+  return { services, categories, scheduledCalls, statistics, callerLimits, servers, reporter, requestServers };
 }
 
 /** The first one is the engine of warehouses for which none is requested. */

@@ -40,6 +40,7 @@ import {
   switchMove,
   takeMove,
 } from './moves/move_catalog.ts';
+import { askServers, endAsking, endHold } from './moves/move_reports.ts';
 import type {
   CatalogObject,
   Category,
@@ -258,6 +259,20 @@ export class Catalog extends CatalogReader {
 
   switchMove(move: CatalogMove, change: MoveSwitch): Promise<void> {
     return switchMove(this.#context, move, change);
+  }
+
+  /** Asks the other servers that write to the catalog of a move for a report. @returns the number of the question. */
+  askServers(taskId: string, isHeld: boolean): Promise<number> {
+    return askServers(this.#context, taskId, isHeld);
+  }
+
+  /** Lets other servers write to the catalog of a move again. `asks`: only if that was the last question. @returns whether it did. */
+  endHold(taskId: string, asks?: number): Promise<boolean> {
+    return endHold(this.#context, taskId, asks);
+  }
+
+  endAsking(taskId: string): Promise<void> {
+    return endAsking(this.#context, taskId);
   }
 
   settleMove(taskId: string): Promise<void> {

@@ -488,6 +488,11 @@ export interface EngineWarehouse {
   checksumTable(table: TableToSum, options: { readonly signal: AbortSignal }): Promise<TableChecksum>;
   /** The steps that are recorded in a catalog, ordered by step: at most `limit`, beginning after `after`. */
   recordedSteps(page: StepsPage): Promise<readonly InsertStep[]>;
+  /**
+   * Ends the writes that servers have left which ended themselves: waits for their statements, and completes what they recorded. Called while
+   * no server writes to the catalog; absent if writes end with their server. @returns the number of writes that may have changed rows.
+   */
+  settleWrites?(catalog: CatalogRef, options: { readonly signal: AbortSignal }): Promise<number>;
   /** Records steps whose work was done by another engine, from which the rows were copied. @returns how many were not recorded before. */
   recordSteps(copied: CopiedSteps): Promise<number>;
   /** Compacts a table after many writes. Idempotent. */

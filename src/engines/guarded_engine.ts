@@ -4,6 +4,7 @@ import { foldName } from '../model/names.ts';
 import { Failure } from '../standard/failure.ts';
 import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
 import type { CatalogWrites, WrittenTable } from './copies/catalog_writes.ts';
+import type { WriteFence } from './copies/write_fence.ts';
 import { engineWith } from './derived_engine.ts';
 import type { CatalogRef, Change, EngineWarehouse, TableName, TableRef } from './engine.ts';
 import type { WriteGate } from './write_gate.ts';
@@ -37,10 +38,39 @@ export interface GuardedOptions {
   readonly requireRoom: () => void;
   readonly gate: WriteGate;
   readonly writes: CatalogWrites;
+  /** Undefined if only this server writes to the warehouse. */
+  readonly fence?: WriteFence | undefined;
+}
+
+/** Runs writes of rows of tables, each in its catalog: they are refused while the catalog is held, and known while they run. */
+function rowWriter({ gate, writes, fence }: Pick<GuardedOptions, 'gate' | 'writes' | 'fence'>) {
+  return async <T>(
+    tables: readonly (WrittenTable & { readonly in: CatalogRef })[],
+    write: (catalogs: readonly CatalogRef[], work: () => Promise<T>) => Promise<T>,
+    work: () => Promise<T>,
+  ): Promise<T> => {
+    await gate.passed();
+    const since = await fence?.passed();
+    const ends: (() => void)[] = [];
+    try {
+      for (const table of tables) {
+        fence?.requireFree(table.in.id);
+        ends.push(writes.begin(table.in.id, [table]));
+      }
+      const catalogs = tables.map((table) => table.in);
+      const done = await write(catalogs, work);
+      const ids = catalogs.map(({ id }) => id);
+      if (since !== undefined) await fence?.requireUnbroken(since, ids);
+      return done;
+    } finally {
+      for (const end of ends) end();
+    }
+  };
 }
 
 /** Wrappers that run calls under the guard of their catalogs. */
-function guardedCalls({ engine, guard, requireRoom, gate, writes }: GuardedOptions) {
+function guardedCalls(options: GuardedOptions) {
+  const { engine, guard, requireRoom, gate, writes } = options;
   /**
    * A read: refused if the catalog is not attached. Damage found during the read belongs to one of the catalogs of `tables`, if
    * there are any.
@@ -95,24 +125,7 @@ function guardedCalls({ engine, guard, requireRoom, gate, writes }: GuardedOptio
     requireRoom();
     return writing(catalogs, work);
   };
-  /** A write of rows of tables, each in its catalog. */
-  const writingRows = async <T>(
-    tables: readonly (WrittenTable & { readonly in: CatalogRef })[],
-    write: (catalogs: readonly CatalogRef[], work: () => Promise<T>) => Promise<T>,
-    work: () => Promise<T>,
-  ) => {
-    await gate.passed();
-    const ends: (() => void)[] = [];
-    try {
-      for (const table of tables) ends.push(writes.begin(table.in.id, [table]));
-      return await write(
-        tables.map((table) => table.in),
-        work,
-      );
-    } finally {
-      for (const end of ends) end();
-    }
-  };
+  const writingRows = rowWriter(options);
   const addingTo = <T>(table: TableRef, work: () => Promise<T>) =>
     writingRows([{ ...table, in: table.catalog }], adding, work);
   return { reading, writing, adding, addingTo, writingRows, damagedIn };

@@ -12,6 +12,7 @@ import type { CatalogFault, CatalogStorage, DamagedCatalog, PositionRecords } fr
 import { clusterAccess } from './cluster/cluster_access.ts';
 import { layoutOf, type RegisteredServers, replicasUnavailable } from './cluster/registered_servers.ts';
 import { CatalogWrites } from './copies/catalog_writes.ts';
+import type { WriteFence } from './copies/write_fence.ts';
 import type { BackendStatus, CatalogRef, Engine, EngineWarehouse, TableRef, Tablet } from './engine.ts';
 import { withGroupedInserts } from './grouped_inserts.ts';
 import { guardedEngine } from './guarded_engine.ts';
@@ -97,6 +98,8 @@ export class Warehouses {
   readonly #options: WarehousesOptions;
   readonly #damageListeners: ((catalogId: string) => void)[] = [];
   #recoveryWait: RecoveryWait = () => undefined;
+  /** Writes to warehouses that several servers write to pass it. To be set before any engine is opened. */
+  fence: WriteFence | undefined;
   /** By the id of the warehouse, which is stable across changes of its description. */
   readonly #running = new Map<string, Promise<Running>>();
   readonly #descriptions = new Map<string, Promise<WarehouseDescription | undefined>>();
@@ -529,6 +532,7 @@ export class Warehouses {
           requireRoom: () => this.#options.disk.requireRoom(),
           gate: this.writeGate,
           writes,
+          fence: adapter.isReachedByAllServers ? this.fence : undefined,
         }),
       ),
       guard,

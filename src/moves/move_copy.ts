@@ -2,7 +2,6 @@
 // while writes are refused. One attempt of the task of a move; a later one continues with what is equal.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogMove } from '../catalog/moves/move_catalog.ts';
-import type { CatalogWrites } from '../engines/copies/catalog_writes.ts';
 import { type ChecksumDifference, checksumDifference, type TableChecksum } from '../engines/copies/checksum.ts';
 import type { CatalogRef, TableRef } from '../engines/engine.ts';
 import type { Principal } from '../model/principal.ts';
@@ -20,6 +19,7 @@ import {
   type TableToMove,
 } from './move_plan.ts';
 import { createViews, type MovedViews, namesCatalog } from './moved_views.ts';
+import type { MovedWrites, WriteMoment } from './moved_writes.ts';
 import { PausedWrites } from './paused_writes.ts';
 import { copySteps } from './steps.ts';
 import { type MoveSides, TableCopier } from './table_copier.ts';
@@ -27,7 +27,7 @@ import { type MoveSides, TableCopier } from './table_copier.ts';
 interface CopyParts {
   readonly catalog: Catalog;
   readonly store: Store;
-  readonly writes: CatalogWrites;
+  readonly writes: MovedWrites;
   readonly spool: string;
   readonly principal: Principal;
   readonly definitionOf: (spec: TableSpec) => TableDefinition;
@@ -71,7 +71,9 @@ export class MoveCopy {
   readonly #staged: CatalogRef;
   readonly #named: CatalogRef;
   /** For each table that was proved equal: the moment before its copy began. */
-  readonly #provedAt = new Map<string, number>();
+  readonly #provedAt = new Map<string, WriteMoment>();
+  /** The ids of tables that were proved, but may have been written by what a server left behind that ended. */
+  readonly #doubted = new Set<string>();
   #progress: Progress;
   #rounds = 0;
   #rowsAll = 0;
@@ -89,14 +91,14 @@ export class MoveCopy {
   /** `resultOf`: the result of the task, which the switch stores. */
   async run(resultOf: (outcome: CopyOutcome) => MoveResult): Promise<MoveResult> {
     const { writes } = this.#parts;
-    const { source, request } = this.#work;
-    writes.watch(source.id);
+    const { request } = this.#work;
+    await writes.watch(this.#run.signal);
     await this.#prepare();
     await this.#keepEqual();
     await this.#tryViews();
     for (let pauses = 0; pauses < pausesMax; pauses++) {
       await this.#copyRounds();
-      const paused = new PausedWrites(writes, source.id, request.pauseSeconds * 1000, this.#run.signal);
+      const paused = new PausedWrites(writes, request.pauseSeconds * 1000, this.#run.signal);
       try {
         return await this.#finish(paused, resultOf);
       } catch (error) {
@@ -104,7 +106,7 @@ export class MoveCopy {
         if (!paused.isOver) throw error;
       } finally {
         // After the switch the writes stay refused here: the task decides that by the store.
-        paused.end();
+        await paused.end();
       }
     }
     const message = `the catalog was written so much that ${pausesMax} pauses of ${request.pauseSeconds} s were too short`;
@@ -149,7 +151,7 @@ export class MoveCopy {
     const proved = new Set(this.#progress.proved);
     for (const table of this.#work.plan.tables) {
       if (!proved.has(table.id)) continue;
-      const moment = this.#parts.writes.now();
+      const moment = this.#parts.writes.moment();
       if ((await this.#difference(table)) === undefined) this.#provedAt.set(table.id, moment);
     }
   }
@@ -181,6 +183,7 @@ export class MoveCopy {
   async #copyRounds(): Promise<void> {
     const { request } = this.#work;
     for (const first = this.#rounds; this.#rounds - first < request.roundsMax; ) {
+      await this.#parts.writes.refresh(this.#run.signal);
       const tables = this.#changed();
       if (tables.length === 0) return;
       this.#rounds++;
@@ -192,12 +195,13 @@ export class MoveCopy {
 
   /** The tables that are not proved, or were written since. */
   #changed(): TableToMove[] {
-    const { writes } = this.#parts;
-    const { plan, source } = this.#work;
-    return plan.tables.filter((table) => {
-      const moment = this.#provedAt.get(table.id);
-      return moment === undefined || writes.changedSince(source.id, { ...table, table: table.name }, moment);
-    });
+    return this.#work.plan.tables.filter((table) => this.#writtenSince(table, this.#provedAt.get(table.id)) !== 'no');
+  }
+
+  #writtenSince({ id, database, name }: TableToMove, moment: WriteMoment | undefined): 'yes' | 'no' | 'unknown' {
+    if (moment === undefined) return 'yes';
+    const written = this.#parts.writes.written({ database, table: name }, moment);
+    return written === 'no' && this.#doubted.has(id) ? 'unknown' : written;
   }
 
   async #copyTables(tables: readonly TableToMove[], signal: AbortSignal, what: string): Promise<void> {
@@ -220,17 +224,22 @@ export class MoveCopy {
 
   async #copyTable(table: TableToMove, signal: AbortSignal, copied: (rows: number) => void): Promise<void> {
     const { writes, definitionOf } = this.#parts;
-    const { source } = this.#work;
-    const written = { database: table.database, table: table.name };
+    // A server that ended may have written to it before, which it could not report any more.
+    if (this.#writtenSince(table, this.#provedAt.get(table.id)) === 'unknown') {
+      const moment = writes.moment();
+      const isEqual = (await this.#difference(table, signal)) === undefined;
+      this.#doubted.delete(table.id);
+      if (isEqual) return void this.#provedAt.set(table.id, moment);
+    }
     for (let copies = 1; ; copies++) {
-      const moment = writes.now();
+      const moment = writes.moment();
       const definition = definitionOf(table.target);
       await this.#copier
         .copy({ from: this.#refFrom(table), to: this.#refTo(table), definition }, { signal, copied })
         .catch((error: unknown) => {
           throw toDataInvalid(table, error);
         });
-      if (writes.changedSince(source.id, written, moment)) return;
+      if (this.#writtenSince(table, moment) !== 'no') return;
       const difference = await this.#difference(table, signal);
       if (difference === undefined) {
         this.#provedAt.set(table.id, moment);
@@ -238,7 +247,8 @@ export class MoveCopy {
         return;
       }
       // Written while it was compared: a later round copies it again.
-      if (writes.changedSince(source.id, written, moment)) return;
+      await writes.refresh(signal);
+      if (this.#writtenSince(table, moment) !== 'no') return;
       if (copies >= copiesMax) throw verificationFailed(table, difference);
     }
   }
@@ -259,6 +269,9 @@ export class MoveCopy {
     const { signal } = paused;
     this.#run.progress(1, 'waiting for running writes');
     await paused.drained();
+    const settled = await sides.source.engine.settleWrites?.(this.#work.source, { signal });
+    // Which tables they wrote to is not known: those that are equal are not copied again.
+    if (settled) for (const { id } of plan.tables) this.#doubted.add(id);
     for (let tables = this.#changed(); tables.length > 0; tables = this.#changed())
       await this.#copyTables(tables, signal, 'last round');
     this.#run.progress(1, 'switching');
@@ -274,6 +287,7 @@ export class MoveCopy {
     const changedTables = plan.tables.filter(({ spec, target }) => JSON.stringify(spec) !== JSON.stringify(target));
     await this.#parts.catalog.switchMove(move, {
       to: request.warehouse,
+      heldBy: this.#parts.writes.heldBy,
       progress: result,
       purgeAt: Date.parse(result.retainedUntil ?? ''),
       viewColumns: views.columns,

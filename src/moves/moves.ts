@@ -17,8 +17,10 @@ import { newId } from '../model/ids.ts';
 import type { TableDefinition, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure, objectNotFound, type Violation } from '../standard/failure.ts';
+import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
+import { AskedServers } from './asked_servers.ts';
 import { MoveCopy } from './move_copy.ts';
 import {
   type MovePlan,
@@ -28,6 +30,7 @@ import {
   planMove,
   requireUnblocked,
 } from './move_plan.ts';
+import { MovedWrites } from './moved_writes.ts';
 import { measureSpeed } from './speed.ts';
 import type { MoveSides } from './table_copier.ts';
 
@@ -46,6 +49,7 @@ export interface MovesParts {
   readonly directory: Directory;
   readonly trail: Trail;
   readonly store: Store;
+  readonly holder: LeaseHolder;
   readonly observe: Observe;
   readonly spoolDirectory: string;
   readonly metadataCategories: readonly MetadataCategory[];
@@ -63,6 +67,8 @@ const readsQuietMs = 1_000;
 
 export class Moves {
   readonly #parts: MovesParts;
+  /** By the task: the store could not be asked whether the move has switched. */
+  readonly #unsure = new Map<string, MovedWrites>();
 
   constructor(parts: MovesParts) {
     this.#parts = parts;
@@ -70,16 +76,13 @@ export class Moves {
 
   /** Throws MOVE_NOT_POSSIBLE. */
   async requirePossible(from: string, to: string): Promise<void> {
-    const { warehouses, store } = this.#parts;
+    const { warehouses } = this.#parts;
     const refuse = (why: string) => {
       throw new Failure('MOVE_NOT_POSSIBLE', why);
     };
     if (from === to) refuse('the catalog is in this warehouse already');
     if ((await warehouses.otherServerOf(to)) !== undefined)
       refuse('the data of both warehouses are in data directories, and those of different servers');
-    // The other servers would go on writing while this one refuses writes.
-    if (store.isShared && (await warehouses.engineOf(from)).isReachedByAllServers)
-      refuse('several servers write to the warehouse that has the catalog');
   }
 
   async run(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
@@ -112,14 +115,14 @@ export class Moves {
   }
 
   async #move(task: TaskRecord<'move_catalog'>, move: CatalogMove, run: Run): Promise<MoveResult> {
-    const { catalog, trail, warehouses } = this.#parts;
+    const { catalog, trail } = this.#parts;
     const { taskId, principal, request } = task;
     const definitions = await this.#definitions(move.catalogId, task);
     await catalog.takeMove(taskId);
     const actor = { id: principal.id, name: principal.name, action: 'tasks.run', target: task.target };
     const details = { taskId, from: definitions.root.spec.warehouse, to: request.warehouse };
     await trail.begin(actor, { objectId: move.catalogId, details });
-    const writes = await warehouses.writesOf(definitions.root.spec.warehouse);
+    const writes = await this.#writesOf(definitions.root.spec.warehouse, move);
     let isSwitched = false;
     try {
       const result = await this.#admitted(task, definitions, run, async (sides) => {
@@ -148,41 +151,54 @@ export class Moves {
       if (!isSwitched) trail.enqueue(actor, { outcome: code, objectId: move.catalogId, details });
       throw error;
     } finally {
-      writes.unwatch(move.catalogId);
+      writes.unwatch();
       // After the switch, a write that was to go to the old copy is refused for good.
-      if (!(await this.#isSwitched(taskId, isSwitched))) writes.release(move.catalogId);
+      const isHeldOn = await this.#isSwitched(taskId, isSwitched);
+      if (isHeldOn === undefined) this.#unsure.set(taskId, writes);
+      else if (!isHeldOn) await writes.release();
       await rm(this.#spool(taskId), { recursive: true, force: true });
     }
   }
 
-  /** If the store does not answer, the writes stay refused until the next attempt: the switch may have been committed. */
-  async #isSwitched(taskId: string, known: boolean): Promise<boolean> {
+  /** Undefined if the store does not answer: the writes stay refused until the move is settled, because the switch may have been committed. */
+  async #isSwitched(taskId: string, known: boolean): Promise<boolean | undefined> {
     if (known) return true;
-    const move = await this.#parts.catalog.findMove(taskId).catch(() => ({ isSwitched: true }));
-    return move?.isSwitched === true;
+    try {
+      return (await this.#parts.catalog.findMove(taskId))?.isSwitched === true;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** By all servers that write to the warehouse. */
+  async #writesOf(warehouse: string, { catalogId, taskId }: CatalogMove): Promise<MovedWrites> {
+    const { warehouses, store } = this.#parts;
+    const isShared = store.isShared && (await warehouses.engineOf(warehouse)).isReachedByAllServers;
+    const others = isShared ? new AskedServers(this.#parts, taskId) : undefined;
+    return new MovedWrites(await warehouses.writesOf(warehouse), catalogId, others);
   }
 
   /** Takes the old copy out of the way of its name in the old warehouse, once nothing reads it any more. */
   async #leave(move: CatalogMove, result: MoveResult, signal: AbortSignal): Promise<MoveResult> {
     const { warehouses } = this.#parts;
-    const writes = await warehouses.writesOf(result.from);
-    writes.hold(move.catalogId);
-    await this.#readsEnded(result.from, move.catalogId, signal);
+    const writes = await this.#writesOf(result.from, move);
+    writes.hold();
+    await this.#readsEnded(writes, signal);
     const { capabilities } = await warehouses.engineOf(result.from);
     const catalog = { id: move.catalogId, name: result.catalog };
     const change = capabilities.undrop
       ? ({ kind: 'hideCatalog', catalog } as const)
       : ({ kind: 'renameCatalog', catalog, newName: leftName(catalog.id) } as const);
     await (await warehouses.use(result.from)).apply(change, { step: `${move.taskId}/left`, signal });
+    await writes.close();
     await this.#saveStatistics(move, result);
     return result;
   }
 
-  async #readsEnded(warehouse: string, catalogId: string, signal: AbortSignal): Promise<void> {
-    const writes = await this.#parts.warehouses.writesOf(warehouse);
+  async #readsEnded(writes: MovedWrites, signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + readsEndMsMax;
     for (let quietSince = performance.now(); performance.now() < deadline; ) {
-      if (writes.isRead(catalogId)) quietSince = performance.now();
+      if (await writes.isRead(signal)) quietSince = performance.now();
       else if (performance.now() - quietSince >= readsQuietMs) return;
       await pause(readsPollMs, undefined, { signal });
     }
@@ -270,6 +286,9 @@ export class Moves {
   /** Called when a task has ended: removes what a move that did not switch has left. Idempotent. */
   async settle(task: TaskRecord<'move_catalog'>): Promise<void> {
     const { catalog, warehouses } = this.#parts;
+    const move = await catalog.findMove(task.taskId);
+    if (!move?.isSwitched) await this.#unsure.get(task.taskId)?.release();
+    this.#unsure.delete(task.taskId);
     await rm(this.#spool(task.taskId), { recursive: true, force: true });
     if (!task.request.dryRun) return catalog.settleMove(task.taskId);
     // A dry run that was killed may have left its trial copy.

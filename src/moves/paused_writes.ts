@@ -1,6 +1,6 @@
 // A time in which no write to a catalog begins, with an end: when it is over, the work that needed it is aborted and writes go on.
-import type { CatalogWrites } from '../engines/copies/catalog_writes.ts';
 import { Failure } from '../standard/failure.ts';
+import type { MovedWrites } from './moved_writes.ts';
 
 /** So long before the end nothing is begun that cannot be aborted. */
 const reserveMs = 200;
@@ -8,19 +8,17 @@ const reserveMs = 200;
 export class PausedWrites {
   /** Aborted when the time is over, or the task ends. */
   readonly signal: AbortSignal;
-  readonly #writes: CatalogWrites;
-  readonly #catalogId: string;
+  readonly #writes: MovedWrites;
   readonly #began = performance.now();
   readonly #maxMs: number;
   readonly #over = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #hasEnded = false;
 
-  constructor(writes: CatalogWrites, catalogId: string, maxMs: number, ended: AbortSignal) {
+  constructor(writes: MovedWrites, maxMs: number, ended: AbortSignal) {
     this.#writes = writes;
-    this.#catalogId = catalogId;
     this.#maxMs = maxMs;
-    writes.hold(catalogId);
+    writes.hold();
     this.#timer = setTimeout(() => this.#over.abort(), maxMs);
     this.signal = AbortSignal.any([ended, this.#over.signal]);
   }
@@ -34,9 +32,9 @@ export class PausedWrites {
     return Math.round(performance.now() - this.#began);
   }
 
-  /** Waits for the writes that are running. */
+  /** Waits for the writes that are running, and for all servers to begin none. */
   drained(): Promise<void> {
-    return this.#writes.drained(this.#catalogId, this.signal);
+    return this.#writes.drained(this.signal);
   }
 
   /** Ends the time instead of beginning a step that must not be interrupted by it. */
@@ -51,10 +49,10 @@ export class PausedWrites {
   }
 
   /** If the time is over, writes go on. Otherwise whoever knows how the move ended releases them. */
-  end(): void {
+  async end(): Promise<void> {
     clearTimeout(this.#timer);
     if (this.#hasEnded || !this.isOver) return;
     this.#hasEnded = true;
-    this.#writes.release(this.#catalogId);
+    await this.#writes.release();
   }
 }

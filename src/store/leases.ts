@@ -18,6 +18,8 @@ const renewAloneEveryMs = 10_000;
 const contactGapMsMax = 3_000;
 /** For so long after it reaches the store again, the others renew theirs first. */
 const settleMs = 3_000;
+/** A server takes its own lease for expired so long after it began to renew it, well before any other server does. */
+const ownLeaseMs = 4_000;
 
 export interface Lease {
   readonly leased_by: string | null;
@@ -36,6 +38,10 @@ export class LeaseHolder {
   /** In the time of `performance.now`; undefined: this process does not report contacts. */
   #lastContactAt: number | undefined;
   #trustsFrom = 0;
+  /** When the renewal of the lease of this server began that succeeded last, by both clocks: only one of them goes on in a suspended machine. */
+  #leasedAt: { readonly elapsed: number; readonly time: number } | undefined;
+  #lapses = 0;
+  #hasEnded = false;
 
   /**
    * `serverId`: the identity of the data directory, which one process at a time has open. Without it no other process has the store open,
@@ -64,6 +70,36 @@ export class LeaseHolder {
       this.#trustsFrom = at + settleMs;
     this.#lastContactAt = at;
     this.#clockOffsetMs = clockOffsetMs;
+  }
+
+  /** When a renewal of the lease of this server (the table `servers`) begins. Pass it to `leased` when the renewal has succeeded. */
+  leasing(): { readonly elapsed: number; readonly time: number } {
+    return { elapsed: performance.now(), time: Date.now() };
+  }
+
+  leased(began: { readonly elapsed: number; readonly time: number }): void {
+    if (this.leaseEpoch === undefined) this.#lapses++;
+    this.#leasedAt = began;
+  }
+
+  /** This server stops: the others take it for dead. */
+  unleased(): void {
+    this.#leasedAt = undefined;
+    this.#hasEnded = true;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /**
+   * Names the time since which this server has had its lease without a gap; undefined: others may take it for dead. What needs the lease
+   * from its beginning to its end compares the two.
+   */
+  get leaseEpoch(): number | undefined {
+    if (!this.#leasedAt) return undefined;
+    const { elapsed, time } = this.#leasedAt;
+    return Math.max(performance.now() - elapsed, Date.now() - time) <= ownLeaseMs ? this.#lapses : undefined;
   }
 
   /** The time by the clock of the store, to which leases refer, because those of the servers differ. */

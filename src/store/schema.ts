@@ -108,6 +108,21 @@ export interface CatalogMovesTable {
   progress: string;
   /** Null: the catalog has its earlier id. */
   switched_at: number | null;
+  /** How many times the servers that write to the catalog were asked for a report. */
+  asks: Generated<number>;
+  /** The process that asked. */
+  asked_by: Generated<string | null>;
+  /** 1: no server begins a write to the catalog. */
+  is_held: Generated<number>;
+}
+
+/** What a server has reported of its writes to a catalog that another one moves (moves/asked_servers.ts). */
+export interface MoveReportsTable {
+  task_id: string;
+  server_id: string;
+  /** The number of the question that it answers, and those before it. */
+  asks: number;
+  report: string;
 }
 
 /** A load that succeeded on a table; its result as JSON. */
@@ -459,6 +474,7 @@ export interface Schema {
   view_sources: ViewSourcesTable;
   spent_steps: SpentStepsTable;
   catalog_moves: CatalogMovesTable;
+  move_reports: MoveReportsTable;
   load_labels: LoadLabelsTable;
   tasks: TasksTable;
   task_waits: TaskWaitsTable;

@@ -11,7 +11,7 @@ export interface ServersOptions {
   readonly store: Store;
   readonly serverId: string;
   /** The leases of this process follow the clock of the store, which the heartbeat reads. */
-  readonly holder: Pick<LeaseHolder, 'contact' | 'storeTime'>;
+  readonly holder: Pick<LeaseHolder, 'contact' | 'storeTime' | 'leasing' | 'leased' | 'unleased'>;
   readonly release: string;
   /** The state that the others read, as JSON. */
   readonly report: () => Promise<string>;
@@ -135,7 +135,8 @@ export class Servers {
 
   /** `url`: where the other servers reach this one. */
   async start(url: string): Promise<void> {
-    const { store, serverId, release } = this.#options;
+    const { store, serverId, release, holder } = this.#options;
+    const began = holder.leasing();
     await this.#readClock();
     const now = this.#clock();
     this.#startedAt = now;
@@ -145,6 +146,7 @@ export class Servers {
       .values({ id: serverId, ...row })
       .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
       .execute();
+    holder.leased(began);
     this.#schedule();
   }
 
@@ -154,7 +156,8 @@ export class Servers {
     this.#timer = undefined;
     await this.#beating;
     clearTimeout(this.#timer);
-    const { store, serverId, observe } = this.#options;
+    const { store, serverId, observe, holder } = this.#options;
+    holder.unleased();
     await store.db
       .updateTable('servers')
       .set({ lease_until: 0 })
@@ -180,11 +183,13 @@ export class Servers {
   }
 
   async #beat(): Promise<void> {
-    const { store, serverId, report, observe } = this.#options;
+    const { store, serverId, report, observe, holder } = this.#options;
+    const began = holder.leasing();
     try {
       await this.#readClock();
       const set = { lease_until: this.#clock() + leaseMs, report: await report() };
       await store.db.updateTable('servers').set(set).where('id', '=', serverId).execute();
+      holder.leased(began);
       await this.read();
     } catch (error) {
       observe({ kind: 'backgroundError', what: 'heartbeat of this server', error });

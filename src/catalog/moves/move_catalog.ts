@@ -6,7 +6,6 @@ import { foldName } from '../../model/names.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { CatalogSpec, TableSpec, ViewColumn, ViewSpec } from '../../model/records.ts';
 import { requireExpectedVersion } from '../../standard/expected_version.ts';
-import { Failure } from '../../standard/failure.ts';
 import { afterCommit } from '../../store/transactions.ts';
 import { serverOfWarehouse } from '../../tasks/task_server.ts';
 import { Blocked, type CatalogContext, type Tx } from '../changes/change_context.ts';
@@ -18,6 +17,7 @@ import { droppedName, notFound } from '../changes/object_names.ts';
 import { addTask } from '../changes/submit_change_task.ts';
 import type { CatalogObject, TaskOfChange } from '../object.ts';
 import { isVisible, type ObjectRow, versionOfRow } from '../object_rows.ts';
+import { moveGivenUp, requireHeld } from './move_reports.ts';
 import { moveGrants } from './moved_grants.ts';
 
 /** The category of what is left of a catalog in the warehouse from which it was moved. No path leads to it. */
@@ -44,6 +44,8 @@ export interface CatalogMove {
 /** What the switch changes besides the warehouse of the catalog. */
 export interface MoveSwitch {
   readonly to: string;
+  /** The question with which the writes of other servers were held; undefined: there are none. */
+  readonly heldBy: number | undefined;
   /** Stored as the progress of the move. */
   readonly progress: unknown;
   /** When the copy that is left behind may be deleted, in milliseconds since 1970. */
@@ -146,7 +148,7 @@ export async function takeMove(context: CatalogContext, taskId: string): Promise
     .set(context.leases.newLease(true))
     .where('task_id', '=', taskId)
     .executeTakeFirst();
-  if (numUpdatedRows !== 2n) throw new Failure('TASK_INTERRUPTED', 'the move was given up after an interruption');
+  if (numUpdatedRows !== 2n) throw moveGivenUp();
 }
 
 export async function saveMoveProgress(context: CatalogContext, taskId: string, progress: unknown): Promise<void> {
@@ -164,8 +166,8 @@ export async function switchMove(context: CatalogContext, move: CatalogMove, cha
   await context.store.transaction(async (tx) => {
     const intents = await tx.selectFrom('intents').selectAll().where('task_id', '=', taskId).execute();
     const intent = intents.find(({ verb }) => verb === 'update');
-    if (intents.length !== 2 || !intent)
-      throw new Failure('TASK_INTERRUPTED', 'the move was given up after an interruption');
+    if (intents.length !== 2 || !intent) throw moveGivenUp();
+    if (change.heldBy !== undefined) await requireHeld(tx, taskId, change.heldBy);
     for (const each of intents) await deleteIntent(context, tx, each);
     const row = await context.statements.byId.first(tx, { id: catalogId });
     if (!row) throw new Error(`the catalog of the move ${taskId} does not exist`);
@@ -180,6 +182,7 @@ export async function switchMove(context: CatalogContext, move: CatalogMove, cha
       .set({ progress: JSON.stringify(change.progress), switched_at: context.clock() })
       .where('task_id', '=', taskId)
       .execute();
+    context.changes.append(tx, { kind: 'move', taskId });
     // An earlier move of the same catalog leads to the current id too.
     await tx.updateTable('catalog_moves').set({ target_id: targetId }).where('target_id', '=', catalogId).execute();
     await takeName(context, tx, row, targetId, { to: change.to, by: intent.principal });
@@ -294,6 +297,11 @@ export async function settleMove(context: CatalogContext, taskId: string): Promi
     const row = await context.statements.byId.first(context.store.db, { id });
     if (row && !elsewhere.has(warehouse)) await recoverOne(context, row);
   }
-  const moves = context.store.db.deleteFrom('catalog_moves').where('task_id', '=', taskId);
-  await moves.where('switched_at', 'is', null).execute();
+  await context.store.transaction(async (tx) => {
+    const moves = tx.deleteFrom('catalog_moves').where('task_id', '=', taskId);
+    const { numDeletedRows } = await moves.where('switched_at', 'is', null).executeTakeFirst();
+    if (numDeletedRows === 0n) return;
+    await tx.deleteFrom('move_reports').where('task_id', '=', taskId).execute();
+    context.changes.append(tx, { kind: 'move', taskId });
+  });
 }

@@ -21,6 +21,7 @@ const keys = {
   objects: ['id'],
   intents: ['id'],
   catalog_moves: ['task_id'],
+  move_reports: ['task_id', 'server_id'],
   dropped_objects: ['object_id'],
   view_sources: ['view_id', 'source_id'],
   spent_steps: ['step'],

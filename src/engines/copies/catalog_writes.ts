@@ -12,29 +12,61 @@ interface Write {
   readonly table: string;
 }
 
-/** Names a table within its catalog. */
-const keyOf = ({ database, table }: WrittenTable): string => JSON.stringify([foldName(database), foldName(table)]);
-
 export interface WrittenTable {
   readonly database: string;
   readonly table: string;
+}
+
+/** Names a table within its catalog. */
+export const tableKey = ({ database, table }: WrittenTable): string =>
+  JSON.stringify([foldName(database), foldName(table)]);
+
+/** What a watch has seen. Moments count up from 0, the beginning of the watch. */
+export interface SeenWrites {
+  readonly moment: number;
+  /** By the key of each table that was written: the moment of the last beginning or end of a write to it. */
+  readonly tables: Readonly<Record<string, number>>;
+  /** The keys of the tables that are being written. */
+  readonly running: readonly string[];
+}
+
+/** Whether a write to a table was running at the moment or has begun since. */
+export function wasWritten({ tables, running }: SeenWrites, key: string, moment: number): boolean {
+  return (tables[key] ?? 0) > moment || running.includes(key);
+}
+
+/** The writes to a catalog since it was opened. */
+export interface WriteWatch {
+  seen(): SeenWrites;
+  /** Must be called once. */
+  close(): void;
+}
+
+interface OpenWatch {
+  readonly catalogId: string;
+  moment: number;
+  readonly tables: Record<string, number>;
+}
+
+export function catalogHeld(): Failure {
+  return new Failure('CHANGE_IN_PROGRESS', 'the catalog is being moved to another warehouse; retry the write');
 }
 
 export class CatalogWrites {
   readonly #running = new Set<Write>();
   /** The reads that the engine is doing, by catalog. */
   readonly #reads = new Map<string, number>();
-  /** For each watched catalog: the moment of the last beginning or end of a write of each table. */
-  readonly #watched = new Map<string, Map<string, number>>();
+  readonly #watches = new Set<OpenWatch>();
   readonly #held = new Set<string>();
-  #moment = 0;
 
   /** Throws CHANGE_IN_PROGRESS if the catalog is held. @returns a function to call once when the write has ended. */
   begin(catalogId: string, tables: readonly WrittenTable[]): () => void {
-    if (this.#held.has(catalogId))
-      throw new Failure('CHANGE_IN_PROGRESS', 'the catalog is being moved to another warehouse; retry the write');
-    const writes = tables.map((table) => ({ catalogId, table: keyOf(table) }));
-    for (const write of writes) this.#note(write);
+    if (this.#held.has(catalogId)) throw catalogHeld();
+    const writes = tables.map((table) => ({ catalogId, table: tableKey(table) }));
+    for (const write of writes) {
+      this.#running.add(write);
+      this.#note(write);
+    }
     return () => {
       for (const write of writes) {
         this.#note(write);
@@ -43,9 +75,8 @@ export class CatalogWrites {
     };
   }
 
-  #note(write: Write): void {
-    this.#running.add(write);
-    this.#watched.get(write.catalogId)?.set(write.table, ++this.#moment);
+  #note({ catalogId, table }: Write): void {
+    for (const watch of this.#watches) if (watch.catalogId === catalogId) watch.tables[table] = ++watch.moment;
   }
 
   beginRead(catalogId: string): () => void {
@@ -61,26 +92,17 @@ export class CatalogWrites {
     return this.#reads.has(catalogId);
   }
 
-  /** From now on `changedSince` knows the writes to the catalog. */
-  watch(catalogId: string): void {
-    if (!this.#watched.has(catalogId)) this.#watched.set(catalogId, new Map());
+  watch(catalogId: string): WriteWatch {
+    const watch: OpenWatch = { catalogId, moment: 0, tables: {} };
+    this.#watches.add(watch);
+    return {
+      seen: () => ({ moment: watch.moment, tables: { ...watch.tables }, running: this.#runningIn(catalogId) }),
+      close: () => void this.#watches.delete(watch),
+    };
   }
 
-  unwatch(catalogId: string): void {
-    this.#watched.delete(catalogId);
-  }
-
-  now(): number {
-    return this.#moment;
-  }
-
-  /** Whether a write to a table of a watched catalog was running at the moment or has begun since. */
-  changedSince(catalogId: string, table: WrittenTable, moment: number): boolean {
-    const key = keyOf(table);
-    const last = this.#watched.get(catalogId)?.get(key) ?? 0;
-    return (
-      last > moment || this.#running.values().some((write) => write.catalogId === catalogId && write.table === key)
-    );
+  #runningIn(catalogId: string): string[] {
+    return [...this.#running].flatMap((write) => (write.catalogId === catalogId ? write.table : []));
   }
 
   /** From now on writes to the catalog are refused, until `release`. Those that are running continue. */
@@ -94,7 +116,6 @@ export class CatalogWrites {
 
   /** Waits until no write to the catalog is running. Rejects when the signal is aborted. */
   async drained(catalogId: string, signal: AbortSignal): Promise<void> {
-    while (this.#running.values().some((write) => write.catalogId === catalogId))
-      await pause(pollMs, undefined, { signal });
+    while (this.#runningIn(catalogId).length > 0) await pause(pollMs, undefined, { signal });
   }
 }

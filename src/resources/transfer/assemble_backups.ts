@@ -19,6 +19,7 @@ import type { Warehouses } from '../../engines/warehouses.ts';
 import { Moves } from '../../moves/moves.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
+import type { LeaseHolder } from '../../store/leases.ts';
 import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
 import type { Store } from '../../store/store.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
@@ -42,6 +43,7 @@ export function assembleBackups(parts: {
   readonly directory: Directory;
   readonly trail: Trail;
   readonly store: Store;
+  readonly holder: LeaseHolder;
   readonly sqlite: SqliteStore | undefined;
   readonly secrets: Secrets;
   readonly tasks: Tasks;

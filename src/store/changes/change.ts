@@ -55,7 +55,13 @@ export interface TaskChange {
   readonly state: TaskState;
 }
 
-export type Change = ObjectChange | GrantChange | MembersChange | TokenChange | TaskChange;
+/** The server that moves a catalog asks the others something (moves/). Only in the feed of a shared store. */
+export interface MoveChange {
+  readonly kind: 'move';
+  readonly taskId: string;
+}
+
+export type Change = ObjectChange | GrantChange | MembersChange | TokenChange | TaskChange | MoveChange;
 
 /** What the store keeps of a change: which rows changed, without their contents. */
 export type ChangeNotice =
@@ -63,7 +69,8 @@ export type ChangeNotice =
   | Omit<GrantChange, 'grant'>
   | Omit<MembersChange, 'userIds'>
   | Omit<TokenChange, 'token'>
-  | TaskChange;
+  | TaskChange
+  | MoveChange;
 
 /** Equal for changes of the same rows. */
 export function keyOf(notice: ChangeNotice): string {
@@ -78,6 +85,8 @@ export function keyOf(notice: ChangeNotice): string {
       return `token ${notice.tokenId}`;
     case 'task':
       return `task ${notice.taskId}`;
+    case 'move':
+      return `move ${notice.taskId}`;
   }
 }
 
@@ -100,6 +109,7 @@ export function noticeOf(change: Change): ChangeNotice {
       return notice;
     }
     case 'task':
+    case 'move':
       return change;
   }
 }

@@ -1,4 +1,5 @@
-// Moves of catalogs to other warehouses: how far each is, and the earlier ids of catalogs that were moved.
+// Moves of catalogs to other warehouses: how far each is, the earlier ids of catalogs that were moved, and what the server that moves one asks
+// of those that write to it.
 import type { Migration } from './migration.ts';
 
 export const catalogMovesMigration: Migration = {
@@ -14,5 +15,28 @@ export const catalogMovesMigration: Migration = {
       .addColumn('switched_at', types.integer)
       .execute();
     await db.schema.createIndex('catalog_moves_catalog').on('catalog_moves').column('catalog_id').execute();
+  },
+};
+
+export const moveReportsMigration: Migration = {
+  name: 'moves from warehouses that several servers write to',
+  servers: 'expand',
+  async up(db, types) {
+    const moves = () => db.schema.alterTable('catalog_moves');
+    await moves()
+      .addColumn('asks', types.integer, (c) => c.notNull().defaultTo(0))
+      .execute();
+    await moves().addColumn('asked_by', types.name).execute();
+    await moves()
+      .addColumn('is_held', types.integer, (c) => c.notNull().defaultTo(0))
+      .execute();
+    await db.schema
+      .createTable('move_reports')
+      .addColumn('task_id', types.name, (c) => c.notNull())
+      .addColumn('server_id', types.name, (c) => c.notNull())
+      .addColumn('asks', types.integer, (c) => c.notNull())
+      .addColumn('report', 'text', (c) => c.notNull())
+      .addPrimaryKeyConstraint('move_reports_key', ['task_id', 'server_id'])
+      .execute();
   },
 };

@@ -6,7 +6,7 @@ import { OperatorError } from '../../operator/operator_error.ts';
 import type { Schema } from '../schema.ts';
 import { accessMigration, tokenSignInMigration } from './access.ts';
 import { callerLimitsMigration } from './caller_limits.ts';
-import { catalogMovesMigration } from './catalog_moves.ts';
+import { catalogMovesMigration, moveReportsMigration } from './catalog_moves.ts';
 import { changesMigration } from './changes.ts';
 import {
   catalogFilesMigration,
@@ -72,6 +72,7 @@ export const migrations: readonly Migration[] = [
   fileStoreMigration,
   catalogMovesMigration,
   runningStatementsMigration,
+  moveReportsMigration,
 ];
 export const schemaVersion = migrations.length;
 

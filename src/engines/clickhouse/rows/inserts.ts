@@ -79,7 +79,7 @@ const tokenOf = (steps: readonly InsertStep[]): string =>
     .digest('hex');
 
 /** The servers store the rows only if they have not stored them yet. */
-async function completePending(context: WarehouseContext, catalog: CatalogRef, token: string): Promise<void> {
+export async function completePending(context: WarehouseContext, catalog: CatalogRef, token: string): Promise<void> {
   const { payload, steps } = await context.steps.batch(catalog, token);
   const block = JSON.parse(payload) as Omit<Block, 'data'> & { readonly data: string };
   await insertBlock(context, { ...block, data: Buffer.from(block.data, 'base64'), token });

@@ -4,6 +4,7 @@ import type { CatalogRef, EngineWarehouse, TableRef } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf } from '../names.ts';
 import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
+import { settleWrites } from '../steps/left_writes.ts';
 import { checksumTable } from './table_checksum.ts';
 import { comparedTables, type StoredColumn } from './table_comparison.ts';
 
@@ -13,6 +14,7 @@ export type TableMethods = Pick<
   | 'checksumTable'
   | 'recordedSteps'
   | 'recordSteps'
+  | 'settleWrites'
   | 'optimize'
   | 'compareTables'
   | 'readWholeTable'
@@ -42,6 +44,8 @@ export function tablesOf(context: WarehouseContext): TableMethods {
       }),
     checksumTable: (table, { signal }) => context.run(signal, (runSignal) => checksumTable(context, table, runSignal)),
     recordedSteps: (page) => context.run(undefined, () => context.steps.applied(page)),
+    settleWrites: (catalog, { signal }) =>
+      context.run(signal, (runSignal) => settleWrites(context, catalog, runSignal)),
     recordSteps: ({ catalog, steps }) =>
       context.run(undefined, async () => {
         const found = await context.steps.find(

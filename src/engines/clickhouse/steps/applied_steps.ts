@@ -106,15 +106,16 @@ export class AppliedSteps {
     return { payload, steps: [...steps.values()] };
   }
 
-  /** Steps whose batches begin so, and which have been pending for longer than whoever recorded them would take. */
+  /** Steps whose batches begin so, and which have been pending for longer than whoever recorded them would take; `minutes`: for so long. */
   async pendingBatches(
     catalog: CatalogRef,
     prefix: string,
+    minutes = pendingMinutes,
   ): Promise<readonly { readonly step: string; readonly batch: string; readonly rowCount: number }[]> {
     const inCatalog = `catalog = ${quoteLiteral(catalog.id)}`;
     const sql =
       `SELECT step, toString(row_count) AS row_count, batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
-      `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at < now('UTC') - INTERVAL ${pendingMinutes} MINUTE ` +
+      `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at < now('UTC') - INTERVAL ${minutes} MINUTE ` +
       `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state = 'applied')`;
     const answers = await this.#onMost((server) =>
       server.rows<Pick<StoredStep, 'step' | 'row_count' | 'batch'>>({ sql, timeoutMs: callTimeoutMs }),

@@ -1,0 +1,74 @@
+// The writes to a catalog that servers of the API have left when they ended: statements that the servers of the cluster still run, and steps that
+// were recorded before their rows were stored.
+import { setTimeout as pause } from 'node:timers/promises';
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef } from '../../engine.ts';
+import type { WarehouseContext } from '../context.ts';
+import { databasePrefix } from '../names.ts';
+import { completeInsert, type StagedRows } from '../rows/insert_select.ts';
+import { completePending } from '../rows/inserts.ts';
+import { type MarkedMutation, runMutation } from '../rows/mutations.ts';
+import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+
+const callTimeoutMs = 10_000;
+const pollMs = 100;
+
+/** While no server of the API writes to the catalog. @returns the number of statements that ended, and of steps that were completed. */
+export async function settleWrites(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  signal: AbortSignal,
+): Promise<number> {
+  let settled = 0;
+  for (
+    let running = await runningWrites(context, catalog);
+    running > 0;
+    running = await runningWrites(context, catalog)
+  ) {
+    settled = Math.max(settled, running);
+    await pause(pollMs, undefined, { signal });
+  }
+  const batches = new Map<string, { readonly step: string; readonly rowCount: number }[]>();
+  for (const { batch, ...step } of await context.steps.pendingBatches(catalog, '', 0))
+    batches.set(batch, [...(batches.get(batch) ?? []), step]);
+  for (const [batch, steps] of batches) {
+    signal.throwIfAborted();
+    if (await complete(context, catalog, batch, steps)) settled++;
+  }
+  return settled;
+}
+
+/** The statements that change rows of the catalog, on all servers. */
+async function runningWrites({ cluster }: WarehouseContext, { name }: CatalogRef): Promise<number> {
+  const table = quoteIdentifier(databasePrefix(name)).slice(0, -1);
+  const begins = ['INSERT INTO', 'ALTER TABLE'].map((verb) => `startsWith(query, ${quoteLiteral(`${verb} ${table}`)})`);
+  const sql = `SELECT toString(count()) AS n FROM system.processes WHERE is_initial_query AND (${begins.join(' OR ')})`;
+  const counts = await cluster.onEach((server) => server.rows<{ n: string }>({ sql, timeoutMs: callTimeoutMs }));
+  return counts.reduce((sum, [row]) => sum + Number(row?.n ?? 0), 0);
+}
+
+/** @returns false if the servers refuse the work, so that none of it was ever done. */
+async function complete(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  batch: string,
+  steps: readonly { readonly step: string; readonly rowCount: number }[],
+): Promise<boolean> {
+  const { payload } = await context.steps.batch(catalog, batch);
+  const work = JSON.parse(payload) as StagedRows | MarkedMutation | { readonly data: string };
+  try {
+    if ('data' in work) {
+      await completePending(context, catalog, batch);
+      return true;
+    }
+    await ('mark' in work ? runMutation(context, work) : completeInsert(context, work));
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    return false;
+  }
+  await context.steps.record(
+    catalog,
+    steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'applied' })),
+  );
+  return true;
+}

@@ -1,0 +1,98 @@
+// The writes to a catalog that is being moved, by this server and by all others that write to it: which tables were written since a moment,
+// and a time in which nobody writes.
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  type CatalogWrites,
+  tableKey,
+  type WriteWatch,
+  type WrittenTable,
+  wasWritten,
+} from '../engines/copies/catalog_writes.ts';
+import type { AskedServers, OthersMoment } from './asked_servers.ts';
+
+export interface WriteMoment {
+  readonly own: number;
+  readonly others: OthersMoment;
+}
+
+const pollMs = 20;
+
+export class MovedWrites {
+  readonly #own: CatalogWrites;
+  readonly #catalogId: string;
+  /** Undefined: only this server writes to the warehouse. */
+  readonly #others: AskedServers | undefined;
+  #watch: WriteWatch | undefined;
+
+  constructor(own: CatalogWrites, catalogId: string, others: AskedServers | undefined) {
+    this.#own = own;
+    this.#catalogId = catalogId;
+    this.#others = others;
+  }
+
+  /** From now on it is known which tables are written. */
+  async watch(signal: AbortSignal): Promise<void> {
+    this.#watch ??= this.#own.watch(this.#catalogId);
+    await this.#others?.ask(signal, false);
+  }
+
+  /** What others have written until now is known afterwards. */
+  async refresh(signal: AbortSignal): Promise<void> {
+    await this.#others?.ask(signal);
+  }
+
+  /** For this server it is now; for the others, the last refresh. */
+  moment(): WriteMoment {
+    return { own: this.#watch?.seen().moment ?? 0, others: this.#others?.moment() ?? new Map() };
+  }
+
+  /** Whether the table was being written at the moment, or was written since, up to the last refresh. */
+  written(table: WrittenTable, { own, others }: WriteMoment): 'yes' | 'no' | 'unknown' {
+    const key = tableKey(table);
+    if (!this.#watch || wasWritten(this.#watch.seen(), key, own)) return 'yes';
+    return this.#others?.written(key, others) ?? 'no';
+  }
+
+  /** From now on this server begins no write. */
+  hold(): void {
+    this.#own.hold(this.#catalogId);
+  }
+
+  /** After `hold`: resolves when no server writes, or begins to. */
+  async drained(signal: AbortSignal): Promise<void> {
+    await this.#others?.ask(signal, true);
+    await this.#own.drained(this.#catalogId, signal);
+    while (this.#others?.areWriting) {
+      await pause(pollMs, undefined, { signal });
+      await this.#others.ask(signal);
+    }
+  }
+
+  /** What the switch must assert. */
+  get heldBy(): number | undefined {
+    return this.#others?.heldBy;
+  }
+
+  /** Writes go on, unless the move has switched. */
+  async release(): Promise<void> {
+    this.#own.release(this.#catalogId);
+    await this.#others?.endHold();
+  }
+
+  /** Whether any server reads the catalog. */
+  async isRead(signal: AbortSignal): Promise<boolean> {
+    await this.#others?.ask(signal);
+    return this.#own.isRead(this.#catalogId) || this.#others?.areReading === true;
+  }
+
+  unwatch(): void {
+    this.#watch?.close();
+    this.#watch = undefined;
+  }
+
+  /** The other servers need not watch any more. */
+  async close(): Promise<void> {
+    this.unwatch();
+    await this.#others?.close();
+  }
+}
