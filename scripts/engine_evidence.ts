@@ -13,16 +13,18 @@ The tests start two kinds of clusters on one machine, because no package has a c
 What follows for a cluster of your own:
 
 - **No cluster of the tests has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version
-  (\`replication_features.ts\`): tokens of inserts, several quorums at once, the count of written rows in the response, deleting what a lost replica
-  left in Keeper, and the session by which a replica is active. These branches of current versions have not run against ClickHouse Keeper.
+  (\`replication_features.ts\`): tokens of inserts, several quorums at once, waiting for parts without merges, deleting what a lost replica left in Keeper,
+  and the session by which a replica is active. These branches of current versions have not run against ClickHouse Keeper.
 - **Two replicas have a row before it is acknowledged** where a shard has three or more: an insert asks for a quorum of two. No acknowledged row was lost
-  on the cluster that replicates, with servers killed and their disks deleted, by inserts that go to a replica (\`replicated_inserts.ts\`, which
-  the tests run). The adapter sends the same settings through the Distributed table, which no cluster of the tests can run; a replica that lags behind
-  can miss such a row for a moment. With two replicas only one has it for certain, because otherwise no row could be written while a server is down.
+  on the cluster that replicates, with servers killed and their disks deleted, by inserts that go to a replica. The adapter inserts by the same
+  code (\`replicated_inserts.ts\`), but into the Distributed table, with a token: that was shown on nodes that cannot replicate. With two replicas only one
+  has a row for certain, because otherwise no row could be written while a server is down.
+- **Before an insert responds, the other replicas take over its rows**, within 2 s. A server that does not takes no statements until it has caught up, so that
+  a caller reads its own rows on any server.
 - **A server that was killed answers with what it has, which may be nothing**, until its former session with Keeper has expired, and none of its
   columns in \`system.replicas\` shows it. It counts again when its replicas are active by a session of its own process, and it has the parts that
   others have.
 - A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
   its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`.
-- A batch of an insert is one block of at most a million rows, which is stored all or nothing, and once, however often it is sent.
+- The rows of an insert are one block, which each shard stores whole or not at all, and once, however often it is sent.
 `;

@@ -8,6 +8,7 @@ import type { OwnsDatabase } from './cluster/owned_tables.ts';
 import { Registered } from './cluster/registered.ts';
 import { serverFailure } from './connection/clickhouse_error.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
+import { ReplicatedInserts } from './replication/replicated_inserts.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
 
 export class WarehouseContext {
@@ -15,6 +16,7 @@ export class WarehouseContext {
   readonly cluster: Cluster;
   readonly steps: AppliedSteps;
   readonly registered: Registered;
+  readonly inserts = new ReplicatedInserts();
   readonly changed = new ChangedTables();
   /** The number of statements of callers that run now. */
   runningStatements = 0;

@@ -165,6 +165,19 @@ export class Cluster implements ClickHouseCluster {
     return this.#enabled().map(({ counted }) => counted);
   }
 
+  /** Those that take statements, in the order in which they are asked. Throws 503 if there is none. */
+  availableServers(): readonly ClickHouseServer[] {
+    const available = this.#available();
+    if (available.length === 0) throw notEnough(1, 0);
+    const least = this.#leastLoaded(available);
+    return [...available].sort((a, b) => Number(b === least) - Number(a === least)).map(({ counted }) => counted);
+  }
+
+  /** These servers lack rows that were acknowledged: they take no statements until they have caught up. */
+  requireCatchUp(backends: readonly string[]): void {
+    for (const name of backends) this.#members.get(name)?.lose('it lacks rows that other replicas have');
+  }
+
   /** The servers with each shard, in the order of shards. */
   async placement(): Promise<readonly (readonly Replica[])[]> {
     return Array.from({ length: this.shardCount }, (_, index) =>

@@ -187,11 +187,7 @@ export class HttpServer implements ClickHouseServer {
       },
       {
         onRequestStart: (controller) => sent.begin(controller),
-        onResponseStart: (controller, status, headers) => {
-          const writtenRows = writtenRowsOf(headers['x-clickhouse-summary']);
-          if (writtenRows !== undefined) call.onWritten?.(writtenRows);
-          sent.answer(controller, status, headers, call.timeoutMs);
-        },
+        onResponseStart: (controller, status, headers) => sent.answer(controller, status, headers, call.timeoutMs),
         onResponseData: (_controller, chunk) => sent.body?.add(chunk),
         onResponseEnd: () => sent.body?.complete(),
         onResponseError: (_controller, error) => {
@@ -235,12 +231,6 @@ const gzipped = promisify(gzip);
 async function compressed({ body, headers }: SentBody, call: ServerCall): Promise<SentBody> {
   if (!call.gzip || body instanceof Readable) return { body, headers };
   return { body: await gzipped(body, { level: 1 }), headers: { ...headers, 'content-encoding': 'gzip' } };
-}
-
-/** What a server reports of an INSERT, whose response begins when it has ended. */
-function writtenRowsOf(summary: string | string[] | undefined): number | undefined {
-  const [, count] = /"written_rows":"(\d+)"/.exec(String(summary ?? '')) ?? [];
-  return count === undefined ? undefined : Number(count);
 }
 
 async function* withFirst(first: Uint8Array, rest: Readable): AsyncGenerator<Uint8Array> {

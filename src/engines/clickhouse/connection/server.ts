@@ -15,8 +15,6 @@ export interface ServerCall {
   readonly data?: string | Uint8Array | Readable | undefined;
   /** Sends text and data, which is no stream, in gzip: a body that was cut is then an error, and not an INSERT of fewer rows. */
   readonly gzip?: boolean | undefined;
-  /** Called with the rows that an INSERT wrote, as the server counts them, before the call ends; by servers that report it. */
-  readonly onWritten?: ((rowCount: number) => void) | undefined;
   readonly timeoutMs: number;
   /** Aborting it also ends the statement on the server. */
   readonly signal?: AbortSignal | undefined;

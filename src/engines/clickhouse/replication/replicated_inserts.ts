@@ -1,24 +1,26 @@
-// Inserts into replicated tables of rows: acknowledged when enough replicas have them, and sent again as they are until then, which stores
-// them once.
+// Inserts into replicated tables: acknowledged when enough replicas have the rows, and sent again as they are until then, which stores them
+// once.
 import { setTimeout as pause } from 'node:timers/promises';
-import { Failure, withOutcome } from '../../../standard/failure.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
+import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
+import { serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
+import { blockSettings } from '../rows/block_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { replicationFeatures } from './replication_features.ts';
-import { isAbsent, isUncertain, isWaiting, serverCodeOf } from './server_errors.ts';
+import { isAbsent, isWaiting, serverCodeOf } from './server_errors.ts';
 
-/** The most rows of a batch: a server stores at most this many as one block, and only blocks are stored all or nothing, and once. */
-export const batchRowsMax = 1_000_000;
+/** Of a batch for a server without tokens of inserts: it stores at most this many rows as one block, all or nothing. */
+const oldBlockRowsMax = 1_000_000;
 
 export interface ReplicatedBatch {
-  /** As stored. */
-  readonly database: string;
-  readonly localTable: string;
+  /** `table` takes the rows: a Distributed table, or that of one replica. `localTable` stores them. */
+  readonly names: StoredNames;
   /** Names of the columns, in the order of the data. */
   readonly columns: readonly string[];
   readonly format: string;
   readonly data: string | Uint8Array;
-  /** At most `batchRowsMax`. */
+  /** A SELECT that reads the data, where the table cannot read it as it is. */
+  readonly reading?: string | undefined;
   readonly rowCount: number;
   /** Different for each batch that is to be stored, also of the same rows; the same whenever a batch is sent again. */
   readonly token: string;
@@ -30,34 +32,35 @@ export interface ReplicatedBatch {
 }
 
 export interface ReplicatedInsertOptions {
-  /** The servers of the shard that count; the first is asked first. */
-  readonly replicas: readonly ClickHouseServer[];
-  /** How many replicas the cluster has of the shard, whether they live or not. */
+  /** The servers that count; the first is asked first. */
+  readonly servers: readonly ClickHouseServer[];
+  /** How many replicas the cluster has of each shard, whether they live or not. */
   readonly replicasOfShard: number;
   /** After which a batch that is not stored is given up. */
   readonly timeoutMs: number;
+  /** For one server to store a batch on a quorum of replicas. Absent: all of the time. */
+  readonly attemptMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface ReplicatedInsertResult {
-  /** The servers of the shard that do not have the rows yet, and must not be read until they have caught up. */
+  /** The servers that do not have the rows of their shard yet, and must not be read until they have caught up. */
   readonly behind: readonly string[];
 }
 
 /** Of three replicas one can be lost with its disk, and the rows be acknowledged and there. Two would refuse rows while one is down. */
 const quorumReplicasMin = 3;
 const quorum = 2;
-/** For one server to store a batch on a quorum of replicas. */
-const attemptMs = 15_000;
-/** Less than that of an attempt, so that the server says what it waits for. */
+/** Less than the time of an attempt, so that the server says what it waits for. */
 const quorumTimeoutMs = 10_000;
 const retryMsMin = 100;
 const retryMsMax = 1000;
+const countMs = 15_000;
 /** For another replica to take over what was acknowledged; a later one does not count. */
 const syncMs = 2000;
 
 /** How many replicas must have a batch before it is acknowledged; 0 where the one that is asked suffices. */
-export const quorumOf = (replicasOfShard: number): number => (replicasOfShard >= quorumReplicasMin ? quorum : 0);
+const quorumOf = (replicasOfShard: number): number => (replicasOfShard >= quorumReplicasMin ? quorum : 0);
 
 /** The inserts of one warehouse. */
 export class ReplicatedInserts {
@@ -69,11 +72,10 @@ export class ReplicatedInserts {
    * received it. Other errors of servers are thrown as they are: nothing was stored.
    */
   async insert(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ReplicatedInsertResult> {
-    if (batch.rowCount > batchRowsMax) throw new RangeError(`a batch has at most ${batchRowsMax} rows`);
-    const [first] = options.replicas;
+    const [first] = options.servers;
     if (!first) throw unavailable('notApplied');
     if (replicationFeatures(first.version).parallelQuorum) return insertBatch(batch, options);
-    const key = `${batch.database} ${batch.localTable}`;
+    const key = `${batch.names.database} ${batch.names.localTable}`;
     const turn = (this.#turns.get(key) ?? Promise.resolve()).then(() => insertBatch(batch, options));
     const ended = turn.catch(() => {});
     this.#turns.set(key, ended);
@@ -89,28 +91,31 @@ const unavailable = (outcome: 'notApplied' | 'unknown', cause?: unknown): Failur
   new Failure('REPLICAS_UNAVAILABLE', 'too few replicas are available to store rows', {}, { outcome, cause });
 
 async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ReplicatedInsertResult> {
-  const { replicas, timeoutMs, signal } = options;
+  const { servers, timeoutMs, attemptMs = timeoutMs, signal } = options;
   const endMs = performance.now() + timeoutMs;
   const withoutTable = new Set<ClickHouseServer>();
   let mayBeStored = false;
   let last: unknown;
   for (let attempt = 0; attempt === 0 || performance.now() < endMs; attempt++) {
-    const server = replicas[attempt % replicas.length] as ClickHouseServer;
+    const server = servers[attempt % servers.length] as ClickHouseServer;
     try {
       await insertOnce(server, batch, options, Math.min(attemptMs, Math.max(1000, endMs - performance.now())));
       return { behind: await serversBehind(server, batch, options) };
     } catch (error) {
+      const failure = serverFailure(error);
       last = error;
-      const wasLost = serverCodeOf(error) === undefined;
-      if (wasLost && !(error instanceof Failure)) throw error;
+      if (serverCodeOf(error) === undefined && !(error instanceof Failure)) throw error;
       if (isAbsent(error)) withoutTable.add(server);
-      const hasOthers = isAbsent(error) && withoutTable.size < replicas.length;
-      if (!wasLost && !isWaiting(error) && !hasOthers) throw mayBeStored ? unavailable('unknown', error) : error;
-      mayBeStored ||= isUncertain(error) || (error instanceof Failure && error.outcome !== 'notApplied');
+      const hasOthers = isAbsent(error) && withoutTable.size < servers.length;
+      // A Failure: of the connection, or a condition of the servers after which the rows may be stored.
+      const isUncertain = failure instanceof Failure && outcomeOf(failure) === 'unknown';
+      const isRepeatable = error instanceof Failure || isUncertain || isWaiting(error) || hasOthers;
+      if (!isRepeatable) throw mayBeStored ? unavailable('unknown', error) : error;
+      mayBeStored ||= isUncertain || (error instanceof Failure && error.outcome !== 'notApplied');
     }
     if (signal?.aborted) break;
-    // All replicas are asked before the first one is asked again.
-    const round = Math.floor((attempt + 1) / replicas.length);
+    // All servers are asked before the first one is asked again.
+    const round = Math.floor((attempt + 1) / servers.length);
     const waitMs = Math.min(retryMsMax, retryMsMin * 2 ** round, Math.max(0, endMs - performance.now()));
     await pause(waitMs, undefined, { signal }).catch(() => {});
   }
@@ -126,25 +131,19 @@ async function insertOnce(
   timeoutMs: number,
 ): Promise<void> {
   const features = replicationFeatures(server.version);
-  if (!features.insertTokens && batch.batchColumn === undefined)
-    throw new TypeError('a server that knows no tokens of inserts needs a column with the token');
-  const columns = batch.columns.map(quoteIdentifier).join(', ');
-  const table = qualifiedName({ database: batch.database, table: batch.localTable });
-  let writtenRows: number | undefined;
+  if (!features.insertTokens) checkWithoutTokens(batch);
+  const { columns, format, reading = '', data, batchColumn } = batch;
   await server.text({
-    sql: `INSERT INTO ${table} (${columns}) FORMAT ${batch.format}`,
-    data: batch.data,
+    sql: `INSERT INTO ${qualifiedName(batch.names)} (${columns.map(quoteIdentifier).join(', ')}) ${reading} FORMAT ${format}`,
+    data,
     gzip: true,
     settings: settingsOf(batch, features.insertTokens, replicasOfShard),
     timeoutMs: Math.ceil(timeoutMs / 1000) * 1000,
     signal,
-    onWritten: (rowCount) => {
-      writtenRows = rowCount;
-    },
   });
-  if (!features.writtenRows && batch.batchColumn !== undefined)
-    writtenRows = await rowsOfBatch(server, table, batch.batchColumn, batch.token);
-  if (writtenRows !== undefined && writtenRows !== batch.rowCount)
+  if (features.insertTokens || batchColumn === undefined) return;
+  const writtenRows = await rowsOfBatch(server, batch, batchColumn);
+  if (writtenRows !== batch.rowCount)
     throw new Failure(
       'WAREHOUSE_FAILED',
       `a server stored ${writtenRows} of ${batch.rowCount} rows`,
@@ -153,42 +152,55 @@ async function insertOnce(
     );
 }
 
+function checkWithoutTokens({ batchColumn, rowCount }: ReplicatedBatch): void {
+  if (batchColumn === undefined)
+    throw new TypeError('a server that knows no tokens of inserts needs a column with the token');
+  if (rowCount > oldBlockRowsMax) throw new RangeError(`a batch has at most ${oldBlockRowsMax} rows`);
+}
+
 /** Names that servers of all versions know, unless a guard says otherwise. */
 function settingsOf({ token }: ReplicatedBatch, hasTokens: boolean, replicasOfShard: number) {
   const required = quorumOf(replicasOfShard);
   return {
-    insert_deduplicate: 1,
-    // The batch is one block, however it arrives.
-    max_insert_block_size: batchRowsMax,
+    ...(hasTokens ? blockSettings(token) : { insert_deduplicate: 1, max_insert_block_size: oldBlockRowsMax }),
     ...(required > 0 && { insert_quorum: required, insert_quorum_timeout: quorumTimeoutMs }),
-    ...(hasTokens && { insert_deduplication_token: token, input_format_parallel_parsing: 0, max_insert_threads: 1 }),
+    ...(required > 0 && hasTokens && { insert_quorum_parallel: 1 }),
   };
 }
 
 /** A server to which a batch was sent again may know that another one has it before it has it itself. */
-async function rowsOfBatch(server: ClickHouseServer, table: string, column: string, token: string): Promise<number> {
-  await server.text({ sql: `SYSTEM SYNC REPLICA ${table}`, timeoutMs: attemptMs });
+async function rowsOfBatch(
+  server: ClickHouseServer,
+  { names, token }: ReplicatedBatch,
+  column: string,
+): Promise<number> {
+  const table = qualifiedName({ database: names.database, table: names.localTable });
+  await server.text({ sql: `SYSTEM SYNC REPLICA ${table}`, timeoutMs: countMs });
   const sql = `SELECT count() AS stored FROM ${table} WHERE ${quoteIdentifier(column)} = ${quoteLiteral(token)}`;
-  const [row] = await server.rows<{ stored: string }>({ sql, timeoutMs: attemptMs });
+  const [row] = await server.rows<{ stored: string }>({ sql, timeoutMs: countMs });
   return Number(row?.stored);
 }
 
 /** Lets the other replicas take over what was acknowledged, so that a caller reads it on any server that counts. */
 async function serversBehind(
   inserted: ClickHouseServer,
-  { database, localTable: table }: ReplicatedBatch,
-  { replicas }: ReplicatedInsertOptions,
+  { names }: ReplicatedBatch,
+  { servers, replicasOfShard }: ReplicatedInsertOptions,
 ): Promise<string[]> {
-  const sql = `SYSTEM SYNC REPLICA ${qualifiedName({ database, table })}`;
+  if (replicasOfShard < 2) return [];
+  const table = qualifiedName({ database: names.database, table: names.localTable });
   const behind = await Promise.all(
-    replicas
+    servers
       .filter((server) => server !== inserted)
-      .map((server) =>
-        server.text({ sql, timeoutMs: syncMs }).then(
+      .map((server) => {
+        // Without waiting for merges.
+        const mode = replicationFeatures(server.version).lightweightSync ? ' LIGHTWEIGHT' : '';
+        return server.text({ sql: `SYSTEM SYNC REPLICA ${table}${mode}`, timeoutMs: syncMs }).then(
           () => [],
-          () => [server.name],
-        ),
-      ),
+          // A table that was dropped meanwhile.
+          (error: unknown) => (isAbsent(error) ? [] : [server.name]),
+        );
+      }),
   );
   return behind.flat();
 }

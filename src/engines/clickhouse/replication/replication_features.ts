@@ -6,8 +6,8 @@ export interface ReplicationFeatures {
   readonly insertTokens: boolean;
   /** Several inserts with a quorum into one table run at once. */
   readonly parallelQuorum: boolean;
-  /** The response says how many rows an INSERT wrote. */
-  readonly writtenRows: boolean;
+  /** A replica can wait for the parts that others have, and not for merges too (`SYSTEM SYNC REPLICA ... LIGHTWEIGHT`). */
+  readonly lightweightSync: boolean;
   /** What a lost replica left in Keeper can be deleted through another one (`SYSTEM DROP REPLICA`). */
   readonly dropReplica: boolean;
   /** The server tells its session with Keeper (`system.zookeeper_connection`). */
@@ -23,7 +23,7 @@ export function replicationFeatures(version: string): ReplicationFeatures {
   return {
     insertTokens: isAtLeast(22, 2),
     parallelQuorum: isAtLeast(20, 10),
-    writtenRows: isAtLeast(20, 5),
+    lightweightSync: isAtLeast(24, 8),
     dropReplica: isAtLeast(20, 8),
     keeperSession: isAtLeast(24, 8),
     flushDistributed: isAtLeast(19, 14),

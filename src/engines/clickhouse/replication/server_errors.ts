@@ -6,8 +6,6 @@ import { ClickHouseError } from '../connection/clickhouse_error.ts';
  * earlier insert without quorum, a quorum not reached in time, errors of Keeper.
  */
 const waitingCodes: ReadonlySet<number> = new Set([164, 225, 242, 285, 286, 319, 999]);
-/** Of these, after which the rows may be stored all the same. */
-const uncertainCodes: ReadonlySet<number> = new Set([319, 999]);
 /** The server has no such table or database. */
 const absentCodes: ReadonlySet<number> = new Set([60, 81]);
 const keeperCode = 999;
@@ -17,8 +15,6 @@ export const serverCodeOf = (error: unknown): number | undefined =>
   error instanceof ClickHouseError ? error.code : undefined;
 
 export const isWaiting = (error: unknown): boolean => waitingCodes.has(serverCodeOf(error) ?? 0);
-
-export const isUncertain = (error: unknown): boolean => uncertainCodes.has(serverCodeOf(error) ?? 0);
 
 /** A node of Keeper does not exist, which is an error where its children are listed. */
 export const isMissingNode = (error: unknown): boolean =>

@@ -2,27 +2,17 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
-import type { StoredNames } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
+import type { ReplicatedBatch } from '../replication/replicated_inserts.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { doesNotFit } from '../types/checked_conversion.ts';
+import { blockSettings } from './block_settings.ts';
 
-export interface RowsBlock {
-  readonly names: StoredNames;
-  readonly columns: readonly string[];
-  /** Of the data. */
-  readonly format: string;
-  readonly data: Uint8Array;
-  /** A SELECT that reads the data, where the table cannot read it as it is. */
-  readonly reading?: string | undefined;
-  /** The same for each attempt to insert these rows, and for no other rows of the table. */
-  readonly token: string;
-}
+/** `names`: of the table; its Distributed table takes the rows. `token`: the same for each attempt to insert these rows. */
+export type RowsBlock = Omit<ReplicatedBatch, 'batchColumn' | 'data'> & { readonly data: Uint8Array };
 
 const attemptsMax = 3;
 const pauseMs = 200;
-/** All rows of a request are one block, which each shard stores whole or not at all. */
-const blockRowsMax = 1_000_000_000;
 const thrownCode = 395;
 const overflowCode = 70;
 /** A row that a constraint of the table, a column without nulls or a conversion refuses. */
@@ -33,18 +23,26 @@ const violationCodes: readonly number[] = [overflowCode, 349, thrownCode, 469];
  * `unknown` if the rows of some shards may be stored.
  */
 export async function insertBlock(context: WarehouseContext, block: RowsBlock): Promise<void> {
+  try {
+    await (context.cluster.isReplicated ? insertReplicated(context, block) : insertUnreplicated(context, block));
+  } catch (error) {
+    throw toViolation(serverFailure(error), 'nothing was inserted');
+  }
+}
+
+async function insertReplicated({ cluster, inserts, spec }: WarehouseContext, block: RowsBlock): Promise<void> {
+  const { behind } = await inserts.insert(block, {
+    servers: cluster.availableServers(),
+    replicasOfShard: cluster.replicasOfShard,
+    timeoutMs: spec.statementTimeoutSeconds * 1000,
+  });
+  cluster.requireCatchUp(behind);
+}
+
+async function insertUnreplicated(context: WarehouseContext, block: RowsBlock): Promise<void> {
   const names = block.columns.map(quoteIdentifier).join(', ');
   const sql = `INSERT INTO ${qualifiedName(block.names)} (${names}) ${block.reading ?? ''} FORMAT ${block.format}`;
-  const { isReplicated, replicasOfShard } = context.cluster;
-  const settings = {
-    insert_deduplicate: 1,
-    insert_deduplication_token: block.token,
-    max_insert_block_size: blockRowsMax,
-    min_insert_block_size_rows: blockRowsMax,
-    min_insert_block_size_bytes: 0,
-    max_partitions_per_insert_block: 0,
-    ...(isReplicated && replicasOfShard >= 3 ? { insert_quorum: 2, insert_quorum_parallel: 1 } : {}),
-  };
+  const settings = blockSettings(block.token);
   const timeoutMs = context.spec.statementTimeoutSeconds * 1000;
   for (let attempt = 1; ; attempt++) {
     try {
@@ -52,7 +50,7 @@ export async function insertBlock(context: WarehouseContext, block: RowsBlock): 
       return;
     } catch (error) {
       const failure = attempt === 1 ? serverFailure(error) : withOutcome(serverFailure(error), 'unknown');
-      if (!isWorthRepeating(failure) || attempt === attemptsMax) throw toViolation(failure, 'nothing was inserted');
+      if (!isWorthRepeating(failure) || attempt === attemptsMax) throw failure;
       await pause(pauseMs * attempt);
     }
   }

@@ -32,6 +32,7 @@ function blockOf({ catalog, database, table }: TableRef, batch: RowsBatch): Bloc
   return {
     names: namesOf({ catalog: catalog.name, database, table }),
     columns: batch.columns.map(({ name }) => name),
+    rowCount: batch.rowCount,
     ...rowsText(batch),
   };
 }

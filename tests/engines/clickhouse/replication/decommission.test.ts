@@ -26,7 +26,7 @@ describe('a server can leave', { skip: missingReplicatedRing }, () => {
   const second = () => servers[1] as ClickHouseServer;
   const third = () => servers[2] as ClickHouseServer;
   const insert = (token: string, replicas: readonly ClickHouseServer[]) =>
-    inserts.insert(batchOf(table, token, [1, 2, 3]), { replicas, replicasOfShard: 3, timeoutMs });
+    inserts.insert(batchOf(table, token, [1, 2, 3]), { servers: replicas, replicasOfShard: 3, timeoutMs });
   const behind = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>
     catchUp(server, { expected: [table], peers, timeoutMs });
   const caughtUp = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>

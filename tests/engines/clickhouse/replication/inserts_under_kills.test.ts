@@ -54,7 +54,7 @@ test('nothing acknowledged is lost or doubled when servers lose their disks', {
         const batch = batchOf(table, token, [1, 2, 3]);
         for (const id of [1, 2, 3]) sent[n]?.add(`${token} ${id}`);
         try {
-          await inserts.insert(batch, { replicas: servers, replicasOfShard: 3, timeoutMs: deadlineMs(15_000) });
+          await inserts.insert(batch, { servers, replicasOfShard: 3, timeoutMs: deadlineMs(15_000) });
           for (const id of [1, 2, 3]) acknowledged[n]?.add(`${token} ${id}`);
         } catch (error) {
           assert(error instanceof Failure && error.code === 'REPLICAS_UNAVAILABLE', String((error as Error).stack));

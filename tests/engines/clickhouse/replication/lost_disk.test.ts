@@ -20,7 +20,7 @@ test('a server without its disk does not count alone, and counts when others hav
     assert.equal(await takeBack(server, { peers: [], owns, signal }), undefined, 'an empty cluster counts at once');
   await createTable(servers, table);
   await new ReplicatedInserts().insert(batchOf(table, 'a', [1, 2]), {
-    replicas: servers,
+    servers,
     replicasOfShard: 3,
     timeoutMs,
   });

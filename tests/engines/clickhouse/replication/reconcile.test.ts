@@ -41,7 +41,7 @@ describe('a server that returns', { skip: missingReplicatedRing }, () => {
   after(() => ring?.close());
 
   const insert = (table: ReplicatedTable, token: string, replicas: readonly HttpServer[] = servers) =>
-    inserts.insert(batchOf(table, token, [1, 2]), { replicas, replicasOfShard: 3, timeoutMs });
+    inserts.insert(batchOf(table, token, [1, 2]), { servers: replicas, replicasOfShard: 3, timeoutMs });
   const returns = async (
     victim: number,
   ): Promise<{ report: ReconcileReport; server: HttpServer; peers: HttpServer[] }> => {
@@ -139,7 +139,7 @@ describe('a server that returns', { skip: missingReplicatedRing }, () => {
     const [first, ...peers] = servers as [HttpServer, HttpServer, HttpServer];
     const own = newTable('own');
     await createTable([first], own);
-    await inserts.insert(batchOf(own, 'a', [1, 2]), { replicas: [first], replicasOfShard: 1, timeoutMs });
+    await inserts.insert(batchOf(own, 'a', [1, 2]), { servers: [first], replicasOfShard: 1, timeoutMs });
     const report = await reconcile(first, { peers, owns, timeoutMs });
     assert.deepEqual(report.movedAside, [`${database}.${own.localTable}`]);
     const aside = { ...own, database: asideDatabase, localTable: `\`${own.uuid}\`` };

@@ -56,8 +56,7 @@ export async function onEach(servers: readonly ClickHouseServer[], sql: string):
 /** A batch of rows with the same token in each. */
 export function batchOf(table: ReplicatedTable, token: string, ids: readonly number[]): ReplicatedBatch {
   return {
-    database: table.database,
-    localTable: table.localTable,
+    names: { database: table.database, table: table.localTable, localTable: table.localTable },
     columns: ['id', tokenColumn],
     format: 'TabSeparated',
     data: ids.map((id) => `${id}\t${token}\n`).join(''),
