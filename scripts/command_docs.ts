@@ -111,6 +111,25 @@ others that write results accept \`--json\` and \`--quiet\`.
 |---|---|
 ${codes.join('\n')}
 
+## Importing a database
+
+\`tabularium import shop.duckdb -d shop\` brings a DuckDB file, a SQLite file or, with \`--from postgres://...\`, a PostgreSQL database over. It reads the source in one
+transaction and only reads. \`--dry-run\` shows the tables with their types and what does not carry over, and changes nothing.
+
+- Types: each column gets the type that holds all of its values. SQLite permits any value in any column, and PostgreSQL numbers without precision and infinite
+  dates, so the rows are read for that first. What has no type here (times of day, intervals, enumerations, ranges, ...) becomes \`STRING\`, in the text that the
+  source writes.
+- Keys, NOT NULL, comments and literal defaults are kept; on an engine that does not enforce keys they are listed instead. Of several unique keys the first is kept.
+- Foreign keys, checks, indexes, sequences, triggers, functions, computed columns and other schemas are not carried over; each is listed. Views are created where
+  their SQL is accepted.
+- Each table is one load. Then the number of rows and the checksums of all columns, which the command computes from the source and the server from its table
+  ([\`checksum\`](api.md#checksum)), are compared. A table that has rows is compared and not loaded again, so that an import that was interrupted continues with the
+  next table.
+- A row of more than 2 MB is refused, and its table is reported as failed.
+
+The exit code is 0 if every table is equal, 1 if a table could not be loaded, and 6 if one has other rows than the source. The password of PostgreSQL is best in
+\`PGPASSWORD\` or \`~/.pgpass\`, because other users of the machine can see command lines.
+
 ## Completion
 
 \`source <(tabularium completion bash)\` completes commands and options in bash; \`zsh\` and \`fish\` have scripts of their own

@@ -41,6 +41,7 @@ import type { RequestAuthorizer } from './http/request_pipeline.ts';
 import { submitNewTable } from './jobs/load_database.ts';
 import { submitLoad } from './jobs/load_table.ts';
 import { taskKinds } from './jobs/task_kinds.ts';
+import type { OpenFileSource } from './model/import_source.ts';
 import { rootPrincipal } from './model/principal.ts';
 import { release } from './model/release.ts';
 import { WriteReporter } from './moves/write_reporter.ts';
@@ -486,6 +487,16 @@ async function mayReadResult(tasks: Tasks, access: ResultAccess, taskId: string)
 const checkCatalog: CatalogChecks['checkCatalog'] = async (...file) =>
   (await import('./engines/duckdb/storage/check_file.ts')).checkCatalogFile(...file);
 
+/** Files that `import` reads with the library of the engine. */
+const fileSources = [
+  {
+    magic: 'DUCK',
+    offset: 8,
+    open: async (...file: Parameters<OpenFileSource>) =>
+      (await import('./engines/duckdb/import_source/duckdb_source.ts')).openDuckdbSource(...file),
+  },
+];
+
 async function main(): Promise<void> {
   // Files of this process and its engines are accessible to its user only: SQLite and DuckDB accept no file mode.
   process.umask(0o077);
@@ -503,7 +514,7 @@ async function main(): Promise<void> {
   const argv = process.argv.slice(2);
   if (isRemote(argv, commands)) {
     const { runRemote } = await import('./cli/remote/program.ts');
-    process.exitCode = await runRemote(argv, process.env);
+    process.exitCode = await runRemote(argv, process.env, fileSources);
     return;
   }
   const { command, argument, flags } = commandOf(argv, commands);

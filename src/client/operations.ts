@@ -130,6 +130,7 @@ export const topCategories: Readonly<Record<string, Category>> = {
               deleteRows: { accepts: true },
               insertSelect: { accepts: true },
               optimize: { accepts: true },
+              checksum: { accepts: true },
               copyDefinition: {},
               clone: { accepts: true },
               export: { accepts: true },

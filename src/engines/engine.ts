@@ -5,6 +5,7 @@
 import type { EngineCapability } from '../model/engine_capabilities.ts';
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { ColumnDefinition, TableDefinition, TableStructure, WarehouseSpec } from '../model/records.ts';
+import type { TableChecksum } from '../model/table_checksum.ts';
 import type { LogicalType } from '../model/types.ts';
 import type { EngineEvent } from '../observe/observations.ts';
 import type { AdmissionRequest } from './admission.ts';
@@ -16,7 +17,7 @@ import type {
   DescribedBackend,
   RegisteredServers,
 } from './cluster/registered_servers.ts';
-import type { TableChecksum, TableToSum } from './copies/checksum.ts';
+import type { TableToSum } from './copies/checksum.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
@@ -484,7 +485,7 @@ export interface EngineWarehouse {
    */
   rowNumbering(table: TableRef, definition: TableDefinition): Promise<readonly string[]>;
   tableStatistics(table: TableRef): Promise<{ readonly rowCount: number; readonly dataBytes: number }>;
-  /** Reads the whole table. Every engine computes the same for the same rows (checksum.ts). */
+  /** Reads the whole table. Every engine computes the same for the same rows (model/table_checksum.ts). */
   checksumTable(table: TableToSum, options: { readonly signal: AbortSignal }): Promise<TableChecksum>;
   /** The steps that are recorded in a catalog, ordered by step: at most `limit`, beginning after `after`. */
   recordedSteps(page: StepsPage): Promise<readonly InsertStep[]>;

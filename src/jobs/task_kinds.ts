@@ -10,6 +10,7 @@ import { backUpKind } from './back_up.ts';
 import { backUpServerKind } from './back_up_server.ts';
 import { changeKinds } from './change_object.ts';
 import { checkCatalogKind } from './check_catalog.ts';
+import { checksumTableKind } from './checksum_table.ts';
 import { createFilledTableKind } from './create_filled_table.ts';
 import { decommissionKind } from './decommission_backend.ts';
 import { exportRowsKind } from './export_rows.ts';
@@ -38,6 +39,7 @@ export const taskKinds = (parts: KindParts): TaskKind[] => [
   loadDatabaseKind(parts),
   createFilledTableKind(parts),
   optimizeTableKind(parts),
+  checksumTableKind(parts),
   checkCatalogKind(parts),
   decommissionKind(parts),
   ...changeKinds(parts.catalog),

@@ -65,6 +65,7 @@ export const extraNeeds: Readonly<Record<string, readonly ExtraNeed[]>> = {
   'tables.delete_rows': [warehouse, readsItself],
   'tables.insert_select': [warehouse],
   'tables.optimize': [warehouse],
+  'tables.checksum': [warehouse],
   'databases.load': [warehouse],
   'tables.load': [warehouse],
   'tables.copy_definition': [makesThere],

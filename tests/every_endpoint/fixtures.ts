@@ -218,6 +218,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       delete_rows: () => ({ where: 'id = 1' }),
       insert_select: () => ({ sql: "SELECT 1, 'x'" }),
       optimize: emptyBody,
+      checksum: emptyBody,
       export_table: () => exported,
       copy_definition: renamed,
       dependents: emptyBody,

@@ -17,6 +17,7 @@ export const typeLabels: Readonly<Record<TaskType, string>> = {
   undrop_table: 'Undrop table',
   undrop_database: 'Undrop database',
   optimize_table: 'Optimize table',
+  checksum_table: 'Checksum table',
   check_catalog: 'Check catalog',
   move_catalog: 'Move catalog',
   decommission_backend: 'Decommission backend',

@@ -15,6 +15,7 @@ import { NewNameByTask, sometimesByTask, taskFields } from '../task_fields.ts';
 import { exportTableApi } from '../transfer/export_actions.ts';
 import { loadTableApi } from '../transfer/load_table.ts';
 import { drop, undropByTask } from '../undrop.ts';
+import { tableChecksumApi } from './table_checksum.ts';
 import { ColumnBody, columnsMax, definitionFields, keysNeeded, TableRecord } from './table_fields.ts';
 import { tableWritesApi } from './table_writes.ts';
 
@@ -173,6 +174,7 @@ export const tablesApi = category({
       result: TableRecord,
     }),
     ...tableWritesApi,
+    ...tableChecksumApi,
     copy_definition: action('object', {
       summary: 'Creates an empty table with the same definition, in the same or another database.',
       permission: { privilege: 'read', on: 'object' },

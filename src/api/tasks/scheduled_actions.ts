@@ -2,6 +2,7 @@
 export const scheduledActions = [
   'backup',
   'check',
+  'checksum',
   'delete_rows',
   'export',
   'insert_select',

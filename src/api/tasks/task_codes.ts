@@ -44,6 +44,7 @@ const codesByType = {
   undrop_table: [...changing, ...creating],
   undrop_database: [...changing, ...creating],
   optimize_table: engine,
+  checksum_table: engine,
   check_catalog: engine,
   move_catalog: [
     ...sql,

@@ -143,6 +143,24 @@ const OptimizeTaskResult = Type.Object(
   { title: 'OptimizeTaskResult', description: 'The result of the optimization of a table.' },
 );
 
+const ChecksumTaskResult = Type.Object(
+  {
+    rowCount: Type.Integer(),
+    columns: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        type: Type.String(),
+        nulls: Type.Integer(),
+        sums: Type.Array(Type.String(), { description: 'Three integers in decimal.' }),
+      }),
+    ),
+  },
+  {
+    title: 'ChecksumTaskResult',
+    description: 'Checksums of the columns of a table, which do not depend on the order of rows and on the engine.',
+  },
+);
+
 const DecommissionTaskResult = Type.Object(
   {
     backendId: Type.String(),
@@ -188,6 +206,7 @@ export const taskResults = {
   undrop_table: ChangeTaskResult,
   undrop_database: ChangeTaskResult,
   optimize_table: OptimizeTaskResult,
+  checksum_table: ChecksumTaskResult,
   check_catalog: CheckTaskResult,
   move_catalog: MoveTaskResult,
   decommission_backend: DecommissionTaskResult,
@@ -222,6 +241,7 @@ export const TaskResult = Type.Union(
     FilledTableTaskResult,
     ChangeTaskResult,
     OptimizeTaskResult,
+    ChecksumTaskResult,
     CheckTaskResult,
     MoveTaskResult,
     DecommissionTaskResult,

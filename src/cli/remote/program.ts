@@ -7,6 +7,7 @@ import { completionCommand } from './completion/completion.ts';
 import { openapiCommand } from './conformance/openapi_command.ts';
 import { connect } from './connection.ts';
 import { exitCodes, shownFailure } from './exit_codes.ts';
+import { type FileSource, importCommand } from './import/import_command.ts';
 import { loginCommands } from './login.ts';
 import { standardOutput } from './output/output.ts';
 import { exactJson } from './output/value_text.ts';
@@ -18,14 +19,20 @@ import { loadCommand } from './transfer/load_command.ts';
 import { watchCommand } from './watch.ts';
 
 /** All commands that call a server. */
-export function newProgram(env: Environment, runtime: Runtime): Command {
+export function newProgram(env: Environment, runtime: Runtime, fileSources: readonly FileSource[] = []): Command {
   const program = new Command('tabularium')
     .description('Runs commands on a Tabularium server.')
     .version(release)
     .showSuggestionAfterError()
     .showHelpAfterError('tabularium --help lists the commands')
     .helpOption('-h, --help', 'show this help');
-  const own = [sqlCommand(runtime), loadCommand(runtime), exportCommand(runtime), ...loginCommands(runtime, env)];
+  const own = [
+    sqlCommand(runtime),
+    loadCommand(runtime),
+    exportCommand(runtime),
+    importCommand(runtime, fileSources),
+    ...loginCommands(runtime, env),
+  ];
   for (const command of own) program.addCommand(command);
   for (const resource of resourceCommands()) {
     const command = resourceCommand(resource, runtime);
@@ -53,8 +60,12 @@ export const remoteCommandsHelp = (): readonly { readonly name: string; readonly
     doc: command.summary() || command.description(),
   }));
 
-/** Runs a command to its end. @returns the exit code. */
-export async function runRemote(argv: readonly string[], env: Environment): Promise<number> {
+/** Runs a command to its end. `fileSources`: of `import`. @returns the exit code. */
+export async function runRemote(
+  argv: readonly string[],
+  env: Environment,
+  fileSources: readonly FileSource[],
+): Promise<number> {
   const interrupted = new AbortController();
   const onInterrupt = () => {
     // A second Ctrl-C does not wait for the server.
@@ -62,11 +73,12 @@ export async function runRemote(argv: readonly string[], env: Environment): Prom
     interrupted.abort();
   };
   process.on('SIGINT', onInterrupt);
-  const program = newProgram(env, {
+  const runtime: Runtime = {
     connect: (options) => connect(options, env),
     output: ({ quiet }) => standardOutput({ isQuiet: quiet === true }),
     signal: interrupted.signal,
-  });
+  };
+  const program = newProgram(env, runtime, fileSources);
   for (const command of allCommands(program)) command.exitOverride();
   try {
     await program.parseAsync([...argv], { from: 'user' });

@@ -22,6 +22,7 @@ const shownOf: { readonly [T in TaskType]: (request: StoredRequests[T]) => unkno
   load_database: newTableShown,
   create_filled_table: filledShown,
   optimize_table: () => ({}),
+  checksum_table: () => ({}),
   check_catalog: () => ({}),
   move_catalog: ({ objectId: _, ...request }) => request,
   decommission_backend: ({ objectId: _, ...request }) => request,

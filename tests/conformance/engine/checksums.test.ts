@@ -1,9 +1,9 @@
-// The checksums of tables: every engine computes those of the definition (src/engines/copies/checksum.ts), for every logical type.
+// The checksums of tables: every engine computes those of the definition (src/model/table_checksum.ts), for every logical type.
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import { checksumDifference } from '../../../src/engines/copies/checksum.ts';
 import type { InsertStep } from '../../../src/engines/engine.ts';
+import { checksumDifference } from '../../../src/model/table_checksum.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { parseJson } from '../../../src/standard/json/parse_json.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';

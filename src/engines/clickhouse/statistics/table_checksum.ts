@@ -1,6 +1,5 @@
-// The checksums of a table (engines/copies/checksum.ts) as expressions over its Distributed table: the servers add up those of their shards.
+// The checksums of a table (model/table_checksum.ts) as expressions over its Distributed table: the servers add up those of their shards.
 import type { ColumnDefinition } from '../../../model/records.ts';
-import type { LogicalType } from '../../../model/types.ts';
 import {
   type ColumnChecksum,
   checksumNaN,
@@ -8,8 +7,9 @@ import {
   checksumQ,
   nestedText as signs,
   type TableChecksum,
-  type TableToSum,
-} from '../../copies/checksum.ts';
+} from '../../../model/table_checksum.ts';
+import type { LogicalType } from '../../../model/types.ts';
+import type { TableToSum } from '../../copies/checksum.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';

@@ -1,8 +1,7 @@
-// The checksums of a table (engines/copies/checksum.ts) as one statement. Texts with few different values are hashed once for each of these,
+// The checksums of a table (model/table_checksum.ts) as one statement. Texts with few different values are hashed once for each of these,
 // because MD5 takes a microsecond for each value.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { ColumnDefinition } from '../../../model/records.ts';
-import type { LogicalType } from '../../../model/types.ts';
 import {
   type ColumnChecksum,
   checksumInfinity,
@@ -11,8 +10,9 @@ import {
   checksumQ,
   nestedText as signs,
   type TableChecksum,
-  type TableToSum,
-} from '../../copies/checksum.ts';
+} from '../../../model/table_checksum.ts';
+import type { LogicalType } from '../../../model/types.ts';
+import type { TableToSum } from '../../copies/checksum.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { qualifiedTable, quoteIdentifier } from '../sql/identifiers.ts';
 

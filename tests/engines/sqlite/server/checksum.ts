@@ -1,14 +1,14 @@
-// The checksums of a table (src/engines/copies/checksum.ts), computed value by value.
+// The checksums of a table (src/model/table_checksum.ts), computed value by value.
 import { createHash } from 'node:crypto';
 import type { SQLOutputValue } from 'node:sqlite';
+import type { TableToSum } from '../../../../src/engines/copies/checksum.ts';
 import {
   type ColumnChecksum,
   checksumNaN,
   checksumP,
   checksumQ,
   type TableChecksum,
-  type TableToSum,
-} from '../../../../src/engines/copies/checksum.ts';
+} from '../../../../src/model/table_checksum.ts';
 import type { LogicalType } from '../../../../src/model/types.ts';
 import { parseJson } from '../../../../src/standard/json/parse_json.ts';
 import { type Connection, fileName, requireTable } from './database.ts';
