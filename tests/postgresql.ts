@@ -126,16 +126,29 @@ export async function dropDatabase({ database }: PostgresqlLocation): Promise<vo
   await run(`drop database if exists ${database} with (force)`);
 }
 
-async function startCluster(): Promise<Cluster> {
+/** What every cluster of the tests is started with; PostgreSQL must be installed. */
+export function clusterSetup() {
   const isRoot = process.getuid?.() === 0;
   const { bavail, bsize } = statfsSync(memoryDirectory);
-  const base = bavail * bsize > memoryBytesMin ? memoryDirectory : '/tmp';
+  return {
+    /** The directory of its programs. */
+    programs: programs as string,
+    /** Where its directory belongs. */
+    base: bavail * bsize > memoryBytesMin ? memoryDirectory : '/tmp',
+    /** The owner of its directory. */
+    ids: isRoot ? idsOfSystemUser() : { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 },
+    /** Options of `setpriv` that run a program as its owner. */
+    asUser: isRoot ? [`--reuid=${systemUser}`, `--regid=${systemUser}`, '--init-groups'] : [],
+  };
+}
+
+async function startCluster(): Promise<Cluster> {
+  const { base, ids, asUser } = clusterSetup();
+  const { uid, gid } = ids;
   const directory = mkdtempSync(join(base, 'tabularium-pg-'));
   process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
-  const { uid, gid } = isRoot ? idsOfSystemUser() : { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
   chownSync(directory, uid, gid);
   const data = join(directory, 'data');
-  const asUser = isRoot ? [`--reuid=${systemUser}`, `--regid=${systemUser}`, '--init-groups'] : [];
   const own = { cwd: directory, env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', TMPDIR: directory } };
   const locale = ['--locale=C', '--locale-provider=icu', '--icu-locale=en-US', '--encoding=UTF8'];
   const light = ['--auth=trust', '--no-sync', '--no-instructions', '--wal-segsize=1'];

@@ -293,6 +293,8 @@ interface ProcessOptions {
   /** The module that starts the server; by default, that of `npm start`. */
   readonly entry?: URL | undefined;
   readonly environment?: NodeJS.ProcessEnv | undefined;
+  /** The words before the command that run it elsewhere. */
+  readonly enter?: readonly string[] | undefined;
 }
 
 /** A server in a process of its own, as `npm start` runs it. `flags`: `--name=value`. */
@@ -315,12 +317,11 @@ export async function startProcess(
   const nameOf = (flag: string) => flag.slice(0, flag.indexOf('='));
   const usual = own.filter((flag) => !flags.some((passed) => nameOf(passed) === nameOf(flag)));
   // A preloaded module talks to the test by messages.
+  const preloads = preload ? ['--import', preload.href] : [];
+  const [command = '', ...words] = [...(options.enter ?? []), process.execPath, ...preloads, main, ...usual, ...flags];
   const child = preload
-    ? spawn(process.execPath, ['--import', preload.href, main, ...usual, ...flags], {
-        env,
-        stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-      })
-    : spawn(process.execPath, [main, ...usual, ...flags], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    ? spawn(command, words, { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
+    : spawn(command, words, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   // A test that asks for more than errors reads them itself.
   if (usual.includes('--log-level=error')) child.stderr?.pipe(process.stderr);
   const kill = () => child.kill('SIGKILL');

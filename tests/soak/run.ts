@@ -6,6 +6,8 @@ import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { runHistory } from '../consistency/run_history.ts';
+import { missingRing } from '../engines/clickhouse/ring/ring.ts';
+import { runRandomFaults } from '../faults/cluster/random_faults.ts';
 import { closeExternalSystems } from '../faults/injection/external_systems.ts';
 import { ServerProcess } from '../faults/injection/server_process.ts';
 import { allCells, runCells } from '../faults/kills/keyed_deaths.ts';
@@ -59,6 +61,7 @@ const parts: readonly Part[] = [
   { name: 'tasks killed at instants', share: 0.1, run: tasksKilled },
   { name: 'killed at random', share: 0.1, run: killedAtRandom },
   { name: 'servers of a store killed at random', share: 0.1, run: serversKilled },
+  { name: 'faults of a cluster', share: 0.1, run: clusterFaults },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -170,6 +173,34 @@ async function serversKilled(seed: number, deadline: number, problems: string[])
     reportProgress(`seed ${roundSeed}: ${kills} server kills`, problems);
   }
   return `${kills} server kills; ${acknowledged} changes and ${tasks} tasks acknowledged, ${uncertain} refused or left uncertain, ${repeated} repeated with their keys, ${rows} rows`;
+}
+
+/** Each round is a new cluster; a round that ends early because of its time leaves the others what they need to replay. */
+async function clusterFaults(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const missing = missingPostgresql || missingRing;
+  if (missing) return `nothing: ${missing}`;
+  const hasTime = () => Date.now() < deadline;
+  const names: Record<string, number> = {};
+  let [faults, acknowledged, tasks, rows, reads, writes, refused, clearedMs] = [0, 0, 0, 0, 0, 0, 0, 0];
+  for (let n = 0; hasTime() && problems.length === 0; n++) {
+    const roundSeed = new Random(seed).fork(n).seed;
+    const log = (text: string) => process.stdout.write(`${new Date().toISOString()} seed ${roundSeed}: ${text}\n`);
+    const report = await runRandomFaults({ seed: roundSeed, faults: roundsEach, hasTime, log });
+    problems.push(...report.problems.map((problem) => `seed ${roundSeed}: ${problem}`));
+    for (const [name, count] of Object.entries(report.byName)) names[name] = (names[name] ?? 0) + count;
+    faults += report.faults;
+    acknowledged += report.counts.acknowledged;
+    tasks += report.counts.tasks;
+    rows += report.counts.rows;
+    reads += report.probes.reads;
+    writes += report.probes.writes;
+    refused += report.probes.refused + report.probes.unanswered;
+    clearedMs = Math.max(clearedMs, report.clearedMsMax);
+    reportProgress(`seed ${roundSeed}: ${faults} faults`, problems);
+  }
+  process.stdout.write(`${JSON.stringify(names)}\n`);
+  const kinds = Object.keys(names).length;
+  return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads and ${writes} inserts beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
 }
 
 async function model(seed: number, deadline: number): Promise<string> {

@@ -39,6 +39,8 @@ export interface WorkerPlace {
   readonly anyServer?: () => Api;
   /** Files in it are loaded into tables. */
   readonly loadDirectory?: string;
+  /** False where the engine enforces no keys. */
+  readonly hasKeys?: boolean;
   /** The numbers `s.i` from 0: a WITH clause, and what is selected from. */
   readonly numbers?: (count: number) => Numbers;
 }
@@ -236,7 +238,8 @@ export class Worker {
     if (free.length === 0) return true;
     const name = this.#random.pick(free);
     const columns = ownColumns.map((column) => ({ name: column.split(' ')[0], type: column.split(' ')[1] }));
-    const keys = this.#random.chance(0.5) ? { primaryKey: ['id'] } : {};
+    const { hasKeys = true } = this.#place;
+    const keys = this.#random.chance(0.5) && hasKeys ? { primaryKey: ['id'] } : {};
     const put = this.#random.chance(0.3);
     return this.#change(
       api,

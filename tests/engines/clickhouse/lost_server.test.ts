@@ -19,7 +19,7 @@ const { signal } = new AbortController();
 
 describe('a lost server', { skip: missingRing }, async () => {
   if (missingRing !== false) return;
-  const ring = await startRing(2);
+  const ring = await startRing(3);
   const [, second] = ring.nodes as [RingNode, RingNode];
   const world = await openEngine({}, engineOn(accessTo(ring.nodes), ring.nodes));
   after(async () => {
@@ -126,6 +126,18 @@ describe('a lost server', { skip: missingRing }, async () => {
       assert.equal(await insert('received', 500, { step: 'large' }), 500);
     }
     assert.equal(await count('received'), 570);
+  });
+
+  test('an insert that was begun is completed by the question how many rows it has', async () => {
+    await filled('asked');
+    await second.kill();
+    await isUnavailable(insert('asked', 50, { step: 'asked for' }));
+    await second.start();
+    await recovered();
+    for (let attempt = 0; attempt < 2; attempt++) assert.equal(await engine.rowsLoadedByStep(catalog, 'asked for'), 50);
+    assert.equal(await count('asked'), 70);
+    assert.equal(await insert('asked', 50, { step: 'asked for' }), 50);
+    assert.equal(await count('asked'), 70);
   });
 
   test('a repetition in a group completes an insert that came alone, and does not insert its rows again', async () => {

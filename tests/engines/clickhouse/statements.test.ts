@@ -153,6 +153,33 @@ describe('statements', { skip: missingRing }, async () => {
     assert.equal(Number(left), 0);
   });
 
+  test('columns that are called as what the adapter computes', async () => {
+    const { catalog, database, engine } = world;
+    const names = ['n', 'n0', 'c0', 'v0', 'v1', 's0', 's1'];
+    const { signal } = new AbortController();
+    const rowsIn = (table: string) => rowsOf(world, `SELECT * FROM ${table} ORDER BY 1`);
+    const results = [];
+    for (const prefix of ['', 'other_']) {
+      const table = `${prefix}named`;
+      const definition = await world.table(table, Object.fromEntries(names.map((name) => [prefix + name, 'BIGINT'])));
+      await run(`INSERT INTO ${table} SELECT ${names.map((_, i) => `number + ${i}`).join(', ')} FROM numbers(10)`);
+      const set = names.map((name) => `${prefix}${name} = ${prefix}${name} + 100`).join(', ');
+      assert.equal((await run(`UPDATE ${table} SET ${set} WHERE ${prefix}n < 5`)).rowCount, 5);
+      assert.equal((await run(`DELETE FROM ${table} WHERE ${prefix}n0 = 6 AND ${prefix}c0 > 0`)).rowCount, 1);
+      const to = {
+        ...definition,
+        columns: definition.columns.map((column, i) =>
+          i === 0 ? { ...column, nullable: false, defaultValue: '0' } : column,
+        ),
+      };
+      const of = { catalog, database, table };
+      await world.change({ kind: 'alterTable', table: of, from: definition, to, renamedColumns: {} });
+      const sums = await engine.checksumTable({ ...of, columns: to.columns }, { signal });
+      results.push({ rows: await rowsIn(table), sums });
+    }
+    assert.deepEqual(results[0], results[1]);
+  });
+
   test('a write that fails on one of its rows changes none of them', async () => {
     await world.table('whole', { id: 'INT', small: 'TINYINT', name: 'VARCHAR(4)' });
     await run(`INSERT INTO whole (id, small, name) SELECT number, number, 'a' FROM numbers(100)`);

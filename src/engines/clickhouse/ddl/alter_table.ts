@@ -102,7 +102,8 @@ async function requireNoNulls(
   for (const { column, origin } of pairsOf(change)) {
     if (!origin || !loosesNulls(column, origin)) continue;
     const name = current.has(origin.name) ? origin.name : column.name;
-    const sql = `SELECT toString(countIf(isNull(${quoteIdentifier(name)}))) AS n FROM ${qualifiedName(place)}`;
+    const count = `SELECT toString(countIf(isNull(${quoteIdentifier(name)}))) AS n`;
+    const sql = `${count} FROM ${qualifiedName(place)} SETTINGS prefer_column_name_to_alias = 1`;
     const [row] = await tables.rows<{ n: string }>(sql);
     if (Number(row?.n ?? 0) > 0)
       throw new Failure('CONSTRAINT_VIOLATED', `the column "${column.name}" has ${row?.n} nulls`);

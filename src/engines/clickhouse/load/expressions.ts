@@ -5,6 +5,7 @@ import { codec } from '../analysis/described_query.ts';
 import { StatementReader } from '../analysis/statement_reader.ts';
 import { ClickHouseError, callerMessage } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
+import { columnsBeforeAliases } from '../query/statement_settings.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { upperWord } from '../sql/tokens.ts';
 import { serverType } from '../types/type_mapping.ts';
@@ -117,7 +118,7 @@ async function boundType(
   const from = `(SELECT ${values.join(', ')})`;
   const [bound] = await server.rows<{ type: string }>({
     sql: `DESCRIBE (SELECT (${text}\n) AS value FROM ${from} AS file WHERE isNull((${text}\n)))`,
-    settings: { ...computeSettings, describe_compact_output: 1 },
+    settings: { ...computeSettings, ...columnsBeforeAliases, describe_compact_output: 1 },
     timeoutMs: checkTimeoutMs,
     signal,
   });

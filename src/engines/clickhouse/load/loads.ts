@@ -10,7 +10,8 @@ import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.t
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { internalDatabase, namesOf } from '../names.ts';
-import { completeInsert, type StagedRows } from '../rows/insert_select.ts';
+import type { StagedRows } from '../rows/insert_select.ts';
+import { completeBatch, completeEarlier } from '../rows/pending_steps.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { type CheckedRows, checkRows } from './checked_rows.ts';
@@ -60,7 +61,7 @@ export function loadsOf(context: WarehouseContext): LoadMethods {
             });
         }
       }),
-    rowsLoadedByStep: (catalog, step) => context.run(undefined, () => loads.rowsOfStep(catalog, step)),
+    rowsLoadedByStep: (catalog, step) => context.run(undefined, () => completeEarlier(context, catalog, step)),
   };
 }
 
@@ -78,16 +79,9 @@ class Loads {
     this.#context = context;
   }
 
-  async rowsOfStep(catalog: FileLoad['table']['catalog'], step: string): Promise<number | undefined> {
-    const found = (await this.#context.steps.find(catalog, [step])).get(step);
-    if (!found) return undefined;
-    if (!found.isApplied && found.batch !== undefined) await this.#finish(catalog, step, found.batch, found.rowCount);
-    return found.rowCount;
-  }
-
   async load(work: FileLoad, options: WorkOptions): Promise<FileLoadResult> {
     const { table, step, mode, dryRun } = work;
-    const rowsLoaded = dryRun ? undefined : await this.rowsOfStep(table.catalog, step);
+    const rowsLoaded = dryRun ? undefined : await completeEarlier(this.#context, table.catalog, step);
     if (rowsLoaded !== undefined) return { rowsLoaded, rowsRejected: 0, repeated: true };
     if (mode === 'upsert')
       throw new Failure(
@@ -152,19 +146,12 @@ class Loads {
     }
   }
 
-  /** Publishes what an interrupted attempt has staged and recorded. */
-  async #finish(catalog: FileLoad['table']['catalog'], step: string, batch: string, rowCount: number): Promise<void> {
-    const { payload } = await this.#context.steps.batch(catalog, batch);
-    await completeInsert(this.#context, JSON.parse(payload) as StagedRows);
-    await this.#context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
-  }
-
   /** Best effort: nothing depends on it. */
   async #removeAbandoned(catalog: FileLoad['table']['catalog']): Promise<void> {
     const { cluster } = this.#context;
     try {
       const pending = await this.#context.steps.pendingBatches(catalog, stagingPrefix);
-      for (const { step, batch, rowCount } of pending) await this.#finish(catalog, step, batch, rowCount);
+      for (const batch of pending) await completeBatch(this.#context, catalog, batch);
       await dropAbandoned(cluster);
     } catch {
       // A server is not available now.

@@ -10,3 +10,6 @@ export const limitSettings = ({ spec }: WarehouseContext) => ({
   max_memory_usage: spec.memoryLimitBytes,
   max_query_size: queryBytesMax,
 });
+
+/** For statements that name what they compute: the columns of a table may have the same names. */
+export const columnsBeforeAliases = { prefer_column_name_to_alias: 1 } as const;

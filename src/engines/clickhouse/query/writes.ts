@@ -1,8 +1,9 @@
 // Runs statements of callers that write.
-import type { CatalogRef, ExecuteOptions, StatementResult, TableName } from '../../engine.ts';
+import type { ExecuteOptions, StatementResult, TableName } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
-import { completeInsert, insertSelect, type StagedRows } from '../rows/insert_select.ts';
-import { type MarkedMutation, mutate, runMutation } from '../rows/mutations.ts';
+import { insertSelect } from '../rows/insert_select.ts';
+import { mutate } from '../rows/mutations.ts';
+import { completeEarlier } from '../rows/pending_steps.ts';
 import type { BoundStatement, BoundWrite } from './bound_statement.ts';
 import type { RunningWrites } from './running_writes.ts';
 
@@ -28,21 +29,6 @@ export async function executeWrite(
   } finally {
     markChanged(context, analysis.writes);
   }
-}
-
-/** @returns the number of rows; undefined if no attempt has come so far that its effects could not be undone. */
-async function completeEarlier(
-  context: WarehouseContext,
-  catalog: CatalogRef,
-  step: string,
-): Promise<number | undefined> {
-  const found = (await context.steps.find(catalog, [step])).get(step);
-  if (!found || found.isApplied || found.batch === undefined) return found?.rowCount;
-  const { payload } = await context.steps.batch(catalog, found.batch);
-  const work = JSON.parse(payload) as StagedRows | MarkedMutation;
-  await ('mark' in work ? runMutation(context, work) : completeInsert(context, work));
-  await context.steps.record(catalog, [{ step, state: 'applied', rowCount: found.rowCount }]);
-  return found.rowCount;
 }
 
 function markChanged({ changed }: WarehouseContext, tables: readonly TableName[]): void {

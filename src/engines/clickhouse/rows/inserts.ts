@@ -10,6 +10,7 @@ import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import { rowsText } from '../types/row_text.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
+import { completeBatch, type StoredBlock } from './pending_steps.ts';
 
 export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'insertRows'> => ({
   insertRows: (table, stored, { steps = [], signal }) =>
@@ -50,7 +51,7 @@ async function insertOnce(
   );
   if (found.size > 0) {
     const pending = new Set([...found.values()].flatMap(({ batch: id }) => id ?? []));
-    for (const id of pending) await completePending(context, catalog, id);
+    for (const id of pending) await completeBatch(context, catalog, id);
     const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
     if (found.size < steps.length || keyedRows !== batch.rowCount)
       throw new Failure('CHANGE_IN_PROGRESS', 'some of the inserts were already completed');
@@ -58,7 +59,8 @@ async function insertOnce(
   }
   const token = tokenOf(steps);
   if (isSmall(batch)) {
-    const payload = JSON.stringify({ ...block, data: Buffer.from(block.data).toString('base64') });
+    const data = Buffer.from(block.data).toString('base64');
+    const payload = JSON.stringify({ ...block, data } satisfies StoredBlock);
     await context.steps.record(
       catalog,
       steps.map(({ step, rowCount }, index) => ({
@@ -78,14 +80,6 @@ const tokenOf = (steps: readonly InsertStep[]): string =>
   createHash('sha256')
     .update(JSON.stringify(steps.map(({ step }) => step)))
     .digest('hex');
-
-/** The servers store the rows only if they have not stored them yet. */
-export async function completePending(context: WarehouseContext, catalog: CatalogRef, token: string): Promise<void> {
-  const { payload, steps } = await context.steps.batch(catalog, token);
-  const block = JSON.parse(payload) as Omit<Block, 'data'> & { readonly data: string };
-  await insertBlock(context, { ...block, data: Buffer.from(block.data, 'base64'), token });
-  await recordApplied(context, catalog, steps);
-}
 
 /** That the rows are stored is known for longer than the servers remember their token. */
 async function recordApplied(

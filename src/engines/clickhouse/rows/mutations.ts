@@ -7,7 +7,7 @@ import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
-import { limitSettings } from '../query/statement_settings.ts';
+import { columnsBeforeAliases, limitSettings } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
 import { mayBeNull } from '../types/type_mapping.ts';
@@ -122,7 +122,7 @@ async function newValues(
     server.rows<{ type: string }>({
       sql: `DESCRIBE (SELECT ${values} FROM ${table})`,
       parameters,
-      settings: { describe_compact_output: 1 },
+      settings: { ...columnsBeforeAliases, describe_compact_output: 1 },
       timeoutMs,
       signal,
     }),
@@ -146,7 +146,7 @@ async function checkedCount(
     isNullable ? `'0' AS n${i}` : `toString(countIf(isNull(${sql}))) AS n${i}`,
   );
   const sql = `SELECT ${['toString(count()) AS n', ...computed, ...nulls].join(', ')} FROM ${table} WHERE (\n${write.where}\n)`;
-  const settings = { ...limitSettings(context), readonly: 1 };
+  const settings = { ...limitSettings(context), ...columnsBeforeAliases, readonly: 1 };
   const [row] = await context.cluster.onAny((server) =>
     server.rows<Readonly<Record<string, string>>>({ sql, parameters, settings, timeoutMs, signal }),
   );

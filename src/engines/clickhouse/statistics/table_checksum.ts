@@ -12,12 +12,13 @@ import type { LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../copies/checksum.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
+import { columnsBeforeAliases } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 
 const checksumMsMax = 24 * 3600 * 1000;
 /** Statements of callers have it; with it, sums of several shards fail. */
-const settings = { aggregate_functions_null_for_empty: 0 };
+const settings = { ...columnsBeforeAliases, aggregate_functions_null_for_empty: 0 };
 /** The text of a statement and the depth of its expressions stay small. */
 const columnsPerStatement = 50;
 

@@ -42,6 +42,9 @@ export interface FoundStep {
   readonly batch: string | undefined;
 }
 
+/** Nothing was done: each attempt finds the record before it does anything. */
+const notHere = new Failure('CHANGE_IN_PROGRESS', 'no available server has the record of what was begun');
+
 export class AppliedSteps {
   readonly #cluster: Cluster;
   /** Servers that have the table. */
@@ -96,32 +99,36 @@ export class AppliedSteps {
     batch: string,
   ): Promise<{ readonly payload: string; readonly steps: readonly InsertStep[] }> {
     const sql = `SELECT step, toString(row_count) AS row_count, payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND batch = ${quoteLiteral(batch)} AND state = 'pending'`;
-    const answers = await this.#onMost((server) =>
-      server.rows<{ step: string; row_count: string; payload: string }>({ sql, timeoutMs: callTimeoutMs }),
-    );
-    const rows = answers.flat();
-    const payload = rows.find((row) => row.payload !== '')?.payload;
-    if (payload === undefined) throw new Error('a batch of steps has no rows');
-    const steps = new Map(rows.map(({ step, row_count }) => [step, { step, rowCount: Number(row_count) }]));
-    return { payload, steps: [...steps.values()] };
+    const servers = await this.#cluster.servers();
+    // A record that failed may be on a single server. Where it is, it is whole.
+    const attempts = servers.map(async (each) => {
+      const work = (server: ClickHouseServer) =>
+        server.rows<{ step: string; row_count: string; payload: string }>({ sql, timeoutMs: callTimeoutMs });
+      const rows = await this.#on(each, work);
+      const payload = rows.find((row) => row.payload !== '')?.payload;
+      if (payload === undefined) throw notHere;
+      const steps = rows.map(({ step, row_count }) => ({ step, rowCount: Number(row_count) }));
+      return { payload, steps };
+    });
+    try {
+      return await Promise.any(attempts);
+    } catch (error) {
+      const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
+      throw causes.find((cause) => cause !== notHere) ?? notHere;
+    }
   }
 
-  /** Steps whose batches begin so, and which have been pending for longer than whoever recorded them would take; `minutes`: for so long. */
-  async pendingBatches(
-    catalog: CatalogRef,
-    prefix: string,
-    minutes = pendingMinutes,
-  ): Promise<readonly { readonly step: string; readonly batch: string; readonly rowCount: number }[]> {
+  /** Batches that begin so, and have been pending for longer than whoever recorded them would take; `minutes`: for so long. */
+  async pendingBatches(catalog: CatalogRef, prefix: string, minutes = pendingMinutes): Promise<readonly string[]> {
     const inCatalog = `catalog = ${quoteLiteral(catalog.id)}`;
     const sql =
-      `SELECT step, toString(row_count) AS row_count, batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
+      `SELECT DISTINCT batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
       `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at < now('UTC') - INTERVAL ${minutes} MINUTE ` +
       `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state = 'applied')`;
     const answers = await this.#onMost((server) =>
-      server.rows<Pick<StoredStep, 'step' | 'row_count' | 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
+      server.rows<Pick<StoredStep, 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
     );
-    const found = new Map(answers.flat().map((row) => [row.step, row]));
-    return [...found.values()].map(({ step, row_count, batch }) => ({ step, batch, rowCount: Number(row_count) }));
+    return [...new Set(answers.flat().map(({ batch }) => batch))];
   }
 
   /** Resolves when most of the servers have done the work. */

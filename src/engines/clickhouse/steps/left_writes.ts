@@ -5,9 +5,7 @@ import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix } from '../names.ts';
-import { completeInsert, type StagedRows } from '../rows/insert_select.ts';
-import { completePending } from '../rows/inserts.ts';
-import { type MarkedMutation, runMutation } from '../rows/mutations.ts';
+import { completeBatch } from '../rows/pending_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 
 const callTimeoutMs = 10_000;
@@ -28,12 +26,9 @@ export async function settleWrites(
     settled = Math.max(settled, running);
     await pause(pollMs, undefined, { signal });
   }
-  const batches = new Map<string, { readonly step: string; readonly rowCount: number }[]>();
-  for (const { batch, ...step } of await context.steps.pendingBatches(catalog, '', 0))
-    batches.set(batch, [...(batches.get(batch) ?? []), step]);
-  for (const [batch, steps] of batches) {
+  for (const batch of await context.steps.pendingBatches(catalog, '', 0)) {
     signal.throwIfAborted();
-    if (await complete(context, catalog, batch, steps)) settled++;
+    if (await complete(context, catalog, batch)) settled++;
   }
   return settled;
 }
@@ -48,27 +43,12 @@ async function runningWrites({ cluster }: WarehouseContext, { name }: CatalogRef
 }
 
 /** @returns false if the servers refuse the work, so that none of it was ever done. */
-async function complete(
-  context: WarehouseContext,
-  catalog: CatalogRef,
-  batch: string,
-  steps: readonly { readonly step: string; readonly rowCount: number }[],
-): Promise<boolean> {
-  const { payload } = await context.steps.batch(catalog, batch);
-  const work = JSON.parse(payload) as StagedRows | MarkedMutation | { readonly data: string };
+async function complete(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
   try {
-    if ('data' in work) {
-      await completePending(context, catalog, batch);
-      return true;
-    }
-    await ('mark' in work ? runMutation(context, work) : completeInsert(context, work));
+    await completeBatch(context, catalog, batch);
+    return true;
   } catch (error) {
     if (error instanceof Failure) throw error;
     return false;
   }
-  await context.steps.record(
-    catalog,
-    steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'applied' })),
-  );
-  return true;
 }

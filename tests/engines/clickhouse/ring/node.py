@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One ClickHouse node, HTTP and native TCP, out of the shared library of the npm package `chdb`.
 
-    node.py LIBCHDB CONFIG.xml DATA_DIR HTTP_PORT TCP_PORT
+    node.py LIBCHDB CONFIG.xml DATA_DIR HTTP_PORT TCP_PORT ADDRESS
 
 Runs until it is killed. The library exports the command line of clickhouse-local, which can be told to listen; the last query only
 keeps the process up. `remote_servers` and `macros` of CONFIG.xml count.
@@ -9,13 +9,13 @@ keeps the process up. `remote_servers` and `macros` of CONFIG.xml count.
 import ctypes
 import sys
 
-library, config, data, http_port, tcp_port = sys.argv[1:6]
+library, config, data, http_port, tcp_port, address = sys.argv[1:7]
 keep_up = (
     "SELECT sum(sleepEachRow(3)) FROM numbers(10000000) "
     "SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0"
 )
 arguments = [
-    "clickhouse", "-C", config, "--path", data, "--listen_host", "127.0.0.1",
+    "clickhouse", "-C", config, "--path", data, "--listen_host", address,
     "--http_port", http_port, "--tcp_port", tcp_port,
     "--query", f"SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; {keep_up}",
 ]

@@ -9,9 +9,12 @@ export interface ResetProxy {
 }
 
 /** @param target the native port of the node, which may be down or not yet listening. */
-export async function startResetProxy(target: number): Promise<ResetProxy> {
+export async function startResetProxy(
+  target: number,
+  { address = '127.0.0.1', port = 0 }: { readonly address?: string; readonly port?: number } = {},
+): Promise<ResetProxy> {
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (near) => {
-    const far = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
+    const far = connect({ port: target, host: address, allowHalfOpen: true, noDelay: true });
     near.pipe(far);
     far.pipe(near);
     for (const [from, to] of [
@@ -23,7 +26,7 @@ export async function startResetProxy(target: number): Promise<ResetProxy> {
       from.on('close', () => to.end());
     }
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(port, address);
   await once(server, 'listening');
   server.unref();
   return { port: (server.address() as AddressInfo).port, close: () => server.close() };

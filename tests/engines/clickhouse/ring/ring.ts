@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { eventually } from '../../../deadline.ts';
 import { freePorts } from './free_ports.ts';
 import { type ResetProxy, startResetProxy } from './reset_proxy.ts';
+import { startProxyOnHost } from './reset_proxy_process.ts';
 
 const library = fileURLToPath(new URL('node_modules/@chdb/lib-linux-x64-gnu/libchdb.so', import.meta.url));
 const program = fileURLToPath(new URL('node.py', import.meta.url));
@@ -56,17 +57,39 @@ export interface RingOptions {
   /** Further files of each node by their path beside its config.xml, such as `config.d/users.xml`. */
   readonly files?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
+  /** Where each node runs; by default on this machine. */
+  readonly hosts?: readonly RingHost[];
 }
 
+export interface RingHost {
+  readonly address: string;
+  /** The words before a command that run it there. */
+  readonly enter: readonly string[];
+}
+
+const thisMachine: RingHost = { address: '127.0.0.1', enter: [] };
+
 /** Starts the nodes of a new ring; each answers when it resolves. */
-export async function startRing(count = 3, { files = {}, environment = {} }: RingOptions = {}): Promise<Ring> {
+export async function startRing(
+  count = 3,
+  { files = {}, environment = {}, hosts = [] }: RingOptions = {},
+): Promise<Ring> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-ring-'));
   directories.push(directory);
-  const ports = await freePorts(2 * count);
-  const proxies: ResetProxy[] = [];
-  for (let index = 0; index < count; index++) proxies.push(await startResetProxy(ports[2 * index + 1] as number));
+  const ports = await freePorts(3 * count);
+  const proxies: NodeProxy[] = [];
+  for (let index = 0; index < count; index++) {
+    const host = hosts[index] ?? thisMachine;
+    const target = ports[2 * index + 1] as number;
+    const isElsewhere = host.enter.length > 0;
+    const proxy = isElsewhere
+      ? await startProxyOnHost(host, target, ports[2 * count + index] as number)
+      : await startResetProxy(target);
+    proxies.push({ ...proxy, address: host.address });
+  }
   const nodes = proxies.map((_, index) =>
     newNode({
+      host: hosts[index] ?? thisMachine,
       directory: join(directory, `node ${index + 1}`),
       httpPort: ports[2 * index] as number,
       nativePort: ports[2 * index + 1] as number,
@@ -95,7 +118,10 @@ export async function startRing(count = 3, { files = {}, environment = {} }: Rin
   };
 }
 
+type NodeProxy = ResetProxy & Pick<RingHost, 'address'>;
+
 interface NodeOptions {
+  readonly host: RingHost;
   readonly directory: string;
   readonly httpPort: number;
   readonly nativePort: number;
@@ -103,7 +129,7 @@ interface NodeOptions {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-function newNode({ directory, httpPort, nativePort, files, environment }: NodeOptions): RingNode {
+function newNode({ host, directory, httpPort, nativePort, files, environment }: NodeOptions): RingNode {
   mkdirSync(join(directory, 'data'), { recursive: true });
   const configFile = join(directory, 'config.xml');
   const logFile = join(directory, 'log');
@@ -111,7 +137,7 @@ function newNode({ directory, httpPort, nativePort, files, environment }: NodeOp
     mkdirSync(dirname(join(directory, path)), { recursive: true });
     writeFileSync(join(directory, path), text);
   }
-  const url = `http://127.0.0.1:${httpPort}`;
+  const url = `http://${host.address}:${httpPort}`;
   let child: ChildProcess | undefined;
   const isUp = async () => {
     if (child?.exitCode !== null) throw new Error(`a node ended: ${readFileSync(logFile, 'utf8')}`);
@@ -131,9 +157,10 @@ function newNode({ directory, httpPort, nativePort, files, environment }: NodeOp
     },
     async start() {
       const log = openSync(logFile, 'a');
-      const words = [program, library, configFile, join(directory, 'data'), String(httpPort), String(nativePort)];
+      const own = [configFile, join(directory, 'data'), String(httpPort), String(nativePort), host.address];
       // The kernel ends the node when this process ends, however it ends.
-      const started = spawn('setpriv', ['--pdeathsig=KILL', 'python3', ...words], {
+      const words = [...host.enter, 'setpriv', '--pdeathsig=KILL', 'python3', program, library, ...own];
+      const started = spawn(words[0] as string, words.slice(1), {
         stdio: ['ignore', log, log],
         env: { ...process.env, ...environment },
       });
@@ -148,8 +175,8 @@ function newNode({ directory, httpPort, nativePort, files, environment }: NodeOp
   };
 }
 
-function nodeConfig(proxies: readonly ResetProxy[], index: number, directory: string): string {
-  const replicas = proxies.map(({ port }) => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`);
+function nodeConfig(proxies: readonly NodeProxy[], index: number, directory: string): string {
+  const replicas = proxies.map(({ address, port }) => `<replica><host>${address}</host><port>${port}</port></replica>`);
   const shards = replicas.map((replica) => `<shard>${replica}</shard>`);
   return `<clickhouse>
   <path>${directory}/data/</path>

@@ -1,0 +1,127 @@
+// A whole installation: two servers on a store of a primary and a standby, and three ClickHouse nodes with a warehouse of shards and one of
+// copies; each process on a host of its own where the machine permits that. All of it ends with this process.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClusterWarehouse } from '../../engines/clickhouse/cluster_warehouse.ts';
+import { freePorts } from '../../engines/clickhouse/ring/free_ports.ts';
+import { type clusters, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
+import { type ServerProcess, startProcess } from '../../server.ts';
+import { CheckedApi } from './checked_api.ts';
+import { type Host, loopback, missingNamespaces, type Network, openNetwork } from './network.ts';
+import { PostgresqlPair } from './postgresql_pair.ts';
+
+export const warehouses = ['copies', 'shards'] as const satisfies (keyof typeof clusters)[];
+const nodeCount = 3;
+const serverNames = ['one', 'two'];
+const nodeNames = Array.from({ length: nodeCount }, (_, index) => `node${index + 1}`);
+const storeNames = ['store1', 'store2'];
+/** Requests of the warehouse wait for nothing longer than this, so that a fault is answered soon. */
+const flags = [
+  '--spare-engine=false',
+  '--shutdown-timeout-ms=3000',
+  `--log-level=${process.env.FAULTS_LOG ?? 'silent'}`,
+];
+
+export class ClusterServer {
+  readonly host: Host;
+  readonly directory: string;
+  readonly #flags: readonly string[];
+  #process: ServerProcess | undefined;
+  #api: CheckedApi | undefined;
+
+  constructor(host: Host, directory: string, ownFlags: readonly string[]) {
+    this.host = host;
+    this.directory = directory;
+    this.#flags = ownFlags;
+  }
+
+  get api(): CheckedApi {
+    if (this.#api === undefined) throw new Error(`the server ${this.host.name} was not started`);
+    return this.#api;
+  }
+
+  async start(): Promise<void> {
+    this.#process = await startProcess([...flags, ...this.#flags], this.directory, { enter: this.host.enter });
+    if (process.env.FAULTS_LOG) this.#process.child.stderr?.pipe(process.stderr);
+    // Its address stays the same, so that clients go on.
+    this.#api ??= new CheckedApi(this.#process.url, this.#process.token);
+  }
+
+  async kill(): Promise<void> {
+    this.#process?.child.kill('SIGKILL');
+    await this.#process?.exited;
+  }
+
+  freeze(): void {
+    this.#process?.child.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#process?.child.kill('SIGCONT');
+  }
+
+  async close(): Promise<void> {
+    this.#api?.close();
+    await this.kill();
+  }
+}
+
+export interface ClusterWorld {
+  readonly network: Network;
+  readonly servers: readonly ClusterServer[];
+  readonly ring: Ring;
+  /** In the order of the nodes of the ring. */
+  readonly nodeHosts: readonly Host[];
+  readonly store: PostgresqlPair;
+  readonly storeHosts: readonly Host[];
+  /** Files in it can be loaded. */
+  readonly loadDirectory: string;
+  close(): Promise<void>;
+}
+
+export async function startCluster(): Promise<ClusterWorld> {
+  const network = missingNamespaces === false ? openNetwork([...serverNames, ...nodeNames, ...storeNames]) : loopback;
+  const ends: (() => Promise<void> | void)[] = [() => network.close()];
+  const close = async () => {
+    for (const end of ends.reverse()) await end();
+  };
+  try {
+    const directory = mkdtempSync(join(tmpdir(), 'tabularium-cluster-'));
+    ends.push(() => rmSync(directory, { recursive: true, force: true }));
+    const nodeHosts = nodeNames.map((name) => network.host(name));
+    const storeHosts = storeNames.map((name) => network.host(name));
+    const store = await PostgresqlPair.start(storeHosts);
+    ends.push(() => store.close());
+    const ring = await startRing(nodeCount, { hosts: nodeHosts });
+    ends.push(() => ring.close());
+    const loadDirectory = join(directory, 'loads');
+    mkdirSync(loadDirectory);
+    const keyFile = join(directory, serverNames[0] as string, 'secret.key');
+    const ports = await freePorts(serverNames.length);
+    const clusterHosts = [...new Set(nodeHosts.map(({ address }) => address))];
+    const servers = serverNames.map((name, index) => {
+      const host = network.host(name);
+      const own = [
+        `--store=${store.url}`,
+        `--host=${host.address}`,
+        `--port=${ports[index]}`,
+        `--cluster-hosts=${clusterHosts.join(',')}`,
+        `--load-directories=${loadDirectory}`,
+        ...(host.enter.length > 0 ? ['--insecure=true'] : []),
+        ...(index > 0 ? [`--secret-key-file=${keyFile}`] : []),
+      ];
+      return new ClusterServer(host, join(directory, name), own);
+    });
+    for (const server of servers) {
+      ends.push(() => server.close());
+      await server.start();
+    }
+    const { client } = (servers[0] as ClusterServer).api;
+    for (const name of warehouses) await createClusterWarehouse(client, ring, { name, cluster: name });
+    return { network, servers, ring, nodeHosts, store, storeHosts, loadDirectory, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}

@@ -1,0 +1,43 @@
+// What the nodes of a ring themselves have: the same tables on each, and on copies the same rows.
+import type { Ring, RingNode } from '../../engines/clickhouse/ring/ring.ts';
+
+/** Local tables are called so by the adapter. */
+const tablesSql = `SELECT database, name, arrayStringConcat(groupArray(column), ', ') FROM (
+    SELECT t.database AS database, t.name AS name, c.name || ' ' || c.type AS column
+    FROM system.tables AS t JOIN system.columns AS c ON c.database = t.database AND c.table = t.name
+    WHERE t.name LIKE '%__local' ORDER BY c.position)
+  GROUP BY database, name ORDER BY database, name FORMAT TSV`;
+const copiesDatabase = /^copies__|^catalog "[01]"__/;
+
+/** An empty list: the nodes agree. */
+export async function nodeDifferences({ nodes }: Pick<Ring, 'nodes'>): Promise<string[]> {
+  const contents = await Promise.all(nodes.map(contentOf));
+  const [first = new Map<string, string>()] = contents;
+  const names = new Set(contents.flatMap((content) => [...content.keys()]));
+  return [...names].flatMap((name) => {
+    const different = contents.findIndex((content) => content.get(name) !== first.get(name));
+    if (different < 0) return [];
+    return [
+      `node ${different + 1} and node 1 differ in ${name}: ${contents.map((content) => content.get(name)).join(' | ')}`,
+    ];
+  });
+}
+
+async function contentOf(node: RingNode): Promise<Map<string, string>> {
+  const content = new Map<string, string>();
+  for (const line of (await ask(node, tablesSql)).split('\n').filter(Boolean)) {
+    const [database = '', table = '', columns = ''] = line.split('\t');
+    const rows = copiesDatabase.test(database)
+      ? await ask(node, `SELECT count(), groupBitXor(cityHash64(*)) FROM \`${database}\`.\`${table}\` FORMAT TSV`)
+      : '';
+    content.set(`${database}.${table}`, `(${columns}) ${rows}`);
+  }
+  return content;
+}
+
+async function ask({ url }: RingNode, body: string): Promise<string> {
+  const response = await fetch(url, { method: 'POST', body });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${body}: ${text}`);
+  return text;
+}

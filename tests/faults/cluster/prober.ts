@@ -1,0 +1,139 @@
+// Constant reads and writes of one warehouse through one server, whose answers are known: a table that does not change, and one that only grows.
+// Each answer is right or a 503; what was acknowledged is there once.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { isAcknowledged, type Request } from '../injection/api.ts';
+import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
+import type { CheckedApi } from './checked_api.ts';
+
+const answerMs = 5_000;
+const fixedRows = 2_000;
+const fixedSum = (fixedRows * (fixedRows - 1)) / 2;
+const pauseMs = 25;
+const rowsEach = 3;
+
+/** The tables of a warehouse, and what its probers have written. */
+export class ProbedTables {
+  readonly catalog: string;
+  /** Batches of `rowsEach` rows. */
+  sent = 0;
+  acknowledged = 0;
+
+  constructor(catalog: string) {
+    this.catalog = catalog;
+  }
+
+  get database(): string {
+    return `/api/v2/catalogs/${this.catalog}/databases/probed`;
+  }
+
+  async create(api: CheckedApi): Promise<void> {
+    await requireAcknowledged(api.put(this.database, {}));
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    for (const name of ['fixed', 'grown'])
+      await requireAcknowledged(api.post(`${this.database}/tables`, { name, columns }));
+    const sql = `INSERT INTO fixed SELECT number FROM numbers(${fixedRows})`;
+    await requireAcknowledged(api.post(`${this.database}/query`, { sql }));
+  }
+}
+
+export class Prober {
+  readonly problems: string[] = [];
+  /** Answers that were right, and those that were not given. */
+  readonly counts = { reads: 0, writes: 0, refused: 0, unanswered: 0 };
+  readonly name: string;
+  readonly #api: CheckedApi;
+  readonly #tables: ProbedTables;
+  #halted = false;
+  #insert: Request | undefined;
+  /** The times of the last right answers, in milliseconds of `performance.now`. */
+  #readAt = 0;
+  #writtenAt = 0;
+  #last = '';
+
+  constructor(name: string, api: CheckedApi, tables: ProbedTables) {
+    this.name = name;
+    this.#api = api;
+    this.#tables = tables;
+  }
+
+  /** Until it is halted; resolves when its last request has been answered for certain. */
+  async run(): Promise<void> {
+    while (!this.#halted || this.#insert !== undefined) {
+      if (!this.#halted) {
+        await this.#readFixed();
+        await this.#readGrown();
+      }
+      await this.#write();
+      await pause(pauseMs);
+    }
+  }
+
+  halt(): void {
+    this.#halted = true;
+  }
+
+  /** Whether it has read and written since then: what it asked for before that time does not count. */
+  hasWorkedSince(ms: number): boolean {
+    return this.#readAt > ms && this.#writtenAt > ms;
+  }
+
+  get last(): string {
+    return this.#last;
+  }
+
+  async #readFixed(): Promise<void> {
+    const began = performance.now();
+    const rows = await this.#query('SELECT count(*), sum(id), count(DISTINCT id) FROM fixed');
+    if (rows === undefined) return;
+    this.#require(rows, ([count, sum, ids]) => count === fixedRows && sum === fixedSum && ids === fixedRows);
+    this.#readAt = began;
+  }
+
+  async #readGrown(): Promise<void> {
+    const least = this.#tables.acknowledged * rowsEach;
+    const rows = await this.#query('SELECT count(*), count(DISTINCT id) FROM grown');
+    if (rows === undefined) return;
+    const most = this.#tables.sent * rowsEach;
+    this.#require(rows, ([count = -1, ids]) => count >= least && count <= most && count === ids, `${least} to ${most}`);
+  }
+
+  #require(rows: number[][], isRight: (row: number[]) => boolean, expected = ''): void {
+    this.counts.reads++;
+    if (rows.length !== 1 || !isRight(rows[0] as number[]))
+      this.problems.push(`${this.name} reads ${JSON.stringify(rows)} instead of ${expected || 'the fixed rows'}`);
+  }
+
+  async #query(sql: string): Promise<number[][] | undefined> {
+    const request = { method: 'POST', path: `${this.#tables.database}/query`, body: { sql } } as const;
+    const { status, code, message, result } = await this.#api.send(request, answerMs);
+    if (status === 200) return result.rows as number[][];
+    this.#note(status, `${sql}: ${status} ${code} ${message}`);
+    return undefined;
+  }
+
+  /** The same batch with the same key until it is acknowledged. */
+  async #write(): Promise<void> {
+    const began = performance.now();
+    if (this.#insert === undefined) {
+      const first = this.#tables.sent++ * rowsEach;
+      const rows = Array.from({ length: rowsEach }, (_, n) => ({ id: first + n }));
+      const path = `${this.#tables.database}/tables/grown/rows`;
+      this.#insert = { method: 'POST', path, body: { rows }, key: randomUUID() };
+    }
+    const answer = await this.#api.send(this.#insert, answerMs);
+    if (!isAcknowledged(answer))
+      return this.#note(answer.status, `insert: ${answer.status} ${answer.code} ${answer.message}`);
+    this.#insert = undefined;
+    this.#tables.acknowledged++;
+    this.counts.writes++;
+    this.#writtenAt = began;
+  }
+
+  #note(status: number, what: string): void {
+    this.#last = what;
+    if (status === 0) this.counts.unanswered++;
+    else if (status === 503) this.counts.refused++;
+    else this.problems.push(`${this.name}: ${what}`);
+  }
+}

@@ -1,0 +1,228 @@
+// Faults at random instants, one after the other, while clients read and change tables of both warehouses through both servers. After each fault
+// both servers work again within a deadline; then everything is compared with what was acknowledged. The same seed gives the same faults.
+import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineMs, eventually } from '../../deadline.ts';
+import { Random } from '../../random.ts';
+import { type Counts, type Numbers, noCounts, Worker, type WorkerPlace } from '../../soak/worker.ts';
+import { endOfTask, type InterruptedChange } from '../scenarios/atomicity.ts';
+import type { CheckedApi } from './checked_api.ts';
+import { type ClusterServer, type ClusterWorld, startCluster, warehouses } from './cluster_world.ts';
+import { hold, randomFault } from './faults.ts';
+import { nodeDifferences } from './node_contents.ts';
+import { ProbedTables, Prober } from './prober.ts';
+
+export interface FaultRunOptions {
+  readonly seed: number;
+  readonly faults: number;
+  /** After this many, others begin only if there is time left. */
+  readonly atLeast?: number;
+  readonly hasTime?: () => boolean;
+  /** Part of the names of the faults; by default any. */
+  readonly only?: string;
+  readonly log?: (text: string) => void;
+}
+
+export interface FaultRunReport {
+  readonly seed: number;
+  readonly faults: number;
+  /** How often each was done. */
+  readonly byName: Readonly<Record<string, number>>;
+  readonly counts: Counts;
+  readonly probes: Prober['counts'];
+  /** From the end of a fault until everything worked. */
+  readonly clearedMsMax: number;
+  /** Empty if nothing was wrong. */
+  readonly problems: readonly string[];
+}
+
+/** How long a 503 may last after the end of its cause. */
+const clearedMs = 30_000;
+/** A wait that takes long shows what for. */
+const sayMs = 10_000;
+const settledMs = 60_000;
+const tasksEndMs = deadlineMs(60_000);
+const tasksKeptMax = 100;
+const workersEach = 2;
+const tablesEach = 2;
+const refusedPauseMs = 20;
+
+const numbersInClickhouse = (count: number): Numbers => ({
+  clause: '',
+  source: `(SELECT number AS i FROM numbers(${count})) AS s`,
+});
+
+export async function runRandomFaults(options: FaultRunOptions): Promise<FaultRunReport> {
+  const world = await startCluster();
+  try {
+    return await new FaultRun(options, world).all();
+  } finally {
+    await world.close();
+  }
+}
+
+class FaultRun {
+  readonly #options: FaultRunOptions;
+  readonly #world: ClusterWorld;
+  readonly #random: Random;
+  readonly #workers: readonly Worker[];
+  readonly #tables: readonly ProbedTables[];
+  readonly #problems: string[] = [];
+  readonly #byName: Record<string, number> = {};
+  readonly #probes: Prober['counts'] = { reads: 0, writes: 0, refused: 0, unanswered: 0 };
+  #faults = 0;
+  #clearedMsMax = 0;
+
+  constructor(options: FaultRunOptions, world: ClusterWorld) {
+    this.#options = options;
+    this.#world = world;
+    this.#random = new Random(options.seed);
+    this.#tables = warehouses.map((name) => new ProbedTables(name));
+    const repeats = this.#random.fork(0);
+    this.#workers = warehouses.flatMap((warehouse, index) =>
+      Array.from({ length: workersEach }, (_, n) => {
+        const place: WorkerPlace = {
+          catalog: warehouse,
+          warehouse,
+          anyServer: () => repeats.pick(world.servers).api,
+          loadDirectory: world.loadDirectory,
+          numbers: numbersInClickhouse,
+          hasKeys: false,
+        };
+        const position = index * workersEach + n;
+        return new Worker(position, this.#random.fork(position + 1), tablesEach, place);
+      }),
+    );
+  }
+
+  async all(): Promise<FaultRunReport> {
+    const { faults, seed, atLeast = 0, hasTime = () => true } = this.#options;
+    try {
+      const [{ api }] = this.#world.servers as [ClusterServer];
+      for (const tables of this.#tables) await tables.create(api);
+      for (const worker of this.#workers) await worker.begin(api);
+      while (this.#faults < faults && (this.#faults < atLeast || hasTime()) && this.#found().length === 0)
+        await this.#oneFault();
+      const { result } = await api.post('/api/v2/audit_events/verify', {});
+      if (JSON.stringify(result.faults) !== '[]') this.#problems.push(`the audit: ${JSON.stringify(result)}`);
+    } catch (error) {
+      this.#problems.push(String((error as Error).stack));
+    }
+    const counts = noCounts();
+    for (const worker of this.#workers)
+      for (const key of Object.keys(counts) as (keyof Counts)[]) counts[key] += worker.counts[key];
+    return {
+      seed,
+      faults: this.#faults,
+      byName: this.#byName,
+      counts,
+      probes: this.#probes,
+      clearedMsMax: Math.round(this.#clearedMsMax),
+      problems: this.#found(),
+    };
+  }
+
+  #found(): string[] {
+    return [
+      ...this.#problems,
+      ...this.#workers.flatMap(({ problems }) => problems),
+      ...this.#world.servers.flatMap(({ api }) => api.problems),
+    ];
+  }
+
+  async #oneFault(): Promise<void> {
+    // Each fault has a sequence of its own: the same whatever the clients chose in the meantime.
+    const random = this.#random.fork(++this.#faults + 1000);
+    const fault = randomFault(random, this.#world, this.#options.only);
+    this.#byName[fault.name] = (this.#byName[fault.name] ?? 0) + 1;
+    this.#options.log?.(`fault ${this.#faults}: ${fault.name}`);
+    const probers = this.#world.servers.flatMap(({ host, api }) =>
+      this.#tables.map((tables) => new Prober(`${tables.catalog} through ${host.name}`, api, tables)),
+    );
+    let halted = false;
+    const working = [
+      ...probers.map((prober) => prober.run()),
+      ...this.#workers.map((worker, n) => this.#work(worker, random.fork(n), () => halted)),
+    ].map((work) => work.catch((error: Error) => void this.#problems.push(String(error.stack))));
+    try {
+      await pause(100 + random.below(1000));
+      const end = await fault.begin(this.#world);
+      await hold(random);
+      await end();
+      await this.#cleared(fault.name, probers);
+    } finally {
+      halted = true;
+      for (const prober of probers) prober.halt();
+      await Promise.all(working);
+    }
+    for (const { problems, counts } of probers) {
+      this.#problems.push(...problems.map((problem) => `fault ${this.#faults}, ${fault.name}: ${problem}`));
+      for (const key of Object.keys(counts) as (keyof Prober['counts'])[]) this.#probes[key] += counts[key];
+    }
+    await this.#look(random.pick(this.#world.servers).api);
+  }
+
+  async #work(worker: Worker, random: Random, isHalted: () => boolean): Promise<void> {
+    while (!isHalted()) {
+      const { failed, unanswered } = worker.counts;
+      await worker.step(random.pick(this.#world.servers).api);
+      const { counts } = worker;
+      await pause(counts.failed + counts.unanswered > failed + unanswered ? refusedPauseMs : 0);
+    }
+  }
+
+  /** Until each warehouse is read and written through each server again. */
+  async #cleared(fault: string, probers: readonly Prober[]): Promise<void> {
+    const ended = performance.now();
+    const late = () => probers.filter((prober) => !prober.hasWorkedSince(ended));
+    try {
+      let saidAt = ended;
+      const isOver = () => {
+        if (late().length === 0) return true;
+        if (performance.now() - saidAt < sayMs) return false;
+        saidAt = performance.now();
+        this.#options.log?.(
+          late()
+            .map(({ name, last }) => `${name} waits: ${last}`)
+            .join('; '),
+        );
+        return false;
+      };
+      await eventually('everything works', isOver, clearedMs);
+    } catch {
+      const names = late().map(({ name, last }) => `${name} (${last})`);
+      throw new Error(
+        `fault ${this.#faults}: ${deadlineMs(clearedMs)} ms after the end of ${fault}: ${names.join(', ')}`,
+      );
+    }
+    this.#clearedMsMax = Math.max(this.#clearedMsMax, performance.now() - ended);
+  }
+
+  /** Until no change is open. */
+  async #settled(api: CheckedApi): Promise<void> {
+    for (const warehouse of warehouses) {
+      let last: unknown;
+      await eventually(
+        `no change of ${warehouse} is open`,
+        async () => {
+          last = (await api.get(`/api/v2/warehouses/${warehouse}`)).result;
+          return (last as { openChanges?: number }).openChanges === 0;
+        },
+        settledMs,
+      ).catch((error) => {
+        throw new Error(`${(error as Error).message}: ${JSON.stringify(last)}`);
+      });
+    }
+  }
+
+  async #look(api: CheckedApi): Promise<void> {
+    await this.#settled(api);
+    const tasks = await api.endOfTasks(tasksEndMs);
+    await this.#settled(api);
+    const ends = new Map(
+      tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<InterruptedChange['task']>]),
+    );
+    for (const worker of this.#workers) await worker.checkTables(api, ends);
+    this.#problems.push(...(await nodeDifferences(this.#world.ring)));
+    if (tasks.length > tasksKeptMax) for (const task of tasks) await api.delete(`/api/v2/tasks/${task.taskId}`);
+  }
+}
