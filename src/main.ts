@@ -59,6 +59,7 @@ import type { ResultAccess } from './query/results/result_access.ts';
 import { ResultStore } from './query/results/result_store.ts';
 import { resultUsage } from './query/results/result_usage.ts';
 import { startBackground } from './resources/background.ts';
+import { LostServers } from './resources/compute/lost_servers.ts';
 import { recordOf, rowsOfStep } from './resources/idempotent_replay.ts';
 import { apiInfo, categoriesWith } from './resources/index.ts';
 import { bootstrap, userOfVisitor } from './resources/namespaces/bootstrap.ts';
@@ -457,6 +458,7 @@ function assembleServices(foundation: Foundation, core: Awaited<ReturnType<typeo
     files,
     warehouseDefaults: warehouseDefaults(settings),
     draftLimits: settings,
+    lostServers: core.servers && new LostServers({ ...parts, servers: core.servers }),
     serverStates: () => core.servers?.states() ?? [thisServer(core.serverId)],
     undropSeconds: settings.undropSeconds,
   };

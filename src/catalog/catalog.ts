@@ -10,7 +10,7 @@ import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { CatalogReader, objectSource } from './catalog_reader.ts';
-import { type CatalogContext, type CatalogEngine, retryMs } from './changes/change_context.ts';
+import { type CatalogContext, type CatalogEngine, retryMs, type Tx } from './changes/change_context.ts';
 import { runCreation } from './changes/create_by_task.ts';
 import { createObject } from './changes/create_object.ts';
 import { dropObject } from './changes/drop_object.ts';
@@ -23,6 +23,7 @@ import {
   recoverOne,
   releaseBlocked,
 } from './changes/intent_recovery.ts';
+import { type LostWarehouses, removeLostWarehouses } from './changes/lost_warehouses.ts';
 import { NameLocks } from './changes/name_locks.ts';
 import { appendChange } from './changes/object_changes.ts';
 import { findSibling } from './changes/object_names.ts';
@@ -171,6 +172,11 @@ export class Catalog extends CatalogReader {
   /** @returns false if the object no longer existed. Throws NOT_EMPTY, CHANGE_IN_PROGRESS, and what the engine throws. */
   async drop(object: CatalogObject, request: DropRequest): Promise<boolean> {
     return dropObject(this.#context, object, request);
+  }
+
+  /** Removes the warehouses of a server that is lost for good, in the transaction that removes the server. */
+  removeLostWarehouses(tx: Tx, serverId: string): Promise<LostWarehouses> {
+    return removeLostWarehouses(this.#context, tx, serverId);
   }
 
   /** Dropped objects that can be restored, ordered by name. */

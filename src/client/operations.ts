@@ -6,7 +6,7 @@ import type { Category } from './operation.ts';
 export const waitSecondsDefault = 30;
 
 export const topCategories: Readonly<Record<string, Category>> = {
-  servers: { collection: { list: {} }, object: { get: {} } },
+  servers: { collection: { list: {} }, object: { get: {}, delete: { query: true } } },
   warehouses: {
     collection: { list: {}, create: {}, search: {} },
     object: {

@@ -17,7 +17,7 @@ export interface FilesOptions {
   readonly settings: FileStoreOptions['limits'];
   readonly audit: AuditTrail;
   readonly directory: Directory;
-  readonly holder: Pick<LeaseHolder, 'serverId'>;
+  readonly holder: LeaseHolder;
   /** Whether the result of the task still exists and its submitter may read it. */
   readonly mayReadResult: (taskId: string) => Promise<boolean>;
 }
@@ -30,7 +30,7 @@ export function assembleFiles(options: FilesOptions): FileStore {
     linkKey: options.secrets.derive('file links'),
     limits: options.settings,
     trail: options.audit,
-    serverId: options.holder.serverId,
+    holder: options.holder,
     isLinkAllowed: ({ owner, kind, taskId }) =>
       directory.isActive({ id: owner, name: '' }) && (kind !== 'export' || (taskId !== null && mayReadResult(taskId))),
   });

@@ -9,7 +9,9 @@ import { newId } from '../model/ids.ts';
 import { type Actor, type ObjectVersion, parseScopes, type Scope } from '../model/principal.ts';
 import { requireExpectedVersion } from '../standard/expected_version.ts';
 import { Failure } from '../standard/failure.ts';
+import { LeaseHolder } from '../store/leases.ts';
 import type { FilesTable, Schema } from '../store/schema.ts';
+import { isSweptHere } from '../store/servers.ts';
 import type { Store } from '../store/store.ts';
 import { afterCommit } from '../store/transactions.ts';
 import { type BlobPlaces, idOfKey, orphanAgeMs } from './blobs/blob_places.ts';
@@ -81,8 +83,8 @@ export interface FileStoreOptions {
   readonly linkKey: Uint8Array;
   readonly limits: { readonly principalFileBytesMax: number; readonly uploadBytesMax: number };
   readonly trail: Trail;
-  /** This server, if several use the store: each has the bytes of its files. */
-  readonly serverId?: string | undefined;
+  /** This server: if several use the store, each has the bytes of its files. */
+  readonly holder?: Pick<LeaseHolder, 'serverId' | 'expiredUntil'> | undefined;
   /** Called at each use of a link. */
   readonly isLinkAllowed: (file: StoredFile) => boolean | Promise<boolean>;
   readonly clock?: (() => number) | undefined;
@@ -102,9 +104,11 @@ export class FileStore {
   /** Files in the directory whose row is not inserted yet, or already deleted. */
   readonly #moving = new Set<string>();
   readonly #digests = new Digests();
+  readonly #holder: Pick<LeaseHolder, 'serverId' | 'expiredUntil'>;
 
   constructor(options: FileStoreOptions) {
     this.#options = options;
+    this.#holder = options.holder ?? new LeaseHolder();
     this.#clock = options.clock ?? Date.now;
     this.#links = new FileLinks(options.linkKey, this.#clock);
   }
@@ -307,7 +311,7 @@ export class FileStore {
     return file;
   }
 
-  /** Removes expired files of this server and of the bucket, and files in the directory without a row. Returns how many. */
+  /** Removes expired files of this server, of lost ones and of the bucket, and files in the directory without a row. Returns how many. */
   async sweep(): Promise<number> {
     const { store, blobs } = this.#options;
     const removed = new Set<string>();
@@ -318,7 +322,7 @@ export class FileStore {
         .selectFrom('files')
         .select('file_id')
         .where('expires_at', '<=', this.#clock())
-        .where((e) => e.or([e('server_id', 'is', null), e('server_id', '=', this.#options.serverId ?? '')]))
+        .where(isSweptHere(this.#holder, this.#clock()))
         .limit(sweepPage)
         .execute();
       for (const { file_id } of page) if (await this.#remove(file_id, this.#clock())) removed.add(file_id);
@@ -442,7 +446,7 @@ export class FileStore {
 
   /** What is in the bucket can be read by every server. */
   #location(storedAs: string | null): Pick<Selectable<FilesTable>, 'stored_as' | 'server_id'> {
-    return { stored_as: storedAs, server_id: storedAs === null ? (this.#options.serverId ?? null) : null };
+    return { stored_as: storedAs, server_id: storedAs === null ? (this.#holder.serverId ?? null) : null };
   }
 
   /** For a file whose row is deleted or that is in the bucket. The bytes of one that is being written are freed when it is closed. */

@@ -61,7 +61,15 @@ export function assembleQueries(parts: AssembleQueriesOptions) {
     history,
     resultAccess,
     resultFiles,
-    submitter: new QuerySubmitter({ queries, tasks, results, caps, files: resultFiles, access: resultAccess }),
+    submitter: new QuerySubmitter({
+      queries,
+      tasks,
+      results,
+      caps,
+      files: resultFiles,
+      access: resultAccess,
+      serverId: holder.serverId,
+    }),
     rows: new TableRows({ ...parts, queries }),
   };
 }

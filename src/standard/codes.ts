@@ -153,6 +153,11 @@ export const codes = define({
     meaning: 'The object is built in and cannot be changed in this way.',
     client: 'Do not change it; create an object of your own if you need a different one.',
   },
+  SERVER_AVAILABLE: {
+    status: 400,
+    meaning: 'Only a server that is lost can be removed, and this one responds.',
+    client: 'Stop the server first; remove it only if it will never be started again.',
+  },
   IN_USE: {
     status: 400,
     meaning: 'Other objects depend on this one.',

@@ -1,17 +1,17 @@
 // The servers of a shared store. Each has a row with the URL at which the others reach it, a lease that it renews every second, and a
 // report of its state, and keeps the rows of the others in memory. A server whose lease has expired is down.
-import { type RawBuilder, type Selectable, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql, type Transaction } from 'kysely';
 import type { Observe } from '../observe/observations.ts';
 import { Failure } from '../standard/failure.ts';
 import { type LeaseHolder, leaseMs, renewEveryMs } from './leases.ts';
-import type { ServersTable } from './schema.ts';
+import type { Schema, ServersTable } from './schema.ts';
 import type { Store } from './store.ts';
 
 export interface ServersOptions {
   readonly store: Store;
   readonly serverId: string;
   /** The leases of this process follow the clock of the store, which the heartbeat reads. */
-  readonly holder: Pick<LeaseHolder, 'contact' | 'storeTime' | 'leasing' | 'leased' | 'unleased'>;
+  readonly holder: Pick<LeaseHolder, 'contact' | 'storeTime' | 'expiredUntil' | 'leasing' | 'leased' | 'unleased'>;
   readonly release: string;
   /** The state that the others read, as JSON. */
   readonly report: () => Promise<string>;
@@ -42,10 +42,16 @@ export interface OtherServer {
 /** Called when the report of another server differs from its previous one; undefined: there was none. */
 type ReportListener = (serverId: string, report: string, previous: string | undefined) => void;
 
-/** Rows of another server that has stopped, whose lease has expired, or that was forgotten, by their column `server_id`. */
-export const isOfLostServer = (holder: LeaseHolder, now: number): RawBuilder<boolean> =>
+type Expiry = Pick<LeaseHolder, 'serverId' | 'expiredUntil'>;
+
+/** Rows of another server that has stopped, whose lease has expired, or that was removed, by their column `server_id`. */
+export const isOfLostServer = (holder: Expiry, now: number): RawBuilder<boolean> =>
   sql<boolean>`(server_id is not null and server_id <> ${holder.serverId ?? ''} and not exists
     (select 1 from servers where servers.id = server_id and servers.lease_until > ${holder.expiredUntil(now)}))`;
+
+/** Rows that this server removes when they have expired. What a lost server has of them, it removes itself if it ever starts again. */
+export const isSweptHere = (holder: Expiry, now: number): RawBuilder<boolean> =>
+  sql<boolean>`(server_id is null or server_id = ${holder.serverId ?? ''} or ${isOfLostServer(holder, now)})`;
 
 /** The columns of a statement whose server has stopped. */
 export const interruptedStatement = {
@@ -61,6 +67,7 @@ const clockReadMsMax = 500;
 export class Servers {
   readonly #options: ServersOptions;
   readonly #ownClock: () => number;
+  #url = '';
   readonly #listeners: ReportListener[] = [];
   #others: ReadonlyMap<string, Selectable<ServersTable>> = new Map();
   #startedAt = 0;
@@ -80,6 +87,19 @@ export class Servers {
 
   get serverId(): string {
     return this.#options.serverId;
+  }
+
+  /**
+   * Removes the row of another server. @returns false if there is none. Throws SERVER_AVAILABLE if its lease has not expired for certain.
+   */
+  async remove(tx: Transaction<Schema>, id: string): Promise<boolean> {
+    const { holder } = this.#options;
+    const row = await tx.selectFrom('servers').select('lease_until').where('id', '=', id).executeTakeFirst();
+    if (!row) return false;
+    if (id === this.serverId || row.lease_until > holder.expiredUntil(this.#ownClock()))
+      throw new Failure('SERVER_AVAILABLE', `the server ${id} responds, or did until a moment ago`);
+    await tx.deleteFrom('servers').where('id', '=', id).execute();
+    return true;
   }
 
   /** Whether the others know this server. */
@@ -135,19 +155,25 @@ export class Servers {
 
   /** `url`: where the other servers reach this one. */
   async start(url: string): Promise<void> {
-    const { store, serverId, release, holder } = this.#options;
+    const { holder } = this.#options;
     const began = holder.leasing();
     await this.#readClock();
-    const now = this.#clock();
-    this.#startedAt = now;
-    const row = { url, release, started_at: now, lease_until: now + leaseMs, report: await this.#options.report() };
+    this.#url = url;
+    this.#startedAt = this.#clock();
+    await this.#register();
+    holder.leased(began);
+    this.#schedule();
+  }
+
+  async #register(): Promise<void> {
+    const { store, serverId, release, report } = this.#options;
+    const times = { started_at: this.#startedAt, lease_until: this.#clock() + leaseMs };
+    const row = { url: this.#url, release, ...times, report: await report() };
     await store.db
       .insertInto('servers')
       .values({ id: serverId, ...row })
       .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
       .execute();
-    holder.leased(began);
-    this.#schedule();
   }
 
   /** The other servers know at once that this one is down. */
@@ -188,7 +214,9 @@ export class Servers {
     try {
       await this.#readClock();
       const set = { lease_until: this.#clock() + leaseMs, report: await report() };
-      await store.db.updateTable('servers').set(set).where('id', '=', serverId).execute();
+      const beaten = await store.db.updateTable('servers').set(set).where('id', '=', serverId).executeTakeFirst();
+      // It was cut off for so long that an operator has removed it.
+      if (beaten.numUpdatedRows === 0n) await this.#register();
       holder.leased(began);
       await this.read();
     } catch (error) {

@@ -14,6 +14,7 @@ import type { Change } from '../store/changes/change.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';
 import { LeaseHolder } from '../store/leases.ts';
 import type { Schema } from '../store/schema.ts';
+import { isSweptHere } from '../store/servers.ts';
 import type { Store } from '../store/store.ts';
 import { afterCommit } from '../store/transactions.ts';
 import { TaskRunner } from './runner.ts';
@@ -362,10 +363,10 @@ export class Tasks {
     this.#wakeAll();
   }
 
-  /** Deletes ended tasks after their retention time, except those whose results other servers have. Returns how many. */
+  /** Deletes ended tasks after their retention time, except those whose results other servers have that respond. Returns how many. */
   async sweep(): Promise<number> {
-    const before = this.#clock() - this.#retentionMs;
-    const { serverId } = this.#holder;
+    const now = this.#clock();
+    const before = now - this.#retentionMs;
     let removed = 0;
     for (let after = ''; ; ) {
       const page = await this.#store.db
@@ -373,7 +374,7 @@ export class Tasks {
         .selectAll()
         .where('state', 'in', terminalStates)
         .where('ended_at', '<', before)
-        .where((e) => e.or([e('server_id', 'is', null), e('server_id', '=', serverId ?? '')]))
+        .where(isSweptHere(this.#holder, now))
         .where('task_id', '>', after)
         .orderBy('task_id')
         .limit(sweepPage)
@@ -389,6 +390,28 @@ export class Tasks {
       }
       if (page.length < sweepPage) return removed;
     }
+  }
+
+  /**
+   * Ends the tasks of a server that is lost for good; results that it had have expired. In the transaction that removes the server.
+   * @returns how many had not ended.
+   */
+  async abandon(tx: Transaction<Schema>, serverId: string): Promise<number> {
+    const unfinished = await tx
+      .selectFrom('tasks')
+      .selectAll()
+      .where('server_id', '=', serverId)
+      .where('state', 'not in', terminalStates)
+      .execute();
+    const message = 'the server that had the data of the task was lost and removed';
+    const ended = ending('failed', this.#clock(), { error: { code: 'TASK_INTERRUPTED', message } });
+    for (const row of unfinished) {
+      await tx.deleteFrom('task_waits').where('task_id', '=', row.task_id).execute();
+      await this.#move(tx, row.task_id, ['pending', 'running', 'cancelling'], { ...ended, waits_for: 0 });
+      afterCommit(tx, () => this.#ended({ ...row, ...ended }, true));
+    }
+    await tx.updateTable('tasks').set({ server_id: null }).where('server_id', '=', serverId).execute();
+    return unfinished.length;
   }
 
   /** Deletes files first: after an interruption, the record is still available to find them. */

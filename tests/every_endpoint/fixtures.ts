@@ -271,6 +271,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       return { serverId: one?.serverId ?? '' };
     },
     bodies: {},
+    refused: { delete: 'SERVER_AVAILABLE' },
   },
   tablets: { make: tablet, bodies: {} },
   replicas: { make: replica, bodies: {} },

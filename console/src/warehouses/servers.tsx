@@ -1,7 +1,12 @@
-// The servers of the API below the list of warehouses, where there are several: which respond, and what is lost with one that does not.
-import { useQuery } from '@tanstack/react-query';
+// The servers of the API below the list of warehouses, where there are several: which respond, what is lost with one that does not, and the
+// removal of one that is lost for good.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
 import { client } from '../app/session.ts';
+import { Button } from '../ui/button.tsx';
+import { ErrorPanel } from '../ui/error_panel.tsx';
 import { formatAgo } from '../ui/format.ts';
+import { Dialog } from '../ui/overlays/dialog.tsx';
 import styles from './warehouses_room.module.css';
 
 const refetchEveryMs = 3000;
@@ -14,6 +19,7 @@ export function Servers() {
     // A user without the privilege does not see them.
     retry: false,
   });
+  const [removed, setRemoved] = useState<LostServer>();
   const { data = [] } = servers;
   if (data.length < 2) return null;
   return (
@@ -31,9 +37,56 @@ export function Servers() {
               {state === 'available' ? `${release} · started ${formatAgo(startedAt)}` : 'does not respond'}
               {warehouses.length > 0 && ` · has ${warehouses.join(', ')}`}
             </span>
+            {state === 'unavailable' && (
+              <Button size="small" look="danger" onClick={() => setRemoved({ serverId, warehouses })}>
+                Remove
+              </Button>
+            )}
           </li>
         ))}
       </ul>
+      {removed && <RemovalDialog server={removed} onClose={() => setRemoved(undefined)} />}
     </section>
+  );
+}
+
+interface LostServer {
+  readonly serverId: string;
+  readonly warehouses: readonly string[];
+}
+
+interface RemovalDialogProps {
+  readonly server: LostServer;
+  readonly onClose: () => void;
+}
+
+function RemovalDialog({ server: { serverId, warehouses }, onClose }: RemovalDialogProps) {
+  const queryClient = useQueryClient();
+  const hasData = warehouses.length > 0;
+  const removal = useMutation({
+    mutationFn: async () => client.servers(serverId).delete(hasData ? { cascade: true } : {}),
+    onSuccess: async () => {
+      onClose();
+      await queryClient.invalidateQueries();
+    },
+  });
+  const lost = hasData ? `, and the warehouses ${warehouses.join(', ')} with all their catalogs are deleted` : '';
+  return (
+    <Dialog
+      title={`Remove server ${serverId.slice(0, 8)}?`}
+      description={`Only for a server that will never start again: its unfinished tasks fail, its results and files are lost${lost}.`}
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="danger" disabled={removal.isPending} onClick={() => removal.mutate()}>
+            {hasData ? 'Remove server and warehouses' : 'Remove server'}
+          </Button>
+        </>
+      }
+    >
+      {removal.error && <ErrorPanel error={removal.error} title="It was not removed" />}
+    </Dialog>
   );
 }

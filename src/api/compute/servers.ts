@@ -1,6 +1,6 @@
 // The declaration of `servers`: records, operations and results.
-import { Type } from '../../standard/type.ts';
-import { category, get, list } from '../declare.ts';
+import { strictObject, Type } from '../../standard/type.ts';
+import { category, get, list, remove } from '../declare.ts';
 import { exampleFields, recordFields, Timestamp } from '../fields.ts';
 import { stateField } from '../states.ts';
 
@@ -46,5 +46,13 @@ export const serversApi = category({
       permission: { ...permission, on: 'parent' },
     }),
     get: get({ summary: 'Shows a server.', permission: { ...permission, on: 'object' } }),
+    delete: remove({
+      summary: 'Removes a server that is lost for good; with `cascade=true` with its warehouses and their contents.',
+      description:
+        'Its unfinished tasks fail, and its results and files have expired. Deleting its warehouses also requires `drop` on `warehouses` and `catalogs`. One that is started again after all is a new server without warehouses.',
+      permission: { ...permission, on: 'object' },
+      codes: ['SERVER_AVAILABLE', 'NOT_EMPTY'],
+      query: strictObject({ cascade: Type.Optional(Type.Boolean({ default: false })) }),
+    }),
   },
 });

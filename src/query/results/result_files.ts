@@ -1,7 +1,12 @@
 // The files of results: moved into the file store under the task that they belong to, and removed with it. They count towards the file
 // quota of the task's principal.
+import { type ExpressionBuilder, sql } from 'kysely';
+import { orphanAgeMs } from '../../files/blobs/blob_places.ts';
 import type { FileStore } from '../../files/file_store.ts';
 import { dayMs } from '../../model/durations.ts';
+import type { LeaseHolder } from '../../store/leases.ts';
+import type { Schema } from '../../store/schema.ts';
+import { isSweptHere } from '../../store/servers.ts';
 import type { Store } from '../../store/store.ts';
 import type { TaskRecord } from '../../tasks/task.ts';
 
@@ -10,6 +15,7 @@ export type ResultOwner = Pick<TaskRecord, 'taskId' | 'principal'>;
 export interface ResultFilesOptions {
   readonly store: Store;
   readonly files: Pick<FileStore, 'adopt' | 'remainingBytes' | 'removeForTask'>;
+  readonly holder: LeaseHolder;
   /** Files are retained as long as their task. */
   readonly settings: { readonly taskRetentionDays: number };
 }
@@ -62,16 +68,26 @@ export class ResultFiles {
     return this.#options.files.removeForTask(taskId);
   }
 
-  /** Removes files of tasks that failed or do not exist. */
-  async sweep(): Promise<void> {
-    const rows = await this.#options.store.db
+  /**
+   * Removes files of tasks that failed or do not exist. Another server may be about to record the task of its files, and of those in the
+   * bucket, which any server may have stored: those are left until they are old.
+   */
+  async sweep(now = Date.now()): Promise<void> {
+    const { store, holder } = this.#options;
+    const isAbandoned = sql<boolean>`(${isSweptHere(holder, now)}
+      and (${!holder.isShared} or server_id is not null or created_at < ${now - orphanAgeMs}))`;
+    const hasFailed = (e: ExpressionBuilder<Schema, 'files'>) =>
+      e.exists(tasksOf(e).where('tasks.state', 'in', ['failed', 'cancelled']));
+    const rows = await store.db
       .selectFrom('files')
-      .leftJoin('tasks', 'tasks.task_id', 'files.task_id')
-      .select('files.task_id')
+      .select('task_id')
       .distinct()
-      .where('files.task_id', 'is not', null)
-      .where((e) => e.or([e('tasks.state', 'is', null), e('tasks.state', 'in', ['failed', 'cancelled'])]))
+      .where('task_id', 'is not', null)
+      .where((e) => e.or([hasFailed(e), e.and([isAbandoned, e.not(e.exists(tasksOf(e)))])]))
       .execute();
     for (const { task_id } of rows) if (!this.#unrecorded.has(task_id as string)) await this.remove(task_id as string);
   }
 }
+
+const tasksOf = (e: ExpressionBuilder<Schema, 'files'>) =>
+  e.selectFrom('tasks').select('tasks.task_id').whereRef('tasks.task_id', '=', 'files.task_id');

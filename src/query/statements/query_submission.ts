@@ -88,6 +88,8 @@ export class QuerySubmitter {
   readonly #files: ResultFiles;
   readonly #access: ResultAccess;
   readonly #streamed: StreamedResults;
+  /** Null: it alone uses the store. */
+  readonly #serverId: string | null;
   /** Ids of tasks whose result is being saved before the task exists. */
   readonly #savingTaskIds = new Set<string>();
 
@@ -98,7 +100,9 @@ export class QuerySubmitter {
     readonly caps: SubmissionQuotas;
     readonly files: ResultFiles;
     readonly access: ResultAccess;
+    readonly serverId: string | undefined;
   }) {
+    this.#serverId = parts.serverId ?? null;
     this.#queries = parts.queries;
     this.#tasks = parts.tasks;
     this.#results = parts.results;
@@ -295,7 +299,10 @@ export class QuerySubmitter {
     await this.#quotas.resultRemoved(principal.id, taskId);
   }
 
-  /** Deletes orphaned results: a crash happened between saving the result and recording its task, or the end of the task. */
+  /**
+   * Deletes results in the data directory that nobody reads: a crash happened between saving the result and recording its task, or the end
+   * of the task, or another server has run the task again.
+   */
   async sweep(): Promise<void> {
     for (const taskId of await this.#results.taskIds()) {
       if (this.#savingTaskIds.has(taskId)) continue;
@@ -304,6 +311,8 @@ export class QuerySubmitter {
         await this.#results.remove({ taskId, storedAs: null });
         await this.#access.remove(taskId);
       } else if (task.endedAt !== null && task.state !== 'succeeded') await this.deleteResult(task);
+      else if (task.endedAt !== null && task.serverId !== this.#serverId)
+        await this.#results.remove({ taskId, storedAs: null });
     }
   }
 

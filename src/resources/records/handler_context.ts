@@ -23,6 +23,7 @@ import type { CheckCall } from '../../tasks/schedule.ts';
 import type { Schedules } from '../../tasks/schedules.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { Webhooks } from '../../tasks/webhooks.ts';
+import type { LostServers } from '../compute/lost_servers.ts';
 import type { AssembledBackups } from '../transfer/assemble_backups.ts';
 import { withRequiredCapabilities } from './engine_capabilities.ts';
 import { withInUseErrors } from './in_use_by_views.ts';
@@ -63,6 +64,8 @@ export interface Services extends AssembledAccess, AssembledAudit, AssembledQuer
   readonly draftLimits: DraftLimits;
   /** The servers of this API, also those that are down. */
   readonly serverStates: () => readonly ServerState[];
+  /** Absent if this server alone uses the store. */
+  readonly lostServers?: LostServers | undefined;
   /** How long dropped objects can be restored; 0: not at all. */
   readonly undropSeconds: number;
 }
