@@ -25,11 +25,14 @@ const counted: ReadonlySet<string> = new Set([
   'buildStatement',
   'parseCreateTable',
   'checkDefault',
+  'checksumTable',
+  'recordedSteps',
+  'recordSteps',
 ] satisfies (keyof EngineWarehouse)[]);
 
 export interface FaultyEngineOptions {
   readonly plan: FaultPlan;
-  /** Gets the warehouse itself, without faults. */
+  /** Gets the warehouse `default` itself, without faults. */
   readonly opened?: (warehouse: EngineWarehouse) => void;
   /** Gets the id of every process that the engine starts. */
   readonly started?: (pid: number) => void;
@@ -46,7 +49,7 @@ export function faultyEngine(engine: Engine, { plan, opened, started }: FaultyEn
           options.observe(event);
         },
       });
-      opened?.(warehouse);
+      if (options.name === 'default') opened?.(warehouse);
       return faulty(warehouse, plan);
     },
   };

@@ -22,9 +22,12 @@ export class InjectedFault extends Error {
 export class FaultyServer implements ClockedWorld {
   /** The store fails with a generic error; an engine does too, or fails as if its process had died. */
   readonly plan = new FaultPlan((fault, call) => {
+    if (this.onStrike) return this.onStrike(call);
     if (fault.point !== 'store' && fault.n % 2 === 0) throw new Failure('WAREHOUSE_FAILED', `injected: ${call}`);
     throw new InjectedFault(`injected at ${fault.point} ${fault.n}: ${call}`);
   });
+  /** Called in the place of a failure, if it is set. */
+  onStrike: ((call: string) => void) | undefined;
   readonly dataDirectory: string;
   #server!: RunningServer;
   #api!: Api;

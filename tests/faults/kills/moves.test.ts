@@ -1,61 +1,58 @@
-// The server is killed while it moves a catalog, at moments that a printed seed gives: the move goes on when it starts again, and no row is
-// lost or doubled.
+// The server is killed at steps of a move of a catalog, before statements of the store and before and after calls of the engines: when it starts
+// again the move goes on, and no row is lost or doubled. SOAK_SEED replays a run; TEST_BUDGET=all kills it at every step.
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { after, describe, test } from 'node:test';
+import { Budget, runsAll } from '../../budget.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { Random, seedFrom } from '../../random.ts';
-import { endOfTask, startProcess } from '../../server.ts';
+import { checkDataDirectory } from '../../soak/instants.ts';
+import { closeExternalSystems } from '../injection/external_systems.ts';
+import type { Fault } from '../injection/fault_plan.ts';
+import { ServerProcess } from '../injection/server_process.ts';
+import { MovedCatalog } from '../scenarios/moved_catalog.ts';
 
-const seed = seedFrom('MOVES_SEED');
-const kills = 4;
-const rows = 200_000;
-/** A move of these rows takes about so long. */
-const moveMs = 1_500;
+const seed = seedFrom('SOAK_SEED');
+const timeout = deadlineMs(runsAll ? 3_000_000 : 120_000);
+const killsMin = 3;
+const partSeconds = 6;
+/** A move has about as many; later ones are not reached. */
+const statements = 60;
+const calls = 30;
 
-test('a move continues after kills of the server', { timeout: deadlineMs(120_000) }, async (t) => {
-  t.diagnostic(`MOVES_SEED=${seed}`);
-  const random = new Random(seed);
-  const directory = await mkdtemp(join(tmpdir(), 'tabularium-moves-'));
-  let server = await startProcess([], directory);
-  try {
-    (await server.post('/api/v2/warehouses', { name: 'second' })).is(201);
-    (await server.put('/api/v2/catalogs/lake')).is(201);
-    (await server.post('/api/v2/catalogs/lake/databases', { name: 'd' })).is(201);
-    const columns = [
-      { name: 'id', type: 'BIGINT' },
-      { name: 'text', type: 'STRING' },
-    ];
-    for (const name of ['a', 'b', 'c'])
-      (await server.post('/api/v2/catalogs/lake/databases/d/tables', { name, columns })).is(201);
-    for (const name of ['a', 'b', 'c'])
-      (
-        await server.post('/api/v2/catalogs/lake/query', {
-          sql: `INSERT INTO d.${name} SELECT range, 'n' || range FROM range(${rows})`,
-        })
-      ).is(200);
-    for (let kill = 0; kill < kills; kill++) {
-      const warehouse = kill % 2 === 0 ? 'second' : 'default';
-      const uri = (await server.post('/api/v2/catalogs/lake/move', { warehouse })).is(202).at<string>('uri');
-      await pause(random.below(moveMs));
-      server.child.kill('SIGKILL');
-      await server.exited;
-      server = await startProcess([], directory);
-      const task = await endOfTask(server, uri);
-      task.is(200, '0', { state: 'succeeded' });
-      (await server.get('/api/v2/catalogs/lake')).is(200, '0', { warehouse, state: 'ready' });
-      for (const name of ['a', 'b', 'c']) {
-        const sql = `SELECT count(*), count(DISTINCT id), sum(id) FROM d.${name}`;
-        const counted = (await server.post('/api/v2/catalogs/lake/query', { sql })).is(200).at('rows');
-        assert.deepEqual(counted, [[rows, rows, (rows * (rows - 1)) / 2]]);
+const steps = (point: Fault['point'], count: number): Fault[] =>
+  Array.from({ length: count }, (_, i) => ({ point, n: i + 1, isLasting: false }));
+
+describe('a server that is killed while it moves a catalog', () => {
+  after(closeExternalSystems);
+
+  test('completes or undoes the move when it starts again', { timeout }, async (t) => {
+    t.diagnostic(`SOAK_SEED=${seed}`);
+    const faults = [...steps('store', statements), ...steps('before', calls), ...steps('after', calls)];
+    const server = await ServerProcess.onEmptyDirectory();
+    const moved = new MovedCatalog();
+    try {
+      await moved.create(server.api);
+      for (const fault of new Budget(partSeconds).sample(faults, new Random(seed), (taken) => taken >= killsMin)) {
+        await moved.prepare(server.api);
+        await server.arm('server', fault);
+        const answer = await moved.move(server.api);
+        if (answer.status === 202) await moved.endOrDeath(server);
+        else await server.waitForExit(deadlineMs(5_000));
+        if (server.runs) await server.disarm().catch(() => undefined);
+        if (!server.runs) {
+          await server.noOrphans();
+          await server.start();
+        }
+        const state = await moved.end(server.api, answer);
+        const what = `killed at ${fault.point} ${fault.n} (${server.struck?.slice(0, 80)}): ${state}`;
+        t.diagnostic(what);
+        await moved.verify(server.api, state === 'succeeded', what);
       }
+      await server.maintain();
+      assert.deepEqual(await checkDataDirectory(server), []);
+      await server.remove();
+    } finally {
+      await server.kill();
     }
-  } finally {
-    server.child.kill('SIGKILL');
-    await server.exited;
-    await rm(directory, { recursive: true, force: true });
-  }
+  });
 });
