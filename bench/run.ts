@@ -20,6 +20,7 @@ import { bench as idle } from './idle.ts';
 import { bench as insertRows } from './insert_rows.ts';
 import { bench as listTables } from './list_tables.ts';
 import { bench as load } from './load.ts';
+import { bench as move } from './move.ts';
 import { bench as overload } from './overload.ts';
 import { bench as peers } from './peers.ts';
 import { bench as pointQuery } from './point_query.ts';
@@ -47,6 +48,7 @@ export const benches: readonly Bench[] = [
   severalServers,
   ssb,
   clickhouse,
+  move,
   idle,
   takeover,
   consolePages,
@@ -97,7 +99,7 @@ function benchesNamed(names: readonly string[]): readonly Bench[] {
   const left: readonly Bench[] = [
     peers,
     ...(missingPostgresql ? [severalServers] : []),
-    ...(missingRing ? [clickhouse, clickhouseLoad] : []),
+    ...(missingRing ? [clickhouse, clickhouseLoad, move] : []),
   ];
   return names.length === 0
     ? benches.filter((bench) => !left.includes(bench))

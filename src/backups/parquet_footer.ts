@@ -1,7 +1,8 @@
 // Reads the number of rows from the footer of a Parquet file, which is all that the verification of a backup needs. The footer is Thrift
 // in the compact protocol; other fields are skipped.
 const magic = 'PAR1';
-const tailBytes = 8;
+/** With the size of the footer. */
+export const tailBytes = 8;
 const rowsField = 3;
 const nestingMax = 32;
 

@@ -43,4 +43,6 @@ export interface PartToRestore extends Omit<SnapshotTable, 'database' | 'table' 
    */
   readonly rowsBefore: number;
   readonly rows: number;
+  /** The file is of another engine (`writeCopy`): bytes are base64 there. */
+  readonly isOfOther?: boolean;
 }

@@ -235,7 +235,10 @@ export class MoveCopy {
       const moment = writes.moment();
       const definition = definitionOf(table.target);
       await this.#copier
-        .copy({ from: this.#refFrom(table), to: this.#refTo(table), definition }, { signal, copied })
+        .copy(
+          { from: this.#refFrom(table), to: this.#refTo(table), definition },
+          { signal, copied, asRows: copies > 1 },
+        )
         .catch((error: unknown) => {
           throw toDataInvalid(table, error);
         });

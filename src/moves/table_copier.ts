@@ -2,9 +2,9 @@
 // except where the source can only export the whole table. Each copy begins with an empty table, and each of its parts is inserted once.
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { footerBytes, rowsOfFooter, tailBytes } from '../backups/parquet_footer.ts';
 import type { Engine, EngineWarehouse, StatementResult, TableRef } from '../engines/engine.ts';
-import { filesDirectory } from '../engines/export.ts';
-import type { Snapshot } from '../engines/snapshot.ts';
+import type { PartToRestore, Snapshot } from '../engines/snapshot.ts';
 import { newId } from '../model/ids.ts';
 import type { Principal } from '../model/principal.ts';
 import type { TableDefinition } from '../model/records.ts';
@@ -15,26 +15,10 @@ import { parseJson } from '../standard/json/parse_json.ts';
 
 /** The size of a page of rows that is copied as JSON. */
 const pageBytesMax = 4 * 1024 * 1024;
-/** The size of an exported file. */
-const fileBytesMax = 256 * 1024 * 1024;
-const exportMsMax = 24 * 3_600_000;
+const readMsMax = 24 * 3_600_000;
 
-/** The types that all engines write to Parquet files, and read from them, alike. A table with another one is copied as rows. */
-const fileKinds: ReadonlySet<TypeKind> = new Set([
-  'BOOLEAN',
-  'TINYINT',
-  'SMALLINT',
-  'INT',
-  'BIGINT',
-  'FLOAT',
-  'DOUBLE',
-  'DECIMAL',
-  'DATE',
-  'DATETIME',
-  'CHAR',
-  'VARCHAR',
-  'STRING',
-]);
+/** Engines write and read lists, maps, structs and their nulls in files differently: a table with one is copied as rows. */
+const rowKinds: ReadonlySet<TypeKind> = new Set(['ARRAY', 'MAP', 'STRUCT']);
 
 /** One of the two warehouses of a move. */
 export interface Side {
@@ -61,7 +45,11 @@ export interface CopyOptions {
   readonly copied?: (rows: number) => void;
   /** Copies only so many parts, to measure the speed. */
   readonly partsMax?: number;
+  /** As rows: a copy by files was not equal. */
+  readonly asRows?: boolean;
 }
+
+type FileRows = Pick<PartToRestore, 'rows' | 'rowsBefore' | 'isOfOther'>;
 
 export class TableCopier {
   readonly #source: Side;
@@ -87,9 +75,11 @@ export class TableCopier {
       const from = this.#source.adapter.capabilities;
       const to = this.#target.adapter.capabilities;
       if (from.catalogSnapshots && to.catalogSnapshots) return await this.#copyParts(table, options);
-      const isFile = to.parquetFiles && table.definition.columns.every(({ type }) => fileKinds.has(type.kind));
-      if (isFile && from.catalogSnapshots) return await this.#copyParts(table, options);
-      if (isFile && from.exports) return await this.#copyExport(table, options);
+      const canBeFiles = table.definition.columns.every(({ type }) => !rowKinds.has(type.kind));
+      if (to.parquetFiles && canBeFiles && options.asRows !== true) {
+        if (from.catalogSnapshots) return await this.#copyParts(table, options);
+        if (this.#source.engine.writeCopy) return await this.#copyFile(table, options);
+      }
       return await this.#copyPages(table, options);
     } finally {
       await rm(this.#spool, { recursive: true, force: true });
@@ -138,14 +128,14 @@ export class TableCopier {
   async #loadFile(
     { to, definition }: CopiedTable,
     path: string,
-    { rows, rowsBefore }: { readonly rows: number; readonly rowsBefore: number },
+    { rows, rowsBefore, isOfOther = false }: FileRows,
     signal: AbortSignal,
   ): Promise<void> {
     const { engine, adapter } = this.#target;
     try {
       if (adapter.capabilities.catalogSnapshots) {
         const { columns } = definition;
-        await engine.restorePart({ table: to, columns, path, rowsBefore, rows }, { signal });
+        await engine.restorePart({ table: to, columns, path, rowsBefore, rows, isOfOther }, { signal });
         return;
       }
       const work = {
@@ -165,17 +155,14 @@ export class TableCopier {
     }
   }
 
-  async #copyExport(table: CopiedTable, options: CopyOptions): Promise<number> {
-    const resultPath = join(this.#spool, 'export');
-    const format = { kind: 'parquet', compression: 'snappy' } as const;
-    const { files } = await this.#read(table, resultPath, options, { format, fileBytesMax });
-    let rowsBefore = 0;
-    for (const { name, rows } of (files?.entries ?? []).slice(0, options.partsMax)) {
-      await this.#loadFile(table, join(filesDirectory(resultPath), name), { rows, rowsBefore }, options.signal);
-      options.copied?.(rows);
-      rowsBefore += rows;
-    }
-    return rowsBefore;
+  async #copyFile(table: CopiedTable, { signal, copied }: CopyOptions): Promise<number> {
+    const path = this.#file();
+    const { columns } = table.definition;
+    await this.#source.engine.writeCopy?.({ ...table.from, columns }, path, { signal });
+    const rows = await rowsOfParquet(path);
+    if (rows > 0) await this.#loadFile(table, path, { rows, rowsBefore: 0, isOfOther: true }, signal);
+    copied?.(rows);
+    return rows;
   }
 
   async #copyPages(table: CopiedTable, options: CopyOptions): Promise<number> {
@@ -211,7 +198,6 @@ export class TableCopier {
     { from, definition }: CopiedTable,
     resultPath: string,
     { signal }: CopyOptions,
-    into?: Parameters<EngineWarehouse['execute']>[1]['into'],
   ): Promise<StatementResult> {
     const { engine } = this.#source;
     const columns = definition.columns.map(({ name }) => quoted(name)).join(', ');
@@ -219,8 +205,27 @@ export class TableCopier {
     const statement = { sql, catalog: from.catalog, database: from.database };
     const analysis = await engine.analyze(statement, { principal: this.#principal, signal });
     if (analysis.kind !== 'select') throw new Failure('CHANGE_IN_PROGRESS', 'the table is being changed');
-    const options = { signal, analysis, numbers: 'number', timeoutMs: exportMsMax, resultPath, pageBytesMax } as const;
-    return engine.execute(statement, { ...options, into });
+    const options = { signal, analysis, numbers: 'number', timeoutMs: readMsMax, resultPath, pageBytesMax } as const;
+    return engine.execute(statement, options);
+  }
+}
+
+/** From its footer. */
+async function rowsOfParquet(path: string): Promise<number> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const end = async (length: number): Promise<Buffer> => {
+      const bytes = Buffer.alloc(Math.min(length, size));
+      await file.read(bytes, 0, bytes.length, size - bytes.length);
+      return bytes;
+    };
+    const length = footerBytes(await end(tailBytes));
+    const rows = length === undefined ? undefined : rowsOfFooter(await end(length));
+    if (rows === undefined) throw new Error('an engine wrote a file that is no Parquet file');
+    return rows;
+  } finally {
+    await file.close();
   }
 }
 

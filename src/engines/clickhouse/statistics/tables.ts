@@ -7,6 +7,7 @@ import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
 import { settleWrites } from '../steps/left_writes.ts';
 import { checksumTable } from './table_checksum.ts';
 import { comparedTables, type StoredColumn } from './table_comparison.ts';
+import { writeCopy } from './table_copy.ts';
 
 export type TableMethods = Pick<
   EngineWarehouse,
@@ -15,6 +16,7 @@ export type TableMethods = Pick<
   | 'recordedSteps'
   | 'recordSteps'
   | 'settleWrites'
+  | 'writeCopy'
   | 'optimize'
   | 'compareTables'
   | 'readWholeTable'
@@ -44,6 +46,8 @@ export function tablesOf(context: WarehouseContext): TableMethods {
       }),
     checksumTable: (table, { signal }) => context.run(signal, (runSignal) => checksumTable(context, table, runSignal)),
     recordedSteps: (page) => context.run(undefined, () => context.steps.applied(page)),
+    writeCopy: (table, path, { signal }) =>
+      context.run(signal, (runSignal) => writeCopy(context, table, path, runSignal)),
     settleWrites: (catalog, { signal }) =>
       context.run(signal, (runSignal) => settleWrites(context, catalog, runSignal)),
     recordSteps: ({ catalog, steps }) =>

@@ -32,7 +32,8 @@ export function partsText(table: string, columns: readonly ColumnDefinition[]): 
 /** Without fingerprints, which need a read of all columns. */
 export function copiedPartsText(table: string, columns: readonly ColumnDefinition[]): string {
   const part = hasParts(columns) ? `${rowId} // ${copiedRowsPerPart}` : '0';
-  return `SELECT ${part} AS part, count(*), 0, 0 FROM ${table} GROUP BY part ORDER BY part`;
+  // The table, or one of its columns, may have any name.
+  return `SELECT ${part}, count(*), 0, 0 FROM ${table} GROUP BY 1 ORDER BY 1`;
 }
 
 export function partOf(row: readonly unknown[], version: string): TablePart {
@@ -57,6 +58,8 @@ export function writePartText(
 ): string {
   const select = columns.map(({ name, type }) => {
     const column = quoteIdentifier(name);
+    // Not all readers know the type of Parquet.
+    if (isCopied && type.kind === 'UUID') return `${column}::VARCHAR AS ${column}`;
     return isStorable(type) ? column : `${column}::${duckdbType(storedType(type))} AS ${column}`;
   });
   const from = qualifiedTable({ catalog: { id: '', name: catalog }, database, table });
@@ -67,8 +70,14 @@ export function writePartText(
   return `COPY (SELECT ${select.join(', ')} FROM ${from}${where}) TO ${quoteLiteral(path)} (FORMAT parquet, COMPRESSION ${compression})`;
 }
 
-export function readPartText({ table, columns }: Pick<PartToRestore, 'table' | 'columns'>, path: string): string {
-  const select = columns.map(({ name, type }) => `${quoteIdentifier(name)}::${duckdbType(type)}`);
+export function readPartText(
+  { table, columns, isOfOther = false }: Pick<PartToRestore, 'table' | 'columns' | 'isOfOther'>,
+  path: string,
+): string {
+  const select = columns.map(({ name, type }) => {
+    const column = quoteIdentifier(name);
+    return isOfOther && type.kind === 'BINARY' ? `from_base64(${column})` : `${column}::${duckdbType(type)}`;
+  });
   const names = nameList(columns.map(({ name }) => name));
   return `INSERT INTO ${qualifiedTable(table)} (${names}) SELECT ${select.join(', ')} FROM read_parquet(${quoteLiteral(path)})`;
 }

@@ -1,0 +1,49 @@
+// The rows of a table as a Parquet file that a server writes, for a copy in another engine. What readers of Parquet do not read alike is a text
+// there, which they convert exactly.
+import { createWriteStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type { LogicalType } from '../../../model/types.ts';
+import type { TableToSum } from '../../copies/checksum.ts';
+import type { WarehouseContext } from '../context.ts';
+import { namesOf } from '../names.ts';
+import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
+
+const copyMsMax = 24 * 3600 * 1000;
+const settings = {
+  // An alias is not taken for the column in other expressions.
+  prefer_column_name_to_alias: 1,
+  output_format_parquet_string_as_string: 1,
+  output_format_parquet_compression_method: 'snappy',
+  date_time_output_format: 'simple',
+};
+
+export async function writeCopy(
+  { cluster }: WarehouseContext,
+  { catalog, database, table, columns }: TableToSum,
+  path: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
+  const values = columns.map(({ name, type }) => `${stored(quoteIdentifier(name), type)} AS ${quoteIdentifier(name)}`);
+  const sql = `SELECT ${values.join(', ')} FROM ${from} FORMAT Parquet`;
+  await cluster.onAny(async (server) => {
+    const stream = await server.stream({ sql, settings, timeoutMs: copyMsMax, signal });
+    await pipeline(stream, createWriteStream(path, { mode: 0o600 }), { signal });
+  });
+}
+
+function stored(column: string, { kind }: LogicalType): string {
+  switch (kind) {
+    case 'LARGEINT':
+    case 'UUID':
+    case 'DATETIME':
+    case 'JSON':
+      return `toString(${column})`;
+    case 'TIMESTAMPTZ':
+      return `concat(toString(${column}), '+00')`;
+    case 'BINARY':
+      return `base64Encode(toString(${column}))`;
+    default:
+      return column;
+  }
+}
