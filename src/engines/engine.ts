@@ -490,10 +490,14 @@ export interface EngineWarehouse {
   /** The steps that are recorded in a catalog, ordered by step: at most `limit`, beginning after `after`. */
   recordedSteps(page: StepsPage): Promise<readonly InsertStep[]>;
   /**
-   * Writes all rows of a table into a Parquet file in the spool, for a copy in another engine, which both prove afterwards (checksumTable): columns
+   * Writes all rows of a table, or the first `rowsMax`, into a Parquet file in the spool, for a copy in another engine, which both prove afterwards (checksumTable): columns
    * of scalar types only, bytes as base64. Absent if the engine has snapshots.
    */
-  writeCopy?(table: TableToSum, path: string, options: { readonly signal: AbortSignal }): Promise<void>;
+  writeCopy?(
+    table: TableToSum,
+    path: string,
+    options: { readonly signal: AbortSignal; readonly rowsMax?: number | undefined },
+  ): Promise<void>;
   /**
    * Ends the writes that servers have left which ended themselves: waits for their statements, and completes what they recorded. Called while
    * no server writes to the catalog; absent if writes end with their server. @returns the number of writes that may have changed rows.

@@ -19,7 +19,7 @@ import type { Observe } from '../observe/observations.ts';
 import { Failure, objectNotFound, type Violation } from '../standard/failure.ts';
 import type { LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
-import { RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
+import { Cancelled, RetryableError, type TaskContext, type TaskRecord } from '../tasks/task.ts';
 import { AskedServers } from './asked_servers.ts';
 import { MoveCopy } from './move_copy.ts';
 import {
@@ -64,6 +64,7 @@ const readsEndMsMax = 60_000;
 const readsPollMs = 50;
 /** So long no statement may read it before it is taken away: one that was analyzed there may not have begun. */
 const readsQuietMs = 1_000;
+const settleMsMax = 120_000;
 
 export class Moves {
   readonly #parts: MovesParts;
@@ -86,15 +87,28 @@ export class Moves {
   }
 
   async run(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
+    const { catalog } = this.#parts;
     try {
       if (task.request.dryRun) return await this.#dryRun(task, run);
-      const move = await this.#parts.catalog.findMove(task.taskId);
+      const move = await catalog.findMove(task.taskId);
       if (!move) throw new Failure('TASK_INTERRUPTED', 'the move was given up after an interruption');
-      if (!move.isSwitched) return await this.#move(task, move, run);
-      return await this.#leave(move, move.progress as MoveResult, run.signal);
+      if (!move.isSwitched) await this.#moveUnlessSwitched(task, move, run);
+      const switched = await catalog.findMove(task.taskId);
+      if (!switched?.isSwitched) throw new RetryableError('the move was interrupted');
+      return await this.#leave(switched, switched.progress as MoveResult, unlessCancelled(run.signal));
     } catch (error) {
       if (error instanceof Failure || error instanceof RetryableError) throw error;
       throw new RetryableError('the move was interrupted', { cause: error });
+    }
+  }
+
+  /** Resolves if the move has switched, even if the response of the store was lost, or the task was cancelled too late. */
+  async #moveUnlessSwitched(task: TaskRecord<'move_catalog'>, move: CatalogMove, run: Run): Promise<void> {
+    try {
+      await this.#move(task, move, run);
+    } catch (error) {
+      const isSwitched = await this.#isSwitched(task.taskId, false);
+      if (isSwitched !== true) throw error;
     }
   }
 
@@ -114,7 +128,7 @@ export class Moves {
     });
   }
 
-  async #move(task: TaskRecord<'move_catalog'>, move: CatalogMove, run: Run): Promise<MoveResult> {
+  async #move(task: TaskRecord<'move_catalog'>, move: CatalogMove, run: Run): Promise<void> {
     const { catalog, trail } = this.#parts;
     const { taskId, principal, request } = task;
     const definitions = await this.#definitions(move.catalogId, task);
@@ -125,7 +139,7 @@ export class Moves {
     const writes = await this.#writesOf(definitions.root.spec.warehouse, move);
     let isSwitched = false;
     try {
-      const result = await this.#admitted(task, definitions, run, async (sides) => {
+      await this.#admitted(task, definitions, run, async (sides) => {
         const plan = await this.#plan(definitions, request, sides);
         requireUnblocked(plan.problems);
         const size = await sizeOf(plan, definitions.root, sides.source.engine);
@@ -135,7 +149,7 @@ export class Moves {
           run,
         );
         const purgeAt = () => Date.now() + 1000 * request.retainSeconds;
-        const copied = await copy.run((outcome) => {
+        await copy.run((outcome) => {
           const problems = [...plan.problems, ...outcome.problems];
           const { rounds, pausedMs } = outcome;
           const retainedUntil = new Date(purgeAt()).toISOString();
@@ -143,9 +157,7 @@ export class Moves {
           return { ...described, dryRun: false, estimatedSeconds: null, rounds, pausedMs: pausedMs(), retainedUntil };
         });
         isSwitched = true;
-        return copied;
       });
-      return await this.#leave(move, result, run.signal);
     } catch (error) {
       const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
       if (!isSwitched) trail.enqueue(actor, { outcome: code, objectId: move.catalogId, details });
@@ -290,13 +302,27 @@ export class Moves {
     if (!move?.isSwitched) await this.#unsure.get(task.taskId)?.release();
     this.#unsure.delete(task.taskId);
     await rm(this.#spool(task.taskId), { recursive: true, force: true });
+    // Its server crashed after the switch.
+    if (move?.isSwitched) await this.#leave(move, move.progress as MoveResult, AbortSignal.timeout(settleMsMax));
     if (!task.request.dryRun) return catalog.settleMove(task.taskId);
     // A dry run that was killed may have left its trial copy.
     if (task.startedAt === null || task.state === 'succeeded') return;
     const trial = { id: task.taskId, name: `moving_${task.taskId}` };
     const engine = await warehouses.use(task.request.warehouse);
-    await engine.apply({ kind: 'dropCatalog', catalog: trial }, { step: newId(), signal: AbortSignal.timeout(60_000) });
+    await engine.apply(
+      { kind: 'dropCatalog', catalog: trial },
+      { step: newId(), signal: AbortSignal.timeout(settleMsMax) },
+    );
   }
+}
+
+/** Also aborted when the server stops, but not when the task is cancelled: after the switch it is too late for that. */
+function unlessCancelled(signal: AbortSignal): AbortSignal {
+  const stopped = new AbortController();
+  const stop = () => signal.reason instanceof Cancelled || stopped.abort(signal.reason);
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  return stopped.signal;
 }
 
 const refOf = ({ id, name }: { readonly id: string; readonly name: string }): CatalogRef => ({ id, name });

@@ -15,6 +15,8 @@ import { parseJson } from '../standard/json/parse_json.ts';
 
 /** The size of a page of rows that is copied as JSON. */
 const pageBytesMax = 4 * 1024 * 1024;
+/** Of a file that is to measure the speed. */
+const rowsOfPart = 1_000_000;
 const readMsMax = 24 * 3_600_000;
 
 /** Engines write and read lists, maps, structs and their nulls in files differently: a table with one is copied as rows. */
@@ -155,10 +157,11 @@ export class TableCopier {
     }
   }
 
-  async #copyFile(table: CopiedTable, { signal, copied }: CopyOptions): Promise<number> {
+  async #copyFile(table: CopiedTable, { signal, copied, partsMax }: CopyOptions): Promise<number> {
     const path = this.#file();
     const { columns } = table.definition;
-    await this.#source.engine.writeCopy?.({ ...table.from, columns }, path, { signal });
+    const rowsMax = partsMax === undefined ? undefined : partsMax * rowsOfPart;
+    await this.#source.engine.writeCopy?.({ ...table.from, columns }, path, { signal, rowsMax });
     const rows = await rowsOfParquet(path);
     if (rows > 0) await this.#loadFile(table, path, { rows, rowsBefore: 0, isOfOther: true }, signal);
     copied?.(rows);

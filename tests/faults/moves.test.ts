@@ -89,6 +89,11 @@ describe('a move of a catalog', () => {
     assert.ok(ends.some((end) => end !== ''));
   });
 
+  test('that is cancelled after its switch succeeds', { timeout }, async () => {
+    const fault = { point: 'before', n: 1, isLasting: false, callPrefixes: ['apply hideCatalog'] } as const;
+    assert.equal(await moveWith(fault, true), 'succeeded');
+  });
+
   test('leaves nothing over, also after a restart', { timeout }, async () => {
     await server.restart();
     await server.services.catalog.recover();

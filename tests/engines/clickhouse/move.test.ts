@@ -108,6 +108,9 @@ test('all types, keys, and what the cluster lacks', { skip }, async () => {
   (await server.post(`${tables}/keyed/rows`, { rows: [[2], [3]] })).is(201);
   assert.deepEqual(await sql('SELECT count(*), sum(id) FROM d.keyed'), [[4, 8]]);
 
+  const dryBack = (await move({ warehouse: 'default', dryRun: true })).is(200, '0', { state: 'succeeded' });
+  assert.partialDeepStrictEqual(dryBack.at('result'), { dryRun: true, rows: 104, problems: [] });
+  assert.ok(dryBack.at<number>('result', 'estimatedSeconds') >= 0);
   (await move({ warehouse: 'default' })).is(200, '0', { state: 'succeeded' });
   assert.deepEqual(await sql(select), before);
   assert.deepEqual(await sql(selectFiled), filedBefore);

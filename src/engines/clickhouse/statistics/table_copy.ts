@@ -21,11 +21,12 @@ export async function writeCopy(
   { cluster }: WarehouseContext,
   { catalog, database, table, columns }: TableToSum,
   path: string,
-  signal: AbortSignal,
+  { signal, rowsMax }: { readonly signal: AbortSignal; readonly rowsMax?: number | undefined },
 ): Promise<void> {
   const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
   const values = columns.map(({ name, type }) => `${stored(quoteIdentifier(name), type)} AS ${quoteIdentifier(name)}`);
-  const sql = `SELECT ${values.join(', ')} FROM ${from} FORMAT Parquet`;
+  const limit = rowsMax === undefined ? '' : ` LIMIT ${rowsMax}`;
+  const sql = `SELECT ${values.join(', ')} FROM ${from}${limit} FORMAT Parquet`;
   await cluster.onAny(async (server) => {
     const stream = await server.stream({ sql, settings, timeoutMs: copyMsMax, signal });
     await pipeline(stream, createWriteStream(path, { mode: 0o600 }), { signal });

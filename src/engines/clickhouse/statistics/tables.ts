@@ -46,8 +46,8 @@ export function tablesOf(context: WarehouseContext): TableMethods {
       }),
     checksumTable: (table, { signal }) => context.run(signal, (runSignal) => checksumTable(context, table, runSignal)),
     recordedSteps: (page) => context.run(undefined, () => context.steps.applied(page)),
-    writeCopy: (table, path, { signal }) =>
-      context.run(signal, (runSignal) => writeCopy(context, table, path, runSignal)),
+    writeCopy: (table, path, { signal, rowsMax }) =>
+      context.run(signal, (runSignal) => writeCopy(context, table, path, { signal: runSignal, rowsMax })),
     settleWrites: (catalog, { signal }) =>
       context.run(signal, (runSignal) => settleWrites(context, catalog, runSignal)),
     recordSteps: ({ catalog, steps }) =>
