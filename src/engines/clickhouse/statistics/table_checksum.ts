@@ -22,40 +22,91 @@ const settings = { ...columnsBeforeAliases, aggregate_functions_null_for_empty: 
 /** The text of a statement and the depth of its expressions stay small. */
 const columnsPerStatement = 50;
 
+/** A column whose values repeat at least so often is grouped before it is hashed. */
+const repetitionsMin = 4;
+/** Sums of numbers up to 2^32 have room for so many rows in 64 bits. */
+const rowsOfInt64 = 2 ** 31;
+
 export async function checksumTable(
   { cluster }: WarehouseContext,
   { catalog, database, table, columns }: TableToSum,
   signal: AbortSignal,
 ): Promise<TableChecksum> {
   const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
-  const found: ColumnChecksum[] = [];
-  let rows = 0;
-  for (let start = 0; start < Math.max(1, columns.length); start += columnsPerStatement) {
-    const some = columns.slice(start, start + columnsPerStatement);
-    const sums = some.flatMap((column, i) => sumsOf(column).map((sum, j) => `toString(${sum}) AS s${4 * i + j}`));
-    const sql = `SELECT ${['toString(count()) AS n', ...sums].join(', ')} FROM ${from}`;
-    const read = { sql, timeoutMs: checksumMsMax, signal, settings };
-    const [row] = await cluster.onAny((server) => server.rows<Readonly<Record<string, string>>>(read));
+  const read = async (values: readonly string[], source: string): Promise<string[]> => {
+    const sql = `SELECT ${values.map((value, i) => `toString(${value}) AS s${i}`).join(', ')} FROM ${source}`;
+    const call = { sql, timeoutMs: checksumMsMax, signal, settings };
+    const [row] = await cluster.onAny((server) => server.rows<Readonly<Record<string, string>>>(call));
     if (!row) throw new Error('an aggregation returned no row');
-    rows = Number(row.n);
-    for (const [i] of some.entries()) {
-      const [count = '0', ...values] = [0, 1, 2, 3].map((j) => row[`s${4 * i + j}`] ?? '0');
+    return values.map((_, i) => row[`s${i}`] ?? '0');
+  };
+  const rows = Number((await read(['count()'], from))[0]);
+  const found: ColumnChecksum[] = [];
+  for (let start = 0; start < columns.length; start += columnsPerStatement) {
+    const some = columns.slice(start, start + columnsPerStatement);
+    const texts = some.filter(({ type }) => isText(type));
+    const distinct = texts.length === 0 ? [] : await read(texts.map(distinctOf), from);
+    const isRepeated = (column: ColumnDefinition) =>
+      texts.includes(column) && Number(distinct[texts.indexOf(column)]) * repetitionsMin < rows;
+    const others = some.filter((column) => !isRepeated(column));
+    const isWide = rows > rowsOfInt64;
+    const sums =
+      others.length === 0
+        ? []
+        : await read(
+            others.flatMap((column) => sumsOf(column, isWide)),
+            from,
+          );
+    for (const column of some) {
+      const at = 4 * others.indexOf(column);
+      const [count, ...values] = isRepeated(column) ? await read(...groupedSums(column, from)) : sums.slice(at, at + 4);
       found.push({ nulls: rows - Number(count), sums: values });
     }
   }
   return { rows, columns: found };
 }
 
-/** The number of values, and the three sums. */
-function sumsOf({ name, type, nullable }: ColumnDefinition): string[] {
+const isText = ({ kind }: LogicalType): boolean => kind === 'CHAR' || kind === 'VARCHAR' || kind === 'STRING';
+
+/** About how many different values there are. */
+const distinctOf = ({ name }: ColumnDefinition): string => `uniqCombined(12)(${quoteIdentifier(name)})`;
+
+/** The number of values and the three sums of a column of texts, of which each different one is hashed once; and what they are read from. */
+function groupedSums({ name, type, nullable }: ColumnDefinition, from: string): [string[], string] {
+  const column = quoteIdentifier(name);
+  const where = nullable ? ` WHERE isNotNull(${column})` : '';
+  const groups = `(SELECT ${column} AS v, count() AS times FROM ${from}${where} GROUP BY v)`;
+  const hashed = `(SELECT times, ${numberOf(presentValue('v', type, nullable), type)} AS n FROM ${groups})`;
+  const mod = (divisor: bigint) => `(n % toUInt64(${quoteLiteral(String(divisor))}))`;
+  const square = `((${mod(checksumP)} * ${mod(checksumP)}) % toUInt64(${quoteLiteral(String(checksumP))}))`;
+  const sums = [mod(checksumP), mod(checksumQ), square].map((each) => `sum(toInt128(${each}) * toInt128(times))`);
+  return [['sum(times)', ...sums], hashed];
+}
+
+/** The number of values, and the three sums. `isWide`: 64 bits are too few for the sum of so many rows. */
+function sumsOf({ name, type, nullable }: ColumnDefinition, isWide: boolean): string[] {
   const column = quoteIdentifier(name);
   const isPresent = nullable ? `isNotNull(${column})` : '1';
+  const sum = (value: string, width: 'toInt64' | 'toInt128') =>
+    nullable ? `sumIf(${width}(${value}), ${isPresent})` : `sum(${width}(${value}))`;
+  const narrow = isWide ? 'toInt128' : 'toInt64';
   const integer = widthOf(type);
   const n = `${integer}(${numberOf(presentValue(column, type, nullable), type)})`;
   const mod = (divisor: bigint) => `(${n} % ${integer}(${quoteLiteral(String(divisor))}))`;
   const square = `((${mod(checksumP)} * ${mod(checksumP)}) % ${integer}(${quoteLiteral(String(checksumP))}))`;
-  const sums = [mod(checksumP), mod(checksumQ), square].map((each) => `sumIf(toInt128(${each}), ${isPresent})`);
-  return [`countIf(${isPresent})`, ...sums];
+  const count = nullable ? `countIf(${isPresent})` : 'count()';
+  if (type.kind === 'TINYINT' || type.kind === 'SMALLINT') {
+    // Their squares are below P.
+    return [count, sum(n, narrow), sum(n, narrow), sum(`${n} * ${n}`, narrow)];
+  }
+  if (type.kind === 'INT' || type.kind === 'DATE') {
+    // The remainder differs from the number only at the ends of the range.
+    const all = sum(n, narrow);
+    const beyond = (condition: string) => `${checksumP} * toInt128(countIf(${isPresent} AND ${n} ${condition}))`;
+    const remainders = `${all} - ${beyond(`>= ${checksumP}`)} + ${beyond(`<= -${checksumP}`)}`;
+    return [count, remainders, all, sum(square, narrow)];
+  }
+  return [count, sum(mod(checksumP), narrow), sum(mod(checksumQ), 'toInt128'), sum(square, narrow)];
 }
 
 /** Operands have one type, because a remainder of operands with and without sign would lose the sign. */
