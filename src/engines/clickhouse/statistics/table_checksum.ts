@@ -75,7 +75,7 @@ const distinctOf = ({ name }: ColumnDefinition): string => `uniqCombined(12)(${q
 function groupedSums({ name, type, nullable }: ColumnDefinition, from: string): [string[], string] {
   const column = quoteIdentifier(name);
   const where = nullable ? ` WHERE isNotNull(${column})` : '';
-  const groups = `(SELECT ${column} AS v, count() AS times FROM ${from}${where} GROUP BY v)`;
+  const groups = `(SELECT ${column} AS v, count() AS times FROM ${from}${where} GROUP BY ${column})`;
   const hashed = `(SELECT times, ${numberOf(presentValue('v', type, nullable), type)} AS n FROM ${groups})`;
   const mod = (divisor: bigint) => `(n % toUInt64(${quoteLiteral(String(divisor))}))`;
   const square = `((${mod(checksumP)} * ${mod(checksumP)}) % toUInt64(${quoteLiteral(String(checksumP))}))`;

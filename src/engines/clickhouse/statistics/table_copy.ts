@@ -6,12 +6,12 @@ import type { LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../copies/checksum.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
+import { columnsBeforeAliases } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 
 const copyMsMax = 24 * 3600 * 1000;
 const settings = {
-  // An alias is not taken for the column in other expressions.
-  prefer_column_name_to_alias: 1,
+  ...columnsBeforeAliases,
   output_format_parquet_string_as_string: 1,
   output_format_parquet_compression_method: 'snappy',
   date_time_output_format: 'simple',

@@ -123,7 +123,7 @@ export class AppliedSteps {
     const inCatalog = `catalog = ${quoteLiteral(catalog.id)}`;
     const sql =
       `SELECT DISTINCT batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
-      `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at < now('UTC') - INTERVAL ${minutes} MINUTE ` +
+      `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at <= now('UTC') - INTERVAL ${minutes} MINUTE ` +
       `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state = 'applied')`;
     const answers = await this.#onMost((server) =>
       server.rows<Pick<StoredStep, 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
