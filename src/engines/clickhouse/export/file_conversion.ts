@@ -2,7 +2,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import { type ExportInto, extensionOf } from '../../export.ts';
 import { RowLines } from '../query/row_lines.ts';
-import { rowsRewriter } from '../types/json_rows.ts';
+import { type RowsRewriter, rowsRewriter } from '../types/json_rows.ts';
 import { logicalTypeOf } from '../types/type_mapping.ts';
 import type { ConversionRequest, ConvertedFiles } from './conversion.ts';
 import { OutputFiles } from './output_files.ts';
@@ -32,7 +32,7 @@ export class FileConversion {
     const added = this.#lines.add(chunk);
     if (this.#lines.pendingBytes > rowBytesMax)
       throw new Failure('MEMORY_LIMIT_EXCEEDED', `a row of the export is longer than ${rowBytesMax} bytes`);
-    if (added) await (await this.#writerOf(this.#lines.header)).add(added.rows);
+    for (const { rows } of added) await (await this.#writerOf(this.#lines.header)).add(rows);
   }
 
   /** Throws if the rows are incomplete. */
@@ -73,11 +73,11 @@ function uniquelyNamed<C extends { readonly name: string }>(columns: readonly C[
 
 /** Turns rows of a server into those of the files. */
 class RowWriter {
-  readonly #rewrite: ReturnType<typeof rowsRewriter>;
+  readonly #rewrite: RowsRewriter;
   readonly #files: RowFiles;
   readonly #names: readonly string[];
 
-  private constructor(rewrite: ReturnType<typeof rowsRewriter>, files: RowFiles, names: readonly string[]) {
+  private constructor(rewrite: RowsRewriter, files: RowFiles, names: readonly string[]) {
     this.#rewrite = rewrite;
     this.#files = files;
     this.#names = names;
@@ -103,8 +103,7 @@ class RowWriter {
   }
 
   async add(rows: Buffer): Promise<void> {
-    const rewritten = this.#rewrite ? this.#rewrite(rows) : rows;
-    await this.#files.add(await this.#textOf(rewritten));
+    await this.#files.add(await this.#textOf(this.#rewrite(rows).rows));
   }
 
   finish = (): Promise<void> => this.#files.finish();

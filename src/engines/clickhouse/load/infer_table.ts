@@ -125,7 +125,10 @@ async function preview(
         sql: `SELECT ${values.join(', ')} FROM ${checked.sql.from} ${checked.where} ORDER BY \`_row_number\` LIMIT ${rowsMax} FORMAT JSONCompactEachRow`,
         settings: { ...computeSettings, date_time_output_format: 'iso', output_format_decimal_trailing_zeros: 1 },
       });
-      const lines = (rewrite ? rewrite(Buffer.from(text)).toString() : text).split('\n').filter((line) => line !== '');
+      const lines = rewrite(Buffer.from(text))
+        .rows.toString()
+        .split('\n')
+        .filter((line) => line !== '');
       const [counted] = await server.rows<{ n: string }>({
         ...call,
         sql: `SELECT toString(count()) AS n FROM ${checked.sql.from} ${checked.where}`,

@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { ExecuteOptions, StatementResult } from '../../engine.ts';
 import { PagedFile, type PageEnd, rowsFile } from '../../results/paged_file.ts';
-import { type RowsRewriter, rowsRewriter } from '../types/json_rows.ts';
+import { rowsRewriter } from '../types/json_rows.ts';
 import { RowLines } from './row_lines.ts';
 
 /** A result of at most this size is not written to a file. */
@@ -28,22 +28,18 @@ class ResultReader {
   readonly #file: PagedFile;
   readonly #inlineBytesMax: number;
   readonly #lines: RowLines;
-  #rewrite: { readonly rows: RowsRewriter | undefined } | undefined;
 
   constructor({ resultPath, pageBytesMax, onPage, rowsMax }: Options) {
     const path = rowsFile(resultPath);
     this.#path = path;
-    this.#lines = new RowLines(rowsMax);
+    this.#lines = new RowLines(rowsMax, rowsRewriter);
     const report = onPage && ((page: PageEnd) => onPage({ columns: this.#lines.header?.columns ?? [], path, ...page }));
     this.#file = new PagedFile({ path, pageBytesMax, onPage: report });
     this.#inlineBytesMax = Math.min(inlineBytesMax, pageBytesMax);
   }
 
   async add(chunk: Buffer): Promise<void> {
-    const added = this.#lines.add(chunk);
-    if (!added) return;
-    this.#rewrite ??= { rows: rowsRewriter(this.#lines.header?.types ?? []) };
-    await this.#file.append([this.#rewrite.rows ? this.#rewrite.rows(added.rows) : added.rows], added.count);
+    for (const { rows, count } of this.#lines.add(chunk)) await this.#file.append([rows], count);
   }
 
   async finish(): Promise<StatementResult> {

@@ -1,6 +1,7 @@
 // The rows of a SELECT as a server streams them: JSON arrays, after a line of names and one of types.
 import { formatType } from '../../../model/types.ts';
 import type { ExecuteOptions, ResultColumn } from '../../engine.ts';
+import { countedRows, type RowsRewriter } from '../types/json_rows.ts';
 import { logicalTypeOf } from '../types/type_mapping.ts';
 
 /** Rows as JSON arrays, separated by `,\n`, after a line of names and one of types; a last line shows that they are complete. */
@@ -34,9 +35,16 @@ interface Header {
   readonly types: readonly string[];
 }
 
+export interface AddedRows {
+  readonly rows: Buffer;
+  readonly count: number;
+}
+
 /** Cuts a stream into its rows, at most `rowsMax`. */
 export class RowLines {
   readonly #rowsMax: number;
+  readonly #rewriterOf: (types: readonly string[]) => RowsRewriter;
+  #rewrite: RowsRewriter = countedRows;
   /** The beginning of a line that is not complete yet. */
   #rest: Buffer[] = [];
   #names: readonly string[] | undefined;
@@ -44,8 +52,10 @@ export class RowLines {
   #rowCount = 0;
   #isTruncated = false;
 
-  constructor(rowsMax: number | undefined) {
+  /** `rewriterOf`: for columns of these types, as the server names them; absent: rows stay as they are. */
+  constructor(rowsMax: number | undefined, rewriterOf: (types: readonly string[]) => RowsRewriter = () => countedRows) {
     this.#rowsMax = rowsMax ?? Number.POSITIVE_INFINITY;
+    this.#rewriterOf = rewriterOf;
   }
 
   get header(): Header | undefined {
@@ -65,17 +75,20 @@ export class RowLines {
     return this.#rest.reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** @returns whole rows, each with `,\n` after it; undefined if the chunk completes none. */
-  add(chunk: Buffer): { readonly rows: Buffer; readonly count: number } | undefined {
-    if (!chunk.includes(newline)) {
+  /** @returns whole rows, each with `,\n` after it, in up to two parts: only the row that began in an earlier chunk is copied. */
+  add(chunk: Buffer): readonly AddedRows[] {
+    const end = chunk.lastIndexOf(newline) + 1;
+    if (end === 0) {
       this.#rest.push(chunk);
-      return undefined;
+      return [];
     }
-    const all = this.#rest.length === 0 ? chunk : Buffer.concat([...this.#rest, chunk]);
-    const end = all.lastIndexOf(newline) + 1;
-    this.#rest = [all.subarray(end)];
-    const begin = this.#header ? 0 : this.#readHeader(all.subarray(0, end));
-    return begin < end ? this.#rowsOf(all.subarray(begin, end)) : undefined;
+    const begin = this.#rest.length === 0 ? 0 : chunk.indexOf(newline) + 1;
+    const begun = Buffer.concat([...this.#rest, chunk.subarray(0, begin)]);
+    this.#rest = end < chunk.length ? [chunk.subarray(end)] : [];
+    return [begun, chunk.subarray(begin, end)].flatMap((lines) => {
+      const rows = this.#header ? lines : this.#withoutHeader(lines);
+      return rows.length === 0 ? [] : this.#rowsOf(rows);
+    });
   }
 
   /** Throws if the rows are incomplete. */
@@ -85,8 +98,8 @@ export class RowLines {
     return this.#header;
   }
 
-  /** Reads the lines of names and types. @returns where the rows begin. */
-  #readHeader(lines: Buffer): number {
+  /** Reads the lines of names and types. @returns the lines after them. */
+  #withoutHeader(lines: Buffer): Buffer {
     let begin = 0;
     for (let end = lines.indexOf(newline); end >= 0 && !this.#header; end = lines.indexOf(newline, begin)) {
       const texts = JSON.parse(lines.toString('utf8', begin, end).replace(/,$/, '')) as readonly string[];
@@ -97,29 +110,24 @@ export class RowLines {
       }
       const columns = this.#names.map((name, index) => ({ name, type: typeText(texts[index] as string) }));
       this.#header = { columns, types: texts };
+      this.#rewrite = this.#rewriterOf(texts);
     }
-    if (!this.#header) {
-      this.#rest.unshift(lines.subarray(begin));
-      return lines.length;
-    }
-    return begin;
+    return lines.subarray(begin);
   }
 
   /** @param lines whole rows; only the last row of the result does not end with a comma. */
-  #rowsOf(lines: Buffer): { readonly rows: Buffer; readonly count: number } | undefined {
+  #rowsOf(lines: Buffer): readonly AddedRows[] {
     // The last line before the terminator is empty if there are no rows.
-    if (lines.length === 1) return undefined;
-    let rows = lines;
-    if (lines[lines.length - 2] !== comma)
-      rows = Buffer.concat([lines.subarray(0, lines.length - 1), Buffer.from(',\n')]);
-    let count = rowsIn(rows);
+    if (lines.length === 1 || this.#isTruncated) return [];
+    let { rows, rowCount: count } = this.#rewrite(lines);
+    if (rows[rows.length - 2] !== comma) rows = Buffer.concat([rows.subarray(0, rows.length - 1), Buffer.from(',\n')]);
     if (this.#rowCount + count > this.#rowsMax) {
       this.#isTruncated = true;
       count = this.#rowsMax - this.#rowCount;
       rows = rows.subarray(0, endOfRow(rows, count));
     }
     this.#rowCount += count;
-    return count === 0 ? undefined : { rows, count };
+    return count === 0 ? [] : [{ rows, count }];
   }
 }
 
@@ -127,12 +135,6 @@ export class RowLines {
 function typeText(type: string): string {
   const logical = logicalTypeOf(type);
   return logical ? formatType(logical) : type;
-}
-
-function rowsIn(lines: Buffer): number {
-  let count = 0;
-  for (let at = lines.indexOf(newline); at >= 0; at = lines.indexOf(newline, at + 1)) count++;
-  return count;
 }
 
 /** Where the row of this number, from 1, ends. */

@@ -1,32 +1,56 @@
 // The rows of a response in the JSON form of values (rest-standard B7). Servers write most types in it; the others are rewritten here: times,
-// numbers that are not finite, binary values, JSON values and maps. Bytes are characters here (latin1), so that nothing is decoded.
+// numbers that are not finite, binary values, JSON values and maps. The bytes are changed where they are, because rows are many and most values
+// only get shorter.
 import type { LogicalType } from '../../../model/types.ts';
 import { logicalOf } from './type_mapping.ts';
 import { parseTypeText, type ServerType } from './type_text.ts';
 
-/** Rewrites one value from its first character on. @returns the place after it. */
+/** Rewrites one value from its first byte on. @returns the place after it. */
 type Rewrite = (rows: Rows, at: number) => number;
 
-/** Rewrites whole rows; undefined if they can pass as they are. */
-export type RowsRewriter = (rows: Buffer) => Buffer;
+export interface RewrittenRows {
+  readonly rows: Buffer;
+  readonly rowCount: number;
+}
+
+/** Rewrites whole lines of rows, in their bytes. */
+export type RowsRewriter = (rows: Buffer) => RewrittenRows;
 
 /** Which JSON values stay strings with their text: none; columns of them; those within other values too. */
 type JsonTexts = 'none' | 'columns' | 'all';
 
 /** @param types of the columns, as the server names them. */
-export function rowsRewriter(types: readonly string[], jsonTexts: JsonTexts = 'none'): RowsRewriter | undefined {
+export function rowsRewriter(types: readonly string[], jsonTexts: JsonTexts = 'none'): RowsRewriter {
   const rewrites = types.map((text) => {
     const type = parseTypeText(text);
     if (!type || (jsonTexts === 'columns' && logicalOf(type)?.kind === 'JSON')) return undefined;
     return rewriteOf(type, jsonTexts !== 'all');
   });
-  if (rewrites.every((rewrite) => rewrite === undefined)) return undefined;
-  return (rows) => {
-    const text = new Rows(rows.toString('latin1'));
-    for (let at = 0; at < text.length; ) at = text.row(at, rewrites);
-    return Buffer.from(text.finish(), 'latin1');
+  const steps = rewrites.flatMap((rewrite, index) => {
+    const before = rewrites.slice(0, index).findLastIndex((other) => other !== undefined);
+    return rewrite ? [{ unchanged: index - before - 1, rewrite }] : [];
+  });
+  if (steps.length === 0) return countedRows;
+  return (bytes) => {
+    const rows = new Rows(bytes);
+    let rowCount = 0;
+    for (let at = 0; at < bytes.length; rowCount++) at = rows.row(at, steps);
+    return { rows: rows.finish(), rowCount };
   };
 }
+
+/** Values that pass as they are, and the one that follows them. */
+interface Step {
+  readonly unchanged: number;
+  readonly rewrite: Rewrite;
+}
+
+/** As they are. Lines are short: a call for each of them would take longer. */
+export const countedRows: RowsRewriter = (rows) => {
+  let rowCount = 0;
+  for (let at = 0; at < rows.length; at++) if (rows[at] === newline) rowCount++;
+  return { rows, rowCount };
+};
 
 /** `embeds`: whether JSON values become parts of the row. */
 function rewriteOf(type: ServerType, embeds: boolean): Rewrite | undefined {
@@ -65,30 +89,41 @@ function rewriteOf(type: ServerType, embeds: boolean): Rewrite | undefined {
 }
 
 const nullable = (rewrite: Rewrite | undefined): Rewrite | undefined =>
-  rewrite && ((rows, at) => (rows.char(at) === 'n' ? at + 4 : rewrite(rows, at)));
+  rewrite && ((rows, at) => (rows.bytes[at] === letterN ? at + 4 : rewrite(rows, at)));
 
 /** `"inf"`, `"-inf"` and `"nan"`; a finite number passes. */
 const float: Rewrite = (rows, at) => {
-  if (rows.char(at) !== '"') return rows.afterValue(at);
+  if (rows.bytes[at] !== quote) return rows.afterNumber(at);
   const end = rows.afterString(at);
   const text = rows.slice(at + 1, end - 1);
   rows.replace(at, end, text === 'nan' ? '"NaN"' : text === 'inf' ? '"Infinity"' : '"-Infinity"');
   return end;
 };
 
-/** `"2026-01-31T10:00:00.500000Z"` without superfluous digits. */
+/** Where the fraction begins in `"2026-01-31T10:00:00.500000Z"`. */
+const pointOfTime = 20;
+
+/** Removes superfluous digits. */
 const timeWith =
-  (zone: string): Rewrite =>
+  (isZoned: boolean): Rewrite =>
   (rows, at) => {
-    const end = rows.afterString(at);
-    const text = rows.slice(at, end);
-    const point = text.indexOf('.');
-    const short = point < 0 ? text.replace(/Z?"$/, '') : text.replace(/\.?0*Z?"$/, '');
-    rows.replace(at, end, `${short}${zone}"`);
-    return end;
+    const { bytes } = rows;
+    const point = at + pointOfTime;
+    const hasFraction = bytes[point] === dot;
+    let end = point;
+    while (bytes[end] !== quote && end < bytes.length) end++;
+    let last = bytes[end - 1] === letterZ ? end - 2 : end - 1;
+    if (hasFraction) {
+      while (bytes[last] === zero) last--;
+      if (last === point) last--;
+    }
+    if (isZoned) bytes[++last] = letterZ;
+    bytes[++last] = quote;
+    rows.remove(last + 1, end + 1);
+    return end + 1;
   };
-const datetime = timeWith('');
-const timestamp = timeWith('Z');
+const datetime = timeWith(false);
+const timestamp = timeWith(true);
 
 const binary: Rewrite = (rows, at) => {
   const end = rows.afterString(at);
@@ -135,7 +170,7 @@ const elements = (elementOf: () => Rewrite | undefined): Rewrite | undefined => 
 const entry =
   (key: Rewrite | undefined, value: Rewrite | undefined): Rewrite =>
   (rows, at) => {
-    const isObject = rows.char(at) === '{';
+    const isObject = rows.bytes[at] === openBrace;
     const keyAt = isObject ? rows.afterString(at + 1) + 1 : at + 1;
     rows.replace(at, keyAt, '{"key":');
     const keyEnd = key ? key(rows, keyAt) : rows.afterValue(keyAt);
@@ -149,7 +184,7 @@ const entry =
 function tuple(fields: readonly (Rewrite | undefined)[]): Rewrite | undefined {
   if (fields.every((field) => field === undefined)) return undefined;
   return (rows, at) => {
-    if (rows.char(at) === '[') return rows.list(at, (index) => fields[index]);
+    if (rows.bytes[at] === openBracket) return rows.list(at, (index) => fields[index]);
     let place = at + 1;
     for (const field of fields) {
       place = rows.afterString(place) + 1;
@@ -159,78 +194,134 @@ function tuple(fields: readonly (Rewrite | undefined)[]): Rewrite | undefined {
   };
 }
 
-const comma = 44;
+const [newline, space, quote, comma, dot, zero] = [0x0a, 0x20, 0x22, 0x2c, 0x2e, 0x30];
+const [letterZ, openBracket, backslash, closeBracket, letterN, openBrace, closeBrace] = [
+  0x5a, 0x5b, 0x5c, 0x5d, 0x6e, 0x7b, 0x7d,
+];
+/** A string that does not end within this is searched for its end by a call, which is faster for long ones. */
+const shortBytes = 64;
 
-/** A text of rows, the places in it, and what is replaced. */
+/**
+ * The bytes of rows, the places in them, and what is replaced. Places count in the bytes as they came; what was changed moves forward, to places
+ * that are no longer read. Texts have a character for each byte (latin1).
+ */
 class Rows {
-  readonly #text: string;
-  #copiedTo = 0;
-  readonly #parts: string[] = [];
+  readonly bytes: Buffer;
+  /** Where the bytes go that are kept next. */
+  #end = 0;
+  /** The first byte that was not kept or left out yet. */
+  #next = 0;
+  /** Where the bytes begin that are not in `#parts`. */
+  #begin = 0;
+  readonly #parts: Buffer[] = [];
 
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  get length(): number {
-    return this.#text.length;
-  }
-
-  char(at: number): string | undefined {
-    return this.#text[at];
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
   }
 
   slice(from: number, to: number): string {
-    return this.#text.slice(from, to);
+    return this.bytes.toString('latin1', from, to);
+  }
+
+  remove(from: number, to: number): void {
+    if (this.#end !== this.#next) this.bytes.copyWithin(this.#end, this.#next, from);
+    this.#end += from - this.#next;
+    this.#next = to;
   }
 
   replace(from: number, to: number, text: string): void {
-    this.#parts.push(this.#text.slice(this.#copiedTo, from), text);
-    this.#copiedTo = to;
+    this.remove(from, to);
+    if (this.#end + text.length <= to) {
+      this.#end += this.bytes.write(text, this.#end, 'latin1');
+      return;
+    }
+    this.#parts.push(this.bytes.subarray(this.#begin, this.#end), Buffer.from(text, 'latin1'));
+    this.#begin = this.#end = to;
   }
 
-  finish(): string {
-    this.#parts.push(this.#text.slice(this.#copiedTo));
-    return this.#parts.join('');
+  finish(): Buffer {
+    this.remove(this.bytes.length, this.bytes.length);
+    const rest = this.bytes.subarray(this.#begin, this.#end);
+    return this.#parts.length === 0 ? rest : Buffer.concat([...this.#parts, rest]);
   }
 
   /** One row, from its `[`. @returns the place after its line. */
-  row(at: number, rewrites: readonly (Rewrite | undefined)[]): number {
-    const end = this.list(at, (index) => rewrites[index]);
-    return this.#text.indexOf('\n', end) + 1 || this.#text.length;
+  row(at: number, steps: readonly Step[]): number {
+    let place = at + 1;
+    for (let i = 0; i < steps.length; i++) {
+      const { unchanged, rewrite } = steps[i] as Step;
+      for (let left = unchanged; left > 0; left--) place = this.afterValue(place) + 1;
+      place = rewrite(this, this.#afterSpace(place)) + 1;
+    }
+    const { bytes } = this;
+    while (place < bytes.length && bytes[place] !== newline) place++;
+    return place + 1;
   }
 
   list(at: number, rewriteOf: (index: number) => Rewrite | undefined): number {
     let place = at + 1;
-    if (this.#text[place] === ']') return place + 1;
+    if (this.bytes[place] === closeBracket) return place + 1;
     for (let index = 0; ; index++) {
       const rewrite = rewriteOf(index);
-      place = rewrite ? rewrite(this, place) : this.afterValue(place);
-      if (this.#text.charCodeAt(place++) !== comma) return place;
+      place = rewrite ? rewrite(this, this.#afterSpace(place)) : this.afterValue(place);
+      if (this.bytes[place++] !== comma) return place;
     }
+  }
+
+  /** Some formats write a space after a comma. */
+  #afterSpace(at: number): number {
+    return this.bytes[at] === space ? at + 1 : at;
   }
 
   afterString(at: number): number {
-    for (let quote = at; ; ) {
-      quote = this.#text.indexOf('"', quote + 1);
-      if (quote < 0) throw new Error('a string of a response does not end');
+    const { bytes } = this;
+    const near = Math.min(bytes.length, at + shortBytes);
+    let place = at + 1;
+    for (; place < near; place++) {
+      const byte = bytes[place];
+      if (byte === quote) return place + 1;
+      if (byte === backslash) place++;
+    }
+    // The byte at `place` is not escaped.
+    for (let end = place - 1; ; ) {
+      end = bytes.indexOf(quote, end + 1);
+      if (end < 0) throw new Error('a string of a response does not end');
       let slashes = 0;
-      while (this.#text[quote - 1 - slashes] === '\\') slashes++;
-      if (slashes % 2 === 0) return quote + 1;
+      while (end - 1 - slashes >= place && bytes[end - 1 - slashes] === backslash) slashes++;
+      if (slashes % 2 === 0) return end + 1;
     }
   }
 
-  afterValue(at: number): number {
-    const first = this.#text[at];
-    if (first === '"') return this.afterString(at);
+  /** The place after a value that has no quotes and brackets. */
+  afterNumber(at: number): number {
+    const { bytes } = this;
     let place = at;
-    for (let depth = 0; place < this.#text.length; place++) {
-      const char = this.#text[place];
-      if (char === '"') place = this.afterString(place) - 1;
-      else if (char === '[' || char === '{') depth++;
-      else if (char === ']' || char === '}') {
-        if (depth === 0) return place;
-        if (--depth === 0) return place + 1;
-      } else if (char === ',' && depth === 0) return place;
+    while (place < bytes.length) {
+      const byte = bytes[place];
+      if (byte === comma || byte === closeBracket || byte === closeBrace) break;
+      place++;
+    }
+    return place;
+  }
+
+  afterValue(at: number): number {
+    const { bytes } = this;
+    const start = this.#afterSpace(at);
+    const first = bytes[start];
+    if (first === quote) return this.afterString(start);
+    if (first !== openBracket && first !== openBrace) return this.afterNumber(start);
+    let depth = 1;
+    let place = start + 1;
+    while (depth > 0) {
+      const byte = bytes[place];
+      if (byte === undefined) throw new Error('a value of a response does not end');
+      if (byte === quote) {
+        place = this.afterString(place);
+        continue;
+      }
+      if (byte === openBracket || byte === openBrace) depth++;
+      else if (byte === closeBracket || byte === closeBrace) depth--;
+      place++;
     }
     return place;
   }

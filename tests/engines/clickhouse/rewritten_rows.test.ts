@@ -1,0 +1,68 @@
+// Rows as servers write them are rewritten to the JSON form of values in their own bytes: random rows of a printed seed, in which some values
+// get shorter and others longer, and rows with spaces after their commas.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rowsRewriter } from '../../../src/engines/clickhouse/types/json_rows.ts';
+import { Random, seedFrom } from '../../random.ts';
+
+const seed = seedFrom('REWRITTEN_ROWS_SEED');
+console.log(`REWRITTEN_ROWS_SEED=${seed}`);
+const random = new Random(seed);
+
+/** A value as a server writes it, and as it is delivered. */
+type Pair = readonly [written: string, delivered: string];
+
+const digits = (count: number) => String(random.below(10 ** count)).padStart(count, '0');
+
+function time(zone: 'Z' | ''): Pair {
+  const whole = `20${digits(2)}-01-31T10:00:${digits(2)}`;
+  const fraction = random.pick([digits(6), `${digits(2)}0000`, '000000', '100000', '000001']);
+  const short = fraction.replace(/0+$/, '');
+  return [`"${whole}.${fraction}Z"`, `"${whole}${short === '' ? '' : `.${short}`}${zone}"`];
+}
+
+function text(): Pair {
+  const alphabet = ['a', '"', '\\', ',', ']', '[', '}', '\n', '2026-01-31T10:00:00Z', 'ß', '😀'];
+  const value = Array.from({ length: random.below(random.pick([3, 80])) }, () => random.pick(alphabet)).join('');
+  return [JSON.stringify(value), JSON.stringify(value)];
+}
+
+function bytes(): Pair {
+  const value = Array.from({ length: random.below(5) }, () => random.below(128));
+  const written = JSON.stringify(String.fromCharCode(...value));
+  return [written, `"${Buffer.from(value).toString('base64')}"`];
+}
+
+const same = (value: string): Pair => [value, value];
+const orNull = (make: () => Pair) => () => (random.chance(0.25) ? same('null') : make());
+
+function list(make: () => Pair): Pair {
+  const pairs = Array.from({ length: random.below(4) }, make);
+  return [`[${pairs.map(([written]) => written)}]`, `[${pairs.map(([, delivered]) => delivered)}]`];
+}
+
+const columns: Readonly<Record<string, () => Pair>> = {
+  Int64: () => same(digits(6)),
+  'Nullable(String)': orNull(text),
+  'Array(Nullable(String))': () => list(orNull(text)),
+  'Nullable(Float64)': orNull(() =>
+    random.pick([same('1.5e-7'), same('-0'), ['"nan"', '"NaN"'], ['"-inf"', '"-Infinity"'], ['"inf"', '"Infinity"']]),
+  ),
+  "Nullable(DateTime64(6, 'Etc/UTC'))": orNull(() => time('')),
+  "Array(Nullable(DateTime64(6, 'UTC')))": () => list(orNull(() => time('Z'))),
+  'SimpleAggregateFunction(anyLast, Nullable(String))': orNull(bytes),
+  'Nullable(Bool)': orNull(() => same(random.pick(['true', 'false']))),
+};
+
+test('each value is delivered in its form, whatever is before and after it', () => {
+  for (let round = 0; round < 200; round++) {
+    const types = Array.from({ length: 1 + random.below(6) }, () => random.pick(Object.keys(columns)));
+    const rows = Array.from({ length: random.below(6) }, () => types.map((type) => (columns[type] as () => Pair)()));
+    for (const comma of [',', ', ']) {
+      const lines = (index: 0 | 1) => rows.map((row) => `[${row.map((pair) => pair[index]).join(comma)}],\n`).join('');
+      const { rows: rewritten, rowCount } = rowsRewriter(types)(Buffer.from(lines(0)));
+      assert.equal(rewritten.toString(), lines(1), types.join());
+      assert.equal(rowCount, rows.length);
+    }
+  }
+});
