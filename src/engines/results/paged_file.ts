@@ -7,6 +7,8 @@ export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
 
 const newline = 10;
 const blockBytes = 1024 * 1024;
+/** Of the first block, which grows: most results are small, and large buffers that are soon unused make the collection of garbage frequent. */
+const firstBlockBytes = 16 * 1024;
 
 export interface PagedFileOptions {
   readonly path: string;
@@ -28,8 +30,9 @@ export class PagedFile {
   readonly #firstRows = [0];
   /** How many of the offsets were reported. */
   #reported = 1;
-  #block = Buffer.allocUnsafe(blockBytes);
-  #nextBlock = Buffer.allocUnsafe(blockBytes);
+  #block: Buffer = Buffer.allocUnsafe(firstBlockBytes);
+  /** Filled while the other one is written. */
+  #nextBlock: Buffer | undefined;
   #used = 0;
   #written = 0;
   #rows = 0;
@@ -54,6 +57,7 @@ export class PagedFile {
     for (const rows of parts) {
       this.#notePages(rows, before);
       before.push(rows);
+      this.#makeRoom(this.#used + rows.length);
       for (let start = 0; start < rows.length; ) {
         const end = Math.min(rows.length, start + blockBytes - this.#used);
         this.#block.set(rows.subarray(start, end), this.#used);
@@ -63,6 +67,13 @@ export class PagedFile {
       }
     }
     this.#rows += rowCount;
+  }
+
+  #makeRoom(bytes: number): void {
+    if (bytes <= this.#block.length || this.#block.length === blockBytes) return;
+    const larger = Buffer.allocUnsafe(Math.min(blockBytes, Math.max(bytes, 4 * this.#block.length)));
+    larger.set(this.#block.subarray(0, this.#used));
+    this.#block = larger;
   }
 
   /**
@@ -110,7 +121,7 @@ export class PagedFile {
     const block = this.#block.subarray(0, this.#used);
     this.#written += this.#used;
     this.#used = 0;
-    [this.#block, this.#nextBlock] = [this.#nextBlock, this.#block];
+    [this.#block, this.#nextBlock] = [this.#nextBlock ?? Buffer.allocUnsafe(blockBytes), this.#block];
     this.#writing = this.#write(this.#handle, block);
     this.#writing.catch(() => undefined);
   }

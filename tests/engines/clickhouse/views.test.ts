@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import type { Change, ViewRef } from '../../../src/engines/engine.ts';
+import { type Change, StaleAnalysis, type ViewRef } from '../../../src/engines/engine.ts';
 import type { AppliedView } from '../../../src/engines/views.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { admissionRequest } from '../../admission_request.ts';
@@ -172,7 +172,7 @@ function definitions({
   });
 }
 
-function statements({ world, engine, rows, create, filled }: World): void {
+function statements({ ring, world, engine, rows, viewOf, create, ask, filled }: World): void {
   test('statements join views, and an analysis names what is under them', async () => {
     await filled('left');
     await filled('right');
@@ -197,6 +197,28 @@ function statements({ world, engine, rows, create, filled }: World): void {
     const { reads, views } = await engine.analyze(world.statement('SELECT a FROM HIGH'), admissionRequest);
     assert.deepEqual(reads.map(({ table }) => table).sort(), ['left', 'right']);
     assert.deepEqual(views.map(({ table }) => table).sort(), ['high', 'low']);
+  });
+
+  test('a view that somebody else redefines is not read by an earlier analysis, nor is one that is gone', async () => {
+    await filled('shown');
+    await filled('secret');
+    await create('looked', 'SELECT a, b FROM shown');
+    const statement = world.statement('SELECT a, b FROM looked');
+    const analysis = await engine.analyze(statement, admissionRequest);
+    const run = () => world.run(statement.sql, { analysis });
+    assert.equal((await run()).rowCount, 4);
+    const [stored, definition] = (
+      await ask(0, "SELECT database, create_table_query FROM system.tables WHERE name = 'looked' FORMAT TSVRaw")
+    ).split('\t') as [string, string];
+    const onEach = (sql: string) => Promise.all(ring.nodes.map((_, node) => ask(node, sql)));
+    const redefined = definition.replaceAll('shown', 'secret').replace('CREATE VIEW', 'CREATE OR REPLACE VIEW');
+    await onEach(redefined);
+    await assert.rejects(run(), StaleAnalysis);
+    await onEach(`DROP VIEW \`${stored}\`.looked`);
+    await assert.rejects(run(), StaleAnalysis);
+    await onEach(definition);
+    assert.equal((await run()).rowCount, 4);
+    await world.change({ kind: 'dropView', view: viewOf('looked') });
   });
 }
 

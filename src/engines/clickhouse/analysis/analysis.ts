@@ -1,10 +1,16 @@
 // Statements and fragments of callers before they run: what they read and write, their columns, and the objects that they define.
 
 import { Admission, type AdmissionLimits } from '../../admission.ts';
-import type { EngineWarehouse, Statement, TableRef } from '../../engine.ts';
+import {
+  type EngineWarehouse,
+  type ExecuteOptions,
+  StaleAnalysis,
+  type Statement,
+  type TableRef,
+} from '../../engine.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import type { BindStatement, BoundStatement, BoundWrite } from '../query/bound_statement.ts';
+import type { BindStatement, BoundStatement, BoundWrite, RememberedStatement } from '../query/bound_statement.ts';
 import { parseCreateView } from '../sql/parse_create_view.ts';
 import { sqlInvalid } from '../sql/sql_failures.ts';
 import { scanTableNames } from '../sql/table_names.ts';
@@ -14,7 +20,7 @@ import { parseCreateTable } from './create_table.ts';
 import { checkDefault } from './default_expression.ts';
 import { type CallOptions, describedColumn, describeQuery, readerOf } from './described_query.ts';
 import { rowsQuery, type TargetColumn } from './reading_query.ts';
-import type { ReadOptions, ReadStatement } from './statement_reader.ts';
+import type { KnownObjects, ReadOptions, ReadStatement } from './statement_reader.ts';
 import type { StoredObject } from './stored_objects.ts';
 import { readViewQuery } from './view_query.ts';
 
@@ -81,13 +87,41 @@ export const bindStatement: BindStatement = async (context, statement, { signal,
     context.cluster.onAny((server) => bindOn(server, context, statement, { signal: runSignal, timeoutMs })),
   );
 
+/**
+ * Binds a statement that reads to what its analysis found, while the servers are asked whether that is still so. Undefined if what it found is
+ * not remembered, or if the statement writes.
+ */
+export async function bindRemembered(
+  context: WarehouseContext,
+  statement: Statement,
+  { analysis: { kind, token }, signal, timeoutMs }: CallOptions & Pick<ExecuteOptions, 'analysis' | 'signal'>,
+): Promise<RememberedStatement | undefined> {
+  const reader = readerOf(context);
+  const known = kind === 'select' ? reader.objectsOf(token) : undefined;
+  if (!known) return undefined;
+  const confirmed = context.cluster
+    .onAny((server) => reader.isCurrent(server, token, known))
+    .then((isCurrent) => {
+      if (!isCurrent) throw new StaleAnalysis();
+    });
+  // It may reject before anyone waits for it.
+  confirmed.catch(() => undefined);
+  const bound = await context.cluster.onAny((server) =>
+    bindOn(server, context, statement, { signal, timeoutMs }, known),
+  );
+  if (bound.analysis.token === token) return { bound, confirmed };
+  await confirmed;
+  throw new StaleAnalysis();
+}
+
 async function bindOn(
   server: ClickHouseServer,
   context: WarehouseContext,
   statement: Statement,
   options: CallOptions,
+  known?: KnownObjects,
 ): Promise<BoundStatement> {
-  const bound = await readerOf(context).read(server, statement, { signal: options.signal });
+  const bound = await readerOf(context).read(server, statement, { signal: options.signal, known });
   const { analysis, rewritten, toFailure } = bound;
   const common = { analysis, parameters: rewritten.parameters, toFailure: (error: unknown) => toFailure(error) };
   if (bound.shape.kind === 'select') return { ...common, sql: bound.query?.text ?? '' };

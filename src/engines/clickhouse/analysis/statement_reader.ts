@@ -24,6 +24,8 @@ export interface ReadOptions {
   readonly signal?: AbortSignal | undefined;
   /** Parameters without a value are null. */
   readonly isUnknownNull?: boolean;
+  /** What an earlier reading of the statement found, instead of what the server has now. */
+  readonly known?: KnownObjects | undefined;
 }
 
 export interface ReadStatement {
@@ -41,10 +43,13 @@ export interface ReadStatement {
 
 /** What a server has in every query without FROM. */
 const noTable = 'system.one';
+const knownMax = 1_000;
 
 export class StatementReader {
   readonly codec: NameCodec;
   readonly #trees = new QueryTrees();
+  /** By the tokens of analyses. */
+  readonly #known = new Map<string, KnownObjects>();
   #functions: { readonly version: string; readonly names: ReadonlySet<string> } | undefined;
 
   constructor(codec: NameCodec) {
@@ -55,15 +60,14 @@ export class StatementReader {
   async read(
     server: ClickHouseServer,
     statement: Statement,
-    { signal, isUnknownNull = false }: ReadOptions = {},
+    { signal, isUnknownNull = false, known }: ReadOptions = {},
   ): Promise<ReadStatement> {
     const parsed = await parseStatement(statement.sql);
     const { sql, tokens, shape, names } = parsed;
     const resolved = names.tables.map((table) => ({ table, name: resolveName(parsed, table, statement) }));
-    const { objects, under } = await this.#objectsWithViews(
-      server,
-      resolved.map(({ name }) => name),
-    );
+    const written = resolved.map(({ name }) => name);
+    const isKnown = known && written.every((name) => known.objects.has(keyOf(name)));
+    const { objects, under } = isKnown ? known : await this.#objectsWithViews(server, written);
     const objectOf = new Map<NamedTable, StoredObject>();
     for (const { table, name } of resolved) {
       const object = objects.get(keyOf(name));
@@ -105,12 +109,33 @@ export class StatementReader {
       writes: target ? [target.name] : [],
       token: tokenOf(withViews([...uses.keys()], objects, under)),
     };
+    if (!isKnown) this.#remember(analysis.token, { objects, under, named: [...uses.keys()].map(({ name }) => name) });
     const named = [...uses].map(([object, places]) => ({ object, uses: places.length }));
     return { tokens, analysis, shape, rewritten, query, target, named, toFailure };
   }
 
+  /** What the analysis with this token was made of; undefined if it is no longer remembered. */
+  objectsOf(token: string): KnownObjects | undefined {
+    return this.#known.get(token);
+  }
+
+  /** Whether an analysis made now would have the same token. */
+  async isCurrent(server: ClickHouseServer, token: string, { named }: KnownObjects): Promise<boolean> {
+    const { objects, under } = await this.#objectsWithViews(server, named);
+    const found = named.flatMap((name) => objects.get(keyOf(name)) ?? []);
+    return found.length === named.length && tokenOf(withViews(found, objects, under)) === token;
+  }
+
+  #remember(token: string, known: KnownObjects): void {
+    if (this.#known.size >= knownMax) this.#known.delete(this.#known.keys().next().value as string);
+    this.#known.set(token, known);
+  }
+
   /** The objects of these names, and those under the views among them, with what each view reads. */
-  async #objectsWithViews(server: ClickHouseServer, names: readonly TableName[]): Promise<KnownObjects> {
+  async #objectsWithViews(
+    server: ClickHouseServer,
+    names: readonly TableName[],
+  ): Promise<Pick<KnownObjects, 'objects' | 'under'>> {
     const objects = await readObjects(server, names, this.codec);
     const under = new Map<StoredObject, readonly TableName[]>();
     let added = [...objects.values()];
@@ -215,7 +240,10 @@ const shown = (name: string) => (/^[A-Za-z_]\w*$/.test(name) ? name : JSON.strin
 /** As a tree names it. */
 const treeName = ({ stored }: StoredObject) => `${stored.database}.${stored.table}`;
 
-interface KnownObjects {
+/** What the names of a statement stand for. */
+export interface KnownObjects {
+  /** Those in the text. */
+  readonly named: readonly TableName[];
   /** By `keyOf`. */
   readonly objects: ReadonlyMap<string, StoredObject>;
   /** What each view names. */

@@ -62,42 +62,28 @@ export async function readObjects(
       });
     }
   };
-  add(
-    await rowsWhere(
-      server,
-      [...distinct.values()],
-      codec,
-      (database, name) => `(database, name) IN ((${database}, ${name}))`,
-    ),
-  );
-  const missing = [...distinct].filter(([key]) => !found.has(key)).map(([, name]) => name);
+  const all = [...distinct.values()];
+  // A condition on pairs of names would be checked for every table of the server.
+  add(await rowsWhere(server, all, codec, (name) => name));
+  const missing = all.filter((name) => !found.has(keyOf(name)));
   // In another spelling: names are compared without regard to case.
-  if (missing.length > 0)
-    add(
-      await rowsWhere(
-        server,
-        missing,
-        codec,
-        (database, name) => `(lowerUTF8(database) = lowerUTF8(${database}) AND lowerUTF8(name) = lowerUTF8(${name}))`,
-      ),
-    );
+  if (missing.length > 0) add(await rowsWhere(server, missing, codec, (name) => `lowerUTF8(${name})`));
   return found;
 }
 
+/** The tables with one of the databases and one of the names: those asked for, and perhaps others. `compared`: what is compared of both. */
 async function rowsWhere(
   server: ClickHouseServer,
   names: readonly TableName[],
   { stored }: NameCodec,
-  condition: (database: string, name: string) => string,
+  compared: (sql: string) => string,
 ): Promise<TableRow[]> {
-  const conditions = names.map((name) => {
-    const { database, table } = stored(name);
-    return condition(quoteLiteral(database), quoteLiteral(table));
-  });
+  const listed = (part: 'database' | 'table') =>
+    [...new Set(names.map((name) => stored(name)[part]))].map((text) => compared(quoteLiteral(text))).join(', ');
   return server.rows<TableRow>({
     sql:
       'SELECT database, name, engine, create_table_query, as_select, comment FROM system.tables ' +
-      `WHERE ${conditions.join(' OR ')}`,
+      `WHERE ${compared('database')} IN (${listed('database')}) AND ${compared('name')} IN (${listed('table')})`,
     timeoutMs: analysisTimeoutMs,
   });
 }

@@ -47,3 +47,10 @@ export type BindStatement = (
   statement: Statement,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ) => Promise<BoundStatement>;
+
+/** A statement that reads, bound to what its analysis found. */
+export interface RememberedStatement {
+  readonly bound: BoundStatement;
+  /** Rejects if that is no longer so, with StaleAnalysis: nothing that the statement read may be passed on then. */
+  readonly confirmed: Promise<void>;
+}

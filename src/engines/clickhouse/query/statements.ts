@@ -7,12 +7,12 @@ import {
   type Statement,
   type StatementResult,
 } from '../../engine.ts';
-import { bindStatement } from '../analysis/analysis.ts';
+import { bindRemembered, bindStatement } from '../analysis/analysis.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { exportRows, needsNumbersAsStrings } from '../export/export_rows.ts';
 import { unsupported } from '../unsupported.ts';
-import type { BoundStatement } from './bound_statement.ts';
+import type { BoundStatement, RememberedStatement } from './bound_statement.ts';
 import { watchProgress } from './progress.ts';
 import { readResult } from './result_stream.ts';
 import { rowsFormat, rowsSettings } from './row_lines.ts';
@@ -32,10 +32,10 @@ export function statementsOf(context: WarehouseContext): StatementMethods {
         context.runningStatements++;
         const begun = performance.now();
         try {
-          const bound = await boundAsAnalyzed(context, statement, { ...options, signal });
+          const { bound, confirmed } = await boundAsAnalyzed(context, statement, { ...options, signal });
           const result =
             bound.write === undefined
-              ? await executeSelect(context, bound, { ...options, signal })
+              ? await executeSelect(context, { bound, confirmed }, { ...options, signal })
               : await executeWrite(context, { ...bound, write: bound.write }, { ...options, signal }, writes);
           const isSlow = options.planAfterMs !== undefined && performance.now() - begun >= options.planAfterMs;
           return isSlow && bound.write === undefined ? { ...result, plan: await planOf(context, bound) } : result;
@@ -51,24 +51,29 @@ export function statementsOf(context: WarehouseContext): StatementMethods {
   };
 }
 
-/** Throws StaleAnalysis. */
+/** Throws StaleAnalysis, also as `confirmed`. */
 async function boundAsAnalyzed(
   context: WarehouseContext,
   statement: Statement,
-  { analysis, timeoutMs, signal }: Pick<ExecuteOptions, 'analysis' | 'timeoutMs' | 'signal'>,
-): Promise<BoundStatement> {
-  const bound = await bindStatement(context, statement, { signal, timeoutMs });
-  if (bound.analysis.token !== analysis.token) throw new StaleAnalysis();
-  return bound;
+  options: Pick<ExecuteOptions, 'analysis' | 'timeoutMs' | 'signal'>,
+): Promise<RememberedStatement> {
+  const remembered = await bindRemembered(context, statement, options);
+  if (remembered) return remembered;
+  const bound = await bindStatement(context, statement, options);
+  if (bound.analysis.token !== options.analysis.token) throw new StaleAnalysis();
+  return { bound, confirmed: Promise.resolve() };
 }
 
 async function executeSelect(
   context: WarehouseContext,
-  bound: BoundStatement,
+  { bound, confirmed }: RememberedStatement,
   options: ExecuteOptions,
 ): Promise<StatementResult> {
   if (options.profile) return unsupported('profiles of queries');
-  const { rowsMax, timeoutMs, signal, into } = options;
+  const { rowsMax, timeoutMs, into } = options;
+  const unconfirmed = new AbortController();
+  confirmed.catch(() => unconfirmed.abort());
+  const signal = AbortSignal.any([options.signal, unconfirmed.signal]);
   const numbers = into && needsNumbersAsStrings(into) ? 'string' : options.numbers;
   const call: ServerCall = {
     sql: `${bound.sql}\nFORMAT ${rowsFormat}`,
@@ -78,17 +83,33 @@ async function executeSelect(
     signal,
   };
   try {
-    return await context.cluster.onAny((server) => streamed(server, call, options));
+    return await context.cluster.onAny((server) => streamed(server, call, confirmed, options));
   } catch (error) {
+    // Whatever the server says of names that have another meaning now.
+    await confirmed;
     throw bound.toFailure(error);
   }
 }
 
-async function streamed(server: ClickHouseServer, call: ServerCall, options: ExecuteOptions): Promise<StatementResult> {
+async function streamed(
+  server: ClickHouseServer,
+  call: ServerCall,
+  confirmed: Promise<void>,
+  options: ExecuteOptions,
+): Promise<StatementResult> {
   const queryId = randomUUID();
   const progress = watchProgress(server, queryId, options.progress);
   try {
-    const open = () => server.stream({ ...call, queryId });
+    const open = async () => {
+      const rows = await server.stream({ ...call, queryId });
+      try {
+        await confirmed;
+      } catch (error) {
+        rows.destroy();
+        throw error;
+      }
+      return rows;
+    };
     const { into } = options;
     return into ? await exportRows(open, { ...options, into }) : await readResult(await open(), options);
   } finally {
