@@ -24,6 +24,7 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
   'The standard': [
     ['The REST standard', 'docs/rest_standard.md'],
     ['Rules for documents', 'docs/lint_rules.md'],
+    ['Checking a service', 'docs/conform.md'],
   ],
   SQL: [
     ['SQL on DuckDB', 'docs/duckdb.md'],

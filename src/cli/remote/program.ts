@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { release } from '../../model/release.ts';
 import type { Runtime } from './call_options.ts';
 import { completionCommand } from './completion/completion.ts';
+import { conformCommand } from './conformance/conform_command.ts';
 import { openapiCommand } from './conformance/openapi_command.ts';
 import { connect } from './connection.ts';
 import { exitCodes, shownFailure } from './exit_codes.ts';
@@ -40,6 +41,7 @@ export function newProgram(env: Environment, runtime: Runtime, fileSources: read
     program.addCommand(command);
   }
   program.addCommand(openapiCommand(runtime));
+  program.addCommand(conformCommand(runtime, env));
   program.addCommand(completionCommand(program));
   return program;
 }

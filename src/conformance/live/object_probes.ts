@@ -1,0 +1,305 @@
+// The life of objects in one collection: creation by POST and PUT, names, changes, deletion (rest-standard A1, A2, A3, A5). All names are in the
+// namespace that the kit was given, and every object that may have been created is in `created` before the request is sent.
+import { fieldsOf } from '../document/nodes.ts';
+import type { Calls, Exchange } from './calls.ts';
+import { envelopeOf } from './exchange_checks.ts';
+import type { Findings } from './rules.ts';
+import { statusProblem } from './service_probes.ts';
+import type { CreationPath, Subject } from './subjects.ts';
+import { uriIn } from './uris.ts';
+
+/** What has to be deleted at the end. */
+export interface CreatedObjects {
+  /** The paths of objects that may exist. */
+  readonly paths: Set<string>;
+  /** Of these, the ones that may still come to be: no response was received (`sent`), or a task was accepted. */
+  readonly pending: Map<string, 'sent' | 'accepted'>;
+}
+
+export interface ObjectProbe {
+  readonly subject: Subject;
+  readonly calls: Calls;
+  readonly findings: Findings;
+  /** A new name in the namespace. */
+  newName(suffix?: string): string;
+  readonly created: CreatedObjects;
+  readonly taskTimeoutMs: number;
+}
+
+const isSuccess = ({ status }: Exchange): boolean => status >= 200 && status < 300;
+const outcomeOf = (exchange: Exchange): string => {
+  const envelope = envelopeOf(exchange);
+  return envelope && envelope.code !== '0'
+    ? `${exchange.status} ${envelope.code} (${envelope.message})`
+    : String(exchange.status);
+};
+
+const objectPath = ({ subject }: ObjectProbe, name: string): string =>
+  `${subject.collection}/${encodeURIComponent(name)}`;
+
+const creationPath = (probe: ObjectProbe, { place }: CreationPath, name: string): string =>
+  ({
+    collection: probe.subject.collection,
+    create: `${probe.subject.collection}/create`,
+    object: objectPath(probe, name),
+  })[place];
+
+/** Sends a creation. An accepted task is waited for. */
+async function create(probe: ObjectProbe, creation: CreationPath, name: string, body?: string): Promise<Exchange> {
+  const { subject, created } = probe;
+  const path = objectPath(probe, name);
+  const exchange = await sendCreation(probe, creation, name, body ?? JSON.stringify(subject.bodyOf(name)));
+  if (exchange.status === 202 && (await followTask(probe, exchange, () => exists(probe, name))))
+    created.pending.delete(path);
+  if (exchange.status === 201) await followUri(probe, exchange, name);
+  return exchange;
+}
+
+/** The object is deleted at the end, whatever becomes of the request. */
+async function sendCreation(
+  probe: ObjectProbe,
+  creation: CreationPath,
+  name: string,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Exchange> {
+  const { calls, created } = probe;
+  const path = objectPath(probe, name);
+  created.paths.add(path);
+  created.pending.set(path, 'sent');
+  const exchange = await calls.send({
+    method: creation.method,
+    path: creationPath(probe, creation, name),
+    body,
+    headers,
+  });
+  if (exchange.status === 202) created.pending.set(path, 'accepted');
+  else created.pending.delete(path);
+  return exchange;
+}
+
+const exists = async (probe: ObjectProbe, name: string): Promise<boolean> =>
+  isSuccess(await probe.calls.send({ method: 'GET', path: objectPath(probe, name) }));
+
+/** The path of the URI in a result. A note if it is elsewhere. */
+function uriPath(
+  { calls, findings }: ObjectProbe,
+  exchange: Exchange,
+  rule: 'createdUri' | 'taskUri',
+): string | undefined {
+  const uri = uriIn(envelopeOf(exchange)?.result ?? exchange.json);
+  const path = uri === undefined ? undefined : calls.pathOf(uri);
+  const what = rule === 'createdUri' ? '201' : '202';
+  findings.check(rule, exchange, uri === undefined ? `the body of ${what} has no URI` : undefined);
+  if (uri !== undefined && path === undefined) findings.note(rule, `${uri} is at another origin, which is not called`);
+  return path;
+}
+
+async function followUri(probe: ObjectProbe, exchange: Exchange, name: string): Promise<void> {
+  const path = uriPath(probe, exchange, 'createdUri');
+  if (path === undefined) return;
+  const shown = await probe.calls.send({ method: 'GET', path });
+  probe.findings.check(
+    'createdUri',
+    shown,
+    isSuccess(shown) ? undefined : `the URI of a created object is ${outcomeOf(shown)} instead of 200`,
+  );
+  // A service that gives its objects other segments than their names; a URI that shows something else is left alone.
+  const isInCollection =
+    path.startsWith(`${probe.subject.collection}/`) && !path.slice(probe.subject.collection.length + 1).includes('/');
+  if (isInCollection && shown.text.includes(name)) probe.created.paths.add(path);
+}
+
+/** Polls a task until what it was submitted for is the case. @returns false: not in time. */
+async function followTask(probe: ObjectProbe, exchange: Exchange, isDone: () => Promise<boolean>): Promise<boolean> {
+  const { calls, findings, taskTimeoutMs } = probe;
+  const path = uriPath(probe, exchange, 'taskUri');
+  if (path !== undefined) {
+    const task = await calls.send({ method: 'GET', path });
+    findings.check('taskUri', task, statusProblem(task, [200], 'the URI of a task'));
+  }
+  if (await calls.until(isDone, taskTimeoutMs)) return true;
+  findings.note(
+    'taskUri',
+    `the task of ${exchange.method} ${exchange.path} was not done after ${taskTimeoutMs / 1000} s`,
+  );
+  return false;
+}
+
+/** The first creation of a method that the service has. */
+async function firstCreation(
+  probe: ObjectProbe,
+  method: 'POST' | 'PUT',
+  name: string,
+): Promise<{ creation: CreationPath; exchange: Exchange } | undefined> {
+  for (const creation of probe.subject.creations.filter((each) => each.method === method)) {
+    const exchange = await create(probe, creation, name);
+    if (exchange.status !== 404 && exchange.status !== 405) return { creation, exchange };
+  }
+  return undefined;
+}
+
+/** Runs all probes of a subject. */
+export async function probeObjects(probe: ObjectProbe): Promise<void> {
+  const { findings } = probe;
+  const name = probe.newName();
+  const posted = await firstCreation(probe, 'POST', name);
+  if (posted && !isSuccess(posted.exchange)) {
+    findings.note(
+      'post',
+      `POST ${posted.exchange.path} does not create: ${outcomeOf(posted.exchange)}; describe the creation with --collection and --create`,
+    );
+    return;
+  }
+  if (posted) await probePost(probe, posted, name);
+  await probePut(probe);
+  const shown = await probe.calls.send({ method: 'GET', path: objectPath(probe, name) });
+  if (posted && shown.status === 404) {
+    findings.check('objectNames', shown, 'the object is not shown under the name with which it was created');
+    return;
+  }
+  findings.check('get', shown, statusProblem(shown, [200], 'an object'));
+  if (!isSuccess(shown)) return;
+  await probePatch(probe, name);
+  await probeNames(probe);
+  await probeDelete(probe, name);
+}
+
+async function probePost(
+  probe: ObjectProbe,
+  { creation, exchange }: { creation: CreationPath; exchange: Exchange },
+  name: string,
+): Promise<void> {
+  const { findings, calls, subject } = probe;
+  findings.check('post', exchange, statusProblem(exchange, [201, 202], 'a creation'));
+  const again = await create(probe, creation, name);
+  findings.check(
+    'post',
+    again,
+    isSuccess(again) ? `POST of an object that exists is ${again.status}: it must fail` : undefined,
+  );
+  if (!isSuccess(again)) findings.note('post', `POST of an object that exists is ${outcomeOf(again)}`);
+  await probeBodies(probe, creation);
+  const missing = await calls.send({
+    method: 'GET',
+    path: `${subject.collection}/${encodeURIComponent(probe.newName())}`,
+  });
+  findings.check(
+    'get',
+    missing,
+    isSuccess(missing) ? `an object that does not exist is shown with ${missing.status}` : undefined,
+  );
+  findings.note('get', `a missing object is ${outcomeOf(missing)}`);
+}
+
+/** Bodies that must be refused; what they would create has a name in the namespace too. */
+async function probeBodies(probe: ObjectProbe, creation: CreationPath): Promise<void> {
+  const { findings, subject } = probe;
+  const send = (name: string, body: string, contentType = 'application/json') =>
+    sendCreation(probe, creation, name, body, { 'content-type': contentType });
+  const text = probe.newName();
+  const plain = await send(text, JSON.stringify(subject.bodyOf(text)), 'text/plain');
+  findings.check('mediaType', plain, statusProblem(plain, [415], 'a body of text/plain'));
+  const markup = await send(probe.newName(), '<name>conform</name>');
+  findings.check('mediaType', markup, statusProblem(markup, [415], 'XML that is declared as JSON'));
+  const broken = await send(probe.newName(), '{"name": ');
+  findings.note('mediaType', `JSON that breaks off is ${outcomeOf(broken)}`);
+  const list = await send(probe.newName(), '[]');
+  findings.check('invalidParameters', list, statusProblem(list, [400], 'an array as the body'));
+  const wrong = await send(probe.newName(), JSON.stringify(withObjectName(subject.bodyOf('x'))));
+  findings.check('invalidParameters', wrong, statusProblem(wrong, [400], 'a name that is an object'));
+}
+
+/** A body in which every text is an object. */
+const withObjectName = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(body).map(([key, value]) => [key, typeof value === 'string' ? { text: value } : value]),
+  );
+
+async function probePut(probe: ObjectProbe): Promise<void> {
+  const { findings, subject } = probe;
+  const name = probe.newName();
+  const put = await firstCreation(probe, 'PUT', name);
+  if (!put) return;
+  findings.check('put', put.exchange, statusProblem(put.exchange, [201, 202], 'a creation'));
+  if (!isSuccess(put.exchange)) return;
+  const again = await create(probe, put.creation, name);
+  findings.check('put', again, statusProblem(again, [201, 202], 'PUT of an object that exists'));
+  const atObject = subject.creations.find(({ method, place }) => method === 'PUT' && place === 'object');
+  if (atObject) await probePrecedence(probe, atObject);
+}
+
+async function probePrecedence(probe: ObjectProbe, creation: CreationPath): Promise<void> {
+  const { findings, created, subject } = probe;
+  const [inPath, inBody] = [probe.newName(), probe.newName()];
+  created.paths.add(objectPath(probe, inBody));
+  const exchange = await create(probe, creation, inPath, JSON.stringify(subject.bodyOf(inBody)));
+  if (exchange.status === 404 || exchange.status === 405) return;
+  if (!isSuccess(exchange)) {
+    findings.note('precedence', `a name in the body other than that of the path is ${outcomeOf(exchange)}`);
+    findings.check('precedence', exchange, undefined);
+    return;
+  }
+  const isWrong = (await exists(probe, inBody)) || !(await exists(probe, inPath));
+  findings.check(
+    'precedence',
+    exchange,
+    isWrong ? 'the object has the name of the body instead of that of the path' : undefined,
+  );
+}
+
+async function probePatch(probe: ObjectProbe, name: string): Promise<void> {
+  const { subject, calls, findings } = probe;
+  if (!subject.update) return;
+  const path = objectPath(probe, name);
+  const exchange = await calls.send({ method: 'PATCH', path, body: JSON.stringify(subject.update) });
+  findings.check('patch', exchange, statusProblem(exchange, [200, 202], 'a change of one field'));
+  if (!isSuccess(exchange)) return;
+  const isChanged = async (): Promise<boolean> => {
+    const shown = fieldsOf(envelopeOf(await calls.send({ method: 'GET', path }))?.result);
+    // A field that is not shown cannot be compared.
+    return Object.entries(subject.update ?? {}).every(
+      ([key, value]) => shown[key] === undefined || shown[key] === value,
+    );
+  };
+  if (exchange.status === 202) await followTask(probe, exchange, isChanged);
+  findings.check(
+    'patch',
+    exchange,
+    (await isChanged()) ? undefined : 'the field has its earlier value after the change',
+  );
+}
+
+async function probeNames(probe: ObjectProbe): Promise<void> {
+  const { findings, calls } = probe;
+  const name = probe.newName(' ü');
+  const made = (await firstCreation(probe, 'POST', name)) ?? (await firstCreation(probe, 'PUT', name));
+  if (!made) return;
+  if (!isSuccess(made.exchange)) {
+    findings.check('objectNames', made.exchange, undefined);
+    findings.note('objectNames', `a name with a space and a letter outside ASCII is ${outcomeOf(made.exchange)}`);
+    return;
+  }
+  const shown = await calls.send({ method: 'GET', path: objectPath(probe, name) });
+  findings.check(
+    'objectNames',
+    shown,
+    isSuccess(shown) ? undefined : `an object under its percent-encoded name is ${outcomeOf(shown)} instead of 200`,
+  );
+}
+
+async function probeDelete(probe: ObjectProbe, name: string): Promise<void> {
+  const { calls, findings } = probe;
+  const path = objectPath(probe, name);
+  const isGone = async (): Promise<boolean> => !(await exists(probe, name));
+  const remove = async (what: string): Promise<Exchange> => {
+    const exchange = await calls.send({ method: 'DELETE', path });
+    findings.check('delete', exchange, statusProblem(exchange, [200, 202], what));
+    if (exchange.status === 202) await followTask(probe, exchange, isGone);
+    return exchange;
+  };
+  const first = await remove('a deletion');
+  if (!isSuccess(first)) return;
+  findings.check('delete', first, (await isGone()) ? undefined : 'the object is still shown after it was deleted');
+  await remove('a deletion of an object that does not exist');
+}
