@@ -1,10 +1,10 @@
 // The life of objects in one collection: creation by POST and PUT, names, changes, deletion (rest-standard A1, A2, A3, A5). All names are in the
 // namespace that the kit was given, and every object that may have been created is in `created` before the request is sent.
 import { fieldsOf } from '../document/nodes.ts';
+import { statusProblem } from './api_probes.ts';
 import type { Calls, Exchange } from './calls.ts';
 import { envelopeOf } from './exchange_checks.ts';
 import type { Findings } from './rules.ts';
-import { statusProblem } from './service_probes.ts';
 import type { CreationPath, Subject } from './subjects.ts';
 import { uriIn } from './uris.ts';
 

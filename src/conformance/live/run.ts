@@ -1,10 +1,10 @@
 // Exercises a running service and reports rule by rule. Whatever happens, the objects that the run may have created are deleted at its end.
 import type { Report } from '../report/report.ts';
+import { probeService, readCollections } from './api_probes.ts';
 import { CallError, Calls, type Service } from './calls.ts';
 import { checkExchange } from './exchange_checks.ts';
 import { type CreatedObjects, probeObjects } from './object_probes.ts';
 import { Findings } from './rules.ts';
-import { probeService, readCollections } from './service_probes.ts';
 import type { Subjects } from './subjects.ts';
 
 export interface LiveRun {
