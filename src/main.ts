@@ -1,7 +1,8 @@
 // The composition root: creates settings → store → warehouses → tasks → catalog → access → queries, files, loads, backups → http in this
 // order, starts them, and stops them in reverse.
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { assembleAccess, assembleAudit } from './access/assemble_access.ts';
 import { AuditJournal, journalFileName } from './access/audit/audit_journal.ts';
@@ -22,6 +23,7 @@ import type { CatalogChecks } from './cli/check/catalog_checks.ts';
 import { checkCommand } from './cli/check/check.ts';
 import { commandOf, isRemote } from './cli/command.ts';
 import { offlineCommands } from './cli/commands.ts';
+import { doctorCommand } from './cli/doctor/doctor.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
 import { storeMigrateCommand } from './cli/store_migrate/command.ts';
@@ -68,7 +70,13 @@ import { RequestServers } from './resources/request_servers.ts';
 import { newTableDefinitions } from './resources/table_definitions/inferred_definition.ts';
 import { ScheduledCalls } from './resources/tasks/scheduled_calls.ts';
 import { assembleBackups } from './resources/transfer/assemble_backups.ts';
-import { helpText, readSettings, type Settings, warehouseDefaults } from './settings/read_settings.ts';
+import {
+  helpText,
+  readSettings,
+  readValidSettings,
+  type Settings,
+  warehouseDefaults,
+} from './settings/read_settings.ts';
 import { ChangeFeed } from './store/changes/change_feed.ts';
 import { prepareDataDirectory } from './store/data_directory.ts';
 import { DiskSpace, reserveFileName } from './store/disk_space.ts';
@@ -489,6 +497,17 @@ async function mayReadResult(tasks: Tasks, access: ResultAccess, taskId: string)
 const checkCatalog: CatalogChecks['checkCatalog'] = async (...file) =>
   (await import('./engines/duckdb/storage/check_file.ts')).checkCatalogFile(...file);
 
+/** How engines of this server would be confined. */
+async function confinementOf({ engineConfinement }: Settings) {
+  const directory = await mkdtemp(join(tmpdir(), 'tabularium-doctor-'));
+  try {
+    const mode = engineConfinement === 'required' ? 'auto' : engineConfinement;
+    return (await new Confinement(mode).launch({ data: directory, writable: [directory] })).confinement;
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
 /** Files that `import` reads with the library of the engine. */
 const fileSources = [
   {
@@ -502,13 +521,19 @@ const fileSources = [
 async function main(): Promise<void> {
   // Files of this process and its engines are accessible to its user only: SQLite and DuckDB accept no file mode.
   process.umask(0o077);
+  const check = checkCommand(async () => {
+    const repairs = await import('./engines/duckdb/storage/repair_file.ts');
+    const startScratchServer = (settings: Settings) => startServer(settings, { withoutDefaultCatalog: true });
+    return { checkCatalog, startScratchServer, ...repairs };
+  });
   const commands = [
     serveCommand({ start: startServer, rootTokenFileName }),
     ...offlineCommands,
-    checkCommand(async () => {
-      const repairs = await import('./engines/duckdb/storage/repair_file.ts');
-      const startScratchServer = (settings: Settings) => startServer(settings, { withoutDefaultCatalog: true });
-      return { checkCatalog, startScratchServer, ...repairs };
+    check,
+    doctorCommand({
+      check,
+      requireTransport: async (settings) => void (await openTransport(settings)),
+      confinementOf,
     }),
     restoreServerCommand({ checkCatalog }),
     storeMigrateCommand({ isLocalEngine: (name) => enginesWithLocalData.has(name) }),
@@ -520,14 +545,16 @@ async function main(): Promise<void> {
     return;
   }
   const { command, argument, flags } = commandOf(argv, commands);
-  const settings = readSettings(flags, process.env, command.name);
+  const { settings, invalid } = command.acceptsInvalidSettings
+    ? readValidSettings(flags, process.env, command.name)
+    : { settings: readSettings(flags, process.env, command.name), invalid: [] };
   const print = (line: string) => void process.stdout.write(`${line}\n`);
   if (settings.help) {
     const { remoteCommandsHelp } = await import('./cli/remote/program.ts');
     return print(helpText(commands, remoteCommandsHelp()));
   }
   if (settings.version) return print(release);
-  await command.run(settings, print, argument);
+  await command.run(settings, print, argument, invalid);
 }
 
 if (import.meta.main) {

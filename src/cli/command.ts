@@ -10,7 +10,14 @@ export interface Command {
   /** One sentence, for `--help`. */
   readonly doc: string;
   /** `print` writes a line to the standard output. Failures are thrown, or reported by `process.exitCode`. */
-  readonly run: (settings: Settings, print: (line: string) => void, argument?: string) => Promise<void>;
+  readonly run: (
+    settings: Settings,
+    print: (line: string) => void,
+    argument?: string,
+    invalid?: readonly SettingsError[],
+  ) => Promise<void>;
+  /** It reports settings that are invalid itself, and works with those that can be read. */
+  readonly acceptsInvalidSettings?: boolean;
 }
 
 export const defaultCommand = 'serve';

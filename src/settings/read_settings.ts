@@ -120,8 +120,34 @@ function refusePassword(flags: Values): void {
   }
 }
 
-/** `argv` excludes node, script and command. With `--help` or `--version` only flags are read. Throws SettingsError. */
-export function readSettings(argv: readonly string[], env: Environment, command = 'serve'): Settings {
+/** As `readSettings`, but leaves out the file, then the variables, then the flags if they are invalid. */
+export function readValidSettings(
+  argv: readonly string[],
+  env: Environment,
+  command: string,
+): { readonly settings: Settings; readonly invalid: readonly SettingsError[] } {
+  const invalid: SettingsError[] = [];
+  const sources: readonly (readonly [readonly string[], Environment, boolean])[] = [
+    [argv, env, true],
+    [argv, env, false],
+    [argv, {}, false],
+  ];
+  for (const [flags, variables, readsFile] of sources) {
+    try {
+      return { settings: readSettings(flags, variables, command, readsFile), invalid };
+    } catch (error) {
+      if (!(error instanceof SettingsError)) throw error;
+      if (!invalid.some(({ message }) => message === error.message)) invalid.push(error);
+    }
+  }
+  return { settings: readSettings([], {}, command, false), invalid };
+}
+
+/**
+ * `argv` excludes node, script and command. With `--help` or `--version` only flags are read. `readsFile`: whether the configuration file is
+ * read. Throws SettingsError.
+ */
+export function readSettings(argv: readonly string[], env: Environment, command = 'serve', readsFile = true): Settings {
   const flags = flagValues(argv, command);
   refusePassword(flags);
   if (flags.help === true || flags.version === true) return { ...defaults(), ...flags } as Settings;
@@ -130,7 +156,7 @@ export function readSettings(argv: readonly string[], env: Environment, command 
   const dataDir = resolve((overrides.dataDir as string | undefined) ?? settings.dataDir.default);
   const path = configPath ?? join(dataDir, configFileName);
   const isNamed = configPath !== undefined;
-  const text = configurationText(path, isNamed);
+  const text = readsFile ? configurationText(path, isNamed) : undefined;
   const file = text === undefined ? {} : fileValues(path, text, isNamed);
   const read = { ...defaults(), dataDir, ...file, ...overrides } as Settings;
   requireConsistent(read);

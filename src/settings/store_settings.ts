@@ -58,9 +58,10 @@ export const storeMigrateSettings = {
   },
   json: {
     ...migrateSetting,
+    command: ['store migrate', 'doctor'],
     type: 'boolean',
     only: 'flag',
     default: false,
-    doc: 'For `store migrate`: prints one JSON object instead of lines.',
+    doc: 'For `store migrate` and `doctor`: prints one JSON object instead of lines.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;
