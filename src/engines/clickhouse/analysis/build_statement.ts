@@ -1,7 +1,7 @@
-// Builds one SQL statement from a request that changes rows (TableWrite in engine.ts). Each part must be a single expression, or a single
-// query, before it becomes a part of the statement, which is analyzed like any other afterwards.
-import { Failure } from '../../../standard/failure.ts';
+// Builds one SQL statement from a request that changes rows (engines/sql/written_statement.ts): a server parses each part. The statement is
+// analyzed like any other afterwards.
 import type { BuiltStatement, SqlFragment, TableRef, TableWrite } from '../../engine.ts';
+import { failureIn, notSingle, writtenStatement } from '../../sql/written_statement.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
@@ -19,57 +19,19 @@ const namePart = (name: string) => `"${name.replaceAll('"', '""')}"`;
 const tablePath = ({ catalog, database, table }: TableRef) => [catalog.name, database, table].map(namePart).join('.');
 
 /** Throws SQL_INVALID with the part's pointer. */
-export async function buildStatement(
+export const buildStatement = (
   server: ClickHouseServer,
   write: TableWrite,
   signal?: AbortSignal,
-): Promise<BuiltStatement> {
-  const text = new StatementText();
-  const table = tablePath(write.table);
-  if (write.kind === 'insert') {
-    const columns = write.columns ? ` (${write.columns.map(namePart).join(', ')})` : '';
-    text.add(`INSERT INTO ${table}${columns} `);
-    const query = await requireQuery(server, write.query, signal);
-    text.addParenthesized(write.query, query);
-    return text.build();
-  }
-  const fragments = [...(write.kind === 'update' ? write.set.map(({ value }) => value) : []), write.where];
-  for (const fragment of fragments) await requireExpression(server, fragment, signal);
-  if (write.kind === 'delete') text.add(`DELETE FROM ${table}`);
-  else {
-    text.add(`UPDATE ${table} SET `);
-    for (const [i, { column, value }] of write.set.entries()) {
-      text.add(`${i === 0 ? '' : ', '}${namePart(column)} = `);
-      text.addParenthesized(value, value.text);
-    }
-  }
-  text.add(' WHERE ');
-  text.addParenthesized(write.where, write.where.text);
-  return text.build();
-}
-
-/** Each part of a request starts on its own line, so that a position in the statement can be mapped to the part. */
-class StatementText {
-  #sql = '';
-  #line = 1;
-  readonly #parts: { pointer: string; line: number }[] = [];
-
-  add(text: string): void {
-    this.#sql += text;
-  }
-
-  addParenthesized({ pointer }: SqlFragment, text: string): void {
-    this.#parts.push({ pointer, line: ++this.#line });
-    this.#sql += `(\n${text}\n)`;
-    this.#line += text.split('\n').length;
-  }
-
-  build(): BuiltStatement {
-    return { sql: this.#sql, parts: this.#parts };
-  }
-}
-
-const startPosition = { line: 1, column: 1 };
+): Promise<BuiltStatement> =>
+  writtenStatement(
+    write,
+    { table: tablePath(write.table), quote: namePart },
+    {
+      expression: (part) => requireExpression(server, part, signal),
+      query: (part) => requireQuery(server, part, signal),
+    },
+  );
 
 /**
  * The part must be a single expression both alone and in parentheses: alone, a query or an early closing bracket fails to parse; in
@@ -85,8 +47,7 @@ export async function requireExpression(
     ['SELECT (\n', '\n)'],
   ] as const) {
     const tree = await parsedTree(server, part, before, after, signal);
-    if (!isSingleValue(tree))
-      throw failureIn(part, new Failure('SQL_INVALID', 'the text is not a single expression', startPosition));
+    if (!isSingleValue(tree)) throw notSingle(part, 'expression');
   }
 }
 
@@ -154,10 +115,4 @@ async function parsedTree(
       statementFailure(error, { sql: part.text, tokens, rewritten: text, prefix: treePrefix, publicText }),
     );
   }
-}
-
-/** Adds the pointer to the part of the request. */
-function failureIn({ pointer }: SqlFragment, error: unknown): unknown {
-  if (!(error instanceof Failure) || 'pointer' in error.result) return error;
-  return new Failure(error.code, `${pointer}: ${error.message}`, { ...error.result, pointer });
 }

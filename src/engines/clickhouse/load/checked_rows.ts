@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import { formatType, type LogicalType } from '../../../model/types.ts';
 import { Fault, type ValueReader, valueReader } from '../../../model/values/value_validation.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
+import { type RejectedRow, rejectedFailure, textCharactersMax } from '../../data_files/load_failures.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
@@ -15,7 +16,6 @@ import type { MappedColumn } from './column_mapping.ts';
 import { type CsvRecord, csvRecords, dialectOf, EndlessRecord, isTooLong } from './csv_records.ts';
 import { type FileColumn, type FileShape, jsonRecordsOf, noObjectReason, objectOf } from './file_shape.ts';
 import { BrokenJsonFile } from './json_records.ts';
-import { type RejectedRow, rejectedFailure, textCharactersMax } from './load_failures.ts';
 import { computeSettings, type NativeSource, nativeData } from './native_source.ts';
 import {
   faultExpression,

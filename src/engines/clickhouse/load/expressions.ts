@@ -1,5 +1,6 @@
 // The expressions of a load over the columns of its file: which are allowed, and how the servers get them.
 import { Failure } from '../../../standard/failure.ts';
+import { invalidColumns } from '../../data_files/load_failures.ts';
 import { requireExpression } from '../analysis/build_statement.ts';
 import { codec } from '../analysis/described_query.ts';
 import { StatementReader } from '../analysis/statement_reader.ts';
@@ -11,7 +12,6 @@ import { upperWord } from '../sql/tokens.ts';
 import { serverType } from '../types/type_mapping.ts';
 import type { MappedColumn } from './column_mapping.ts';
 import type { FileShape } from './file_shape.ts';
-import { invalidColumns } from './load_failures.ts';
 import { computeSettings } from './native_source.ts';
 
 const expressionCharactersMax = 16_384;

@@ -5,10 +5,10 @@ import { formatType, type LogicalType, parseType } from '../../../model/types.ts
 import { parseJson } from '../../../standard/json/parse_json.ts';
 import { csvFields, delimiterOf, hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
 import { conflictingFormat } from '../../data_files/format_signature.ts';
+import { dataInvalid } from '../../data_files/load_failures.ts';
 import type { CsvOptions, DataFile, DetectedSchema } from '../../load.ts';
 import { type CsvRecord, csvRecords, dialectOf, EndlessRecord } from './csv_records.ts';
 import { BrokenJsonFile, type JsonRecord, jsonLines, jsonValues } from './json_records.ts';
-import { dataInvalid } from './load_failures.ts';
 import { mergedTypes, TextInference, typeOfJson } from './value_inference.ts';
 
 /** Rows that are sampled to infer the types. */

@@ -3,17 +3,18 @@
 import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
+import { byName, namesByPosition } from '../../data_files/column_mapping.ts';
+import { invalidColumns } from '../../data_files/load_failures.ts';
 import type { InferColumn, InferredTable, LoadColumn, RowSample, SchemaInference } from '../../load.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { rowsRewriter } from '../types/json_rows.ts';
 import { logicalTypeOf, serverType } from '../types/type_mapping.ts';
 import { checkRows } from './checked_rows.ts';
-import { byName, mapColumns, namesByPosition } from './column_mapping.ts';
+import { mapColumns } from './column_mapping.ts';
 import { expressionType, requireExpressions } from './expressions.ts';
 import { writeHead } from './file_head.ts';
 import { type FileShape, readShape, schemaOf } from './file_shape.ts';
-import { invalidColumns } from './load_failures.ts';
 import { computeSettings, nativeSource } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
 

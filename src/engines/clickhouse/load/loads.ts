@@ -4,6 +4,8 @@
 import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { Failure, invalidParameter } from '../../../standard/failure.ts';
+import { namesByPosition } from '../../data_files/column_mapping.ts';
+import { dataInvalid, type RejectedRow, rejectedFailure, shownMax } from '../../data_files/load_failures.ts';
 import type { EngineWarehouse, WorkOptions } from '../../engine.ts';
 import type { FileLoad, FileLoadResult } from '../../load.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
@@ -15,11 +17,10 @@ import { completeBatch, completeEarlier } from '../rows/pending_steps.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { type CheckedRows, checkRows } from './checked_rows.ts';
-import { type MappedColumn, mapColumns, namesByPosition } from './column_mapping.ts';
+import { type MappedColumn, mapColumns } from './column_mapping.ts';
 import { requireExpressions } from './expressions.ts';
 import { type FileShape, readShape } from './file_shape.ts';
 import { inferTable } from './infer_table.ts';
-import { cancelledLoad, dataInvalid, type RejectedRow, rejectedFailure, shownMax } from './load_failures.ts';
 import { computeSettings, type NativeSource, nativeData, nativeSource } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
 import { faultCount, isNested, type RowSql, rowSql } from './row_values.ts';
@@ -322,3 +323,6 @@ async function keepRejected(rejected: readonly RejectedRow[], { rejectsPath }: F
     await rm(path, { force: true });
   }
 }
+
+const cancelledLoad = (): Failure =>
+  new Failure('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded', {}, { outcome: 'notApplied' });

@@ -1,10 +1,10 @@
 // The columns of a Parquet file, as a server sees them: its footer alone, as the whole of a file, is enough for that.
 import { open } from 'node:fs/promises';
 import type { LogicalType } from '../../../model/types.ts';
+import { dataInvalid } from '../../data_files/load_failures.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { logicalTypeOf } from '../types/type_mapping.ts';
-import { dataInvalid } from './load_failures.ts';
 
 export interface ParquetColumn {
   readonly name: string;

@@ -1,11 +1,11 @@
 // The SQL of a load: for each column of the table its value over a row of the file, and the conditions by which a row does not fit.
 import { formatType, type LogicalType, widens } from '../../../model/types.ts';
 import { lineBytesMax } from '../../data_files/csv_lines.ts';
+import { dataInvalid } from '../../data_files/load_failures.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import type { MappedColumn } from './column_mapping.ts';
 import type { FileColumn, FileShape } from './file_shape.ts';
-import { dataInvalid } from './load_failures.ts';
 import { type TextForm, UnknownDirective, valueOfText } from './text_values.ts';
 
 export const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';

@@ -2,9 +2,11 @@
 // expression over one row of the file; it is bound and checked like a statement before it is used in one.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
-import type { ColumnDefinition, TableDefinition } from '../../../model/records.ts';
+import type { TableDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
-import { Failure, invalidParameter } from '../../../standard/failure.ts';
+import { Failure } from '../../../standard/failure.ts';
+import { type SourcedColumn, sourcedColumns } from '../../data_files/column_mapping.ts';
+import { invalidColumns } from '../../data_files/load_failures.ts';
 import type { LoadColumn } from '../../load.ts';
 import { readPlan } from '../analysis/plan.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -12,19 +14,11 @@ import { fromJson, hasMap, isNested, fromText as valueFromText } from '../query/
 import { numberTooLarge, parseTree } from '../sql/default_expression.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType } from '../types/type_mapping.ts';
-import { dataInvalid, type FileColumn, type FileSchema, zonedValue } from './reader_sql.ts';
+import { type FileColumn, type FileSchema, zonedValue } from './reader_sql.ts';
 
 const expressionCharactersMax = 16_384;
 
-/** A column of the table and where its value comes from. */
-interface SourcedColumn {
-  readonly column: ColumnDefinition;
-  /** The column of the file; undefined for an expression. */
-  readonly source: FileColumn | undefined;
-  readonly expression: string | undefined;
-}
-
-export interface MappedColumn extends SourcedColumn {
+export interface MappedColumn extends SourcedColumn<FileColumn> {
   /** The SQL text of its value, over a row of the file as read with the types of the mapping. */
   readonly value: string;
 }
@@ -36,66 +30,22 @@ export interface ColumnMapping {
   readonly columns: readonly MappedColumn[];
 }
 
-/** The names of the columns of a file without a header, if the load refers to them by position only. */
-export const namesByPosition = (columns: readonly LoadColumn[]): readonly string[] =>
-  columns.every(({ source, expression }) => source === undefined && expression === undefined)
-    ? columns.map(({ name }) => name)
-    : [];
-
 /** Throws DATA_INVALID or INVALID_PARAMETER if file and table do not match. */
 export function mapColumns(
   file: FileSchema,
   definition: Pick<TableDefinition, 'columns'>,
   columns: readonly LoadColumn[] | undefined,
 ): ColumnMapping {
-  return withValues(file, sourcedColumns(file, definition, columns));
+  const missing = (name: string): FileColumn => ({ name, type: 'VARCHAR' });
+  return withValues(file, sourcedColumns({ ...file, missing }, definition, columns));
 }
-
-function sourcedColumns(
-  file: FileSchema,
-  definition: Pick<TableDefinition, 'columns'>,
-  columns: readonly LoadColumn[] | undefined,
-): SourcedColumn[] {
-  const columnOf = byName(definition.columns);
-  const sourceOf = byName(file.columns);
-  if (columns) {
-    return columns.map(({ name, source, expression }, i) => {
-      const column = columnOf(name);
-      if (!column) throw invalidColumns(`/columns/${i}/name`, `the table has no column ${JSON.stringify(name)}`);
-      const found = expression === undefined ? sourceOf(source ?? name) : undefined;
-      if (expression === undefined && !found)
-        throw invalidColumns(`/columns/${i}/source`, `the file has no column ${JSON.stringify(source ?? name)}`);
-      return { column, source: found, expression };
-    });
-  }
-  const unknown = file.columns.find(({ name }) => !columnOf(name));
-  if (unknown) {
-    const message = `the file has a column ${JSON.stringify(unknown.name)} that the table does not have; list the columns to load in \`columns\``;
-    throw dataInvalid(message, { column: unknown.name });
-  }
-  // Later lines of a JSON file may have keys that the sampled lines lack.
-  const isSparse = file.format === 'json' || file.format === 'ndjson';
-  return definition.columns.flatMap((column) => {
-    const source = sourceOf(column.name);
-    if (!source && (!isSparse || column.defaultValue !== undefined)) return [];
-    return [{ column, source: source ?? { name: column.name, type: 'VARCHAR' }, expression: undefined }];
-  });
-}
-
-function byName<T extends { readonly name: string }>(all: readonly T[]): (name: string) => T | undefined {
-  const folded = new Map(all.map((column) => [foldName(column.name), column]));
-  return (name) => folded.get(foldName(name));
-}
-
-export const invalidColumns = (pointer: string, message: string): Failure =>
-  invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
 
 /** The fastest way to read a file: strings are converted to the table's types while the file is parsed. */
-function withValues(file: FileSchema, sourced: readonly SourcedColumn[]): ColumnMapping {
+function withValues(file: FileSchema, sourced: readonly SourcedColumn<FileColumn>[]): ColumnMapping {
   const hasExpression = sourced.some(({ expression }) => expression !== undefined);
   const isText = file.format !== 'parquet' && !hasExpression;
   const types = new Map(file.columns.map((candidate) => [foldName(candidate.name), candidate]));
-  const sqlValue = ({ column, source, expression }: SourcedColumn): string => {
+  const sqlValue = ({ column, source, expression }: SourcedColumn<FileColumn>): string => {
     if (!source) return cast(`(${expression}\n)`, column.type);
     const name = quoteIdentifier(source.name);
     if (!isText) return fileValue(name, source.type, column.type);

@@ -5,17 +5,16 @@ import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
+import { type RejectedRow, rejectedFailure, shownMax } from '../../data_files/load_failures.ts';
 import type { FileLoad, FileLoadResult } from '../../load.ts';
 import { commit, noteRows, rememberStep, retryingConflicts, rowsOfStep } from '../instance/applied_steps.ts';
 import type { Stage } from '../instance/progress.ts';
 import { isConstraintError } from '../query/constraint_violations.ts';
 import type { ColumnMapping } from './column_mapping.ts';
 import { type LoadPlan, selectText } from './load_plan.ts';
-import { dataInvalid, type FileSchema, fromText } from './reader_sql.ts';
-import { type RejectedRow, stageRows } from './rejected_rows.ts';
+import { type FileSchema, fromText } from './reader_sql.ts';
+import { stageRows } from './rejected_rows.ts';
 
-/** How many of the invalid rows a failure shows. */
-const shownMax = 10;
 /** If rows may be rejected, the file is first read into a temporary table, which takes about this part of the time. */
 const stagingPart = 0.7;
 
@@ -117,19 +116,6 @@ async function keepRejected(rejected: readonly RejectedRow[], work: FileLoad, ow
   const file = join(own, `rejects-${randomUUID()}`);
   await writeFile(file, rejected.map((row) => `${JSON.stringify(row)}\n`).join(''), { flush: true });
   await rename(file, work.rejectsPath);
-}
-
-function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): Failure {
-  const [first] = rejected as [RejectedRow];
-  const many = errorsMax > 0 ? `more than ${errorsMax} rows do not fit; the first: ` : '';
-  const where = first.column === null ? '' : `, column ${JSON.stringify(first.column)}`;
-  return dataInvalid(`${many}row ${first.row}${where}: ${first.reason}`, {
-    row: first.row,
-    column: first.column,
-    reason: first.reason,
-    text: first.text,
-    rows: rejected.slice(0, shownMax),
-  });
 }
 
 /** The reason why a load failed: the first invalid row if one is found, else the engine's error. */

@@ -4,18 +4,13 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
 import type { ColumnDefinition } from '../../../model/records.ts';
 import type { LogicalType } from '../../../model/types.ts';
+import { namesByPosition } from '../../data_files/column_mapping.ts';
+import { invalidColumns } from '../../data_files/load_failures.ts';
 import type { InferColumn, InferredTable, LoadColumn, SchemaInference } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType, jsonExpression, nearestTypeOf } from '../types/type_mapping.ts';
-import {
-  type ColumnMapping,
-  expressionSource,
-  invalidColumns,
-  mapColumns,
-  namesByPosition,
-  requireExpression,
-} from './column_mapping.ts';
+import { type ColumnMapping, expressionSource, mapColumns, requireExpression } from './column_mapping.ts';
 import { readFileSchema } from './file_schema.ts';
 import { type FileColumn, type FileSchema, fromText } from './reader_sql.ts';
 import { countSample } from './sample_counts.ts';

@@ -2,11 +2,12 @@
 // process, which the input may crash, and is plain data. See execute_load.ts for its execution.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { invalidParameter } from '../../../standard/failure.ts';
+import { namesByPosition } from '../../data_files/column_mapping.ts';
 import type { FileLoad } from '../../load.ts';
 import { optimizePlan } from '../analysis/optimized.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';
 import { createTableText, createUniqueKeyTexts, nameList } from '../sql/table_ddl.ts';
-import { type ColumnMapping, mapColumns, namesByPosition, requireExpressions } from './column_mapping.ts';
+import { type ColumnMapping, mapColumns, requireExpressions } from './column_mapping.ts';
 import { readFileSchema } from './file_schema.ts';
 import { type FileSchema, fromText } from './reader_sql.ts';
 

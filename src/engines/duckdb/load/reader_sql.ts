@@ -1,6 +1,5 @@
 // The FROM clause by which DuckDB reads a data file. All reader options are explicit, because DuckDB's auto-detection reads a broken file
 // with another schema instead of failing. See file_schema.ts for the columns of a file.
-import { Failure } from '../../../standard/failure.ts';
 import { jsonRowBytesMax } from '../../data_files/json_limits.ts';
 import type { CsvOptions, DataFile } from '../../load.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -18,12 +17,6 @@ export interface FileColumn {
 export interface FileSchema extends DataFile {
   readonly columns: readonly FileColumn[];
 }
-
-/** A message of the engine may end with a period. */
-export const withNothingLoaded = (message: string): string => `${message.replace(/[.\s]+$/, '')}; nothing was loaded`;
-
-export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
-  new Failure('DATA_INVALID', withNothingLoaded(message), result);
 
 export interface SchemaOptions {
   /** Column names by which a header is recognized. */

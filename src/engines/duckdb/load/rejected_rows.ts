@@ -5,6 +5,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { LogicalType } from '../../../model/types.ts';
 import { formatType } from '../../../model/types.ts';
 import { lineAt, longestField } from '../../data_files/csv_lines.ts';
+import { type RejectedRow, textCharactersMax } from '../../data_files/load_failures.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { fromJson } from '../query/insert_rows.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -12,17 +13,6 @@ import { lengthOf } from '../sql/table_ddl.ts';
 import type { ColumnMapping, MappedColumn } from './column_mapping.ts';
 import { noObjectReason } from './file_schema.ts';
 import { type FileSchema, fromText, jsonRecordsText } from './reader_sql.ts';
-
-/** Limit of a rejected row's stored text. */
-const textCharactersMax = 4096;
-
-export interface RejectedRow {
-  /** From 1, without header and skipped rows. */
-  readonly row: number;
-  readonly column: string | null;
-  readonly reason: string;
-  readonly text: string | null;
-}
 
 /** The rows of a file in a temporary table, which the caller must drop. */
 export interface StagingTable {

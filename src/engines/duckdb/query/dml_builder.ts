@@ -1,8 +1,8 @@
-// Builds one SQL statement from a request that changes rows (TableWrite in engine.ts). Each part must be a single expression before it is
-// put in parentheses. The statement is analyzed like any other afterwards. See analysis/plan.ts.
+// Builds one SQL statement from a request that changes rows (engines/sql/written_statement.ts): DuckDB parses each part. The statement is
+// analyzed like any other afterwards. See analysis/plan.ts.
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { Failure } from '../../../standard/failure.ts';
 import type { BuiltStatement, SqlFragment, TableWrite } from '../../engine.ts';
+import { failureIn, notSingle, writtenStatement } from '../../sql/written_statement.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
 import { offsetOfByte, sqlInvalid } from '../instance/sql_errors.ts';
 import { holdsExpression, numberTooLarge, parseTree } from '../sql/default_expression.ts';
@@ -28,61 +28,24 @@ interface ParsedText {
 const noValue = new Set(['STAR', 'DEFAULT']);
 
 /** Throws SQL_INVALID (with the part's pointer) or SQL_FORBIDDEN_FUNCTION. `connection` must belong to an empty instance. */
-export async function buildStatement(connection: DuckDBConnection, write: TableWrite): Promise<BuiltStatement> {
-  const text = new StatementText();
-  const table = qualifiedTable(write.table);
-  const expression = async (part: SqlFragment): Promise<void> => {
-    await requireExpression(connection, part);
-    text.addParenthesized(part, part.text);
-  };
-  if (write.kind === 'insert') {
-    const columns = write.columns ? ` (${write.columns.map(quoteIdentifier).join(', ')})` : '';
-    text.add(`INSERT INTO ${table}${columns} `);
-    await requireQuery(connection, write.query);
-    text.addParenthesized(write.query, withoutSemicolon(write.query.text));
-    return text.build();
-  }
-  if (write.kind === 'delete') text.add(`DELETE FROM ${table}`);
-  else {
-    text.add(`UPDATE ${table} SET `);
-    for (const [i, { column, value }] of write.set.entries()) {
-      text.add(`${i === 0 ? '' : ', '}${quoteIdentifier(column)} = `);
-      await expression(value);
-    }
-  }
-  text.add(' WHERE ');
-  await expression(write.where);
-  return text.build();
-}
-
-/** Each part of a request starts on its own line, so that a position in the statement can be mapped to the part. */
-class StatementText {
-  #sql = '';
-  #line = 1;
-  readonly #parts: { pointer: string; line: number }[] = [];
-
-  add(text: string): void {
-    this.#sql += text;
-  }
-
-  addParenthesized({ pointer }: SqlFragment, text: string): void {
-    this.#parts.push({ pointer, line: ++this.#line });
-    this.#sql += `(\n${text}\n)`;
-    this.#line += text.split('\n').length;
-  }
-
-  build(): BuiltStatement {
-    return { sql: this.#sql, parts: this.#parts };
-  }
-}
+export const buildStatement = (connection: DuckDBConnection, write: TableWrite): Promise<BuiltStatement> =>
+  writtenStatement(
+    write,
+    { table: qualifiedTable(write.table), quote: quoteIdentifier },
+    {
+      expression: (part) => requireExpression(connection, part),
+      async query(part) {
+        await requireQuery(connection, part);
+        return withoutSemicolon(part.text);
+      },
+    },
+  );
 
 /**
  * The part must be a single expression both alone and in parentheses: alone, an early closing parenthesis fails to parse; in
  * parentheses, a second clause does.
  */
 async function requireExpression(connection: DuckDBConnection, part: SqlFragment): Promise<void> {
-  const notSingle = (): Failure =>
-    failureIn(part, new Failure('SQL_INVALID', 'the text is not a single expression', startPosition));
   for (const [before, after] of [
     ['SELECT\n', '\n'],
     ['SELECT (\n', '\n)'],
@@ -100,7 +63,7 @@ async function requireExpression(connection: DuckDBConnection, part: SqlFragment
       (first.alias ?? '') === '' &&
       !noValue.has(first.class ?? '') &&
       !holdsExpression({ ...node, select_list: [] });
-    if (!isOne) throw notSingle();
+    if (!isOne) throw notSingle(part, 'expression');
   }
 }
 
@@ -111,8 +74,7 @@ async function requireQuery(connection: DuckDBConnection, part: SqlFragment): Pr
     throw failureIn(part, error);
   }
   const nodes = await parseStatements(connection, part, '', '');
-  if (nodes.length !== 1)
-    throw failureIn(part, new Failure('SQL_INVALID', 'the text is not a single query', startPosition));
+  if (nodes.length !== 1) throw notSingle(part, 'query');
   // It must also be a single query in the parentheses of the statement.
   const inBrackets = await parseStatements(
     connection,
@@ -120,8 +82,7 @@ async function requireQuery(connection: DuckDBConnection, part: SqlFragment): Pr
     'SELECT * FROM (\n',
     '\n)',
   );
-  if (inBrackets.length !== 1)
-    throw failureIn(part, new Failure('SQL_INVALID', 'the text is not a single query', startPosition));
+  if (inBrackets.length !== 1) throw notSingle(part, 'query');
 }
 
 /** Parses a text without binding it, and returns its statements. */
@@ -149,12 +110,4 @@ async function parseStatements(
   } catch (error) {
     throw failureIn(part, error);
   }
-}
-
-const startPosition = { line: 1, column: 1 };
-
-/** Adds the pointer to the part of the request. */
-function failureIn({ pointer }: SqlFragment, error: unknown): Failure {
-  if (!(error instanceof Failure)) throw error;
-  return new Failure(error.code, `${pointer}: ${error.message}`, { ...(error.result as object), pointer });
 }

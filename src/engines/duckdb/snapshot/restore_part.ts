@@ -4,10 +4,10 @@ import { link, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Failure } from '../../../standard/failure.ts';
+import { dataInvalid } from '../../data_files/load_failures.ts';
 import type { PartToRestore } from '../../snapshot.ts';
 import { inTransaction, retryingConflicts, rowsOf } from '../instance/applied_steps.ts';
 import { dataFailure } from '../load/load_errors.ts';
-import { dataInvalid } from '../load/reader_sql.ts';
 import { qualifiedTable } from '../sql/identifiers.ts';
 import { readPartText } from './table_parts.ts';
 

@@ -1,5 +1,5 @@
 // Parses CREATE VIEW up to AS. The query after AS is checked like any other (see qualified_view_sql.ts).
-import { Failure } from '../../../standard/failure.ts';
+import { columnNames, type NameTokens, parsedView, refuseModifiers } from '../../sql/create_view.ts';
 import type { ParsedCreateView } from '../../views.ts';
 import { sqlInvalid } from '../instance/sql_errors.ts';
 import { quoteIdentifier } from './identifiers.ts';
@@ -15,11 +15,7 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
   const viewIndex = tokens.findIndex(({ text }) => text.toUpperCase() === 'VIEW');
   const modifiers = tokens.slice(1, viewIndex).map(({ text }) => text.toUpperCase());
   if (viewIndex < 1 || !modifiers.every((modifier) => knownModifiers.has(modifier))) return undefined;
-  if (modifiers.length > 0)
-    throw new Failure(
-      'SQL_NOT_SUPPORTED',
-      `CREATE ${modifiers.join(' ')} VIEW is not supported${modifiers[0] === 'OR' ? '; use PATCH to change a view' : ''}`,
-    );
+  refuseModifiers(modifiers);
   let next = viewIndex + 1;
   if (word(next) === 'IF') next += 3; // Skips NOT EXISTS: the HTTP method decides about an existing view
   const parts: string[] = [];
@@ -30,24 +26,12 @@ export function parseCreateView(sql: string): ParsedCreateView | undefined {
       break;
     }
   }
-  const columns = tokens[next]?.text === '(' ? columnNames(tokens, next + 1) : [];
+  const columns = columnNames(tokens, next, nameTokens);
   if (columns && columns.length > 0) next += columns.length * 2 + 1;
   const queryStart = columns && parts.length > 0 && parts.length <= 3 && word(next) === 'AS' && tokens[next + 1];
   if (!queryStart)
     throw sqlInvalid('the statement must be CREATE VIEW name [(columns)] AS query', sql, tokens[next]?.start);
-  const query = sql.slice(queryStart.start);
-  const names = columns.map(quoteIdentifier).join(', ');
-  const view = parts.at(-1) as string;
-  const [database, catalog] = parts.slice(0, -1).reverse();
-  return {
-    ...(catalog === undefined ? {} : { catalog }),
-    ...(database === undefined ? {} : { database }),
-    view,
-    sql:
-      columns.length === 0
-        ? query
-        : `SELECT * FROM (\n${withoutSemicolon(query)}\n) AS ${quoteIdentifier(view)}(${names})`,
-  };
+  return parsedView({ parts, columns, query: sql.slice(queryStart.start) }, quoteIdentifier, withoutSemicolon);
 }
 
 /**
@@ -71,15 +55,8 @@ const knownModifiers = new Set(['OR', 'REPLACE', 'TEMP', 'TEMPORARY', 'LOCAL', '
 
 const nameOf = (text: string) => (text.startsWith('"') ? contentOf(text) : text);
 
-/** The names up to the closing parenthesis; undefined if the tokens are not a list of names. */
-function columnNames(tokens: readonly { readonly text: string }[], start: number): string[] | undefined {
-  const names: string[] = [];
-  for (let i = start; ; i += 2) {
-    const { text = '' } = tokens[i] ?? {};
-    if (!isName(text)) return undefined;
-    names.push(nameOf(text));
-    const end = tokens[i + 1]?.text;
-    if (end === ')') return names;
-    if (end !== ',') return undefined;
-  }
-}
+const nameTokens: NameTokens<Token> = {
+  textOf: ({ text }) => text,
+  isName: ({ text }) => isName(text),
+  nameOf: ({ text }) => nameOf(text),
+};

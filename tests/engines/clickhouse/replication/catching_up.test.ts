@@ -1,54 +1,22 @@
 // When a server counts: not while it is stale after a restart, nor while it lacks a table or what its peers have.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import type { ClickHouseServer } from '../../../../src/engines/clickhouse/connection/server.ts';
+import { describe, test } from 'node:test';
 import { catchUp } from '../../../../src/engines/clickhouse/replication/catch_up.ts';
 import { replicaStates } from '../../../../src/engines/clickhouse/replication/replica_states.ts';
-import { ReplicatedInserts } from '../../../../src/engines/clickhouse/replication/replicated_inserts.ts';
-import { eventually } from '../../../deadline.ts';
-import {
-  missingReplicatedRing,
-  type ReplicatedRing,
-  type RingServer,
-  startReplicatedRing,
-} from '../replicated_ring/replicated_ring.ts';
-import { clientOf } from '../replicated_ring/ring_client.ts';
-import { batchOf, createTable, newTable, rowsOn, timeoutMs } from './replicated_tables.ts';
+import { missingReplicatedRing, type RingServer } from '../replicated_ring/replicated_ring.ts';
+import { replicatedOrders } from './replicated_orders.ts';
+import { newTable, rowsOn, timeoutMs } from './replicated_tables.ts';
 
 describe('a server counts', { skip: missingReplicatedRing }, () => {
-  const table = newTable('orders');
-  const inserts = new ReplicatedInserts();
-  let ring: ReplicatedRing;
-  let servers: ClickHouseServer[];
-  before(async () => {
-    // Long enough that a killed server is started again before ZooKeeper drops its session.
-    ring = await startReplicatedRing({ sessionMs: 6000 });
-    servers = await Promise.all(ring.servers.map(clientOf));
-    await createTable(servers, table);
+  // Long enough that a killed server is started again before ZooKeeper drops its session.
+  const { table, ring, servers, first, second, third, insert, behind, caughtUp } = replicatedOrders({
+    sessionMs: 6000,
   });
-  after(() => ring?.close());
-
-  const first = () => servers[0] as ClickHouseServer;
-  const second = () => servers[1] as ClickHouseServer;
-  const third = () => servers[2] as ClickHouseServer;
-  const insert = (token: string, replicas: readonly ClickHouseServer[]) =>
-    inserts.insert(batchOf(table, token, [1, 2, 3]), { servers: replicas, replicasOfShard: 3, timeoutMs });
-  const behind = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>
-    catchUp(server, { expected: [table], peers, timeoutMs });
-  const caughtUp = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>
-    eventually(
-      'the server has caught up',
-      async () => {
-        const problems = await behind(server, peers).catch(() => undefined);
-        return problems?.length === 0;
-      },
-      40_000,
-    );
 
   test('when it has what its peers have', async () => {
-    assert.deepEqual((await insert('a', servers)).behind, []);
-    for (const server of servers) {
-      await caughtUp(server, servers);
+    assert.deepEqual((await insert('a', servers())).behind, []);
+    for (const server of servers()) {
+      await caughtUp(server, servers());
       assert.equal((await rowsOn(server, table)).size, 3);
     }
   });
@@ -61,7 +29,7 @@ describe('a server counts', { skip: missingReplicatedRing }, () => {
   });
 
   test('not after a restart, before it is a replica again, though it says that it is', async () => {
-    const victim = ring.servers[2] as RingServer;
+    const victim = ring().servers[2] as RingServer;
     await victim.kill();
     await insert('b', [first(), second()]);
     await victim.start();
@@ -70,8 +38,8 @@ describe('a server counts', { skip: missingReplicatedRing }, () => {
     assert.equal(state?.isReadOnly, false);
     assert.equal(state?.queueSize, 0);
     assert.equal((await rowsOn(third(), table)).size, 3, 'it is stale');
-    assert.notDeepEqual(await behind(third(), servers), []);
-    await caughtUp(third(), servers);
+    assert.notDeepEqual(await behind(third(), servers()), []);
+    await caughtUp(third(), servers());
     assert.equal((await rowsOn(third(), table)).size, 6);
   });
 });

@@ -1,17 +1,15 @@
 // Without Keeper: reads count on, inserts are refused, no server leaves.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { ClickHouseServer, ServerCall } from '../../../../src/engines/clickhouse/connection/server.ts';
-import { catchUp } from '../../../../src/engines/clickhouse/replication/catch_up.ts';
 import { decommissionBlockers } from '../../../../src/engines/clickhouse/replication/decommission_blockers.ts';
 import { replicaStates } from '../../../../src/engines/clickhouse/replication/replica_states.ts';
-import { ReplicatedInserts } from '../../../../src/engines/clickhouse/replication/replicated_inserts.ts';
 import { cutOff } from '../../../../src/engines/clickhouse/replication/return_of_server.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { eventually } from '../../../deadline.ts';
-import { missingReplicatedRing, type ReplicatedRing, startReplicatedRing } from '../replicated_ring/replicated_ring.ts';
-import { clientOf } from '../replicated_ring/ring_client.ts';
-import { batchOf, createTable, newTable, rowsOn, timeoutMs } from './replicated_tables.ts';
+import { missingReplicatedRing } from '../replicated_ring/replicated_ring.ts';
+import { replicatedOrders } from './replicated_orders.ts';
+import { rowsOn, timeoutMs } from './replicated_tables.ts';
 
 /** A server that says of its replicas that they have a session, as one does that still reaches Keeper. */
 const keepingSession = (server: ClickHouseServer): ClickHouseServer => ({
@@ -24,37 +22,12 @@ const keepingSession = (server: ClickHouseServer): ClickHouseServer => ({
 });
 
 describe('without Keeper', { skip: missingReplicatedRing }, () => {
-  const table = newTable('orders');
-  const inserts = new ReplicatedInserts();
-  let ring: ReplicatedRing;
-  let servers: ClickHouseServer[];
-  before(async () => {
-    ring = await startReplicatedRing();
-    servers = await Promise.all(ring.servers.map(clientOf));
-    await createTable(servers, table);
-  });
-  after(() => ring?.close());
-
-  const first = () => servers[0] as ClickHouseServer;
-  const second = () => servers[1] as ClickHouseServer;
-  const insert = (token: string, replicas: readonly ClickHouseServer[], limitMs = timeoutMs) =>
-    inserts.insert(batchOf(table, token, [1, 2, 3]), { servers: replicas, replicasOfShard: 3, timeoutMs: limitMs });
-  const behind = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>
-    catchUp(server, { expected: [table], peers, timeoutMs });
-  const caughtUp = (server: ClickHouseServer, peers: readonly ClickHouseServer[]) =>
-    eventually(
-      'the server has caught up',
-      async () => {
-        const problems = await behind(server, peers).catch(() => undefined);
-        return problems?.length === 0;
-      },
-      40_000,
-    );
+  const { table, ring, servers, first, second, insert, caughtUp } = replicatedOrders();
 
   test('servers count on unless another one has it, and inserts are refused', async () => {
-    await insert('a', servers);
+    await insert('a', servers());
     assert.equal(await cutOff(first(), [second()]), undefined);
-    await ring.zookeeper.kill();
+    await ring().zookeeper.kill();
     const isCut = async (server: ClickHouseServer) => {
       const states = await replicaStates(server).catch(() => []);
       return states.length > 0 && states.every(({ isReadOnly }) => isReadOnly);
@@ -64,7 +37,7 @@ describe('without Keeper', { skip: missingReplicatedRing }, () => {
     await eventually('the second server notices', () => isCut(second()), 30_000);
     assert.equal(await cutOff(first(), [second()]), undefined);
     assert.equal((await rowsOn(first(), table)).size, 3);
-    await assert.rejects(insert('b', servers, 1000), (error) => {
+    await assert.rejects(insert('b', servers(), 1000), (error) => {
       assert(error instanceof Failure, String(error));
       assert.equal(error.code, 'REPLICAS_UNAVAILABLE');
       return true;
@@ -80,9 +53,9 @@ describe('without Keeper', { skip: missingReplicatedRing }, () => {
       stuck.map(({ reason }) => reason),
       ['Keeper is not available'],
     );
-    await ring.zookeeper.start();
-    for (const server of servers) await caughtUp(server, servers);
-    await insert('c', servers);
+    await ring().zookeeper.start();
+    for (const server of servers()) await caughtUp(server, servers());
+    await insert('c', servers());
     assert.equal((await rowsOn(second(), table)).has('c 1'), true);
   });
 });

@@ -1,5 +1,5 @@
 // The failures of loads, and the rows that they name.
-import { type Failure, Failure as FailureOf, invalidParameter } from '../../../standard/failure.ts';
+import { Failure, invalidParameter } from '../../standard/failure.ts';
 
 /** Limit of a rejected row's stored text. */
 export const textCharactersMax = 4096;
@@ -14,14 +14,14 @@ export interface RejectedRow {
   readonly text: string | null;
 }
 
+/** A message of an engine may end with a period. */
+export const withNothingLoaded = (message: string): string => `${message.replace(/[.\s]+$/, '')}; nothing was loaded`;
+
 export const dataInvalid = (message: string, result: Readonly<Record<string, unknown>> = {}): Failure =>
-  new FailureOf('DATA_INVALID', `${message.replace(/[.\s]+$/, '')}; nothing was loaded`, result);
+  new Failure('DATA_INVALID', withNothingLoaded(message), result);
 
 export const invalidColumns = (pointer: string, message: string): Failure =>
   invalidParameter(pointer, 'columns', message, `${pointer}: ${message}`);
-
-export const cancelledLoad = (): Failure =>
-  new FailureOf('STATEMENT_CANCELLED', 'the load was cancelled; nothing was loaded', {}, { outcome: 'notApplied' });
 
 /** `rejected`: in the order of the file. */
 export function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: number): Failure {
@@ -29,7 +29,10 @@ export function rejectedFailure(rejected: readonly RejectedRow[], errorsMax: num
   const many = errorsMax > 0 ? `more than ${errorsMax} rows do not fit; the first: ` : '';
   const where = first.column === null ? '' : `, column ${JSON.stringify(first.column)}`;
   return dataInvalid(`${many}row ${first.row}${where}: ${first.reason}`, {
-    ...first,
+    row: first.row,
+    column: first.column,
+    reason: first.reason,
+    text: first.text,
     rows: rejected.slice(0, shownMax),
   });
 }
