@@ -6,7 +6,8 @@ import { isAcknowledged, type Request } from '../injection/api.ts';
 import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
 import type { CheckedApi } from './checked_api.ts';
 
-const answerMs = 5_000;
+/** Longer than a server waits for anything before it refuses. */
+const answerMs = 20_000;
 const fixedRows = 2_000;
 const fixedSum = (fixedRows * (fixedRows - 1)) / 2;
 const pauseMs = 25;

@@ -1,5 +1,5 @@
-// Servers are killed, some with their disks, while batches are inserted: no acknowledged row is lost, none is there twice. TEST_SEED replays
-// a run; TEST_BUDGET=60 goes on for a minute.
+// Servers are killed, some with their disks, or freeze, alone or all at once, and so does ZooKeeper, while batches are inserted: no acknowledged
+// row is lost, none is there twice. TEST_SEED replays a run; TEST_BUDGET=60 goes on for a minute.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -8,6 +8,7 @@ import { catchUp } from '../../../../src/engines/clickhouse/replication/catch_up
 import { reconcile } from '../../../../src/engines/clickhouse/replication/reconcile.ts';
 import { replicaStates } from '../../../../src/engines/clickhouse/replication/replica_states.ts';
 import { ReplicatedInserts } from '../../../../src/engines/clickhouse/replication/replicated_inserts.ts';
+import { codes } from '../../../../src/standard/codes.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
 import { Budget } from '../../../budget.ts';
 import { deadlineMs, eventually } from '../../../deadline.ts';
@@ -25,6 +26,8 @@ const seconds = 1;
 /** The shortest: a server that returns earlier waits 10 s until it tries again to be a replica. */
 const sessionMs = 1000;
 const earlyReturns = 0.1;
+/** Of faults that are no kill of a single server. */
+const othersChance = 0.4;
 
 test('nothing acknowledged is lost or doubled when servers lose their disks', {
   timeout: deadlineMs(200_000),
@@ -41,7 +44,56 @@ test('nothing acknowledged is lost or doubled when servers lose their disks', {
   const acknowledged = tables.map(() => new Set<string>());
   const sent = tables.map(() => new Set<string>());
   let tokens = 0;
-  let kills = 0;
+  const faults: Record<string, number> = {};
+  const count = (fault: string) => {
+    faults[fault] = (faults[fault] ?? 0) + 1;
+  };
+  /** Kills a server, mostly with its disk, and starts it again. */
+  const killOne = async (run: number): Promise<RingServer> => {
+    const victim = ring.servers[random.below(3)] as RingServer;
+    const losesDisk = random.chance(0.7);
+    await victim.kill();
+    count('kill of a server');
+    const others = servers.filter(({ name }) => name !== victim.name) as [HttpServer, HttpServer];
+    const isGone = async () =>
+      (await replicaStates(others[0], timeoutMs)).every(({ activeReplicas }) => activeReplicas < 3);
+    if (run < runsMin || !random.chance(earlyReturns)) await eventually('its session has expired', isGone, 20_000);
+    if (losesDisk) victim.wipe();
+    await victim.start();
+    return victim;
+  };
+  /** Kills or freezes ZooKeeper, or all servers, or freezes one. @returns the servers that must count again. */
+  const strikeOthers = async (): Promise<readonly RingServer[]> => {
+    const [name, struck] = random.pick([
+      ['ZooKeeper', [ring.zookeeper]],
+      ['all servers', ring.servers],
+      ['a server', [random.pick(ring.servers)]],
+    ] as const);
+    const isFrozen = name === 'a server' || random.chance(0.5);
+    count(`${isFrozen ? 'SIGSTOP' : 'kill'} of ${name}`);
+    for (const each of struck) await (isFrozen ? each.freeze() : each.kill());
+    await pause(100 + random.below(2 * sessionMs));
+    for (const each of struck) await (isFrozen ? each.resume() : each.start());
+    return ring.servers;
+  };
+  const countsAgain = async (victim: RingServer, run: number): Promise<void> => {
+    const server = servers[ring.servers.indexOf(victim)] as HttpServer;
+    const peers = servers.filter((each) => each !== server);
+    let last: unknown;
+    const counts = async () => {
+      try {
+        await reconcile(server, { peers, owns, timeoutMs });
+        last = await catchUp(server, { expected: tables, peers, timeoutMs: catchUpMs });
+        return Array.isArray(last) && last.length === 0;
+      } catch (error) {
+        last = error;
+        return false;
+      }
+    };
+    await eventually(`${victim.name} counts again`, counts, 60_000).catch((error) => {
+      throw new Error(`run ${run}: ${JSON.stringify(last)} ${last}`, { cause: error });
+    });
+  };
   const hasTime = new Budget(seconds).part();
   for (let run = 0; run < runsMin || (run < runsMax && hasTime()); run++) {
     let halted = false;
@@ -57,39 +109,14 @@ test('nothing acknowledged is lost or doubled when servers lose their disks', {
           await inserts.insert(batch, { servers, replicasOfShard: 3, timeoutMs: deadlineMs(15_000) });
           for (const id of [1, 2, 3]) acknowledged[n]?.add(`${token} ${id}`);
         } catch (error) {
-          assert(error instanceof Failure && error.code === 'REPLICAS_UNAVAILABLE', String((error as Error).stack));
+          assert(error instanceof Failure && codes[error.code].status === 503, String((error as Error).stack));
         }
       }
     });
     await pause(50 + random.below(300));
-    const victim = ring.servers[random.below(3)] as RingServer;
-    const losesDisk = random.chance(0.7);
-    await victim.kill();
-    kills++;
-    const others = servers.filter(({ name }) => name !== victim.name) as [HttpServer, HttpServer];
-    const isGone = async () =>
-      (await replicaStates(others[0], timeoutMs)).every(({ activeReplicas }) => activeReplicas < 3);
-    if (run < runsMin || !random.chance(earlyReturns)) await eventually('its session has expired', isGone, 20_000);
-    if (losesDisk) victim.wipe();
-    await victim.start();
-    const position = ring.servers.indexOf(victim);
-    const server = servers[position] as HttpServer;
-    const peers = servers.filter((each) => each !== server);
-    // With the writers, until it counts again.
-    let last: unknown;
-    const counts = async () => {
-      try {
-        await reconcile(server, { peers, owns, timeoutMs });
-        last = await catchUp(server, { expected: tables, peers, timeoutMs: catchUpMs });
-        return Array.isArray(last) && last.length === 0;
-      } catch (error) {
-        last = error;
-        return false;
-      }
-    };
-    await eventually(`${victim.name} counts again`, counts, 60_000).catch((error) => {
-      throw new Error(`run ${run}: ${JSON.stringify(last)} ${last}`, { cause: error });
-    });
+    const victims = random.chance(othersChance) ? await strikeOthers() : [await killOne(run)];
+    // With the writers, until they count again.
+    for (const victim of victims) await countsAgain(victim, run);
     halted = true;
     await Promise.all(writers);
     for (const [n, table] of tables.entries())
@@ -103,7 +130,7 @@ test('nothing acknowledged is lost or doubled when servers lose their disks', {
         assert.deepEqual(wrong, [], `run ${run}: doubled or never sent, on ${each.name}`);
       }
   }
-  const count = acknowledged.reduce((sum, rows) => sum + rows.size, 0);
-  assert(count > 0);
-  t.diagnostic(`${kills} kills under ${count} acknowledged rows in ${tokens} batches`);
+  const rowCount = acknowledged.reduce((sum, rows) => sum + rows.size, 0);
+  assert(rowCount > 0);
+  t.diagnostic(`${JSON.stringify(faults)} under ${rowCount} acknowledged rows in ${tokens} batches`);
 });
