@@ -94,7 +94,7 @@ export type { RunningServer } from './cli/serve.ts';
 export interface ServerHooks {
   /** Fault tests: called before every statement of the store. */
   readonly injectStore?: FaultInjector;
-  /** Fault tests: wraps the engine. */
+  /** Fault tests: wraps each engine of the product. */
   readonly wrapEngine?: (engine: Engine) => Engine;
   /** Tests: engines besides DuckDB, with which warehouses can be created. */
   readonly otherEngines?: readonly Engine[];
@@ -482,7 +482,8 @@ function enginesOf({ settings, hooks, clusterHosts }: Foundation): readonly Engi
     spareEngine: settings.spareEngine,
     analysisTimeoutMs: settings.analysisTimeoutMs,
   });
-  return [hooks.wrapEngine?.(engine) ?? engine, clickhouseWith({ hosts: clusterHosts }), ...(hooks.otherEngines ?? [])];
+  const { wrapEngine = (each) => each, otherEngines = [] } = hooks;
+  return [wrapEngine(engine), wrapEngine(clickhouseWith({ hosts: clusterHosts })), ...otherEngines];
 }
 
 /** Those whose data is in the data directory of the server that created the warehouse. */

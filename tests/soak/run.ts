@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
 import { runHistory } from '../consistency/run_history.ts';
 import { missingRing } from '../engines/clickhouse/ring/ring.ts';
 import { runRandomFaults } from '../faults/cluster/random_faults.ts';
+import { allClusterSteps, killAtSteps } from '../faults/cluster/steps.ts';
 import { closeExternalSystems } from '../faults/injection/external_systems.ts';
 import { ServerProcess } from '../faults/injection/server_process.ts';
 import { allCells, runCells } from '../faults/kills/keyed_deaths.ts';
@@ -62,6 +63,7 @@ const parts: readonly Part[] = [
   { name: 'killed at random', share: 0.1, run: killedAtRandom },
   { name: 'servers of a store killed at random', share: 0.1, run: serversKilled },
   { name: 'faults of a cluster', share: 0.1, run: clusterFaults },
+  { name: 'steps of a cluster', share: 0.1, isFinite: true, run: clusterSteps },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -201,6 +203,25 @@ async function clusterFaults(seed: number, deadline: number, problems: string[])
   process.stdout.write(`${JSON.stringify(names)}\n`);
   const kinds = Object.keys(names).length;
   return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads and ${writes} inserts beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
+}
+
+/** In random order, with a new cluster after some of them. */
+async function clusterSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const missing = missingPostgresql || missingRing;
+  if (missing) return `nothing: ${missing}`;
+  const random = new Random(seed);
+  const steps = random.shuffled(allClusterSteps);
+  let [tried, struck] = [0, 0];
+  while (tried < steps.length && Date.now() < deadline && problems.length === 0) {
+    const some = steps.slice(tried, tried + stepsEach);
+    const inTime = some.values().filter(() => Date.now() < deadline);
+    const report = await killAtSteps(inTime, random.fork(tried));
+    problems.push(...report.problems);
+    tried += report.tried;
+    struck += report.struck;
+    reportProgress(`${tried} of ${steps.length} steps, ${struck} reached`, problems);
+  }
+  return `${struck} kills of a server or a node (${tried} of ${steps.length} steps tried; a change has fewer)`;
 }
 
 async function model(seed: number, deadline: number): Promise<string> {

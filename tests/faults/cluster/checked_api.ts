@@ -1,7 +1,13 @@
 // A client that holds each answer to the standard, also while something fails: a declared code with its status, and with each 5xx whether the
 // request was applied.
+import { setTimeout as pause } from 'node:timers/promises';
 import { codes } from '../../../src/standard/codes.ts';
+import { deadlineFromNow } from '../../deadline.ts';
 import { type Answer, Api, type Request } from '../injection/api.ts';
+
+/** How long a 503 may last after the end of its cause, for a quiet machine. */
+export const clearedMs = 30_000;
+const repeatPauseMs = 100;
 
 export class CheckedApi extends Api {
   /** What was wrong with answers. */
@@ -13,6 +19,18 @@ export class CheckedApi extends Api {
     if (problem !== undefined)
       this.problems.push(`${request.method} ${request.path}: ${problem}: ${JSON.stringify(answer).slice(0, 500)}`);
     return answer;
+  }
+}
+
+/** For reads after a fault: asks again while the answer is a 503 or is lost, for as long as that may be so. */
+export class PatientApi extends CheckedApi {
+  override async send(request: Request, answerMs?: number): Promise<Answer> {
+    const isOver = deadlineFromNow(clearedMs);
+    for (;;) {
+      const answer = await super.send(request, answerMs);
+      if ((answer.status !== 0 && answer.status !== 503) || isOver()) return answer;
+      await pause(repeatPauseMs);
+    }
   }
 }
 

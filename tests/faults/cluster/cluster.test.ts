@@ -14,7 +14,7 @@ const seed = seedFrom('SOAK_SEED');
 const timeout = deadlineMs(runsAll ? 3_600_000 : 180_000);
 const faultsMin = 2;
 const faultsMax = 200;
-const seconds = 5;
+const seconds = 3;
 
 test('nothing acknowledged is lost or done twice under faults of a cluster, and what fails works again afterwards', {
   timeout,

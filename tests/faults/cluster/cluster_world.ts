@@ -7,7 +7,7 @@ import { createClusterWarehouse } from '../../engines/clickhouse/cluster_warehou
 import { freePorts } from '../../engines/clickhouse/ring/free_ports.ts';
 import { type clusters, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
-import { CheckedApi } from './checked_api.ts';
+import { CheckedApi, PatientApi } from './checked_api.ts';
 import { type Host, loopback, missingNamespaces, type Network, openNetwork } from './network.ts';
 import { PostgresqlPair } from './postgresql_pair.ts';
 
@@ -27,10 +27,13 @@ export class ClusterServer {
   readonly host: Host;
   readonly directory: string;
   readonly #flags: readonly string[];
+  readonly #entry: URL | undefined;
   #process: ServerProcess | undefined;
   #api: CheckedApi | undefined;
+  #patientApi: PatientApi | undefined;
 
-  constructor(host: Host, directory: string, ownFlags: readonly string[]) {
+  constructor(host: Host, directory: string, ownFlags: readonly string[], entry?: URL) {
+    this.#entry = entry;
     this.host = host;
     this.directory = directory;
     this.#flags = ownFlags;
@@ -41,11 +44,20 @@ export class ClusterServer {
     return this.#api;
   }
 
+  get patientApi(): PatientApi {
+    if (this.#patientApi === undefined) throw new Error(`the server ${this.host.name} was not started`);
+    return this.#patientApi;
+  }
+
   async start(): Promise<void> {
-    this.#process = await startProcess([...flags, ...this.#flags], this.directory, { enter: this.host.enter });
+    this.#process = await startProcess([...flags, ...this.#flags], this.directory, {
+      enter: this.host.enter,
+      entry: this.#entry,
+    });
     if (process.env.FAULTS_LOG) this.#process.child.stderr?.pipe(process.stderr);
     // Its address stays the same, so that clients go on.
     this.#api ??= new CheckedApi(this.#process.url, this.#process.token);
+    this.#patientApi ??= new PatientApi(this.#process.url, this.#process.token);
   }
 
   async kill(): Promise<void> {
@@ -57,12 +69,17 @@ export class ClusterServer {
     this.#process?.child.kill('SIGSTOP');
   }
 
+  signal(name: NodeJS.Signals): void {
+    this.#process?.child.kill(name);
+  }
+
   resume(): void {
     this.#process?.child.kill('SIGCONT');
   }
 
   async close(): Promise<void> {
     this.#api?.close();
+    this.#patientApi?.close();
     await this.kill();
   }
 }
@@ -80,7 +97,8 @@ export interface ClusterWorld {
   close(): Promise<void>;
 }
 
-export async function startCluster(): Promise<ClusterWorld> {
+/** `entry`: the module that starts the servers, instead of that of `npm start`. */
+export async function startCluster({ entry }: { readonly entry?: URL } = {}): Promise<ClusterWorld> {
   const network = missingNamespaces === false ? openNetwork([...serverNames, ...nodeNames, ...storeNames]) : loopback;
   const ends: (() => Promise<void> | void)[] = [() => network.close()];
   const close = async () => {
@@ -111,7 +129,7 @@ export async function startCluster(): Promise<ClusterWorld> {
         ...(host.enter.length > 0 ? ['--insecure=true'] : []),
         ...(index > 0 ? [`--secret-key-file=${keyFile}`] : []),
       ];
-      return new ClusterServer(host, join(directory, name), own);
+      return new ClusterServer(host, join(directory, name), own, entry);
     });
     for (const server of servers) {
       ends.push(() => server.close());

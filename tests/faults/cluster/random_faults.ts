@@ -5,7 +5,7 @@ import { deadlineMs, eventually } from '../../deadline.ts';
 import { Random } from '../../random.ts';
 import { type Counts, type Numbers, noCounts, Worker, type WorkerPlace } from '../../soak/worker.ts';
 import { endOfTask, type InterruptedChange } from '../scenarios/atomicity.ts';
-import type { CheckedApi } from './checked_api.ts';
+import { clearedMs, type PatientApi } from './checked_api.ts';
 import { type ClusterServer, type ClusterWorld, startCluster, warehouses } from './cluster_world.ts';
 import { hold, randomFault } from './faults.ts';
 import { nodeDifferences } from './node_contents.ts';
@@ -35,8 +35,6 @@ export interface FaultRunReport {
   readonly problems: readonly string[];
 }
 
-/** How long a 503 may last after the end of its cause. */
-const clearedMs = 30_000;
 /** A wait that takes long shows what for. */
 const sayMs = 10_000;
 const settledMs = 60_000;
@@ -97,12 +95,12 @@ class FaultRun {
   async all(): Promise<FaultRunReport> {
     const { faults, seed, atLeast = 0, hasTime = () => true } = this.#options;
     try {
-      const [{ api }] = this.#world.servers as [ClusterServer];
+      const [{ api, patientApi }] = this.#world.servers as [ClusterServer];
       for (const tables of this.#tables) await tables.create(api);
       for (const worker of this.#workers) await worker.begin(api);
       while (this.#faults < faults && (this.#faults < atLeast || hasTime()) && this.#found().length === 0)
         await this.#oneFault();
-      const { result } = await api.post('/api/v2/audit_events/verify', {});
+      const { result } = await patientApi.post('/api/v2/audit_events/verify', {});
       if (JSON.stringify(result.faults) !== '[]') this.#problems.push(`the audit: ${JSON.stringify(result)}`);
     } catch (error) {
       this.#problems.push(String((error as Error).stack));
@@ -125,7 +123,7 @@ class FaultRun {
     return [
       ...this.#problems,
       ...this.#workers.flatMap(({ problems }) => problems),
-      ...this.#world.servers.flatMap(({ api }) => api.problems),
+      ...this.#world.servers.flatMap(({ api, patientApi }) => [...api.problems, ...patientApi.problems]),
     ];
   }
 
@@ -158,7 +156,7 @@ class FaultRun {
       this.#problems.push(...problems.map((problem) => `fault ${this.#faults}, ${fault.name}: ${problem}`));
       for (const key of Object.keys(counts) as (keyof Prober['counts'])[]) this.#probes[key] += counts[key];
     }
-    await this.#look(random.pick(this.#world.servers).api);
+    await this.#look(random.pick(this.#world.servers).patientApi);
   }
 
   async #work(worker: Worker, random: Random, isHalted: () => boolean): Promise<void> {
@@ -198,7 +196,7 @@ class FaultRun {
   }
 
   /** Until no change is open. */
-  async #settled(api: CheckedApi): Promise<void> {
+  async #settled(api: PatientApi): Promise<void> {
     for (const warehouse of warehouses) {
       let last: unknown;
       await eventually(
@@ -214,9 +212,14 @@ class FaultRun {
     }
   }
 
-  async #look(api: CheckedApi): Promise<void> {
+  async #look(api: PatientApi): Promise<void> {
     await this.#settled(api);
-    const tasks = await api.endOfTasks(tasksEndMs);
+    // A list that a 503 interrupts is begun again.
+    const tasks = await eventually(
+      'all tasks have ended',
+      () => api.endOfTasks(tasksEndMs).catch(() => undefined),
+      settledMs,
+    );
     await this.#settled(api);
     const ends = new Map(
       tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<InterruptedChange['task']>]),

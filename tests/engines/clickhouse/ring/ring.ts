@@ -30,6 +30,8 @@ export const clusters = {
 export interface RingNode {
   /** Of its HTTP interface. */
   readonly url: string;
+  /** Of its process, while it runs. */
+  readonly pid: number | undefined;
   /** Ends it at once. */
   kill(): Promise<void>;
   /** Starts it again with its data. Resolves when it answers. */
@@ -148,6 +150,9 @@ function newNode({ host, directory, httpPort, nativePort, files, environment }: 
   };
   return {
     url,
+    get pid() {
+      return child?.pid;
+    },
     async kill() {
       if (!child || child.exitCode !== null || child.signalCode !== null) return;
       child.ref();

@@ -1,0 +1,26 @@
+// A sample of the steps of changes at which a server or a node of a cluster is killed; `npm run soak -- --only "steps of a cluster"` kills at more of
+// them, with `--all` at each. SOAK_SEED replays a run.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Budget } from '../../budget.ts';
+import { deadlineMs } from '../../deadline.ts';
+import { missingRing } from '../../engines/clickhouse/ring/ring.ts';
+import { missingPostgresql } from '../../postgresql.ts';
+import { Random, seedFrom } from '../../random.ts';
+import { allClusterSteps, killAtSteps } from './steps.ts';
+
+const seed = seedFrom('SOAK_SEED');
+const stepsMin = 3;
+const seconds = 3;
+
+test('a change is done once when a server or a node is killed at one of its steps', {
+  timeout: deadlineMs(180_000),
+  skip: missingPostgresql || missingRing,
+}, async (t) => {
+  t.diagnostic(`SOAK_SEED=${seed}`);
+  const random = new Random(seed);
+  const steps = new Budget(seconds).sample(allClusterSteps, random, (count) => count >= stepsMin);
+  const report = await killAtSteps(steps, random.fork(1), (text) => t.diagnostic(text));
+  t.diagnostic(`${report.struck} of ${report.tried} steps were reached`);
+  assert.deepEqual(report.problems, []);
+});
