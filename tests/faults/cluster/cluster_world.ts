@@ -3,6 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from '../../deadline.ts';
 import { createClusterWarehouse } from '../../engines/clickhouse/cluster_warehouse.ts';
 import { freePorts } from '../../engines/clickhouse/ring/free_ports.ts';
 import { type clusters, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
@@ -13,6 +14,7 @@ import { PostgresqlPair } from './postgresql_pair.ts';
 
 export const warehouses = ['copies', 'shards'] as const satisfies (keyof typeof clusters)[];
 const nodeCount = 3;
+const startMs = 30_000;
 const serverNames = ['one', 'two'];
 const nodeNames = Array.from({ length: nodeCount }, (_, index) => `node${index + 1}`);
 const storeNames = ['store1', 'store2'];
@@ -50,9 +52,16 @@ export class ClusterServer {
   }
 
   async start(): Promise<void> {
-    this.#process = await startProcess([...flags, ...this.#flags], this.directory, {
-      enter: this.host.enter,
-      entry: this.#entry,
+    const options = { enter: this.host.enter, entry: this.#entry };
+    let last: unknown;
+    // Like a service manager: a store that does not answer yet ends it.
+    const attempt = () =>
+      startProcess([...flags, ...this.#flags], this.directory, options).catch((error: unknown) => {
+        last = error;
+        return undefined;
+      });
+    this.#process = await eventually('the server starts', attempt, startMs).catch((error) => {
+      throw last ?? error;
     });
     if (process.env.FAULTS_LOG) this.#process.child.stderr?.pipe(process.stderr);
     // Its address stays the same, so that clients go on.

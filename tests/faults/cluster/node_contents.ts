@@ -36,7 +36,9 @@ async function contentOf(node: RingNode): Promise<Map<string, string>> {
 }
 
 async function ask({ url }: RingNode, body: string): Promise<string> {
-  const response = await fetch(url, { method: 'POST', body });
+  const response = await fetch(url, { method: 'POST', body }).catch((error) => {
+    throw new Error(`the node ${url} does not answer`, { cause: error });
+  });
   const text = await response.text();
   if (!response.ok) throw new Error(`${body}: ${text}`);
   return text;

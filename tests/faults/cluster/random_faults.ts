@@ -224,8 +224,9 @@ class FaultRun {
     const ends = new Map(
       tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<InterruptedChange['task']>]),
     );
-    for (const worker of this.#workers) await worker.checkTables(api, ends);
+    // First the nodes themselves: one that has ended would show as a lasting 503.
     this.#problems.push(...(await nodeDifferences(this.#world.ring)));
+    for (const worker of this.#workers) await worker.checkTables(api, ends);
     if (tasks.length > tasksKeptMax) for (const task of tasks) await api.delete(`/api/v2/tasks/${task.taskId}`);
   }
 }
