@@ -99,13 +99,18 @@ class Descriptions {
       summary: aliasOf === undefined ? endpoint.summary : `Alias of \`${aliasOf}\`.`,
       description: this.#descriptionOf(operation),
       ...(endpoint.deprecated ? { deprecated: true } : {}),
-      ...(aliasOf === undefined
-        ? { 'x-privilege': endpoint.permission.privilege, 'x-codes': ownCodesOf(endpoint) }
-        : { 'x-alias-of': aliasOf }),
+      ...this.#extensionsOf(operation),
       ...(parameters.length > 0 ? { parameters } : {}),
       ...(requestBody ? { requestBody } : {}),
       responses: this.#responsesOf(endpoint, category, names),
     };
+  }
+
+  /** An operation that ensures what another one creates has the privilege and the codes of that one. */
+  #extensionsOf({ endpoint, aliasOf, ensures }: Operation): Json {
+    if (aliasOf !== undefined) return { 'x-alias-of': aliasOf };
+    if (ensures !== undefined) return { 'x-codes-of': ensures };
+    return { 'x-privilege': endpoint.permission.privilege, 'x-codes': ownCodesOf(endpoint) };
   }
 
   #namesOf({ category, endpoint }: Operation): Names {
@@ -137,7 +142,8 @@ class Descriptions {
     const example = endpoint.example?.body as Json | undefined;
     const { [nameFieldOf(endpoint)]: _, ...unnamed } = example ?? {};
     const { title = `${name}Request` } = schema as { title?: string };
-    const reference = this.#schemas.named(title, schema, nonEmpty(endpoint, schema));
+    const whole = isSame || this.#forClients ? undefined : `${operation}Request`;
+    const reference = this.#schemas.named(title, schema, nonEmpty(endpoint, schema), whole);
     const content: Record<string, Json> = {
       'application/json': {
         schema: reference,

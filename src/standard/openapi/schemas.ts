@@ -45,9 +45,14 @@ export class Schemas {
     return this.#components.add('schemas', 'ObjectName', this.inline(objectName()));
   }
 
-  /** A reference to the component of this name. */
-  named(name: string, schema: TSchema, more: Json = {}): Json {
-    return this.#components.add('schemas', name, { ...this.inline(schema), ...more });
+  /** A reference to the component of this name. `whole`: the component that has the same fields and others. */
+  named(name: string, schema: TSchema, more: Json = {}, whole?: string): Json {
+    const described = this.inline(schema);
+    return this.#components.add('schemas', name, {
+      ...described,
+      ...(whole === undefined ? {} : fieldsOf(described, whole)),
+      ...more,
+    });
   }
 
   /** The schema itself, whose parts can be references. */
@@ -101,6 +106,15 @@ export class Schemas {
     const described = this.describe(values);
     return Object.keys(described).length > 0 ? described : true;
   }
+}
+
+/** The fields of an object as references to those of a component, where these are shorter. */
+function fieldsOf({ properties = {} }: { readonly properties?: Json }, component: string): Json {
+  const fields = Object.entries(properties).map(([name, field]) => {
+    const reference = { $ref: `#/components/schemas/${component}/properties/${name}` };
+    return [name, JSON.stringify(field).length > JSON.stringify(reference).length ? reference : field] as const;
+  });
+  return fields.length === 0 ? {} : { properties: Object.fromEntries(fields) };
 }
 
 /**
