@@ -115,11 +115,17 @@ export const topCategories: Readonly<Record<string, Category>> = {
         },
         children: {
           views: {
-            collection: { list: {}, create: {}, search: {}, undrop: {} },
+            collection: { list: {}, create: {}, compare: { isRead: true }, search: {}, undrop: {} },
             object: { get: {}, update: {}, delete: { query: true }, rename: {}, dependents: { isRead: true } },
           },
           tables: {
-            collection: { list: {}, create: { accepts: true }, search: {}, undrop: { accepts: true } },
+            collection: {
+              list: {},
+              create: { accepts: true },
+              compare: { isRead: true },
+              search: {},
+              undrop: { accepts: true },
+            },
             object: {
               get: {},
               update: { accepts: true },

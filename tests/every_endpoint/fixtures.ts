@@ -220,6 +220,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
       optimize: emptyBody,
       checksum: emptyBody,
       export_table: () => exported,
+      compare: () => ({ name: freshName(), columns }),
       copy_definition: renamed,
       dependents: emptyBody,
       load: () => ({ source: { path: notes } }),
@@ -259,6 +260,7 @@ const fixtures: Readonly<Record<string, Fixture>> = {
     bodies: {
       create: () => ({ sql: 'SELECT 1 AS a', comment: 'made' }),
       update: describingBody,
+      compare: () => ({ name: freshName(), sql: 'SELECT 1 AS a' }),
       dependents: emptyBody,
       rename: renamed,
       search: emptyBody,

@@ -48,6 +48,15 @@ const QueryField = Type.String({
     'A single query without parameters. Unqualified names are resolved in the database of the view. For a create, it can be a CREATE VIEW statement, which then determines the name.',
 });
 
+const Comparison = Type.Object(
+  {
+    name: Type.String(),
+    sql: Type.String({ description: 'The query that the view would have.' }),
+    view: Type.Optional(ViewRecord),
+  },
+  { title: 'ViewComparison' },
+);
+
 const changeCodes = ['CHANGE_IN_PROGRESS', ...engineCodes] as const;
 
 /** Further codes of endpoints that analyze a query. */
@@ -120,6 +129,29 @@ export const viewsApi = category({
       bodyRequired: true,
       result: ViewRecord,
       example: { body: { newName: 'large_orders' } },
+    }),
+    compare: action('collection', {
+      summary: 'Shows the query that a definition would become, and the view that has its name.',
+      description: 'Nothing is changed, and the query is not analyzed: its sources need not exist.',
+      permission: { privilege: 'read', on: 'parent' },
+      codes: [...engineCodes, 'SQL_INVALID', 'SQL_NOT_SUPPORTED', 'OBJECT_NOT_FOUND'],
+      needs: [{ capability: 'views' }],
+      body: strictObject(
+        {
+          name: Type.Optional(Type.String({ maxLength: 128 })),
+          renamedFrom: Type.Optional(
+            Type.String({ maxLength: 128, description: 'The present name of the view, if it has another one.' }),
+          ),
+          sql: QueryField,
+        },
+        { title: 'CompareViewRequest' },
+      ),
+      bodyRequired: true,
+      result: Comparison,
+      example: {
+        body: { sql: 'CREATE VIEW big_orders AS SELECT id FROM orders WHERE total > 1000' },
+        result: { name: 'big_orders', sql: 'SELECT id FROM orders WHERE total > 1000' },
+      },
     }),
     ...dependentsApi('view'),
     search: searchWithDropped({ category: 'views', record: ViewRecord, example: '%orders' }),

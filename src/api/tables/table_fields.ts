@@ -66,6 +66,13 @@ export const definitionFields = {
   unique_key_constraints: Type.Optional(nullable(UniqueKey)),
 };
 
+/** The statement that can define a table instead of `columns`. */
+export const CreateTableSql = Type.String({
+  maxLength: 1_048_576,
+  pattern: noNul,
+  description: 'A CREATE TABLE statement instead of `columns`; it then determines the name.',
+});
+
 /** The values of the fields; undefined: omitted. */
 type Given<F extends TProperties> = { readonly [K in keyof F]?: Immutable<Static<F[K]>> | undefined };
 

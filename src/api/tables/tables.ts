@@ -6,7 +6,7 @@ import { objectName } from '../../standard/object_name.ts';
 import { strictObject, Type } from '../../standard/type.ts';
 import { action, category, create, get, list, update } from '../declare.ts';
 import { dependentsApi } from '../dependents.ts';
-import { describedBody, engineCodes, exampleFields, noFields, noNul } from '../fields.ts';
+import { describedBody, engineCodes, exampleFields, noFields } from '../fields.ts';
 import { databasesApi } from '../namespaces/databases.ts';
 import { codes, Parameters, Query, queryCost, WaitSeconds } from '../queries/statement_fields.ts';
 import { searchWithDropped } from '../search.ts';
@@ -15,8 +15,9 @@ import { NewNameByTask, sometimesByTask, taskFields } from '../task_fields.ts';
 import { exportTableApi } from '../transfer/export_actions.ts';
 import { loadTableApi } from '../transfer/load_table.ts';
 import { drop, undropByTask } from '../undrop.ts';
+import { compareTableApi } from './compare_table.ts';
 import { tableChecksumApi } from './table_checksum.ts';
-import { ColumnBody, columnsMax, definitionFields, keysNeeded, TableRecord } from './table_fields.ts';
+import { ColumnBody, CreateTableSql, columnsMax, definitionFields, keysNeeded, TableRecord } from './table_fields.ts';
 import { tableWritesApi } from './table_writes.ts';
 
 const AsSelect = strictObject(
@@ -40,13 +41,7 @@ const CreateBody = strictObject(
     ...definitionFields,
     columns: Type.Optional(Type.Array(ColumnBody, { maxItems: columnsMax })),
     asSelect: Type.Optional(AsSelect),
-    sql: Type.Optional(
-      Type.String({
-        maxLength: 1_048_576,
-        pattern: noNul,
-        description: 'A CREATE TABLE statement instead of `columns`; it then determines the name.',
-      }),
-    ),
+    sql: Type.Optional(CreateTableSql),
   },
   { ...exactlyOneOf('columns', 'sql', 'asSelect') },
 );
@@ -174,6 +169,7 @@ export const tablesApi = category({
       result: TableRecord,
     }),
     ...tableWritesApi,
+    compare: compareTableApi,
     ...tableChecksumApi,
     copy_definition: action('object', {
       summary: 'Creates an empty table with the same definition, in the same or another database.',

@@ -77,7 +77,11 @@ export async function createView(
 }
 
 /** The name and the query: `sql` may be a CREATE VIEW statement. */
-async function readBody(body: CreateViewBody, [root, database]: ViewParents, context: Context) {
+export async function readBody(
+  body: Pick<CreateViewBody, 'name' | 'sql'>,
+  [root, database]: ViewParents,
+  context: Context,
+) {
   const engine = await context.warehouses.use(root.spec.warehouse);
   const parsed = await engine.parseCreateView(body.sql);
   const mismatch = (category: string, stated: string | undefined, expected: string | undefined) => {

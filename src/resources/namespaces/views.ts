@@ -8,13 +8,14 @@ import { type Context, implement } from '../records/handler_context.ts';
 import { dependentViews } from '../records/in_use_by_views.ts';
 import { commonFields, freshPage, type RenderOf, render } from '../records/object_records.ts';
 import { created, done, found, updated } from '../records/outcomes.ts';
-import { ownerName } from '../records/permissions.ts';
+import { ownerName, requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { engineStateOf } from '../records/states.ts';
 import { dropHandler, undropHandler } from '../records/undrop.ts';
 import {
   changeView,
   createView,
+  readBody,
   renameView,
   requireUsableViewName,
   restoredView,
@@ -71,6 +72,14 @@ export const views = implement(viewsApi, {
     const [root, database] = segments;
     const chain = await renameView(segments, newName, context);
     return done(await render([root, database, segment('views', newName)], chain, context, toRecord));
+  },
+  compare: async ({ segments, body }, context) => {
+    const { name, sql } = await readBody(body, await context.catalog.require(segments), context);
+    const path = [...segments, segment('views', body.renamedFrom ?? name)] as const;
+    const chain = await context.catalog.find(path);
+    if (!chain) return done({ name, sql });
+    await requirePrivilege('read', path, context);
+    return done({ name, sql, view: await render(path, chain, context, toRecord) });
   },
   dependents: async ({ segments }, context) => {
     const [, , { id }] = await context.catalog.require(segments);

@@ -98,7 +98,12 @@ export async function copiedSpec(
   return { ...copy, ...defined({ comment: spec.comment, properties: spec.properties }) };
 }
 
-async function readDefinition(body: CreateTableBody, [root, database]: ParentChain, context: Context) {
+/** The name and the definition of a table that a body describes. Throws INVALID_PARAMETER, SQL_INVALID and SQL_NOT_SUPPORTED. */
+export async function readDefinition(
+  body: Omit<CreateTableBody, 'comment' | 'properties' | 'owner'>,
+  [root, database]: ParentChain,
+  context: Context,
+) {
   const { warehouse } = root.spec;
   const engine = await context.warehouses.engineOf(warehouse);
   const replicationNum = body.replicationNum ?? (await defaultReplicas(warehouse, context));
@@ -188,7 +193,7 @@ export const defaultReplicas = async (
   { warehouses }: Pick<Context, 'warehouses'>,
 ): Promise<number> => (await warehouses.layoutOf(warehouse))?.replicaCount ?? 1;
 
-async function requireReplicas(needed: number, warehouse: string, context: Context): Promise<void> {
+export async function requireReplicas(needed: number, warehouse: string, context: Context): Promise<void> {
   const layout = await context.warehouses.layoutOf(warehouse);
   if (layout && needed !== layout.replicaCount) {
     const message = `must be ${layout.replicaCount}: the cluster of the warehouse has so many replicas of each tablet`;
@@ -270,12 +275,23 @@ export async function changeTable(
 
 function engineChangeOf(change: TableChange, chain: TableChain, next: TableSpec, context: Context): Change | undefined {
   const ref = tableRef(chain);
-  const [from, to] = [definitionOf(chain[2].spec), definitionOf(next)];
-  if (change.kind === 'rename') return { kind: 'renameTable', table: ref, newName: change.newName, definition: from };
+  const definition = definitionOf(chain[2].spec);
+  if (change.kind === 'rename') return { kind: 'renameTable', table: ref, newName: change.newName, definition };
   if (change.kind === 'truncate') return { kind: 'truncateTable', table: ref };
-  if (JSON.stringify(from) === JSON.stringify(to)) return undefined;
   const renamedColumns = change.kind === 'renameColumn' ? { [change.name]: change.newName } : {};
-  const { access, call } = context;
+  return alterationOf(chain, next, renamedColumns, context);
+}
+
+/** Undefined if the engine has nothing to do. */
+export function alterationOf(
+  chain: TableChain,
+  next: TableSpec,
+  renamedColumns: Readonly<Record<string, string>>,
+  { access, call }: Pick<Context, 'access' | 'call'>,
+): Change | undefined {
+  const ref = tableRef(chain);
+  const [from, to] = [definitionOf(chain[2].spec), definitionOf(next)];
+  if (JSON.stringify(from) === JSON.stringify(to)) return undefined;
   const hidesRows = !access.authorizer.isVisible(call.principal, 'read', 'catalogs', chain);
   return { kind: 'alterTable', table: ref, from, to, renamedColumns, hidesRows };
 }
@@ -312,7 +328,8 @@ async function nextSpec(
   }
 }
 
-function patchedSpec(
+/** The definition after a PATCH. Throws what the PATCH fails with, as far as that is known without the engine. */
+export function patchedSpec(
   body: TablePatch,
   table: CatalogObject<TableSpec>,
   check: (next: TableSpec) => void,

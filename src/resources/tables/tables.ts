@@ -8,6 +8,7 @@ import { created, done, found, updated } from '../records/outcomes.ts';
 import { requirePrivilege } from '../records/permissions.ts';
 import { findByName } from '../records/search.ts';
 import { splitTaskOptions } from '../records/task_fields.ts';
+import { compareTable } from '../table_definitions/compare_table.ts';
 import {
   changeTable,
   copyTable,
@@ -79,6 +80,7 @@ export const tables = implement(tablesApi, {
   checksum: checksumTable,
   ...exportTable,
   ...loadTable,
+  compare: compareTable,
   copy_definition: async ({ segments, body }, context) => {
     const target = await requireTarget(segments, body, context);
     return shownMade(await copyTable(segments, target, body.newName, context), context);
