@@ -20,7 +20,10 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
     ['TypeScript', 'docs/client.md'],
     ['Python', 'docs/python.md'],
   ],
-  'Command line': [['Commands', 'docs/cli.md']],
+  'Command line': [
+    ['Commands', 'docs/cli.md'],
+    ['Declarations', 'docs/apply.md'],
+  ],
   'The standard': [
     ['The REST standard', 'docs/rest_standard.md'],
     ['Rules for documents', 'docs/lint_rules.md'],

@@ -37,6 +37,8 @@ export interface Outgoing {
 export interface Answer {
   readonly status: number;
   readonly result: Readonly<Record<string, unknown>>;
+  /** Of the record in the answer, for `ifMatch`. */
+  readonly etag?: string;
 }
 
 /** What sends the requests of a client. */
@@ -159,7 +161,8 @@ function answerOf(outgoing: Outgoing, response: Response, text: string): Answer 
     throw errorOf('NO_ENVELOPE', { status, message, requestId });
   }
   const { code, message, result } = envelope;
-  if (code === '0') return { status, result };
+  const etag = headers.get('etag');
+  if (code === '0') return { status, result, ...(etag === null ? {} : { etag }) };
   const retryAfter = Number(headers.get('retry-after') ?? Number.NaN);
   const error = errorOf(code, { status, message, result, requestId });
   if (Number.isFinite(retryAfter)) retryAfterSeconds.set(error, retryAfter);

@@ -7,7 +7,7 @@ import { codes } from '../../standard/codes.ts';
 export const exitCodes = {
   succeeded: { code: 0, meaning: 'the command did what it was asked to do' },
   failed: { code: 1, meaning: 'the server refused the request (4xx), or the command failed on this machine' },
-  usage: { code: 2, meaning: 'the command line is wrong; nothing was sent' },
+  usage: { code: 2, meaning: 'the command line, or a file that it names, is wrong; nothing was changed' },
   unavailable: {
     code: 3,
     meaning: 'the server cannot be reached or is temporarily unavailable (503); the same command may succeed later',

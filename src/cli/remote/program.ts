@@ -2,6 +2,7 @@
 // server starts without it.
 import { Command, CommanderError } from 'commander';
 import { release } from '../../model/release.ts';
+import { applyCommand } from '../apply/apply_command.ts';
 import type { Runtime } from './call_options.ts';
 import { completionCommand } from './completion/completion.ts';
 import { conformCommand } from './conformance/conform_command.ts';
@@ -31,6 +32,7 @@ export function newProgram(env: Environment, runtime: Runtime, fileSources: read
     sqlCommand(runtime),
     loadCommand(runtime),
     exportCommand(runtime),
+    applyCommand(runtime),
     importCommand(runtime, fileSources),
     ...loginCommands(runtime, env),
   ];
