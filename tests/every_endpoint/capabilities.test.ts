@@ -30,6 +30,7 @@ const needsOf = ({ endpoint }: Operation, capability: EngineCapability) =>
 /** Fields that make a call need the capability, if not every call does. */
 const neededWith: Readonly<Record<string, object>> = {
   'tables.create': { primaryKey: ['id'] },
+  'tables.compare': { primaryKey: ['id'] },
   'tables.update': { unique_key_constraints: ['note'] },
   'databases.load': { primaryKey: ['id'], format: 'parquet' },
   'tables.load': { mode: 'upsert', format: 'parquet' },

@@ -214,7 +214,8 @@ test('what an operation shares with the one that creates is referenced, and ever
 
 test('the document is small enough to be loaded by tools', () => {
   const text = JSON.stringify(document);
-  assert.ok(text.length <= 560_000, `${text.length} characters`);
+  // Comparisons of tables and views take 13,000 of them.
+  assert.ok(text.length <= 575_000, `${text.length} characters`);
   assert.ok(gzipSync(text).length <= 60_000, `${gzipSync(text).length} bytes compressed`);
 });
 
