@@ -36,6 +36,7 @@ import {
   stagingName,
   stagingPrefix,
 } from './staging.ts';
+import { usualRow, usualSettings } from './usual_values.ts';
 
 export type LoadMethods = Pick<EngineWarehouse, 'inferTable' | 'load' | 'rowsLoadedByStep'>;
 
@@ -240,36 +241,67 @@ interface StageOptions extends WorkOptions {
 
 /** @returns the number of rejected rows. */
 async function stageFile(server: ClickHouseServer, work: FileLoad, plan: Plan, options: StageOptions): Promise<number> {
-  if (plan.native) {
+  let refused: unknown;
+  for (const statement of plan.native ? nativeStatements(plan, plan.native, options) : []) {
     try {
-      await stageNative(server, plan, plan.native, options);
+      await stageNative(server, plan, statement, options);
       return 0;
     } catch (error) {
       if (!(serverFailure(error) instanceof ClickHouseError)) throw error;
       await server.text({ timeoutMs: loadTimeoutMs, signal: options.signal, sql: `TRUNCATE TABLE ${options.into}` });
-      return await stageChecked(server, work, plan, options, error);
+      refused = error;
     }
   }
-  return await stageChecked(server, work, plan, options, undefined);
+  return await stageChecked(server, work, plan, options, refused);
 }
 
-const insertText = (sql: RowSql, { into, number }: StageOptions, check: string): string => {
-  const names = sql.columns.map(({ mapped }) => quoteIdentifier(mapped.column.name));
-  const values = sql.columns.map(({ value }) => value);
-  return `INSERT INTO ${into} (${[...names, quoteIdentifier(loadColumn)].join(', ')}) SELECT ${[...values, `${number} + ${check}`].join(', ')} FROM ${sql.from}`;
+const insertText = (
+  mapped: readonly MappedColumn[],
+  { values, from }: { readonly values: readonly string[]; readonly from: string },
+  { into, number }: StageOptions,
+  check: string,
+): string => {
+  const names = mapped.map(({ column }) => quoteIdentifier(column.name));
+  return `INSERT INTO ${into} (${[...names, quoteIdentifier(loadColumn)].join(', ')}) SELECT ${[...values, `${number} + ${check}`].join(', ')} FROM ${from}`;
 };
+
+interface NativeStatement {
+  readonly sql: string;
+  readonly settings: NativeSource['settings'];
+}
+
+/** The statements that read the file, each of which refuses a file that it would not read as it is meant: the fastest one first. */
+function nativeStatements({ shape, mapped }: Plan, native: NativeSource, options: StageOptions): NativeStatement[] {
+  const { from, raws, format, settings } = native;
+  const statement = (values: readonly string[], source: string, check: string) =>
+    `${insertText(mapped, { values, from: source }, options, check)} FORMAT ${format}`;
+  const sql = rowSql(shape, mapped, raws, { source: from, isJsonChecked: false });
+  const all = statement(valuesOf(sql), sql.from, `throwIf((${faultCount(sql)}) > 0)`);
+  const usual = usualRow(shape, mapped, raws);
+  return [
+    ...(usual
+      ? [
+          {
+            sql: statement(usual.values, from, `throwIf(ifNull(${usual.fault}, 1))`),
+            settings: { ...settings, ...usualSettings },
+          },
+        ]
+      : []),
+    { sql: all, settings },
+  ];
+}
+
+const valuesOf = ({ columns }: RowSql): readonly string[] => columns.map(({ value }) => value);
 
 async function stageNative(
   server: ClickHouseServer,
-  { shape, mapped }: Plan,
-  native: NativeSource,
-  options: StageOptions,
+  { shape }: Plan,
+  { sql, settings }: NativeStatement,
+  { signal, progress }: StageOptions,
 ): Promise<void> {
-  const sql = rowSql(shape, mapped, native.raws, { source: native.from, isJsonChecked: false });
-  const { signal, progress } = options;
   await server.text({
-    sql: `${insertText(sql, options, `throwIf((${faultCount(sql)}) > 0)`)} FORMAT ${native.format}`,
-    settings: native.settings,
+    sql,
+    settings,
     data: await nativeData(shape, progress && ((fraction) => progress(fraction * readingPart))),
     timeoutMs: loadTimeoutMs,
     signal,
@@ -298,7 +330,7 @@ async function stageChecked(
     await keepRejected(rows.rejected, work);
     await server.text({
       ...call,
-      sql: `${insertText(rows.sql, options, '0')} ${rows.where}`,
+      sql: `${insertText(plan.mapped, { values: valuesOf(rows.sql), from: rows.sql.from }, options, '0')} ${rows.where}`,
       settings: computeSettings,
     });
     return rows.rejected.length;
