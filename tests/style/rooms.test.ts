@@ -15,7 +15,7 @@ const levels = [
   ['standard', 'model', 'observe', 'operator'],
 ];
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level] as const)));
-/** Directories outside the levels. `main` may import everything. */
+/** Directories outside the levels. `main`, with `assembly`, may import everything. */
 const siblingRooms: Readonly<Record<string, readonly string[]>> = {
   cli: [
     'demo',
@@ -61,7 +61,7 @@ const sources = readSources();
 const serverSources = sources.filter(({ path }) => path.startsWith('src/'));
 
 function roomOf(path: string): string {
-  if (path === 'src/main.ts') return 'main';
+  if (path === 'src/main.ts' || path.startsWith('src/assembly/')) return 'main';
   return path.split('/')[1] ?? '';
 }
 
