@@ -44,11 +44,15 @@ async function brokenOff(signal: NodeJS.Signals, at: number, delayMs: number): P
   });
   let stderr = '';
   let steps = 0;
+  let isSent = false;
   child.stderr.on('data', (chunk: Buffer) => {
     stderr += chunk;
     const begun = [...stderr.matchAll(/^\d+ of (\d+): /gm)];
     steps = Number(begun[0]?.[1] ?? 0);
-    if (begun.length === at) setTimeout(() => child.kill(signal), delayMs);
+    // Once: a second Ctrl-C would end the command before it says how to go on.
+    if (isSent || begun.length < at) return;
+    isSent = true;
+    setTimeout(() => child.kill(signal), delayMs);
   });
   const [code, ended] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
   return { code, signal: ended, steps, stderr };
