@@ -141,6 +141,90 @@ test('values of every type are loaded as by an insert, from each text format', a
   }
 });
 
+test('numbers in nested values of CSV keep all their digits', async () => {
+  const types = {
+    id: 'INT',
+    a: 'ARRAY<DECIMAL(38,2)>',
+    m: 'MAP<STRING, DECIMAL(38,10)>',
+    s: 'STRUCT<x: DECIMAL(20,4), l: LARGEINT, t: STRING>',
+  };
+  const definition = await world.table('wide', types);
+  const a = '[123456789012345678.25,-999999999999999999999999999999999999.99,null,0.01]';
+  const m = String.raw`[{"key":"[1234567890123456.5,\" -2","value":1234567890123456789012345678.0123456789}]`;
+  const s = String.raw`{"x":1234567890123456.7891,"l":170141183460469231731687303715884105727,"t":"\\\"1234567890123456.5, 3"}`;
+  const quoted = `{"x":"1234567890123456.7891","l":-5,"t":"é 1"}`;
+  const cell = (text: string) => `"${text.replaceAll('"', '""')}"`;
+  const lines = [a, m, s].map(cell).join(',');
+  for (const errorsMax of [0, 1]) {
+    const file = `id,a,m,s\n1,${lines}\n2,,,${cell(quoted)}\n`;
+    assert.deepEqual(await load('wide', definition, 'csv', file, { errorsMax, mode: 'replace' }), loadResult(2));
+    const { rows } = await world.run('SELECT * FROM wide ORDER BY id');
+    assert(rows.kind === 'text');
+    const withoutSpaces = `[1,${a},${m},${s}],[2,null,null,${quoted.replaceAll('"1234567890123456.7891"', '1234567890123456.7891')}]`;
+    assert.deepEqual(rows.text.replaceAll('],\n[', '],['), withoutSpaces);
+    // Their numbers in quotes, as the reader of an engine may need it in files of JSON.
+    const object = `{"id":1,"a":["123456789012345678.25",null],"m":[{"key":"k","value":"0.0000000001"}],"s":${quoted}}`;
+    for (const format of ['ndjson', 'json'] as const) {
+      assert.deepEqual(await load('wide', definition, format, object, { errorsMax, mode: 'replace' }), loadResult(1));
+      const { rows: read } = await world.run('SELECT * FROM wide');
+      assert(read.kind === 'text');
+      const expected = object
+        .replaceAll(/"([0-9.]+)"/g, '$1')
+        .replaceAll(/"(?:id|a|m)":/g, '')
+        .replace(',"s":', ',');
+      assert.equal(read.text.replace('1E-10', '0.0000000001'), `[${expected.slice(1, -1)}]`);
+    }
+  }
+  for (const broken of [
+    '[1234567890123456.5-2]',
+    '[01234567890123456.5]',
+    '[1234567890123456.5',
+    '["a,1234567890123456.5]',
+  ]) {
+    const failure = await failureOf(load('wide', definition, 'csv', `id,a\n1,${cell(broken)}\n`));
+    assert.equal(failure.code, 'DATA_INVALID', broken);
+  }
+});
+
+test('a column of CSV beside an expression keeps all its digits', async () => {
+  const definition = await world.table('exact', { id: 'BIGINT', v: 'DECIMAL(38,2)', a: 'ARRAY<DECIMAL(38,2)>' });
+  const columns = [{ name: 'id', expression: nextId }, { name: 'v' }, { name: 'a' }];
+  const file = 'id,v,a\n1,123456789012345678.25,[123456789012345678.75]\n';
+  for (const errorsMax of [0, 1]) {
+    assert.deepEqual(
+      await load('exact', definition, 'csv', file, { columns, errorsMax, mode: 'replace' }),
+      loadResult(1),
+    );
+    const { rows } = await world.run('SELECT v, a FROM exact');
+    assert(rows.kind === 'text');
+    assert.equal(rows.text, '[123456789012345678.25,[123456789012345678.75]]');
+  }
+  // An expression may need the inferred type of the column.
+  const seen = [{ name: 'id', expression: 'CASE WHEN v > 0 THEN 1 ELSE 2 END' }, { name: 'v' }];
+  const lines = 'v\n123456789012345678.25\n-1234567890123.25\n';
+  const more = { columns: seen, errorsMax: 1, mode: 'replace' } as const;
+  const { rowsLoaded, rowsRejected } = await load('exact', definition, 'csv', lines, more);
+  assert.equal(rowsLoaded + rowsRejected, 2);
+  const { rows } = await world.run('SELECT id, v FROM exact ORDER BY id DESC');
+  assert(rows.kind === 'text');
+  assert.equal(rows.text, ['[2,-1234567890123.25]', '[1,123456789012345678.25]'].slice(0, rowsLoaded).join(',\n'));
+});
+
+test('a wide number beside a JSON value keeps its digits, or its row is refused', async () => {
+  const definition = await world.table('beside', { id: 'INT', s: 'STRUCT<x: DECIMAL(38,2), j: JSON>' });
+  const lines = ['123456789012345678.25', '"123456789012345678.25"'].map(
+    (x, i) => `${i},"${`{"x":${x},"j":{"n":1.5}}`.replaceAll('"', '""')}"\n`,
+  );
+  const { rowsLoaded, rowsRejected } = await load('beside', definition, 'csv', `id,s\n${lines.join('')}`, {
+    errorsMax: 1,
+  });
+  assert.equal(rowsLoaded + rowsRejected, 2);
+  const { rows } = await world.run('SELECT s FROM beside ORDER BY id');
+  assert(rows.kind === 'text');
+  const exact = '[{"x":123456789012345678.25,"j":{"n":1.5}}]';
+  assert.equal(rows.text, Array.from({ length: rowsLoaded }, () => exact).join(',\n'));
+});
+
 test('replace leaves only the rows of the file; a dry run changes nothing', async () => {
   const definition = await world.table('replaced', people);
   await load('replaced', definition, 'csv', csv);

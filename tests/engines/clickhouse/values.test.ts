@@ -63,7 +63,12 @@ const values: Readonly<Record<TypeKind, readonly [type: string, ...values: (stri
   BINARY: ['BINARY', '"AP8="', '""', '"IlwKDQA="', '"+/+/"'],
   JSON: ['JSON', '{"q":[1,"z",null]}', '"text"', '12345678901234567890123', String.raw`{"a":"x\"\\\n"}`, 'true', '[]'],
   UUID: ['UUID', ['"00112233-4455-6677-8899-AABBCCDDEEFF"', '"00112233-4455-6677-8899-aabbccddeeff"']],
-  ARRAY: ['ARRAY<ARRAY<DECIMAL(5,1)>>', ['[[1,null,2.5],null,[]]', '[[1.0,null,2.5],null,[]]'], '[]'],
+  ARRAY: [
+    'ARRAY<ARRAY<DECIMAL(38,1)>>',
+    ['[[1,null,2.5],null,[]]', '[[1.0,null,2.5],null,[]]'],
+    '[[123456789012345678.3,-9999999999999999999999999999999999999.9]]',
+    '[]',
+  ],
   MAP: [
     'MAP<TIMESTAMPTZ, MAP<LARGEINT, BINARY>>',
     '[{"key":"2026-01-31T08:00:00Z","value":[{"key":170141183460469231731687303715884105727,"value":"AP8="}]}]',

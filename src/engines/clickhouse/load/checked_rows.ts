@@ -10,6 +10,7 @@ import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
+import { readingSql, readValues } from '../types/read_values.ts';
 import { type ValueWriter, valueWriter } from '../types/row_text.ts';
 import { serverType } from '../types/type_mapping.ts';
 import type { MappedColumn } from './column_mapping.ts';
@@ -144,11 +145,25 @@ async function storeRows(
   }
   await server.text({
     ...call,
-    sql: `INSERT INTO ${table} FORMAT JSONCompactEachRow`,
+    sql: `INSERT INTO ${table} ${readingOf(raws)} FORMAT JSONCompactEachRow`,
     settings: { ...computeSettings, input_format_null_as_default: 0 },
     data: Readable.from(data(), { objectMode: false, highWaterMark: linesBytes }),
   });
   return rejected;
+}
+
+/** A SELECT that reads the lines, where the table cannot read them as they are. */
+function readingOf(raws: readonly RawColumn[]): string {
+  const stored: readonly LogicalType[] = [
+    { kind: 'BIGINT' },
+    { kind: 'STRING' },
+    ...raws.map(({ form }): LogicalType => (form.kind === 'value' ? form.type : { kind: 'STRING' })),
+  ];
+  const reading = readValues(
+    stored.map((type) => ({ type, nullable: true })),
+    [],
+  );
+  return reading ? readingSql(reading) : '';
 }
 
 type Scanned = RejectedRow & { readonly isFailing?: boolean };

@@ -64,11 +64,12 @@ export function rowSql(
   }
 }
 
-/** A nested column is in the source once for each type that is asked of it. */
-const rawFor = (raws: readonly RawColumn[], file: FileColumn, type: LogicalType): RawColumn =>
-  (raws.find(
-    (raw) => raw.file.name === file.name && raw.form.kind === 'value' && formatType(raw.form.type) === formatType(type),
-  ) ?? raws.find((raw) => raw.file.name === file.name)) as RawColumn;
+/** A nested column is in the source once for each type that is asked of it, and as a text. */
+function rawFor(raws: readonly RawColumn[], file: FileColumn, type: LogicalType): RawColumn {
+  const own = raws.filter((raw) => raw.file.name === file.name);
+  const typed = own.find(({ form }) => form.kind === 'value' && formatType(form.type) === formatType(type));
+  return (typed ?? own.find(({ form }) => form.kind !== 'value') ?? own[0]) as RawColumn;
+}
 
 /** Expressions see the columns of the file under their names and with their inferred types. */
 function withExpressions(

@@ -67,7 +67,7 @@ export interface ReadValues {
  * one is a column `omitted_<index>` of 0 or 1 after the others.
  */
 export function readValues(
-  columns: readonly ColumnDefinition[],
+  columns: readonly Pick<ColumnDefinition, 'type' | 'nullable' | 'defaultValue'>[],
   omittedColumns: readonly number[],
 ): ReadValues | undefined {
   if (!columns.some(({ type, nullable }) => needsReading(type, nullable))) return undefined;

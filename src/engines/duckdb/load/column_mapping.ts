@@ -14,6 +14,7 @@ import { fromJson, hasMap, isNested, fromText as valueFromText } from '../query/
 import { numberTooLarge, parseTree } from '../sql/default_expression.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { duckdbType } from '../types/type_mapping.ts';
+import { exactNumbers } from './exact_numbers.ts';
 import { type FileColumn, type FileSchema, zonedValue } from './reader_sql.ts';
 
 const expressionCharactersMax = 16_384;
@@ -40,15 +41,26 @@ export function mapColumns(
   return withValues(file, sourcedColumns({ ...file, missing }, definition, columns));
 }
 
-/** The fastest way to read a file: strings are converted to the table's types while the file is parsed. */
+/**
+ * The fastest way to read a file: strings are converted to the table's types while the file is parsed. Columns of CSV that an expression names,
+ * and all columns of JSON beside an expression, have the inferred types, which the expression sees.
+ */
 function withValues(file: FileSchema, sourced: readonly SourcedColumn<FileColumn>[]): ColumnMapping {
-  const hasExpression = sourced.some(({ expression }) => expression !== undefined);
-  const isText = file.format !== 'parquet' && !hasExpression;
+  const expressions = sourced.flatMap(({ expression }) => expression?.toLowerCase() ?? []);
+  const mayBeSeen = (name: string) =>
+    expressions.length > 0 &&
+    (file.format !== 'csv' || name.includes('"') || expressions.some((text) => text.includes(name.toLowerCase())));
   const types = new Map(file.columns.map((candidate) => [foldName(candidate.name), candidate]));
   const sqlValue = ({ column, source, expression }: SourcedColumn<FileColumn>): string => {
     if (!source) return cast(`(${expression}\n)`, column.type);
     const name = quoteIdentifier(source.name);
-    if (!isText) return fileValue(name, source.type, column.type);
+    if (file.format === 'parquet') return fileValue(name, source.type, column.type);
+    if (mayBeSeen(source.name))
+      return fileValue(
+        file.format === 'csv' ? exactDouble(name, source.type, column.type) : name,
+        source.type,
+        column.type,
+      );
     const type = file.format === 'csv' ? readFromCsv(column.type) : readFromJson(column.type);
     types.set(foldName(source.name), { name: source.name, type });
     if (column.type.kind === 'TIMESTAMPTZ' && file.format === 'csv') return zonedValue(name, file.csv);
@@ -56,6 +68,13 @@ function withValues(file: FileSchema, sourced: readonly SourcedColumn<FileColumn
   };
   const columns = sourced.map((column) => ({ ...column, value: sqlValue(column) }));
   return { types: [...types.values()], columns };
+}
+
+/** The value of a column of CSV that was read as a double; no number if it may have had more digits, so that the row is refused. */
+function exactDouble(name: string, from: string, type: LogicalType): string {
+  if (from !== 'DOUBLE' || (type.kind !== 'DECIMAL' && type.kind !== 'LARGEINT')) return name;
+  const scale = type.kind === 'DECIMAL' ? type.scale : 0;
+  return `(CASE WHEN abs(${name}) >= 1e${15 - scale} THEN 'NaN'::DOUBLE ELSE ${name} END)`;
 }
 
 /** BINARY is base64 text, as in rows of JSON; the reader would convert an invalid TIMESTAMPTZ to null. */
@@ -68,7 +87,7 @@ const cast = (text: string, type: LogicalType): string => `CAST(${text} AS ${duc
 function fileValue(name: string, from: string, type: LogicalType): string {
   const to = duckdbType(type);
   if (from === to) return name;
-  if (from === 'VARCHAR') return valueFromText(type, name);
+  if (from === 'VARCHAR') return valueFromText(type, isNested(type) ? exactNumbers(type, name) : name);
   if (from === 'JSON') return fromJson(type, name);
   return `CAST(${name} AS ${to})`;
 }
