@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import type { ExecuteOptions, StatementResult } from '../../engine.ts';
 import { type ExportInto, filesDirectory } from '../../export.ts';
 import { cancelledFailure } from '../connection/clickhouse_error.ts';
+import { readToEnd } from '../connection/read_to_end.ts';
 import type { ConvertedFiles } from './conversion.ts';
 import { ConversionThreads, type RowsTaker } from './conversion_threads.ts';
 
@@ -49,38 +50,9 @@ export async function exportRows(
   }
 }
 
-async function convert(stream: Readable, thread: RowsTaker): Promise<ConvertedFiles> {
-  try {
-    for await (const chunk of stream.iterator({ destroyOnReturn: false })) await thread.add(chunk as Buffer);
-    return await thread.finish();
-  } catch (error) {
-    throw (await errorAtEnd(stream)) ?? error;
-  } finally {
-    stream.destroy();
-  }
-}
-
-/** A server writes an error after the rows, as text, which then cannot be read as rows. */
-const errorTextBytesMax = 64 * 1024;
-const errorWaitMs = 2000;
-
-/** The error with which the stream ends, if it ends soon. */
-async function errorAtEnd(stream: Readable): Promise<unknown> {
-  let bytes = 0;
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    stream.destroy();
-  }, errorWaitMs);
-  try {
-    for await (const chunk of stream.iterator({ destroyOnReturn: false })) {
-      bytes += (chunk as Buffer).length;
-      if (bytes > errorTextBytesMax) return undefined;
-    }
-    return undefined;
-  } catch (error) {
-    return isLate ? undefined : error;
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const convert = (stream: Readable, thread: RowsTaker): Promise<ConvertedFiles> =>
+  readToEnd(
+    stream,
+    (chunk) => thread.add(chunk),
+    () => thread.finish(),
+  );

@@ -4,6 +4,7 @@ import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { ExecuteOptions, StatementResult } from '../../engine.ts';
 import { PagedFile, type PageEnd, rowsFile } from '../../results/paged_file.ts';
+import { readToEnd } from '../connection/read_to_end.ts';
 import { rowsRewriter } from '../types/json_rows.ts';
 import { RowLines } from './row_lines.ts';
 
@@ -11,12 +12,15 @@ import { RowLines } from './row_lines.ts';
 const inlineBytesMax = 256 * 1024;
 type Options = Pick<ExecuteOptions, 'resultPath' | 'pageBytesMax' | 'onPage' | 'rowsMax'>;
 
-/** Reads the stream to its end. Throws if the response is incomplete; the file is removed then. */
+/** Reads the stream to its end. Throws the error with which a server ends it, or if it is incomplete; the file is removed then. */
 export async function readResult(stream: Readable, options: Options): Promise<StatementResult> {
   const reader = new ResultReader(options);
   try {
-    for await (const chunk of stream) await reader.add(chunk as Buffer);
-    return await reader.finish();
+    return await readToEnd(
+      stream,
+      (chunk) => reader.add(chunk),
+      () => reader.finish(),
+    );
   } catch (error) {
     await reader.discard();
     throw error;
