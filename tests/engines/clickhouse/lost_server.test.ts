@@ -1,7 +1,7 @@
 // Changes and inserts of which a server was lost: they fail with 503, and their repetition completes them, once. A step that was undone before it
 // arrived does nothing.
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 import type { Change, TableRef } from '../../../src/engines/engine.ts';
 import { withGroupedInserts } from '../../../src/engines/grouped_inserts.ts';
@@ -138,6 +138,69 @@ describe('a lost server', { skip: missingRing }, async () => {
     assert.equal(await count('asked'), 70);
     assert.equal(await insert('asked', 50, { step: 'asked for' }), 50);
     assert.equal(await count('asked'), 70);
+  });
+
+  test('an insert that was begun into a table that is dropped, renamed or altered since is refused by its repetition', async () => {
+    const tables = ['gone', 'left', 'other'];
+    await Promise.all(tables.map((table) => filled(table)));
+    await second.kill();
+    await Promise.all(tables.map((table) => isUnavailable(insert(table, 50, { step: `into ${table}` }))));
+    await second.start();
+    await recovered();
+    const changed = definitionOf({ a: 'INT' });
+    const changes: readonly Change[] = [
+      { kind: 'dropTable', table: refOf('gone') },
+      { kind: 'renameTable', table: refOf('left'), newName: 'left_behind', definition },
+      { kind: 'dropTable', table: refOf('other') },
+      { kind: 'createTable', table: refOf('other'), definition: changed },
+    ];
+    for (const change of changes) await world.change(change);
+    for (const table of tables) {
+      const step = `into ${table}`;
+      assert.equal(await engine.rowsLoadedByStep(catalog, step), undefined, table);
+      const { code } = await failureOf(insert(table, 50, { step }));
+      assert.equal(code, table === 'other' ? 'CONSTRAINT_VIOLATED' : 'OBJECT_NOT_FOUND', table);
+    }
+    assert.equal(await count('other'), 0);
+  });
+
+  test('a write that a minority of the servers has the record of is done once', async () => {
+    await filled('few');
+    const others = ring.nodes.slice(1);
+    for (const node of others) await node.kill();
+    await isUnavailable(insert('few', 50, { step: 'few' }));
+    for (const node of others) await node.start();
+    await recovered();
+    for (let attempt = 0; attempt < 2; attempt++) assert.equal(await insert('few', 50, { step: 'few' }), 50);
+    assert.equal(await count('few'), 70);
+
+    // The record of an UPDATE, as an attempt would leave it on the only server that it reached.
+    const [first] = ring.nodes as [RingNode];
+    const ask = async (body: string) => (await fetch(first.url, { method: 'POST', body })).text();
+    await filled('few_changed');
+    const update = 'UPDATE few_changed SET a = a + 100 WHERE a < 10';
+    await world.run('UPDATE few SET a = a + 100 WHERE a < 10', { step: 'whole' });
+    const payload = await ask(
+      "SELECT payload FROM _tabularium.steps WHERE step = 'whole' AND state = 'pending' FORMAT TSVRaw",
+    );
+    const [whole, mark] = ['whole', 'few changed'].map((step) => createHash('sha256').update(step).digest('hex'));
+    assert.ok(payload.includes(whole as string) && payload.includes('few__local'));
+    const record = {
+      catalog: catalog.id,
+      step: 'few changed',
+      state: 'pending',
+      row_count: 10,
+      batch: mark,
+      payload: payload
+        .trim()
+        .replaceAll(whole as string, mark as string)
+        .replaceAll('few__local', 'few_changed__local'),
+    };
+    const columns = Object.keys(record).join(', ');
+    await ask(`INSERT INTO _tabularium.steps (${columns}) FORMAT JSONEachRow ${JSON.stringify(record)}`);
+    for (let attempt = 0; attempt < 2; attempt++)
+      assert.equal((await world.run(update, { step: 'few changed' })).rowCount, 10);
+    assert.deepEqual(await rowsOf(world, 'SELECT count(*), sum(a) FROM few_changed'), [[20, 190 + 1000]]);
   });
 
   test('a repetition in a group completes an insert that came alone, and does not insert its rows again', async () => {

@@ -13,7 +13,7 @@ import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { internalDatabase, namesOf } from '../names.ts';
 import type { StagedRows } from '../rows/insert_select.ts';
-import { completeBatch, completeEarlier } from '../rows/pending_steps.ts';
+import { completeBatch, completeEarlier, rowsOfEarlier } from '../rows/pending_steps.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { type CheckedRows, checkRows } from './checked_rows.ts';
@@ -63,7 +63,7 @@ export function loadsOf(context: WarehouseContext): LoadMethods {
             });
         }
       }),
-    rowsLoadedByStep: (catalog, step) => context.run(undefined, () => completeEarlier(context, catalog, step)),
+    rowsLoadedByStep: (catalog, step) => context.run(undefined, () => rowsOfEarlier(context, catalog, step)),
   };
 }
 

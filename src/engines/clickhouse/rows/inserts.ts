@@ -10,7 +10,7 @@ import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import { rowsText } from '../types/row_text.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
-import { completeBatch, type StoredBlock } from './pending_steps.ts';
+import { completeBegun, type StoredBlock } from './pending_steps.ts';
 
 export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'insertRows'> => ({
   insertRows: (table, stored, { steps = [], signal }) =>
@@ -51,7 +51,7 @@ async function insertOnce(
   );
   if (found.size > 0) {
     const pending = new Set([...found.values()].flatMap(({ batch: id }) => id ?? []));
-    for (const id of pending) await completeBatch(context, catalog, id);
+    for (const id of pending) await completeBegun(context, catalog, id);
     const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
     if (found.size < steps.length || keyedRows !== batch.rowCount)
       throw new Failure('CHANGE_IN_PROGRESS', 'some of the inserts were already completed');

@@ -1,6 +1,10 @@
 // Steps of earlier attempts that were recorded before their work was done: whoever finds one completes it, by what was recorded.
-import type { CatalogRef } from '../../engine.ts';
+import { Failure } from '../../../standard/failure.ts';
+import type { CatalogRef, InsertStep } from '../../engine.ts';
+import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
+import { isAbsent } from '../replication/server_errors.ts';
+import { quoteLiteral } from '../sql/identifiers.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
 import { completeInsert, type StagedRows } from './insert_select.ts';
 import { type MarkedMutation, runMutation } from './mutations.ts';
@@ -11,21 +15,80 @@ export type StoredBlock = Omit<RowsBlock, 'token' | 'data'> & {
   readonly data: string;
 };
 
-/** @returns the number of rows; undefined if no attempt has come so far that its effects could not be undone. */
+const callTimeoutMs = 10_000;
+/** What is not in the table, or is of another type there. */
+const changedCodes: ReadonlySet<number> = new Set([10, 16, 47, 53, 122]);
+
+/**
+ * @returns the number of rows; undefined if no attempt has come so far that its effects could not be undone. Throws OBJECT_NOT_FOUND and
+ * CONSTRAINT_VIOLATED like `completeBegun`.
+ */
 export async function completeEarlier(
   context: WarehouseContext,
   catalog: CatalogRef,
   step: string,
 ): Promise<number | undefined> {
   const found = (await context.steps.find(catalog, [step])).get(step);
-  if (found && !found.isApplied && found.batch !== undefined) await completeBatch(context, catalog, found.batch);
+  if (found && !found.isApplied && found.batch !== undefined) await completeBegun(context, catalog, found.batch);
   return found?.rowCount;
+}
+
+/** Like `completeEarlier`; undefined if the work can no longer be done: whoever repeats the request is told why. */
+export async function rowsOfEarlier(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  step: string,
+): Promise<number | undefined> {
+  try {
+    return await completeEarlier(context, catalog, step);
+  } catch (error) {
+    if (error instanceof Failure && (error.code === 'OBJECT_NOT_FOUND' || error.code === 'CONSTRAINT_VIOLATED'))
+      return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Completes what an earlier attempt of a request began. Throws OBJECT_NOT_FOUND if its table was dropped or renamed since, and CONSTRAINT_VIOLATED
+ * if it has no such columns any more.
+ */
+export async function completeBegun(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
+  try {
+    await completeBatch(context, catalog, batch);
+  } catch (error) {
+    const refused = serverFailure(error);
+    if (!(refused instanceof ClickHouseError)) throw refused;
+    if (isAbsent(refused) && (await isGone(context, await workOf(context, catalog, batch)))) {
+      const message = 'the table of an earlier attempt of the request no longer exists';
+      throw new Failure('OBJECT_NOT_FOUND', message, { category: 'tables' }, { cause: refused });
+    }
+    if (!changedCodes.has(refused.code)) throw refused;
+    const message = 'the columns of the table have changed since an earlier attempt of the request';
+    throw new Failure('CONSTRAINT_VIOLATED', message, {}, { cause: refused });
+  }
+}
+
+/** Whether no server has the table: one that has lost its disk lacks it too. */
+async function isGone({ cluster }: WarehouseContext, { work }: PendingWork): Promise<boolean> {
+  const { database, localTable } = 'mark' in work ? work : 'data' in work ? work.names : work.load;
+  const sql = `SELECT 1 AS found FROM system.tables WHERE database = ${quoteLiteral(database)} AND name = ${quoteLiteral(localTable)}`;
+  const found = await cluster.onEach((server) => server.rows({ sql, timeoutMs: callTimeoutMs }));
+  return found.every((rows) => rows.length === 0);
+}
+
+interface PendingWork {
+  readonly work: StagedRows | MarkedMutation | StoredBlock;
+  readonly steps: readonly InsertStep[];
+}
+
+async function workOf({ steps }: WarehouseContext, catalog: CatalogRef, batch: string): Promise<PendingWork> {
+  const found = await steps.batch(catalog, batch);
+  return { work: JSON.parse(found.payload), steps: found.steps };
 }
 
 /** All steps that were recorded together. The servers do nothing that they have done already. */
 export async function completeBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
-  const { payload, steps } = await context.steps.batch(catalog, batch);
-  const work = JSON.parse(payload) as StagedRows | MarkedMutation | StoredBlock;
+  const { work, steps } = await workOf(context, catalog, batch);
   if ('mark' in work) await runMutation(context, work);
   else if ('data' in work)
     await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch });
