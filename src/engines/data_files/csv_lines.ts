@@ -1,5 +1,5 @@
-// What the adapters read of a CSV file themselves: the delimiter, the fields of one line, and the position of lines that an engine refuses
-// without a sufficient description.
+// What the adapters read of a CSV file themselves: the delimiter, the fields of the first record, and the position of lines that an engine
+// refuses without a sufficient description.
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 
@@ -10,38 +10,67 @@ const chunkBytes = 65_536;
 
 const delimiters = [',', ';', '\t', '|'];
 
-/** The usual delimiter that occurs most often outside quotes; a comma if none does. */
-export function delimiterOf(line: string, quote: string): string {
+export interface FirstRecord {
+  readonly delimiter: string;
+  readonly fields: readonly string[];
+}
+
+/** In how many lines the first record may be. */
+const recordLinesMax = 1000;
+
+/** @param read the first lines of the file, at most so many. Undefined if a quoted field of the record does not end in them. */
+export async function firstRecord(
+  read: (linesMax: number) => Promise<readonly string[]>,
+  dialect: { readonly delimiter?: string | undefined; readonly quote: string; readonly escape?: string | undefined },
+): Promise<FirstRecord | undefined> {
+  for (const linesMax of [1, recordLinesMax]) {
+    const text = (await read(linesMax)).join('\n');
+    const delimiter = dialect.delimiter ?? delimiterOf(text, dialect.quote);
+    const fields = csvFields(text, { ...dialect, delimiter });
+    if (fields) return { delimiter, fields };
+  }
+  return undefined;
+}
+
+/** The usual delimiter that occurs most often in the first record outside quotes; a comma if none does. */
+function delimiterOf(text: string, quote: string): string {
   const counts = new Map<string, number>();
   let isQuoted = false;
-  for (const sign of line) {
+  for (const sign of text) {
+    if (sign === '\n' && !isQuoted) break;
     if (sign === quote) isQuoted = !isQuoted;
     else if (!isQuoted) counts.set(sign, (counts.get(sign) ?? 0) + 1);
   }
   return delimiters.toSorted((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0))[0] as string;
 }
 
-/** Undefined if a quoted field does not end in the line. */
-export function csvFields(
-  line: string,
+/** The fields of the first record; undefined if a quoted one does not end in the text. */
+function csvFields(
+  text: string,
   { delimiter, quote, escape: escaping = quote }: { delimiter: string; quote: string; escape?: string | undefined },
 ): string[] | undefined {
   const fields: string[] = [];
+  let lineEnd = -1;
   for (let position = 0; ; ) {
     let field = '';
-    if (quote !== '' && line.startsWith(quote, position)) {
+    if (quote !== '' && text.startsWith(quote, position)) {
       for (position += 1; ; position++) {
-        if (position >= line.length) return undefined;
-        if (line[position] === escaping && (line[position + 1] === quote || line[position + 1] === escaping))
-          field += line[++position];
-        else if (line[position] === quote) break;
-        else field += line[position];
+        if (position >= text.length) return undefined;
+        if (text[position] === escaping && (text[position + 1] === quote || text[position + 1] === escaping))
+          field += text[++position];
+        else if (text[position] === quote) break;
+        else field += text[position];
       }
       position++;
     }
-    const end = line.indexOf(delimiter, position);
-    fields.push(field + line.slice(position, end < 0 ? line.length : end));
-    if (end < 0) return fields;
+    if (lineEnd < position) {
+      const found = text.indexOf('\n', position);
+      lineEnd = found < 0 ? text.length : found;
+    }
+    const end = text.indexOf(delimiter, position);
+    const isLast = end < 0 || end >= lineEnd;
+    fields.push(field + text.slice(position, isLast ? lineEnd : end));
+    if (isLast) return fields;
     position = end + delimiter.length;
   }
 }

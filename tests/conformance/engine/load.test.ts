@@ -225,6 +225,35 @@ test('a wide number beside a JSON value keeps its digits, or its row is refused'
   assert.equal(rows.text, Array.from({ length: rowsLoaded }, () => exact).join(',\n'));
 });
 
+test('the first row of CSV may have line breaks in quotes, with and without a header', async () => {
+  const definition = await world.table('broad', { id: 'BIGINT', 'the text': 'STRING', n: 'INT' });
+  const expected = [
+    [1, 'first "line";\n\nthird; line', 7],
+    [2, 'b', 8],
+  ];
+  const rows = '1;"first ""line"";\n\nthird; line";7\n2;b;8\n';
+  const columns = [{ name: 'id' }, { name: 'the text', source: 'the\ntext' }, { name: 'n' }];
+  const files: readonly (readonly [string, LoadOptions])[] = [
+    [rows, {}],
+    [rows, { csv: { header: false } }],
+    [rows, { csv: { header: false, delimiter: ';' }, errorsMax: 1 }],
+    [`id;the text;n\n${rows}`, {}],
+    [`id;"the\ntext";n\n${rows}`, { columns }],
+    [`id;"the\ntext";n\n${rows}`, { columns, csv: { header: true }, errorsMax: 1 }],
+  ];
+  for (const [index, [text, options]] of files.entries()) {
+    assert.deepEqual(await load('broad', definition, 'csv', text, { ...options, mode: 'replace' }), loadResult(2));
+    assert.deepEqual(await rowsOf('broad'), expected, `file ${index}`);
+  }
+  const texts = await world.table('broad_texts', { a: 'STRING', b: 'STRING' });
+  const mapped = [{ name: 'a' }, { name: 'b', source: 'the\ntext' }];
+  await load('broad_texts', texts, 'csv', 'a,"the\ntext"\nx,y\n', { columns: mapped });
+  assert.deepEqual(await rowsOf('broad_texts'), [['x', 'y']]);
+  const unclosed = await failureOf(load('broad', definition, 'csv', `1;"${'a\n'.repeat(2000)}`));
+  assert.equal(unclosed.code, 'DATA_INVALID');
+  assert.match(unclosed.message, /unclosed quote/);
+});
+
 test('replace leaves only the rows of the file; a dry run changes nothing', async () => {
   const definition = await world.table('replaced', people);
   await load('replaced', definition, 'csv', csv);

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { foldName } from '../../../model/names.ts';
 import { formatType, type LogicalType, parseType } from '../../../model/types.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
-import { csvFields, delimiterOf, hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
+import { firstRecord, hasLines, lineBytesMax } from '../../data_files/csv_lines.ts';
 import { conflictingFormat } from '../../data_files/format_signature.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
 import type { CsvOptions, DataFile, DetectedSchema } from '../../load.ts';
@@ -78,14 +78,14 @@ async function detected(file: DataFile, options: ShapeOptions, readParquet: Read
 const untyped: LogicalType = { kind: 'STRING' };
 
 async function csvShape(file: DataFile, options: ShapeOptions): Promise<FileShape> {
-  const first = await firstLine(file);
+  const lines = (linesMax: number) => firstLines(file, linesMax);
+  const [first] = await lines(1);
   if (first === undefined) throw dataInvalid('the file is empty');
   if (first.includes('\0'))
     throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, set `csv.encoding`', { line: 1 });
-  const quote = file.csv.quote ?? '"';
-  const delimiter = file.csv.delimiter ?? delimiterOf(first, quote);
-  const fields = csvFields(first, { delimiter, quote, escape: file.csv.escape });
-  if (fields === undefined) throw dataInvalid('the first line has an unclosed quote', { row: 1 });
+  const record = await firstRecord(lines, { ...file.csv, quote: file.csv.quote ?? '"' });
+  if (record === undefined) throw dataInvalid('the first row has an unclosed quote', { row: 1 });
+  const { delimiter, fields } = record;
   if (fields.length > columnsMax) throw dataInvalid(`the file has more than ${columnsMax} columns`, { line: 1 });
   const csv = { ...file.csv, delimiter };
   const isSure = csv.header ?? isHeader(fields, options.headings);
@@ -95,7 +95,8 @@ async function csvShape(file: DataFile, options: ShapeOptions): Promise<FileShap
   const header = isSure ?? sample?.hasHeader ?? false;
   const names = fields.map((field, i) => {
     if (!header) return options.names[i] ?? `column${i + 1}`;
-    return field.trim() === '' ? `column${i + 1}` : field;
+    // A name with a line break shows that the header has several lines.
+    return field.trim() === '' && !field.includes('\n') ? `column${i + 1}` : field;
   });
   const types = sample?.types ?? [];
   const columns = names.map((name, i) => ({ name, type: types[i] ?? untyped }));
@@ -103,16 +104,21 @@ async function csvShape(file: DataFile, options: ShapeOptions): Promise<FileShap
   return { file, csv: { ...csv, header, ...(dateFormat === undefined ? {} : { dateFormat }) }, columns };
 }
 
-/** As text, also where its bytes are not of the encoding. */
-async function firstLine(file: DataFile): Promise<string | undefined> {
+/** As texts, also where their bytes are not of the encoding. */
+async function firstLines(file: DataFile, linesMax: number): Promise<readonly string[]> {
   const dialect = { ...dialectOf(file.csv), delimiter: '\x01', quote: '' };
+  const lines: string[] = [];
   try {
-    for await (const { text } of csvRecords(file.path, dialect, file.csv.skipRows)) return text;
+    for await (const { text } of csvRecords(file.path, dialect, file.csv.skipRows)) {
+      lines.push(text);
+      if (lines.length === linesMax) break;
+    }
   } catch (error) {
-    if (error instanceof EndlessRecord) throw dataInvalid(`the file has a line of more than ${lineBytesMax} bytes`);
-    throw error;
+    if (!(error instanceof EndlessRecord)) throw error;
+    // What follows the first line is read with its rows.
+    if (lines.length === 0) throw dataInvalid(`the file has a line of more than ${lineBytesMax} bytes`);
   }
-  return undefined;
+  return lines;
 }
 
 /** Characters that do not occur in column names. */

@@ -70,7 +70,10 @@ function csvSource({ csv, columns }: FileShape, mapped: readonly MappedColumn[])
     quotedNulls = true,
   } = csv;
   const isPlain = /^[\x20-\x7e\t]$/.test(delimiter) && /^["']$/.test(quote) && escaping === quote && comment === '';
-  if (!isPlain || mapped.some(({ column, source }) => source && isNested(column.type))) return undefined;
+  // What is above the rows is taken off by lines.
+  const isHeaderOneLine = !csv.header || columns.every(({ name }) => !name.includes('\n'));
+  if (!isPlain || !isHeaderOneLine || mapped.some(({ column, source }) => source && isNested(column.type)))
+    return undefined;
   const raws = columns.map((file, i): RawColumn => {
     const form = quotedNulls
       ? ({ kind: 'text', nullText: quoteLiteral(nullText) } as const)

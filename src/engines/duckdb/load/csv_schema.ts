@@ -1,7 +1,7 @@
 // The schema and dialect of a CSV file: the first line shows the delimiter and the names, a sample shows the types.
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { foldName } from '../../../model/names.ts';
-import { csvFields, delimiterOf } from '../../data_files/csv_lines.ts';
+import { firstRecord } from '../../data_files/csv_lines.ts';
 import { dataInvalid } from '../../data_files/load_failures.ts';
 import type { CsvOptions, DataFile } from '../../load.ts';
 import { rowsOf } from '../instance/applied_steps.ts';
@@ -23,13 +23,14 @@ export async function csvSchema(
   file: DataFile,
   options: SchemaOptions,
 ): Promise<FileSchema> {
-  const first = await firstLine(connection, file);
+  const lines = (linesMax: number) => firstLines(connection, file, linesMax);
+  const [first] = await lines(1);
   if (first === undefined) throw dataInvalid('the file is empty');
   if (first.includes('\0'))
     throw dataInvalid('the first line has zero bytes; if the file is in UTF-16, set `csv.encoding`', { line: 1 });
-  const delimiter = file.csv.delimiter ?? delimiterOf(first, file.csv.quote ?? '"');
-  const fields = csvFields(first, { delimiter, quote: file.csv.quote ?? '"', escape: file.csv.escape });
-  if (fields === undefined) throw dataInvalid('the first line has an unclosed quote', { row: 1 });
+  const record = await firstRecord(lines, { ...file.csv, quote: file.csv.quote ?? '"' });
+  if (record === undefined) throw dataInvalid('the first row has an unclosed quote', { row: 1 });
+  const { delimiter, fields } = record;
   if (fields.length > statementLimits.selectColumns)
     throw dataInvalid(`the file has more than ${statementLimits.selectColumns} columns`, { line: 1 });
   const csv = { ...file.csv, delimiter };
@@ -80,7 +81,7 @@ async function sniffed(connection: DuckDBConnection, from: string): Promise<Snif
 
 const list = (names: readonly string[]) => `[${names.map(quoteLiteral).join(', ')}]`;
 
-async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<string | undefined> {
+async function firstLines(connection: DuckDBConnection, file: DataFile, linesMax: number): Promise<readonly string[]> {
   const { encoding, skipRows, comment } = file.csv;
   const options = [
     'auto_detect = false',
@@ -95,15 +96,14 @@ async function firstLine(connection: DuckDBConnection, file: DataFile): Promise<
     ...(comment === undefined ? [] : [`comment = ${quoteLiteral(comment)}`]),
   ];
   const read = (more: readonly string[]) =>
-    rowsOf(connection, `SELECT line FROM ${reader('read_csv', file, [...options, ...more])} LIMIT 1`);
+    rowsOf(connection, `SELECT line FROM ${reader('read_csv', file, [...options, ...more])} LIMIT ${linesMax}`);
   const rows = await read([]).catch((error: unknown) => {
     // DuckDB reads beyond the first line. Errors further down are reported with their row once the columns are known.
     const wrongLine = Number(/CSV Error on Line: (\d+)/.exec(String(error))?.[1] ?? 0);
     if (wrongLine <= (skipRows ?? 0) + 1) throw error;
     return read(['ignore_errors = true']);
   });
-  const line = rows[0]?.[0];
-  return line === undefined || line === null ? undefined : String(line);
+  return rows.flatMap(([line]) => (line === undefined || line === null ? [] : [String(line)]));
 }
 
 /** Characters that do not occur in column names. */
