@@ -78,7 +78,7 @@ ${generated}
 
 The command \`tabularium\` starts a server (\`serve\`, [configuration.md](configuration.md)), maintains its data directory ([operations.md](operations.md)), and calls a
 server over the same REST API as every other program. \`npx tabularium\` runs it where the package is installed; in a clone of the source it is
-\`node bin/tabularium.js\`.
+\`node bin/tabularium.js\`. The [cookbook](cookbook.md) shows twenty tasks.
 
 ## Signing in
 

@@ -22,6 +22,7 @@ const writtenGroups: Readonly<Record<string, readonly (readonly [string, string]
   ],
   'Command line': [
     ['Commands', 'docs/cli.md'],
+    ['Cookbook', 'docs/cookbook.md'],
     ['Declarations', 'docs/apply.md'],
   ],
   'The standard': [

@@ -64,6 +64,12 @@ export const notExecuted: readonly Exception[] = [
     reason: 'it starts a server, or creates one in /srv; tests/backups does so in directories of its own',
   },
   {
+    document: 'docs/cookbook.md',
+    language: 'sh',
+    start: '',
+    reason: 'tests/docs/cookbook.test.ts executes it, with a server that the page itself starts and stops',
+  },
+  {
     document: 'docs/operations.md',
     language: 'sh',
     start: 'deploy/compose/make_secrets.sh',

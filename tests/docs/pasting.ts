@@ -48,7 +48,11 @@ export interface Shell {
 }
 
 /** A shell as a reader has it, in the directory in which a server was started. `t` ends it. */
-export function openShell(t: TestContext, server: TestServer, environment: NodeJS.ProcessEnv = {}): Shell {
+export function openShell(
+  t: TestContext,
+  server: Pick<TestServer, 'token' | 'url'>,
+  environment: NodeJS.ProcessEnv = {},
+): Shell {
   const home = mkdtempSync(join(tmpdir(), 'tabularium-paste-'));
   const answersDirectory = mkdtempSync(join(tmpdir(), 'tabularium-answers-'));
   mkdirSync(join(home, 'data'));
