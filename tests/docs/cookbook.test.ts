@@ -112,9 +112,9 @@ test('the tasks of the cookbook', async (t: TestContext) => {
       XDG_CONFIG_HOME: join(directory, '.config'),
       NO_COLOR: '1',
       TABULARIUM_PORT: String(port),
-    // Processor time that no command of the page needs.
-    TABULARIUM_SPARE_ENGINE: 'false',
-    TABULARIUM_WAREHOUSE_THREADS: '1',
+      // Processor time that no command of the page needs.
+      TABULARIUM_SPARE_ENGINE: 'false',
+      TABULARIUM_WAREHOUSE_THREADS: '1',
       TABULARIUM_URL: undefined,
       TABULARIUM_TOKEN: undefined,
       TABULARIUM_PROFILE: undefined,
