@@ -297,7 +297,8 @@ function makeRunDirectory(): string {
   process.env.TEST_USAGE_FILE = usageFile;
   slownessFile = join(directory, 'slowness');
   process.env.TEST_SLOWNESS_FILE = slownessFile;
-  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  // Processes of a file that was ended may still write there.
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.once(signal, () => process.exit(128 + constants.signals[signal]));
   return directory;
