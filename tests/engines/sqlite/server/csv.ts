@@ -49,6 +49,8 @@ export async function* csvRecords(
         return records;
       }
       const line = buffer.slice(start, end < 0 ? buffer.length : end).replace(/\r$/, '');
+      if (end < 0 && !isSkipped && !isComment && isOpenAt(line, quote, escapeMark))
+        throw dataInvalid('the last line of the file has an unclosed quote');
       start = end < 0 ? buffer.length : end + 1;
       if (isSkipped) skipped++;
       else if (!isComment && line !== '') {
@@ -71,17 +73,22 @@ const lineEnd = (text: string, start: number): number => text.indexOf('\n', star
 
 /** The index of the newline that ends the record, or -1. */
 function recordEnd(text: string, start: number, quote: string, escapeMark: string): number {
-  for (let from = start, at = start; ; ) {
+  for (let from = start; ; ) {
     const end = text.indexOf('\n', from);
     if (end < 0) return -1;
-    let isOpen = false;
-    for (at = start; at < end; at++) {
-      if (isOpen && escapeMark !== quote && text[at] === escapeMark) at++;
-      else if (text[at] === quote) isOpen = !isOpen;
-    }
-    if (!isOpen) return end;
+    if (!isOpenAt(text.slice(start, end), quote, escapeMark)) return end;
     from = end + 1;
   }
+}
+
+/** Whether a quote is open at the end of the text. */
+function isOpenAt(text: string, quote: string, escapeMark: string): boolean {
+  let isOpen = false;
+  for (let at = 0; at < text.length; at++) {
+    if (isOpen && escapeMark !== quote && text[at] === escapeMark) at++;
+    else if (text[at] === quote) isOpen = !isOpen;
+  }
+  return isOpen;
 }
 
 function mostFrequent(line: string): string {
