@@ -20,8 +20,7 @@ import { tableRecordOf as toRecord } from '../table_definitions/table_record.ts'
 import { exportTable } from '../transfer/export_actions.ts';
 import { loadTable } from '../transfer/load_table.ts';
 import { type CreatedTable, cloneTable, createFromQuery, type FilledTable } from './create_table_as_select.ts';
-import { checksumTable } from './table_checksum.ts';
-import { optimizeTable } from './table_optimize.ts';
+import { checksumTable, optimizeTable } from './table_tasks.ts';
 import { dropTable, undropTable } from './table_undrop.ts';
 import { tableWrites } from './table_writes.ts';
 
