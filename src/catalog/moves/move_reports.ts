@@ -105,7 +105,7 @@ export async function isMoved(db: Db, catalogIds: readonly string[]): Promise<bo
   return (await moves.executeTakeFirst()) !== undefined;
 }
 
-/** Whether the process that moves the catalog has ended, or can no longer be told from one that has. */
+/** Whether the process that moves the catalog has ended, or its lease has expired. */
 export async function isAbandoned(db: Db, taskId: string, holder: LeaseHolder): Promise<boolean> {
   const running = await db
     .selectFrom('tasks')

@@ -1,4 +1,4 @@
-// The parts of a path (rest-standard A1): version, categories, objects and an action, told apart by their positions, and for the last
+// The parts of a path (rest-standard A1): version, categories, objects and an action, distinguished by their positions, and for the last
 // segment by the methods that it has.
 import { isPlural } from './plural.ts';
 
@@ -11,7 +11,7 @@ export interface Segment {
 
 export interface AccessPath {
   readonly segments: readonly Segment[];
-  /** What is wrong with the form of the path, before its segments are looked at. */
+  /** What is wrong with the form of the path, before its segments are checked. */
   readonly formProblems: readonly string[];
   /** Where category and object do not alternate. */
   readonly orderProblems: readonly string[];

@@ -12,7 +12,7 @@ export interface Shape {
 }
 
 const depthMax = 12;
-/** More alternatives than these are not looked at. */
+/** Alternatives beyond this number are not checked. */
 const shapesMax = 32;
 const unknown: Shape = { types: new Set(), fields: new Map(), required: new Set(), isPartlyUnknown: true };
 

@@ -191,7 +191,7 @@ const uriRule = (id: string, status: '201' | '202', what: string): Pick<Rule, 'c
       return response.contents.filter(isJson).flatMap(({ schema }): Finding[] => {
         if (!schema) return [];
         const results = shapesOf(document.root, schema).map(({ fields }) => fields.get('result'));
-        // Without a result it is not the envelope, which is reported there; the object itself is looked at.
+        // Without a result it is not the envelope, which is reported there; the object itself is checked.
         const looked = results.some((result) => result === undefined) ? [schema] : results;
         if (looked.every((result) => hasUri(document, result))) return [];
         const message = `${placeOf(operation, response)} has no URI ${what}: add it to the result, such as "uri"`;

@@ -31,5 +31,5 @@ export function findingsOf(rule: Rule, document: unknown): RuleFinding[] {
 export const lint = (document: unknown, selected: readonly Rule[] = rules): RuleFinding[] =>
   selected.flatMap((rule) => findingsOf(rule, document));
 
-/** What was not looked at, because it is in other documents. */
+/** What was not checked, because it is in other documents. */
 export const unreadReferences = (document: unknown): string[] => outsideReferences({ value: document, at: [] });

@@ -167,7 +167,7 @@ class ImportedTable {
     );
     const { value } = checksum;
     if (value.rows === 0) return value;
-    // The label says what is loaded: a load that goes on after its import was killed is not done again by the next import.
+    // The label says what is loaded: the next import does not repeat a load that continues after its import was killed.
     const label = labelOf(value);
     const body = {
       source: { upload: upload.uploadId },
