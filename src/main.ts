@@ -20,7 +20,7 @@ import { clickhouseWith } from './engines/clickhouse/clickhouse.ts';
 import { duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
-import { measureLoad } from './engines/warehouse_condition.ts';
+import { measureLoad } from './engines/warehouses/warehouse_condition.ts';
 import { assembleHttp } from './http/assemble_http.ts';
 import { loopbackOf, openTransport, requireInternalUrl, urlOf } from './http/connection/transport.ts';
 import type { OpenFileSource } from './model/import_source.ts';

@@ -9,8 +9,8 @@ import { Catalog } from '../catalog/catalog.ts';
 import { CatalogReader, objectSource } from '../catalog/catalog_reader.ts';
 import { RecordCache } from '../catalog/record_cache.ts';
 import type { Engine } from '../engines/engine.ts';
-import type { WarehouseReports } from '../engines/other_servers.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { WarehouseReports } from '../engines/warehouses/other_servers.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { networkOf } from '../http/connection/client_address.ts';
 import { release } from '../model/release.ts';
 import { WriteReporter } from '../moves/write_reporter.ts';
@@ -130,7 +130,7 @@ function reporterOf(
 ): WriteReporter {
   const endHold = (taskId: string, asks: number) => catalog.endHold(taskId, asks);
   const reporter = new WriteReporter({ store, holder, observe, writesOf: warehouses.writesOf, endHold });
-  warehouses.fence = reporter;
+  warehouses.fenceWritesWith(reporter);
   changes.follow(reporter);
   return reporter;
 }

@@ -9,7 +9,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { NewChild, NewChildren } from '../catalog/object.ts';
 import type { CatalogRef, Engine, EngineWarehouse, TableRef } from '../engines/engine.ts';
 import { requireCapability } from '../engines/required_capability.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import { foldName, nameFault } from '../model/names.ts';
 import type { Principal } from '../model/principal.ts';

@@ -2,7 +2,7 @@
 import type { Secrets } from '../access/secrets/secrets.ts';
 import { warehousePassword } from '../access/secrets/warehouse_password.ts';
 import type { Engine } from '../engines/engine.ts';
-import { Warehouses, type WarehousesOptions } from '../engines/warehouses.ts';
+import { Warehouses, type WarehousesOptions } from '../engines/warehouses/warehouses.ts';
 import type { Store } from '../store/store.ts';
 import type { CatalogReader } from './catalog_reader.ts';
 import { filePositions } from './file_positions.ts';

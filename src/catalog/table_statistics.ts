@@ -1,5 +1,5 @@
 // Refreshes the statistics of tables after writes: reads them from the engines once a second, never on the path of a request.
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Catalog } from './catalog.ts';
 

@@ -2,7 +2,7 @@
 
 import type { Transaction } from 'kysely';
 import type { CatalogRef } from '../engines/refs.ts';
-import type { WarehouseDescription } from '../engines/warehouses.ts';
+import type { WarehouseDescription } from '../engines/warehouse_description.ts';
 import type { BackendSpec, CatalogSpec, ServerIdentity, WarehouseSpec } from '../model/records.ts';
 import type { Schema } from '../store/schema.ts';
 import type { Catalog } from './catalog.ts';

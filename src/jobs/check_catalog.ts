@@ -4,7 +4,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import { type CatalogFault, faultText } from '../engines/catalog_storage.ts';
 import type { CatalogRef, EngineWarehouse, TableRef } from '../engines/engine.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { ExpectedTable } from '../model/expected_table.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';

@@ -1,7 +1,7 @@
 // Computes the checksums of the columns of a table. Changes nothing.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { CatalogSpec, TableSpec } from '../model/records.ts';
 import { formatType } from '../model/types.ts';
 import { Failure } from '../standard/failure.ts';

@@ -1,7 +1,7 @@
 // The numbers of shards and replicas that are stored with the backends of a cluster follow the definition that its servers have now.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { systemActor } from '../model/principal.ts';
 import type { BackendSpec } from '../model/records.ts';
 

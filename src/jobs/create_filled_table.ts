@@ -2,7 +2,7 @@
 // statement, with the rights that the submitter has when it runs.
 import type { Directory } from '../access/authorization/directory.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Queries, QueryRequest } from '../query/statements/queries.ts';
 import { Failure } from '../standard/failure.ts';

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { DrainState, RegisteredServers } from '../engines/cluster/registered_servers.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { systemActor } from '../model/principal.ts';
 import type { BackendSpec, Decommission } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';

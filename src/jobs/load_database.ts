@@ -5,7 +5,7 @@ import type { Directory } from '../access/authorization/directory.ts';
 import type { TaskResultOf } from '../api/tasks/task_types.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CreateRequest } from '../catalog/object.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { ObjectStoreCredentials } from '../outbound/object_store.ts';

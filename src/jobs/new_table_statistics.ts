@@ -2,7 +2,7 @@
 // reports had no effect.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 

@@ -1,7 +1,7 @@
 // Optimizes the storage of a table. Idempotent: the work is the same however often it is restarted.
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
 import type { TaskKind } from '../tasks/task.ts';

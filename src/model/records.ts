@@ -91,7 +91,7 @@ export interface WarehouseSpec {
   readonly serverId?: string;
   readonly comment?: string;
   readonly properties?: Properties;
-  /** The desired state; see engines/warehouses.ts for the actual one. */
+  /** The desired state; see engines/warehouses/warehouses.ts for the actual one. */
   readonly suspended: boolean;
   readonly threads: number;
   readonly memoryLimitBytes: number;

@@ -12,7 +12,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { type CatalogMove, leftName } from '../catalog/moves/move_catalog.ts';
 import type { Engine, EngineWarehouse } from '../engines/engine.ts';
 import type { CatalogRef } from '../engines/refs.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { newId } from '../model/ids.ts';
 import type { TableDefinition, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';

@@ -5,7 +5,7 @@ import type { Directory } from '../access/authorization/directory.ts';
 import type { IdempotencyKeys } from '../access/idempotency_keys.ts';
 import type { Quotas } from '../access/limits/quotas.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { FileStore } from '../files/file_store.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';

@@ -4,7 +4,7 @@ import type { Authorizer } from '../access/authorization/authorizer.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogObject } from '../catalog/object.ts';
 import type { AdmissionRequest } from '../engines/admission.ts';
-import type { Warehouses } from '../engines/warehouses.ts';
+import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import type { Principal } from '../model/principal.ts';
 import type { CatalogSpec } from '../model/records.ts';
 import type { ChangeFeed } from '../store/changes/change_feed.ts';

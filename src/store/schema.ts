@@ -457,7 +457,7 @@ export interface ServersTable {
   started_at: number;
   /** Renewed by its heartbeat; 0 after it was stopped. */
   lease_until: number;
-  /** The state of its warehouses (WarehouseReports in engines/other_servers.ts), as JSON. */
+  /** The state of its warehouses (WarehouseReports in engines/warehouses/other_servers.ts), as JSON. */
   report: string;
 }
 

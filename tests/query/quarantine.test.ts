@@ -1,7 +1,7 @@
 // Which statements are quarantined, for how long, and how many are remembered.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Quarantine } from '../../src/engines/quarantine.ts';
+import { Quarantine } from '../../src/engines/warehouses/quarantine.ts';
 import { Failure } from '../../src/standard/failure.ts';
 
 const statement = (sql: string, parameters?: readonly unknown[]) => ({

@@ -10,7 +10,8 @@ import {
   DamagedFile,
   type FilePosition,
 } from '../../engines/catalog_storage.ts';
-import type { PinnedFiles, Warehouses } from '../../engines/warehouses.ts';
+import type { PinnedFiles } from '../../engines/warehouses/open_warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { PinnedFile } from '../../store/sqlite/sqlite_dialect.ts';
 import type { SqliteStore } from '../../store/sqlite/sqlite_store.ts';
 import { RetryableError } from '../../tasks/task.ts';

@@ -1,6 +1,6 @@
 // How the adapter of an engine reaches the servers of a warehouse: as they are described now, in the store.
 import type { ClusterAccess } from '../engine.ts';
-import type { WarehouseDescription } from '../warehouse_condition.ts';
+import type { WarehouseDescription } from '../warehouse_description.ts';
 
 /** Undefined if the engine has no cluster. */
 export function clusterAccess(

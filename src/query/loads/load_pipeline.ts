@@ -18,7 +18,7 @@ import type {
 } from '../../engines/load.ts';
 import type { CatalogRef } from '../../engines/refs.ts';
 import { requireCapability } from '../../engines/required_capability.ts';
-import type { Warehouses } from '../../engines/warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
 import { dayMs } from '../../model/durations.ts';
 import type { EngineCapability } from '../../model/engine_capabilities.ts';

@@ -8,7 +8,7 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject, CreationWork } from '../../catalog/object.ts';
 import type { Engine } from '../../engines/engine.ts';
 import type { InferColumn, InferredTable } from '../../engines/load.ts';
-import type { Warehouses } from '../../engines/warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { CatalogSpec, ColumnDefinition, DatabaseSpec, TableDefinition, TableSpec } from '../../model/records.ts';
 import { parseType } from '../../model/types.ts';

@@ -5,7 +5,7 @@ import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { CatalogObject } from '../../catalog/object.ts';
-import type { Warehouses } from '../../engines/warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { CatalogSpec, TableSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';

@@ -19,7 +19,7 @@ import {
 } from '../../engines/engine.ts';
 import { endedEngine } from '../../engines/engine_lost.ts';
 import type { ViewReading } from '../../engines/views.ts';
-import type { Warehouses } from '../../engines/warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import { newId } from '../../model/ids.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
 import type { CatalogSpec } from '../../model/records.ts';

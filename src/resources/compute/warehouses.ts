@@ -1,4 +1,4 @@
-// The handlers of `warehouses`, which run SQL. Their limits are stored here; engines/warehouses.ts runs their processes.
+// The handlers of `warehouses`, which run SQL. Their limits are stored here; engines/warehouses/warehouses.ts runs their processes.
 
 import { blockedShownMax, limitsOfOwnProcesses, warehousesApi } from '../../api/compute/warehouses.ts';
 import type { SegmentsOf } from '../../api/handlers.ts';
@@ -6,7 +6,7 @@ import type { ObjectOf } from '../../catalog/object.ts';
 import { type BlockedIntent, type OpenChanges, openChanges } from '../../catalog/open_intents.ts';
 import { catalogsOf, droppedCatalogsOf } from '../../catalog/warehouse_objects.ts';
 import type { Engine } from '../../engines/engine.ts';
-import type { WarehouseCondition } from '../../engines/warehouses.ts';
+import type { WarehouseCondition } from '../../engines/warehouses/warehouse_condition.ts';
 import type { Actor } from '../../model/principal.ts';
 import type { BackendSpec, WarehouseSpec } from '../../model/records.ts';
 import { Failure, invalidParameter } from '../../standard/failure.ts';

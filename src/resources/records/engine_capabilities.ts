@@ -3,7 +3,7 @@
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isOf } from '../../catalog/object.ts';
 import { requireCapability } from '../../engines/required_capability.ts';
-import type { Warehouses } from '../../engines/warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { EngineCapability } from '../../model/engine_capabilities.ts';
 import type { Endpoint } from '../../standard/endpoint.ts';
 import type { Segment } from '../../standard/paths.ts';

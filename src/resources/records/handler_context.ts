@@ -8,7 +8,7 @@ import { implementWith } from '../../api/implement.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { ObjectVersions } from '../../catalog/object_versions.ts';
 import type { RecordCache } from '../../catalog/record_cache.ts';
-import type { Warehouses } from '../../engines/warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import type { FileStore } from '../../files/file_store.ts';
 import type { Call } from '../../http/request_pipeline.ts';
 import type { NewTableSubmit } from '../../jobs/load_database.ts';

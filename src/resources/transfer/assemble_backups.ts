@@ -15,7 +15,7 @@ import { BackupTargets } from '../../backups/targets/backup_targets.ts';
 import { TargetSecrets } from '../../backups/targets/target_secrets.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { warehouseNames } from '../../catalog/warehouse_objects.ts';
-import type { Warehouses } from '../../engines/warehouses.ts';
+import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import { Moves } from '../../moves/moves.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';

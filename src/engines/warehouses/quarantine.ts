@@ -1,8 +1,8 @@
 // Statements that ended an engine process: refused for a while, because each run affects everybody who uses the warehouse. Stored
 // in memory only; lost when the server restarts.
 import { createHash } from 'node:crypto';
-import { Failure } from '../standard/failure.ts';
-import type { Statement } from './engine.ts';
+import { Failure } from '../../standard/failure.ts';
+import type { Statement } from '../engine.ts';
 
 const quarantineMs = 10 * 60 * 1000;
 /** Above this, the oldest entries are dropped. */

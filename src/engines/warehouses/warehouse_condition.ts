@@ -1,19 +1,12 @@
 // The condition of a warehouse, as its record and the metrics show it.
-import type { WarehouseSpec } from '../model/records.ts';
-import type { Metrics } from '../observe/metrics.ts';
-import { Failure } from '../standard/failure.ts';
-import type { Admission } from './admission.ts';
-import type { CatalogGuard } from './catalog_guard.ts';
-import type { DamagedCatalog } from './catalog_storage.ts';
-import { type DescribedBackend, replicasByTablet } from './cluster/registered_servers.ts';
-import type { BackendStatus, EngineWarehouse, Tablet } from './engine.ts';
-
-export interface WarehouseDescription {
-  readonly id: string;
-  readonly name: string;
-  readonly spec: WarehouseSpec;
-  readonly backends: readonly DescribedBackend[];
-}
+import type { Metrics } from '../../observe/metrics.ts';
+import { Failure } from '../../standard/failure.ts';
+import type { Admission } from '../admission.ts';
+import type { CatalogGuard } from '../catalog_guard.ts';
+import type { DamagedCatalog } from '../catalog_storage.ts';
+import { replicasByTablet } from '../cluster/registered_servers.ts';
+import type { BackendStatus, EngineWarehouse, Tablet } from '../engine.ts';
+import type { WarehouseDescription } from '../warehouse_description.ts';
 
 /** The number of running and queued statements of a warehouse, and its backends. */
 export interface WarehouseLoad {

@@ -1,12 +1,12 @@
 // Wraps an engine: refuses work on damaged catalogs, and records writes before they are acknowledged. A method whose first argument names a
 // catalog is guarded as a read of that catalog; only those that write, or that differ in another way, are named here.
-import { foldName } from '../model/names.ts';
-import { Failure } from '../standard/failure.ts';
-import { type CatalogGuard, catalogDamaged } from './catalog_guard.ts';
-import type { CatalogWrites, WrittenTable } from './copies/catalog_writes.ts';
-import type { WriteFence } from './copies/write_fence.ts';
-import { engineWith } from './derived_engine.ts';
-import type { CatalogRef, Change, EngineWarehouse, TableName, TableRef } from './engine.ts';
+import { foldName } from '../../model/names.ts';
+import { Failure } from '../../standard/failure.ts';
+import { type CatalogGuard, catalogDamaged } from '../catalog_guard.ts';
+import type { CatalogWrites, WrittenTable } from '../copies/catalog_writes.ts';
+import type { WriteFence } from '../copies/write_fence.ts';
+import { engineWith } from '../derived_engine.ts';
+import type { CatalogRef, Change, EngineWarehouse, TableName, TableRef } from '../engine.ts';
 import type { WriteGate } from './write_gate.ts';
 
 /** Changes that need little space and may free some: allowed on a disk that is almost full. */
