@@ -40,6 +40,11 @@ const CompareBody = strictObject(
           'Whether columns of the table that the definition lacks are retained, each after the column before it.',
       }),
     ),
+    warehouse: Type.Optional(
+      Type.String({
+        description: 'Permits a database that does not exist yet, in a catalog that is or will be in this warehouse.',
+      }),
+    ),
   },
   { ...exactlyOneOf('columns', 'sql'), title: 'CompareTableRequest' },
 );

@@ -43,12 +43,12 @@ export async function apply(path: string, options: ApplyOptions, runtime: Runtim
     process.exitCode = exitCodes.differs.code;
     return;
   }
-  if (!options.yes && !(await isConfirmed(plan, options, output))) {
+  if (!options.yes && !(await isConfirmed(plan, options, output, runtime.signal))) {
     output.note('nothing was changed');
     process.exitCode = exitCodes.differs.code;
     return report(false);
   }
-  await runPlan(plan, { connection, runtime, reader, output, isQuiet: options.quiet === true });
+  await runPlan(plan, makeCurrentPlan, { connection, runtime, reader, output, isQuiet: options.quiet === true });
   const rest = await makeCurrentPlan();
   const isReached = rest.steps.length === 0 && rest.refusals.length === 0;
   await report(isReached, rest);
@@ -65,18 +65,32 @@ export async function apply(path: string, options: ApplyOptions, runtime: Runtim
 }
 
 /** Throws CommandError where there is nobody to ask. */
-async function isConfirmed({ steps }: Plan, { json }: ApplyOptions, output: Output): Promise<boolean> {
+async function isConfirmed(
+  { steps }: Plan,
+  { json }: ApplyOptions,
+  output: Output,
+  signal: AbortSignal,
+): Promise<boolean> {
   if (json || !process.stdin.isTTY || !output.isInteractive)
     throw new CommandError(
       'usage',
       'there is no terminal to ask on: give --yes to carry out the plan, or --dry-run to only see it; nothing was changed',
     );
+  const question = `carry out ${steps.length === 1 ? 'this step' : `these ${steps.length} steps`}? (yes/no) `;
+  return /^y(es)?$/i.test((await answerTo(question, signal)).trim());
+}
+
+/** Empty if the input ends with Ctrl-D. Throws if Ctrl-C aborts the signal. */
+async function answerTo(question: string, signal: AbortSignal): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
+  // While it reads a line, the terminal sends Ctrl-C as a key instead of a signal.
+  lines.on('SIGINT', () => process.emit('SIGINT'));
   try {
-    const answer = await lines.question(
-      `carry out ${steps.length === 1 ? 'this step' : `these ${steps.length} steps`}? (yes/no) `,
-    );
-    return /^y(es)?$/i.test(answer.trim());
+    return await lines.question(question, { signal });
+  } catch (error) {
+    process.stderr.write('\n');
+    if (signal.aborted || !(error instanceof Error) || error.name !== 'AbortError') throw error;
+    return '';
   } finally {
     lines.close();
   }

@@ -1,5 +1,6 @@
 // Carries out a plan, one step after the other. Before a step changes an object, the object must still be as the plan has read it. Nothing is
-// stored on this machine: after an interruption, the next run makes a new plan from what the server has.
+// stored on this machine: after an interruption, the next run makes a new plan from what the server has. A request of the interrupted run can
+// still be applied after that; the run then makes its plan again, and continues if only steps remain that were agreed to.
 import { isDeepStrictEqual } from 'node:util';
 import { TabulariumError } from '../../client/errors.ts';
 import { randomId } from '../../client/random_id.ts';
@@ -21,8 +22,51 @@ export interface PlanRun {
   readonly isQuiet: boolean;
 }
 
-/** Throws the error of the first step that fails, after a note of how to continue. */
-export async function runPlan({ steps }: Plan, run: PlanRun): Promise<void> {
+/** A step whose object is not as the plan has read it. */
+class ChangedMeanwhile extends CommandError {
+  readonly step: Step;
+
+  constructor(step: Step, reason: string) {
+    const { action, title } = step;
+    super(
+      'differs',
+      `the server was changed while the plan was carried out: cannot ${action} ${title}: ${reason}. Run the command again to see what is different now`,
+    );
+    this.step = step;
+  }
+}
+
+/** `makePlan`: makes the plan again. Throws the error of the first step that fails, after a note of how to continue. */
+export async function runPlan(plan: Plan, makePlan: () => Promise<Plan>, run: PlanRun): Promise<void> {
+  for (let current = plan; ; ) {
+    try {
+      return await runSteps(current, run);
+    } catch (error) {
+      const rest = error instanceof ChangedMeanwhile ? await agreedRest(current, error.step, makePlan) : undefined;
+      if (!rest) {
+        run.output.note('run the same command again: it continues from what the server has');
+        throw error;
+      }
+      run.output.note(
+        'somebody else has done this step as the files declare it, perhaps an interrupted run; continuing',
+      );
+      current = rest;
+    }
+  }
+}
+
+/** A new plan, if it is a part of what was agreed to and lacks the failed step; so each new plan is shorter than the one before. */
+async function agreedRest({ steps }: Plan, failed: Step, makePlan: () => Promise<Plan>): Promise<Plan | undefined> {
+  const rest = await makePlan();
+  const agreed = steps.slice(steps.indexOf(failed) + 1);
+  const isAgreed = ({ action, title, differences }: Step): boolean =>
+    agreed.some(
+      (step) => step.action === action && step.title === title && isDeepStrictEqual(step.differences, differences),
+    );
+  return rest.refusals.length === 0 && rest.steps.every(isAgreed) ? rest : undefined;
+}
+
+async function runSteps({ steps }: Plan, run: PlanRun): Promise<void> {
   // New for each run: with a key that followed from the plan, a step that was done, undone by hand and planned again would only be
   // answered with its first response. Within the run, a request whose response was lost is sent again with the same key.
   const id = randomId();
@@ -36,8 +80,7 @@ export async function runPlan({ steps }: Plan, run: PlanRun): Promise<void> {
       run.output.note(
         `step ${i + 1} of ${steps.length} (${step.action} ${step.title}) was not completed; the steps before it are done`,
       );
-      run.output.note('run the same command again: it continues from what the server has');
-      throw isConflict(error) ? drifted(step, error) : error;
+      throw isConflict(error) ? new ChangedMeanwhile(step, `${error.code}: ${error.message}`) : error;
     }
   }
 }
@@ -79,13 +122,13 @@ async function unchangedEtag(
   reader: ServerReader,
 ): Promise<string | undefined> {
   const present = await reader.get(uri);
-  if (!present) throw drifted(step, 'it does not exist any more');
+  if (!present) throw new ChangedMeanwhile(step, 'it does not exist any more');
   const version = versions.get(key) ?? record.version;
   if (present.record.version === version || isSameView(present.record, record))
     // A column has an ETag of its own.
     return step.uri === uri ? present.etag : (await reader.get(step.uri))?.etag;
   const { updatedBy, updatedAt } = present.record;
-  throw drifted(step, `${String(updatedBy)} changed it at ${String(updatedAt)}`);
+  throw new ChangedMeanwhile(step, `${String(updatedBy)} changed it at ${String(updatedAt)}`);
 }
 
 /** A view has a new version when a table that it reads is changed by a step of the plan. */
@@ -96,11 +139,3 @@ const isSameView = (present: Fields, planned: Fields): boolean =>
 const conflicts = new Set(['VERSION_CONFLICT', 'OBJECT_ALREADY_EXISTS', 'OBJECT_NOT_FOUND', 'NOT_EMPTY']);
 const isConflict = (error: unknown): error is TabulariumError =>
   error instanceof TabulariumError && conflicts.has(error.code);
-
-function drifted({ action, title }: Step, cause: TabulariumError | string): CommandError {
-  const reason = typeof cause === 'string' ? cause : `${cause.code}: ${cause.message}`;
-  return new CommandError(
-    'differs',
-    `the server was changed while the plan was carried out: cannot ${action} ${title}: ${reason}. Run the command again to see what is different now`,
-  );
-}

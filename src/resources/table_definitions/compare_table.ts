@@ -7,10 +7,12 @@ import { segment } from '../../standard/paths.ts';
 import type { Context } from '../records/handler_context.ts';
 import { render } from '../records/object_records.ts';
 import { done } from '../records/outcomes.ts';
-import { requirePrivilege, requireUnreserved } from '../records/permissions.ts';
+import { requirePrivilege, requireUnreserved, requireWarehouse } from '../records/permissions.ts';
 import { columnFields } from './column_record.ts';
 import {
   alterationOf,
+  type DefinitionParents,
+  type ParentPath,
   patchedSpec,
   pathOfTable,
   readDefinition,
@@ -39,11 +41,10 @@ const shownDefinition = (spec: TableSpec) => ({
 });
 
 export const compareTable: Handlers<typeof tablesApi, Context>['compare'] = async ({ segments, body }, context) => {
-  const { renamedFrom, renamedColumns = {}, keepColumns = false, ...declared } = body;
-  const parents = await context.catalog.require(segments);
+  const { renamedFrom, renamedColumns = {}, keepColumns = false, warehouse: planned, ...declared } = body;
+  const parents = await parentsOf(segments, planned, context);
   const { name, definition } = await readDefinition(declared, parents, context);
-  const [root] = parents;
-  const { warehouse } = root.spec;
+  const { warehouse } = parents[0].spec;
   await requireUnreserved('tables', name, warehouse, context);
   const path = [...segments, segment('tables', renamedFrom ?? name)] as const;
   const chain = await context.catalog.find(path);
@@ -57,6 +58,22 @@ export const compareTable: Handlers<typeof tablesApi, Context>['compare'] = asyn
   const table = await render(pathOfTable(chain), chain, context, tableRecordOf);
   return done({ name, definition: shownDefinition(next), undeclaredColumns, cost, table });
 };
+
+/** `planned`: the warehouse of a catalog in which the database will be created. Throws OBJECT_NOT_FOUND, FORBIDDEN and INVALID_PARAMETER. */
+async function parentsOf(
+  segments: ParentPath,
+  planned: string | undefined,
+  context: Context,
+): Promise<DefinitionParents> {
+  if (planned === undefined) return context.catalog.require(segments);
+  const existing = await context.catalog.find(segments);
+  if (existing) return existing;
+  const [root, database] = segments;
+  const [catalog] = (await context.catalog.find([root])) ?? [];
+  if (catalog) return [catalog, database];
+  await requireWarehouse(planned, context);
+  return [{ name: root.name, spec: { warehouse: planned } }, database];
+}
 
 async function checkNewDefaults(
   next: TableSpec,

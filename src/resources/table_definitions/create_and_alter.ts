@@ -36,6 +36,8 @@ export type TablePath = SegmentsOf<typeof tablesApi>;
 export type ParentPath = ParentSegmentsOf<typeof tablesApi>;
 export type TableChain = ChainOf<TablePath>;
 export type ParentChain = ChainOf<ParentPath>;
+/** What a definition depends on of the catalog and the database that contain the table. */
+export type DefinitionParents = readonly [Named & { readonly spec: Pick<ParentChain[0]['spec'], 'warehouse'> }, Named];
 
 export interface CreateTableBody {
   readonly name?: string;
@@ -101,7 +103,7 @@ export async function copiedSpec(
 /** The name and the definition of a table that a body describes. Throws INVALID_PARAMETER, SQL_INVALID and SQL_NOT_SUPPORTED. */
 export async function readDefinition(
   body: Omit<CreateTableBody, 'comment' | 'properties' | 'owner'>,
-  [root, database]: ParentChain,
+  [root, database]: DefinitionParents,
   context: Context,
 ) {
   const { warehouse } = root.spec;

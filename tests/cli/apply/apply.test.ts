@@ -1,10 +1,12 @@
-// `apply` as a process against a real server: a directory with 3 databases, 30 tables, views, roles, grants and schedules is created, is
+// `apply` against a real server, as a process where the process shows something: a directory with 3 databases, 30 tables, views, roles, grants and schedules is created, is
 // left alone, is changed, and what somebody changes by hand is found.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../deadline.ts';
+import { missingTerminal, openTerminal } from '../remote/terminal.ts';
 import { type ApplyWorld, definitionsOf, newApplyWorld, requireExit } from './apply_world.ts';
 import { largeTable, writeWarehouse } from './warehouse_files.ts';
 
@@ -26,23 +28,23 @@ before(async () => {
 });
 after(() => world.close());
 
-const planned = async (words: readonly string[] = []): Promise<PlanRecord> =>
-  JSON.parse((await world.apply(['--dry-run', '--json', ...words])).stdout) as PlanRecord;
+const planned = async (prune = false): Promise<PlanRecord> =>
+  JSON.parse((await world.apply({ dryRun: true, json: true, prune })).stdout) as PlanRecord;
 const stepsOf = ({ steps }: PlanRecord) => steps.map(({ action, object }) => `${action} ${object}`);
 
 test('a directory is created, and a second run changes nothing', async () => {
   writeWarehouse(world.files, false);
   // There is no terminal to ask on: the plan is shown, and nothing is done.
-  const unasked = await world.apply([]);
+  const unasked = await world.line.run(['apply', world.files]);
   requireExit(unasked, 2);
   assert.match(unasked.stderr, /give --yes/);
   assert.match(unasked.stdout, /\nplan: 52 to create\n$/);
   assert.match(
     unasked.stdout,
-    /\n\+ create table default\.stock\.t7 .*\n {4}\+ column: id BIGINT\n {4}\+ column: amount decimal\(10, 2\)\n/,
+    /\n\+ create table default\.stock\.t7 .*\n {4}\+ column: id BIGINT not null\n {4}\+ column: amount DECIMAL\(10,2\)\n/,
   );
   assert.deepEqual(await world.client.databases.list().all(), []);
-  const made = await world.apply();
+  const made = await world.line.run(['apply', world.files, '--yes']);
   requireExit(made, 0);
   assert.match(made.stderr, /\n52 of 52: .*\n52 steps done: the server has what the files declare\n$/);
   const first = await definitionsOf(world.client, true);
@@ -94,7 +96,7 @@ test('what was changed by hand is found, and is as declared again', async () => 
     sql: 'SELECT count(*) FROM t0',
   });
   assert.deepEqual((await client.roles('writers').get()).properties, { team: 'a', gone: 'x' });
-  const pruned = await world.apply(['--prune', '--yes', '--json']);
+  const pruned = await world.apply({ prune: true, json: true });
   requireExit(pruned, 0);
   const record = JSON.parse(pruned.stdout) as PlanRecord;
   assert.equal(record.reached, true);
@@ -115,7 +117,7 @@ test('a changed directory is applied: what is rewritten or dropped is shown with
     'the statistics are up to date',
     async () => (await client.databases('stock').tables('t5').get()).statistics.rowCount === 10,
   );
-  const plan = await planned(['--prune']);
+  const plan = await planned(true);
   const sized = (action: string) => plan.steps.filter((step) => step.action === action && step.rows !== undefined);
   const [rewritten, ...others] = sized('rewrite');
   assert.deepEqual([others.length, rewritten?.object, rewritten?.rows], [0, 'table default.sales.t0', rows]);
@@ -144,7 +146,7 @@ test('a changed directory is applied: what is rewritten or dropped is shown with
     (await client.databases('stock').tables('t5').get()).columns.map(({ name }) => name),
     ['id', 'amount', 'note', 'at'],
   );
-  requireExit(await world.apply(['--prune', '--yes']), 0);
+  requireExit(await world.apply({ prune: true }), 0);
   assert.deepEqual(
     (await client.databases('stock').tables('t5').get()).columns.map(({ name }) => name),
     ['id', 'amount', 'note'],
@@ -216,6 +218,33 @@ name: fresh
   assert.match(lines[3] ?? '', /wrong\.yaml:23:1: view default\.sales\.v: INVALID_PARAMETER: /);
   assert.match(lines[4] ?? '', /wrong\.yaml:25:1: grant read on \/api\/v2 to user nobody: there is no user "nobody"/);
   assert.deepEqual(await definitionsOf(world.client, true), before);
+});
+
+test('the question on a terminal: only yes carries the plan out, and Ctrl-C ends the command', {
+  skip: missingTerminal,
+}, async () => {
+  const { client, line } = world;
+  const file = join(line.directory, 'asked.yaml');
+  writeFileSync(file, 'kind: role\nname: asked\n');
+  const roles = async () => (await client.roles.list().all()).map(({ name }) => name);
+  const answers: readonly (readonly [string, readonly string[], RegExp])[] = [
+    ['no', ['no', 'Enter'], /nothing was changed\nexit code 6$/m],
+    ['end of input', ['C-d'], /nothing was changed\nexit code 6$/m],
+    ['Ctrl-C', ['C-c'], /^exit code 130$/m],
+    ['yes', ['yes', 'Enter'], /^1 step done: the server has what the files declare\nexit code 0$/m],
+  ];
+  for (const [name, keys, expected] of answers) {
+    assert.ok(!(await roles()).includes('asked'), `before ${name}`);
+    const terminal = openTerminal(line, name, ['apply', file]);
+    try {
+      await terminal.shows(/^plan: 1 to create\ncarry out this step\? \(yes\/no\)/m);
+      terminal.press(...keys);
+      await terminal.shows(expected);
+    } finally {
+      terminal.close();
+    }
+  }
+  assert.ok((await roles()).includes('asked'));
 });
 
 test('the example is applied, and applied again without a change', async () => {

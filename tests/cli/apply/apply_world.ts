@@ -2,9 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import { type ApplyOptions, apply } from '../../../src/cli/apply/apply.ts';
+import type { Runtime } from '../../../src/cli/remote/call_options.ts';
+import { connect } from '../../../src/cli/remote/connection.ts';
+import { shownFailure } from '../../../src/cli/remote/exit_codes.ts';
+import type { Output } from '../../../src/cli/remote/output/output.ts';
 import { type Client, createClient } from '../../../src/client/index.ts';
+import { clusterHosts } from '../../engines/clickhouse/cluster_warehouse.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
-import { type CommandLine, type Ended, newCommandLine, type RunOptions } from '../remote/command_process.ts';
+import { type CommandLine, type Ended, newCommandLine } from '../remote/command_process.ts';
 
 export interface ApplyWorld {
   readonly server: ServerProcess;
@@ -12,14 +18,18 @@ export interface ApplyWorld {
   readonly line: CommandLine;
   /** The directory of the files. */
   readonly files: string;
-  apply(words?: readonly string[], options?: RunOptions): Promise<Ended>;
+  /** Applies the files in this process, which is cheaper than a command; `yes` unless it is given. */
+  apply(options?: Pick<ApplyOptions, 'dryRun' | 'json' | 'prune' | 'yes'>): Promise<Ended>;
   /** Kills the server and starts it again on the same port and data. */
   restart(): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function newApplyWorld(): Promise<ApplyWorld> {
-  let server = await startProcess();
+/** With which a server can have warehouses on the nodes of a ring. */
+export const clusterFlags: readonly string[] = [`--cluster-hosts=${clusterHosts}`];
+
+export async function newApplyWorld(flags: readonly string[] = []): Promise<ApplyWorld> {
+  let server = await startProcess(flags);
   const client = createClient({ url: server.url, token: server.token });
   await client.users.create({ name: 'ann' });
   const line = newCommandLine();
@@ -33,17 +43,48 @@ export async function newApplyWorld(): Promise<ApplyWorld> {
     client,
     line,
     files,
-    apply: (words = ['--yes'], options = {}) => line.run(['apply', files, ...words], options),
+    apply: (options = {}) => appliedHere(files, { yes: true, ...options }, env),
     async restart() {
       server.child.kill('SIGKILL');
       await server.exited;
-      server = await startProcess([`--port=${new URL(server.url).port}`], server.dataDirectory);
+      server = await startProcess([`--port=${new URL(server.url).port}`, ...flags], server.dataDirectory);
     },
     async close() {
       line.remove();
       await server.close();
     },
   };
+}
+
+async function appliedHere(files: string, options: ApplyOptions, env: NodeJS.ProcessEnv): Promise<Ended> {
+  const written = { stdout: '', stderr: '' };
+  const output: Output = {
+    write: async (text) => {
+      written.stdout += text;
+    },
+    note: (text) => {
+      written.stderr += `${text}
+`;
+    },
+    isTerminal: false,
+    isInteractive: false,
+    columns: 120,
+    style: (_format, text) => text,
+  };
+  const { signal } = new AbortController();
+  const runtime: Runtime = { connect: (own) => connect(own, env), output: () => output, signal };
+  const { exitCode } = process;
+  process.exitCode = 0;
+  try {
+    await apply(files, options, runtime);
+    return { ...written, code: Number(process.exitCode) };
+  } catch (error) {
+    const failure = shownFailure(error);
+    if (!failure) throw error;
+    return { code: failure.exitCode, stdout: written.stdout, stderr: `${written.stderr}${failure.message}\n` };
+  } finally {
+    process.exitCode = exitCode;
+  }
 }
 
 /** Ended with this code; the output is in the message if it has not. */

@@ -1,36 +1,26 @@
 // The interactive session of `sql` in a real terminal (tmux): statements of several lines, completion, history, cancelling, and a server
 // that is lost and returns.
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../../deadline.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
-import { type CommandLine, main, newCommandLine } from './command_process.ts';
+import { type CommandLine, newCommandLine } from './command_process.ts';
+import { missingTerminal, openTerminal, type Terminal } from './terminal.ts';
 
-const hasTmux = spawnSync('tmux', ['-V']).status === 0;
-const skip = hasTmux ? false : 'tmux is not installed (apt-get install tmux)';
+const skip = missingTerminal;
 
 let server: ServerProcess;
 let line: CommandLine;
-const socket = () => join(line.directory, 'tmux');
-const tmux = (...words: string[]) =>
-  execFileSync('tmux', ['-S', socket(), ...words], { encoding: 'utf8', env: line.env });
-const type = (text: string) => tmux('send-keys', '-l', '--', text.replace(/;$/, '\\;'));
-const press = (...keys: string[]) => tmux('send-keys', ...keys);
-const enter = (text: string) => {
-  type(text);
-  press('Enter');
-};
-const screen = () => tmux('capture-pane', '-p', '-S', '-');
-const shows = (pattern: RegExp) =>
-  eventually(`the terminal shows ${pattern}`, () => pattern.test(screen())).catch((error: Error) => {
-    throw new Error(`${error.message}\n${screen()}`);
-  });
+let terminal: Terminal;
+const type = (text: string) => terminal.type(text);
+const press = (...keys: readonly string[]) => terminal.press(...keys);
+const enter = (text: string) => terminal.enter(text);
+const shows = (pattern: RegExp) => terminal.shows(pattern);
 
 before(async () => {
-  if (!hasTmux) return;
+  if (skip) return;
   line = newCommandLine();
   server = await startProcess([], join(line.directory, 'data'));
   writeFileSync(join(line.directory, 'token'), server.token);
@@ -38,13 +28,12 @@ before(async () => {
   await server.client.databases.create({ name: 'shop' });
   const columns = [{ name: 'customer', type: 'STRING' }];
   await server.client.databases('shop').tables.create({ name: 'purchases', columns }).done();
-  const words = [process.execPath, main, 'sql', '-d', 'shop'].map((word) => `'${word}'`).join(' ');
-  tmux('-f', '/dev/null', 'new-session', '-d', '-x', '100', '-y', '40', words);
+  terminal = openTerminal(line, 'session', ['sql', '-d', 'shop']);
   await shows(/Connected to http.* as root/);
 });
 after(async () => {
-  if (!hasTmux) return;
-  spawnSync('tmux', ['-S', socket(), 'kill-server']);
+  if (skip) return;
+  terminal?.close();
   await server.close();
   line.remove();
 });

@@ -106,10 +106,37 @@ test('it fails as the change would, and shows what no table can change', async (
   assert.deepEqual([table?.primaryKey, table?.orderBy], [['id'], []]);
 });
 
+test('a definition in a database that does not exist yet is compared for the warehouse that will have it', async () => {
+  const tables = server.client.databases('planned').tables;
+  const request = { name: 'orders', columns: [{ name: 'id', type: 'bigint' }] };
+  await assert.rejects(tables.compare(request), errors.OBJECT_NOT_FOUND);
+  const { definition, table } = await tables.compare({ ...request, warehouse: 'default' });
+  assert.deepEqual([definition.columns[0]?.type, table], ['BIGINT', undefined]);
+  const there = server.client.catalogs('planned').databases('planned').tables;
+  assert.deepEqual((await there.compare({ ...request, warehouse: 'default' })).definition, definition);
+  await assert.rejects(there.compare({ ...request, warehouse: 'nowhere' }), errors.INVALID_PARAMETER);
+  const wrong = { name: 'orders', columns: [{ name: 'id', type: 'no_type' }], warehouse: 'default' };
+  await assert.rejects(there.compare(wrong), errors.INVALID_PARAMETER);
+  // A reader of all catalogs who may not use the warehouse.
+  const ann = await userNamed('ann');
+  await server.client.users('ann').grants.create({ privilege: 'read', on: '/api/v2/catalogs' });
+  await assert.rejects(
+    ann
+      .catalogs('planned')
+      .databases('planned')
+      .tables.compare({ ...request, warehouse: 'default' }),
+    errors.FORBIDDEN,
+  );
+});
+
+async function userNamed(name: string) {
+  await server.client.users.create({ name });
+  const { secret } = await server.client.users(name).tokens.create({ name: 'one' });
+  return createClient({ url: server.url, token: String(secret) });
+}
+
 test('a caller who may not read a table does not learn of its definition', async () => {
-  await server.client.users.create({ name: 'eve' });
-  const { secret } = await server.client.users('eve').tokens.create({ name: 'one' });
-  const eve = createClient({ url: server.url, token: String(secret) });
+  const eve = await userNamed('eve');
   const compared = eve.databases('shop').tables.compare({ name: 'orders', columns: [{ name: 'id', type: 'INT' }] });
   await assert.rejects(compared, errors.FORBIDDEN);
 });

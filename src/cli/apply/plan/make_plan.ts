@@ -1,11 +1,12 @@
 // Makes the plan: compares everything that is declared with what the server has, from the top of the namespace down.
+import { defaultWarehouseName } from '../../../api/namespaces/catalogs.ts';
 import { collectionUri, objectUri } from '../files/canonical_uri.ts';
 import { type Declaration, type Fields, recordTitle, titleOf } from '../files/declaration.ts';
 import { endpointOf, isOfKind, type Kind, type KindName, kindNamed } from '../files/kinds.ts';
 import { type Phase, type Plan, PlanBuilder, type Size, sizeOf, totalSize } from './plan.ts';
 import { planGrants } from './plan_grants.ts';
 import { type PlanContext, planObject } from './plan_objects.ts';
-import { planTable } from './plan_tables.ts';
+import { type ParentNamespace, planTable } from './plan_tables.ts';
 import { type ComparedView, compareView, planViews } from './plan_views.ts';
 import { PresentNames } from './present_names.ts';
 import { inParallel, type ServerReader } from './server_reader.ts';
@@ -40,10 +41,15 @@ export async function makePlan(
 
 const keyOf = (path: readonly string[]): string => JSON.stringify(path);
 
+/** Of a catalog: its record, or the fields of the request that creates it. */
+const warehouseOf = ({ warehouse = defaultWarehouseName }: Fields): string => String(warehouse);
+
 /** Which catalogs and databases exist, and which will. */
 class Namespaces {
   readonly #context: PlanContext;
   readonly #states = new Map<string, Promise<'exists' | 'planned' | 'missing'>>();
+  /** Of the catalogs that exist or are declared. */
+  readonly #warehouses = new Map<string, string>();
   /** The URIs of those that are renamed, as they are now. */
   readonly renamed: string[] = [];
 
@@ -57,15 +63,20 @@ class Namespaces {
       const above = path.slice(0, -1);
       if (above.length > 0 && !(await this.#requireParent(declaration))) continue;
       const read = await planObject(declaration, phase, this.#context);
+      if (above.length === 0) this.#warehouses.set(keyOf(path), warehouseOf(read?.record ?? declaration.fields));
       this.#states.set(keyOf(path), Promise.resolve(read ? 'exists' : 'planned'));
       if (read && read.record.name !== path.at(-1)) this.renamed.push(this.#context.names.uriOf(kind, path));
     }
   }
 
-  /** Whether the namespace of an object exists now; undefined if it neither exists nor is declared, which is refused. */
-  async parentOf(declaration: Declaration): Promise<{ readonly isNew: boolean } | undefined> {
+  /** The namespace of an object; undefined if it neither exists nor is declared, which is refused. */
+  async parentOf(declaration: Declaration): Promise<ParentNamespace | undefined> {
     const state = await this.#requireParent(declaration);
-    return state && { isNew: state === 'planned' };
+    if (state === undefined) return undefined;
+    if (state === 'exists') return { isNew: false };
+    const root = declaration.path.slice(0, 1);
+    await this.stateOf(root);
+    return { isNew: true, warehouse: this.#warehouses.get(keyOf(root)) };
   }
 
   stateOf(path: readonly string[]): Promise<'exists' | 'planned' | 'missing'> {
@@ -74,9 +85,10 @@ class Namespaces {
     if (known) return known;
     const kind: Kind = kindNamed(path.length === 1 ? 'catalog' : 'database');
     const { reader, names } = this.#context;
-    const read = reader
-      .get(names.uriOf(kind, path))
-      .then((found) => (found ? ('exists' as const) : ('missing' as const)));
+    const read = reader.get(names.uriOf(kind, path)).then((found) => {
+      if (found && path.length === 1) this.#warehouses.set(key, warehouseOf(found.record));
+      return found ? ('exists' as const) : ('missing' as const);
+    });
     this.#states.set(key, read);
     return read;
   }
@@ -106,7 +118,7 @@ async function planTables(
 ): Promise<PlannedTables> {
   const records = await inParallel(declarations, async (declaration) => {
     const parent = await namespaces.parentOf(declaration);
-    const record = parent && (await planTable(declaration, parent.isNew, context));
+    const record = parent && (await planTable(declaration, parent, context));
     return record ? [{ declaration, record }] : [];
   });
   const renamed = records.flat().filter(({ declaration, record }) => {

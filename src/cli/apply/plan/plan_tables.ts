@@ -33,17 +33,21 @@ const definitionNames = new Set(['columns', 'sql', ...Object.keys(definitionFiel
 /** What an update of a table can change of its definition. */
 const changeableNames = new Set(['columns', 'unique_key_constraints']);
 
-/** `isNew`: the database does not exist yet. @returns the record that the table has now. */
+/** The database of a table or a view. */
+export interface ParentNamespace {
+  /** It does not exist yet. */
+  readonly isNew: boolean;
+  /** That will have its rows, if it is new. */
+  readonly warehouse?: string | undefined;
+}
+
+/** @returns the record that the table has now. */
 export async function planTable(
   declaration: Declaration,
-  isNew: boolean,
+  { warehouse }: ParentNamespace,
   context: PlanContext,
 ): Promise<Fields | undefined> {
-  if (isNew) {
-    planNewTable(declaration, undefined, context);
-    return undefined;
-  }
-  const comparison = await compared(declaration, true, context);
+  const comparison = await compared(declaration, { keepColumns: true, warehouse }, context);
   if (!comparison) return undefined;
   const { table } = comparison;
   if (!table) {
@@ -68,17 +72,17 @@ const descriptionOf = (fields: Fields): Fields =>
 /** Undefined if the server refuses the definition or the change, which is then a refusal of the plan. */
 async function compared(
   declaration: Declaration,
-  keepColumns: boolean,
+  options: { readonly keepColumns: boolean; readonly warehouse?: string | undefined },
   { reader, names, builder }: PlanContext,
 ): Promise<Comparison | undefined> {
   const { kind, path, fields, renamedFrom, renamedColumns } = declaration;
   const collection = collectionUri(kind, names.pathOf(path.slice(0, -1)));
-  const body = { ...definitionOf(fields), name: path.at(-1), renamedColumns, keepColumns };
+  const body = { ...definitionOf(fields), name: path.at(-1), renamedColumns, ...options };
   const compare = async (request: Fields) =>
     (await reader.compare(collection, request, 'table')) as unknown as Comparison;
   try {
     const comparison = await compare(body);
-    if (comparison.table || renamedFrom === undefined) return comparison;
+    if (comparison.table || renamedFrom === undefined || options.warehouse !== undefined) return comparison;
     return await compare({ ...body, renamedFrom });
   } catch (error) {
     if (!isRefusal(error)) throw error;
@@ -101,16 +105,14 @@ export function refuse(declaration: Declaration, error: TabulariumError, builder
   builder.refuse({ place }, titleOf(declaration), `${error.code}: ${error.message}`);
 }
 
-function planNewTable(declaration: Declaration, definition: Definition | undefined, context: PlanContext): void {
+function planNewTable(declaration: Declaration, definition: Definition, context: PlanContext): void {
   const { fields } = declaration;
-  const shown = definition ?? definitionOf(fields);
-  const columns = (shown.columns ?? []) as readonly Partial<Column>[];
-  const keys = Object.entries(definitionOf(fields)).filter(
-    ([name]) => name !== 'columns' && (name !== 'sql' || !definition),
-  );
+  const { columns: _, sql, ...declared } = definitionOf(fields);
+  const { primaryKey } = definition;
+  const key = sql !== undefined && (primaryKey as readonly string[]).length > 0 ? { primaryKey } : {};
   planCreate(declaration, fields, 'tables', context, [
-    ...columns.map((column): Difference => ({ sign: '+', field: 'column', to: columnText(column) })),
-    ...newFields({ ...Object.fromEntries(keys), ...descriptionOf(fields) }),
+    ...definition.columns.map((column): Difference => ({ sign: '+', field: 'column', to: columnText(column) })),
+    ...newFields({ ...key, ...declared, ...descriptionOf(fields) }),
   ]);
 }
 
@@ -238,7 +240,7 @@ async function planUndeclaredColumns(
       builder.undeclared.push({ title: `column ${valueText('name', name)} of ${title}`, size });
     return;
   }
-  const dropping = await compared(declaration, false, context);
+  const dropping = await compared(declaration, { keepColumns: false }, context);
   if (!dropping) return;
   const { kind, path, place } = declaration;
   const uri = objectUri(kind, path);
@@ -268,10 +270,10 @@ const columnBody = ({ name, type, nullable, defaultValue, comment }: Column) => 
   comment,
 });
 
-function columnText({ name = '', type = '', nullable, defaultValue, comment }: Partial<Column>): string {
+function columnText({ name, type, nullable, defaultValue, comment }: Column): string {
   const parts = [name, type];
   if (nullable === false) parts.push('not null');
-  if (defaultValue !== undefined && defaultValue !== null) parts.push(`default ${String(defaultValue)}`);
-  if (comment !== undefined && comment !== null) parts.push(`comment ${JSON.stringify(comment)}`);
+  if (defaultValue !== null) parts.push(`default ${String(defaultValue)}`);
+  if (comment !== null) parts.push(`comment ${JSON.stringify(comment)}`);
   return parts.join(' ');
 }

@@ -27,15 +27,19 @@ const waiting = { mutations_sync: 2, alter_sync: 2 };
 /** Errors of an ALTER that the servers do not support: of a column in a key, or to a type. */
 const refusedCodes: readonly number[] = [36, 44, 48, 50, 53, 70, 524];
 
-/** Adding a column with a default writes it into all rows, so that they keep it when the default changes. */
-export const costOfAlteration = (change: Alteration): ChangeCost =>
-  pairsOf(change).some(({ column, origin }) =>
+/**
+ * Adding a column with a default writes it into all rows, so that they keep it when the default changes. Throws CHANGE_NOT_SUPPORTED for
+ * what the servers refuse, before anything is changed.
+ */
+export function costOfAlteration(change: Alteration): ChangeCost {
+  requireSupported(change);
+  const rewrites = pairsOf(change).some(({ column, origin }) =>
     origin === undefined
       ? column.defaultValue !== undefined
       : changesType(column, origin) || loosesNulls(column, origin),
-  )
-    ? 'rewrite'
-    : 'instant';
+  );
+  return rewrites ? 'rewrite' : 'instant';
+}
 
 export async function alterTable(on: ChangeOn, change: Alteration): Promise<void> {
   const { database, table, localTable } = namesOf({ ...change.table, catalog: change.table.catalog.name });
@@ -73,7 +77,7 @@ const changesType = (column: ColumnDefinition, origin: ColumnDefinition): boolea
 const loosesNulls = (column: ColumnDefinition, origin: ColumnDefinition): boolean =>
   origin.nullable && !column.nullable;
 
-/** A key of the order of rows cannot be changed, and names cannot be exchanged in one statement. */
+/** The order and the partitions of rows, and the columns that they use, cannot be changed; names cannot be exchanged in one statement. */
 function requireSupported(change: Alteration): void {
   const { from, to } = change;
   const oldNames = new Set(from.columns.map(({ name }) => name));
@@ -88,6 +92,16 @@ function requireSupported(change: Alteration): void {
   const retained = sortingKey(from).length > 0 || from.partitionBy.length > 0 || to.orderBy.length > 0;
   if (retained && key(from, (name) => renamed(change, name)) !== key(to, (name) => name))
     throw unsupported('the engine cannot change the order or the partitions of the rows of a table');
+  const keyNames = new Set([...(from.orderBy.length > 0 ? from.orderBy : from.primaryKey), ...from.partitionBy]);
+  for (const { column, origin } of pairsOf(change)) {
+    if (!origin || !keyNames.has(origin.name)) continue;
+    const isSameType = serverType(column.type, column.nullable) === serverType(origin.type, origin.nullable);
+    if (origin.name === column.name && isSameType) continue;
+    const what = origin.name === column.name ? 'change the type of' : 'rename';
+    throw unsupported(
+      `the engine cannot ${what} the column ${JSON.stringify(origin.name)}, by which the rows of the table are ordered or partitioned`,
+    );
+  }
 }
 
 const unsupported = (message: string) => new Failure('CHANGE_NOT_SUPPORTED', message);
