@@ -100,7 +100,10 @@ A name may be given with dots: \`tabularium tables get sales.shop.orders\` is \`
 contains a dot is quoted with \`"\`.
 
 A call that becomes a task waits for its end; \`--no-wait\` shows the task instead, and \`tasks watch\` follows it. Ctrl-C cancels what runs on the server
-for the command; with \`tasks watch\` it only ends the command.
+for the command, and deletes the uploads and exported files that it needed; with \`tasks watch\` it only ends the command. A second Ctrl-C does not wait for the
+server. If the server is lost, the task continues when it returns, and the message has its id.
+
+The file of \`--output\` gets its name when it is complete: until then, and after a failure, what was there before is kept.
 
 Every command that calls a server accepts \`--profile\`, \`--url\`, \`--token-file\`, \`--json\` and \`--quiet\`, which the pages of the commands do not repeat; the
 others that write results accept \`--json\` and \`--quiet\`.

@@ -15,6 +15,7 @@ import { offlineCommands } from './cli/commands.ts';
 import { doctorCommand } from './cli/doctor/doctor.ts';
 import { restoreServerCommand } from './cli/restore_server.ts';
 import { type RunningServer, serveCommand } from './cli/serve.ts';
+import { onOutputLost } from './cli/standard_streams.ts';
 import { storeMigrateCommand } from './cli/store_migrate/command.ts';
 import { clickhouseWith } from './engines/clickhouse/clickhouse.ts';
 import { duckdbWith } from './engines/duckdb/duckdb.ts';
@@ -183,6 +184,7 @@ async function main(): Promise<void> {
     ? readValidSettings(flags, process.env, command.name)
     : { settings: readSettings(flags, process.env, command.name), invalid: [] };
   const print = (line: string) => void process.stdout.write(`${line}\n`);
+  if (!command.outlivesReader || settings.help || settings.version) onOutputLost((exitCode) => process.exit(exitCode));
   if (settings.help) {
     const { remoteCommandsHelp } = await import('./cli/remote/program.ts');
     return print(helpText(commands, remoteCommandsHelp()));

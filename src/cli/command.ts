@@ -16,6 +16,8 @@ export interface Command {
     argument?: string,
     invalid?: readonly SettingsError[],
   ) => Promise<void>;
+  /** It continues when nobody reads its output any more. */
+  readonly outlivesReader?: boolean;
   /** It reports settings that are invalid itself, and works with those that can be read. */
   readonly acceptsInvalidSettings?: boolean;
 }

@@ -30,6 +30,7 @@ export function serveCommand(options: ServeOptions): Command {
   return {
     name: defaultCommand,
     doc: 'Serves the warehouse over REST; the default command.',
+    outlivesReader: true,
     run: (settings, print) => serve(options, settings, print),
   };
 }

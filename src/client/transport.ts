@@ -70,6 +70,7 @@ export class Transport implements Sender {
 
   /** Throws TabulariumError unless the answer is a success, and the signal's reason when it is aborted. */
   async send(outgoing: Outgoing): Promise<Answer> {
+    requireNames(outgoing);
     const { retryForMs = retryForMsDefault } = this.#options;
     const giveUpAt = performance.now() + retryForMs;
     for (let attempt = 0; ; attempt++) {
@@ -145,6 +146,19 @@ interface Envelope {
   readonly code: string;
   readonly message: string;
   readonly result: Answer['result'];
+}
+
+/**
+ * No object has an empty name, `.` or `..`, and URLs resolve them: the request would be one for another object, such as the parent. Throws
+ * INVALID_NAME, as the server does.
+ */
+function requireNames({ method, path }: Outgoing): void {
+  const [beforeQuery = ''] = path.split('?', 1);
+  const segments = beforeQuery.split('/').slice(1);
+  const wrong = segments.find((segment) => segment === '' || segment === '.' || segment === '..');
+  if (wrong === undefined) return;
+  const what = wrong === '' ? 'an empty name' : `the name ${JSON.stringify(wrong)}`;
+  throw errorOf('INVALID_NAME', { status: 400, message: `${method} ${beforeQuery}: no object has ${what}` });
 }
 
 /** The signature of a link is a credential. */

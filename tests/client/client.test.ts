@@ -45,6 +45,16 @@ describe('categories', () => {
     assert.deepEqual(await shop.tables('c').delete(), { deleted: false });
   });
 
+  it('sends no request for a name that URLs resolve to another object', async () => {
+    const shop = client.catalogs('default').databases('shop');
+    for (const name of ['', '.', '..']) {
+      await assert.rejects(shop.tables(name).delete(), errors.INVALID_NAME);
+      await assert.rejects(client.databases(name).get(), errors.INVALID_NAME);
+      await assert.rejects(client.task(name), errors.INVALID_NAME);
+    }
+    assert.equal((await shop.get()).name, 'shop');
+  });
+
   it('follows the pages of a list', async () => {
     for (let n = 0; n < 5; n++) await client.roles.create({ name: `reader${n}` });
     const names: string[] = [];

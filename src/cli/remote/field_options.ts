@@ -134,10 +134,24 @@ export function textOfFile(path: string): string {
   try {
     return readFileSync(path === '-' ? 0 : path, 'utf8');
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new CommandError('usage', `the file ${path} cannot be read (${code ?? String(error)})`, { cause: error });
+    throw unreadable(path, error);
   }
 }
+
+/** Why a file cannot be read, and what to do. */
+export function unreadable(path: string, error: unknown): CommandError {
+  const what = path === '-' ? 'the standard input' : `the file ${path}`;
+  const { code, message } = error as NodeJS.ErrnoException;
+  return new CommandError('usage', `${what} cannot be read (${reasons[code ?? ''] ?? message})`, { cause: error });
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'it does not exist: check the path, and the directory in which the command runs',
+  ENOTDIR: 'a part of its path is a file: check the path',
+  EACCES: 'this user may not read it',
+  EISDIR: 'it is a directory: give a file',
+  EAGAIN: 'nothing is sent to it: send it a file, as in "command < file"',
+};
 
 /** The JSON object of `--body`: its text, `@` and a file, or `-` for the standard input. Throws CommandError. */
 export function bodyOf(text: string | undefined): Record<string, unknown> {

@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander';
 import { release } from '../../model/release.ts';
 import { applyCommand } from '../apply/apply_command.ts';
+import { onOutputLost } from '../standard_streams.ts';
 import type { Runtime } from './call_options.ts';
 import { completionCommand } from './completion/completion.ts';
 import { conformCommand } from './conformance/conform_command.ts';
@@ -16,6 +17,7 @@ import { exactJson } from './output/value_text.ts';
 import type { Environment } from './profiles.ts';
 import { resourceCommand, resourceCommands } from './resource_commands.ts';
 import { sqlCommand } from './sql/sql_command.ts';
+import { stopOnSignals } from './stop_signals.ts';
 import { exportCommand } from './transfer/export_command.ts';
 import { loadCommand } from './transfer/load_command.ts';
 import { watchCommand } from './watch.ts';
@@ -70,28 +72,22 @@ export async function runRemote(
   env: Environment,
   fileSources: readonly FileSource[],
 ): Promise<number> {
-  const interrupted = new AbortController();
-  const onInterrupt = () => {
-    // A second Ctrl-C does not wait for the server.
-    if (interrupted.signal.aborted) process.exit(exitCodes.interrupted.code);
-    interrupted.abort();
-  };
-  process.on('SIGINT', onInterrupt);
+  const stopping = stopOnSignals();
+  onOutputLost(stopping.stop);
   const runtime: Runtime = {
     connect: (options) => connect(options, env),
     output: ({ quiet }) => standardOutput({ isQuiet: quiet === true }),
-    signal: interrupted.signal,
+    signal: stopping.signal,
   };
   const program = newProgram(env, runtime, fileSources);
   for (const command of allCommands(program)) command.exitOverride();
   try {
     await program.parseAsync([...argv], { from: 'user' });
-    return Number(process.exitCode ?? exitCodes.succeeded.code);
+    return stopping.exitCode() ?? Number(process.exitCode ?? exitCodes.succeeded.code);
   } catch (error) {
-    if (interrupted.signal.aborted) return exitCodes.interrupted.code;
-    return reported(error, argv.includes('--json'));
+    return stopping.exitCode() ?? reported(error, argv.includes('--json'));
   } finally {
-    process.off('SIGINT', onInterrupt);
+    stopping.end();
   }
 }
 

@@ -167,9 +167,18 @@ async function run(call: OperationCall, runtime: Runtime): Promise<void> {
   await output.write(options.json ? `${exactJson(result, 2)}\n` : recordText(result));
 }
 
+/** Throws CommandError for what is no name, such as that of a variable of the shell that is not set. */
+export function requireName(text: string, what: string): void {
+  if (text === '')
+    throw new CommandError('usage', `${what} is empty: give it, or set the variable that should contain it`);
+  if (text === '.' || text === '..')
+    throw new CommandError('usage', `${what} must not be ${JSON.stringify(text)}: give the one that a list shows`);
+}
+
 /** Names as written with dots, the last of them first; a part in double quotes may contain dots. */
 function namesIn(text: string): string[] {
-  const parts = text.match(/"(?:[^"]|"")*"|[^.]+/g) ?? [];
+  if (text === '.' || text === '..') return [text];
+  const parts = [...`.${text}`.matchAll(/\.("(?:[^"]|"")*"(?=\.|$)|[^.]*)/g)].map(([, part = '']) => part);
   return parts.map((part) => (part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : part)).reverse();
 }
 
@@ -179,6 +188,8 @@ function pathOf({ category, operation, endpoint, named, options }: OperationCall
   name: string | undefined;
 } {
   const ancestors = ancestorsOf(category);
+  const own = `the ${idFieldOf(category)} of the ${category.singular}`;
+  if (named !== undefined) requireName(named, own);
   const isFull = named !== undefined && ancestors.every((each) => options[ancestorAttribute(each)] === undefined);
   const [name, ...above] = named === undefined ? [] : isFull && ancestors.length > 0 ? namesIn(named) : [named];
   if (above.length > ancestors.length)
@@ -191,10 +202,12 @@ function pathOf({ category, operation, endpoint, named, options }: OperationCall
     const given = options[ancestorAttribute(each)] ?? above[ancestors.length - 1 - i] ?? below.parentDefault;
     if (typeof given !== 'string')
       throw new CommandError('usage', `give the ${each.singular}: --${flagOfObject(each.singular)} NAME`);
+    requireName(given, `the name of the ${each.singular}`);
     return `${each.name}/${encodeURIComponent(given)}`;
   });
-  const own =
+  if (name !== undefined) requireName(name, own);
+  const last =
     endpoint.on === 'object' && name !== undefined ? `${category.name}/${encodeURIComponent(name)}` : category.name;
   const action = endpoint.verb === 'action' ? [endpoint.action ?? operation] : [];
-  return { path: `/api/v2/${[...segments, own, ...action].join('/')}`, name };
+  return { path: `/api/v2/${[...segments, last, ...action].join('/')}`, name };
 }

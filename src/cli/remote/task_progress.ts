@@ -1,17 +1,30 @@
-// Waits for a task with its progress on the terminal. Ctrl-C cancels the task.
+// Waits for a task with its progress on the terminal. A command that is stopped cancels the task.
+import { TabulariumError } from '../../client/errors.ts';
 import type { Task, TaskRecord } from '../../client/task.ts';
+import { CommandError } from '../exit_codes.ts';
 import type { Output } from './output/output.ts';
 import { progressLine } from './output/progress_line.ts';
 
-/** The result of the task. Throws the error of a failed one; after an abort, when the task has been cancelled. */
+/**
+ * The result of the task. Throws the error of a failed one; after an abort, when the task has been cancelled; CommandError if the server is
+ * lost, which continues the task when it returns.
+ */
 export async function waitForTask<R>(task: Task<R>, output: Output, signal: AbortSignal): Promise<R> {
   const line = progressLine(output);
   const began = performance.now();
   const cancel = () => void task.cancel().catch(() => undefined);
+  if (signal.aborted) cancel();
   signal.addEventListener('abort', cancel, { once: true });
   try {
     const onProgress = (record: TaskRecord) => line.show(textOf(record), record.progress, began);
     return await task.done({ onProgress });
+  } catch (error) {
+    if (!(error instanceof TabulariumError) || error.status !== 0) throw error;
+    throw new CommandError(
+      'unavailable',
+      `${error.message}; the server continues task ${task.taskId}, also after a restart: "tabularium tasks watch ${task.taskId}" shows what became of it`,
+      { cause: error },
+    );
   } finally {
     signal.removeEventListener('abort', cancel);
     line.end();

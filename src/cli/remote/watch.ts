@@ -4,9 +4,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { TaskRecord } from '../../client/task.ts';
 import { addServerOptions, type CallOptions, type Runtime } from './call_options.ts';
-import { exitCodes } from './exit_codes.ts';
 import { progressLine } from './output/progress_line.ts';
 import { exactJson } from './output/value_text.ts';
+import { requireName } from './resource_commands.ts';
 
 const pollMs = 1_000;
 const openStates = ['pending', 'running', 'cancelling'] as const;
@@ -22,6 +22,7 @@ export function watchCommand(runtime: Runtime): Command {
   return command.action(async (taskId: string | undefined) => {
     const options = command.opts<CallOptions>();
     if (taskId === undefined) return watchAll(options, runtime);
+    requireName(taskId, 'the taskId of the task');
     await watchOne(taskId, options, runtime);
   });
 }
@@ -70,7 +71,6 @@ async function watchAll(options: CallOptions, runtime: Runtime): Promise<void> {
     }
     await pause(pollMs, undefined, { signal }).catch(() => undefined);
   }
-  process.exitCode = exitCodes.interrupted.code;
 }
 
 function lineOf({ type, state, progress, progressText, error }: TaskRecord): string {

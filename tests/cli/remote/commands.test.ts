@@ -87,7 +87,10 @@ test('each kind of failure has its exit code, and says what to do', async () => 
     [['sql', '--profile', 'none', '-c', 'SELECT 1'], 2, /there is no profile "none"/],
     [['sql', '--url', 'http://127.0.0.1:9', '-c', 'SELECT 1'], 3, /^NO_ANSWER: /],
     [['sql', '-d', 'shop', '-c', ' ; -- nothing\n'], 2, /there is no statement/],
-    [['load', 'missing.csv', '-d', 'shop', '-t', 't'], 2, /cannot be read \(ENOENT\)/],
+    [['load', 'missing.csv', '-d', 'shop', '-t', 't'], 2, /cannot be read \(it does not exist: check the path/],
+    [['load', 'token', 'missing.csv', '-d', 'shop', '-t', 't'], 2, /missing\.csv cannot be read/],
+    [['load', '.', '-d', 'shop', '-t', 't'], 2, /^\. is a directory: give its files/],
+    [['load', 'token', '-d', 'shop', '-t', '..'], 1, /^INVALID_NAME: .*no object has the name "\.\."/],
     [['export', '-d', 'shop', '-t', 'x'], 2, /give --format: /],
   ];
   for (const [words, code, message] of cases) {
@@ -136,7 +139,7 @@ test('a load with a label is done once, also from a pipe, and what it rejects is
   assert.match(loaded.stdout, /^orders\.csv: 2 rows loaded, 1 rejected\n {2}row 3, note: /);
   assert.equal((await run(words)).code, 0);
   const piped = await run(['load', '-', '--name', 'x.ndjson', '-d', 'shop', '-t', 'orders'], { input: '{"id":9}\n' });
-  assert.equal(piped.stdout, '-: 1 rows loaded\n', piped.stderr);
+  assert.equal(piped.stdout, 'x.ndjson: 1 row loaded\n', piped.stderr);
   assert.deepEqual(await server.rows('shop', 'SELECT count(*), sum(id) FROM orders'), [[3, 12]]);
   const failed = await run(['load', 'orders.csv', '-d', 'shop', '-t', 'orders', '--mode', 'upsert']);
   assert.deepEqual([failed.code, failed.stderr.split(':')[0]], [5, 'DATA_INVALID']);

@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { categoriesApi } from '../../../src/api/categories.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from '../../../src/api/declare.ts';
+import { CommandError, exitCodes } from '../../../src/cli/exit_codes.ts';
 import type { Runtime } from '../../../src/cli/remote/call_options.ts';
 import { wordsOf } from '../../../src/cli/remote/completion/completion.ts';
 import { exampleLine } from '../../../src/cli/remote/examples.ts';
@@ -141,6 +142,25 @@ it('fields are sent with their types, and `--no-` removes a value', async () => 
     `tabularium tables update t --database d --body '{"properties":{"n":"1"},"expectedVersion":9007199254740993}'`,
   );
   assert.match(JSON.stringify(exact.sent.body), /9007199254740993/);
+});
+
+describe('what is no name is refused before a request is sent', () => {
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ["tabularium tasks watch ''", /^the taskId of the task is empty: give it/],
+    ["tabularium tasks cancel ''", /^the taskId of the task is empty: give it/],
+    ['tabularium tables delete .. --database shop', /^the name of the table must not be "\.\."/],
+    ['tabularium tables delete shop..orders', /^the name of the database is empty: give it/],
+    ['tabularium tables list --database .', /^the name of the database must not be "\."/],
+    ['tabularium load - - --name x.csv -d shop -t t', /^the standard input can be given once/],
+  ];
+  for (const [line, message] of cases)
+    it(line, async () => {
+      await assert.rejects(requestOf(line), (error: Error) => {
+        assert.ok(error instanceof CommandError, String(error));
+        assert.match(error.message, message);
+        return error.exitCode === exitCodes.usage.code;
+      });
+    });
 });
 
 it('lists are read page by page, and a list of tasks has the columns of its record', async () => {

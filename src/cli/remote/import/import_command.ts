@@ -6,6 +6,7 @@ import type { ImportSource, NotCarried, OpenFileSource, SourceDatabase } from '.
 import { formatType } from '../../../model/types.ts';
 import { addServerOptions, type CallOptions, type Runtime } from '../call_options.ts';
 import { CommandError, exitCodes } from '../exit_codes.ts';
+import { unreadable } from '../field_options.ts';
 import { exactJson } from '../output/value_text.ts';
 import { carriedOver } from './carried.ts';
 import { type ImportReport, planText, reportText } from './import_report.ts';
@@ -163,7 +164,6 @@ function headOf(path: string): string {
       closeSync(descriptor);
     }
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new CommandError('usage', `the file ${path} cannot be read (${code ?? String(error)})`, { cause: error });
+    throw unreadable(path, error);
   }
 }

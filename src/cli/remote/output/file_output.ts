@@ -1,37 +1,72 @@
-// The file that a command writes instead of the standard output.
+// The file that a command writes instead of the standard output. It gets its name when it is complete: what was there before is kept until then.
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
-import { CommandError } from '../exit_codes.ts';
+import { createWriteStream, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
+import { CommandError } from '../../exit_codes.ts';
+import { unwritable } from '../../standard_streams.ts';
 import type { Output } from './output.ts';
 
-export interface Target extends Output {
-  /** Resolves when everything is in the file. Throws CommandError if it is not. */
-  close?(): Promise<void>;
+/** Where a file is written, and its name at the end. A device or a named pipe is written itself. */
+interface Place {
+  readonly written: string;
+  readonly final: string;
+  readonly mode: number;
 }
 
-/** `path`: a file, which is replaced. */
-export function fileOutput(path: string, output: Output): Target {
-  const stream = createWriteStream(path);
+const modeDefault = 0o666;
+
+function placeOf(path: string): Place {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats && !stats.isFile()) return { written: path, final: path, mode: modeDefault };
+  const final = stats ? realpathSync(path) : path;
+  return { written: `${final}.${process.pid}.partial`, final, mode: stats?.mode ?? modeDefault };
+}
+
+/** `path`: a file, which is replaced when `write` resolves. Throws CommandError if it cannot be written. */
+export async function writeFileOutput(
+  path: string,
+  output: Output,
+  write: (target: Output) => Promise<void>,
+): Promise<void> {
+  const failedWith = (error: unknown) =>
+    new CommandError('failed', `the file ${path} cannot be written (${unwritable(error as NodeJS.ErrnoException)})`, {
+      cause: error,
+    });
+  let place: Place;
+  try {
+    place = placeOf(path);
+  } catch (error) {
+    throw failedWith(error);
+  }
+  const { written, final, mode } = place;
+  const stream = createWriteStream(written, { mode });
   let failed: Error | undefined;
   stream.on('error', (error) => {
     failed = error;
   });
   const check = () => {
-    if (failed)
-      throw new CommandError('failed', `the file ${path} cannot be written: ${failed.message}`, { cause: failed });
+    if (failed) throw failedWith(failed);
   };
-  return {
+  const target: Output = {
     ...output,
     isTerminal: false,
     async write(text) {
       check();
-      if (!stream.write(text)) await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
-      check();
-    },
-    async close() {
-      stream.end();
-      if (!stream.closed) await once(stream, 'close').catch(() => undefined);
+      await new Promise<void>((done) => {
+        if (stream.write(text, () => done())) done();
+      });
       check();
     },
   };
+  try {
+    await write(target);
+    stream.end();
+    if (!stream.closed) await once(stream, 'close').catch(() => undefined);
+    check();
+    if (written !== final) renameSync(written, final);
+  } catch (error) {
+    stream.destroy();
+    if (!stream.closed) await once(stream, 'close').catch(() => undefined);
+    if (written !== final) rmSync(written, { force: true });
+    throw error;
+  }
 }

@@ -1,10 +1,13 @@
 // Where a command writes: results to the standard output, waiting for the reader; what is for a person to the standard error.
 import { once } from 'node:events';
 import { styleText } from 'node:util';
-import { exitCodes } from '../exit_codes.ts';
+import { outputLostCode } from '../../standard_streams.ts';
 
 export interface Output {
-  /** Resolves when more can be written, so that a slow reader holds the command back instead of filling its memory. */
+  /**
+   * Resolves when more can be written, so that a slow reader holds the command back instead of filling its memory. Rejects when the output
+   * can no longer be written (standard_streams.ts).
+   */
   write(text: string | Uint8Array): Promise<void>;
   /** A line for a person, on the standard error; nothing with `--quiet`. */
   note(text: string): void;
@@ -21,12 +24,9 @@ const columnsDefault = 120;
 
 export function standardOutput({ isQuiet = false } = {}): Output {
   const { stdout, stderr } = process;
-  // A reader that has ended, such as `head`, is not a failure of the command.
-  stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
-    process.exit(code === 'EPIPE' ? exitCodes.brokenPipe.code : exitCodes.failed.code);
-  });
   return {
     async write(text) {
+      if (outputLostCode() !== undefined) throw new Error('the output cannot be written');
       if (!stdout.write(text)) await once(stdout, 'drain');
     },
     note(text) {

@@ -7,7 +7,8 @@ import type { Value } from '../../../client/values.ts';
 import type { Runtime } from '../call_options.ts';
 import type { Connection } from '../connection.ts';
 import { CommandError } from '../exit_codes.ts';
-import { fileOutput, type Target } from '../output/file_output.ts';
+import { writeFileOutput } from '../output/file_output.ts';
+import type { Output } from '../output/output.ts';
 import { progressLine } from '../output/progress_line.ts';
 import { type RowFormat, writerOf } from '../output/row_formats.ts';
 
@@ -50,10 +51,9 @@ export async function runStatement(sql: string, options: StatementOptions): Prom
     const format = options.json
       ? 'json'
       : (options.format ?? (output.isTerminal && options.output === undefined ? 'table' : 'csv'));
-    const target: Target = options.output === undefined ? output : fileOutput(options.output, output);
-    if (format === 'arrow') await writeArrow(query, target);
-    else await writeRows(query, format, target, line.end);
-    await target.close?.();
+    const writeTo = (target: Output) =>
+      format === 'arrow' ? writeArrow(query, target) : writeRows(query, format, target, line.end);
+    await (options.output === undefined ? writeTo(output) : writeFileOutput(options.output, output, writeTo));
     if (options.timing) output.note(`${(performance.now() - began).toFixed(0)} ms`);
   } catch (error) {
     // The statement of a request ends with its connection; a task continues.
@@ -64,7 +64,7 @@ export async function runStatement(sql: string, options: StatementOptions): Prom
   }
 }
 
-async function writeRows(query: Query, format: RowFormat, target: Target, begun: () => void): Promise<void> {
+async function writeRows(query: Query, format: RowFormat, target: Output, begun: () => void): Promise<void> {
   const { columns } = await query.begun();
   const writer = writerOf(format, columns, target.isTerminal ? { width: target.columns } : {});
   let rows: (readonly Value[])[] = [];
@@ -82,7 +82,7 @@ async function writeRows(query: Query, format: RowFormat, target: Target, begun:
 }
 
 /** The stream format, which can be read from a pipe, is not offered for a result; the file format can be written to one. */
-async function writeArrow(query: Query, target: Target): Promise<void> {
+async function writeArrow(query: Query, target: Output): Promise<void> {
   if (target.isTerminal) throw new CommandError('usage', 'the format arrow is binary: give --output, or a pipe');
   for await (const chunk of await query.arrowStream()) await target.write(chunk);
 }

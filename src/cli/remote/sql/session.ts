@@ -53,6 +53,7 @@ class Prompt {
   /** Lines are processed one after the other; those that come while a statement runs wait. */
   async run(): Promise<void> {
     this.#lines.on('SIGINT', () => this.#interrupt());
+    this.#session.runtime.signal.addEventListener('abort', () => this.#lines.close(), { once: true });
     const waiting: string[] = [];
     let wake: () => void = () => undefined;
     let isClosed = false;

@@ -11,7 +11,7 @@ import { addServerOptions, type CallOptions, type Runtime } from '../call_option
 import type { Connection } from '../connection.ts';
 import { CommandError } from '../exit_codes.ts';
 import { addFieldOptions, bodyOf, textOfFile } from '../field_options.ts';
-import { fileOutput, type Target } from '../output/file_output.ts';
+import { writeFileOutput } from '../output/file_output.ts';
 import type { Output } from '../output/output.ts';
 import { bytesText, progressLine, rateText } from '../output/progress_line.ts';
 import type { Fields } from '../output/records.ts';
@@ -105,14 +105,9 @@ async function submit(
   const { catalog, database, table } = options;
   const place = `/api/v2/catalogs/${encodeURIComponent(catalog)}/databases/${encodeURIComponent(database)}`;
   const path = table === undefined ? `${place}/export` : `${place}/tables/${encodeURIComponent(table)}/export`;
-  const { result } = await transport.send({
-    method: 'POST',
-    path,
-    body,
-    isRead: false,
-    idempotencyKey: randomId(),
-    signal,
-  });
+  signal.throwIfAborted();
+  // Without the signal: a task whose record did not arrive could not be cancelled.
+  const { result } = await transport.send({ method: 'POST', path, body, isRead: false, idempotencyKey: randomId() });
   return new Task<ExportResult>(transport, result as unknown as TaskRecord);
 }
 
@@ -131,18 +126,15 @@ async function writeFiles({ files }: ExportResult, { output: path }: ExportOptio
   if (path === undefined && download.output.isTerminal)
     throw new CommandError('usage', 'files are not written to a terminal: give --output, or a pipe');
   for (const file of data) {
-    const target: Target =
-      path === undefined
-        ? download.output
-        : fileOutput(isDirectory ? join(path, basename(file.name)) : path, download.output);
-    await writeFile(file, target, download);
-    await target.close?.();
+    const writeTo = (target: Output) => writeFile(file, target, download);
+    if (path === undefined) await writeTo(download.output);
+    else await writeFileOutput(isDirectory ? join(path, basename(file.name)) : path, download.output, writeTo);
   }
 }
 
 async function writeFile(
   { name, bytes, link = '' }: ExportedFile,
-  target: Target,
+  target: Output,
   { connection, output, signal }: Download,
 ): Promise<void> {
   const line = progressLine(output);

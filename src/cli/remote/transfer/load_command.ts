@@ -1,15 +1,15 @@
 // `load`: sends files, or the standard input, to the server and loads them into a table.
-import { createReadStream, statSync } from 'node:fs';
-import { basename } from 'node:path';
+import { accessSync, constants, createReadStream, statSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { Command, Option } from 'commander';
 import { loadTableApi } from '../../../api/transfer/load_table.ts';
+import { TabulariumError } from '../../../client/errors.ts';
 import { randomId } from '../../../client/random_id.ts';
 import { Task, type TaskRecord } from '../../../client/task.ts';
-import type { UploadRecord } from '../../../client/upload.ts';
 import { addServerOptions, type CallOptions, type Runtime } from '../call_options.ts';
 import type { Connection } from '../connection.ts';
-import { CommandError } from '../exit_codes.ts';
-import { addFieldOptions, bodyOf } from '../field_options.ts';
+import { CommandError, exitCodes } from '../exit_codes.ts';
+import { addFieldOptions, bodyOf, unreadable } from '../field_options.ts';
 import type { Output } from '../output/output.ts';
 import { bytesText, progressLine, rateText } from '../output/progress_line.ts';
 import type { Fields } from '../output/records.ts';
@@ -63,75 +63,114 @@ export function loadCommand(runtime: Runtime): Command {
     const body = { ...bodyOf(options.body), ...fields(options) };
     const connection = runtime.connect(options);
     const output = runtime.output(options);
-    for (const [index, file] of files.entries()) {
-      const label =
-        options.label === undefined || files.length === 1 ? options.label : `${options.label} ${basename(file)}`;
+    const sources = files.map((file) => sourceOf(file, options));
+    if (sources.filter(({ isInput }) => isInput).length > 1)
+      throw new CommandError('usage', 'the standard input can be given once: name the other files');
+    for (const [index, file] of sources.entries()) {
+      const label = options.label === undefined || files.length === 1 ? options.label : `${options.label} ${file.name}`;
       const isNewTable = options.create === true && index === 0;
       const work = { file, isNewTable, body: label === undefined ? body : { ...body, label }, options };
       const result = await loadFile(work, connection, output, runtime);
-      await output.write(options.json ? `${exactJson({ file, ...result })}\n` : loadedText(file, result));
+      await output.write(
+        options.json ? `${exactJson({ file: file.shown, ...result })}\n` : loadedText(file.shown, result),
+      );
     }
   });
 }
 
+interface Source {
+  readonly isInput: boolean;
+  /** As given, or as in `--name`. */
+  readonly shown: string;
+  /** Its extension is the format. */
+  readonly name: string;
+  readonly path: string;
+  /** Undefined if it is unknown. */
+  readonly bytes: number | undefined;
+}
+
 interface FileToLoad {
-  readonly file: string;
+  readonly file: Source;
   readonly isNewTable: boolean;
   readonly body: Fields;
   readonly options: LoadOptions;
 }
 
+/** The upload is deleted unless a task still reads it: uploads count towards the quota of the caller. */
 async function loadFile(
   work: FileToLoad,
   connection: Connection,
   output: Output,
   { signal }: Runtime,
 ): Promise<LoadResult> {
-  const { file, isNewTable, body, options } = work;
-  const { uploadId } = await sendFile(file, options, connection, output, signal);
+  const uploadId = randomId();
+  try {
+    await sendFile(work.file, uploadId, connection, output, signal);
+    signal.throwIfAborted();
+    const result = await loadUpload(work, uploadId, connection, output, signal);
+    await removeUpload(uploadId, connection);
+    return result;
+  } catch (error) {
+    if (!isServerLost(error)) await removeUpload(uploadId, connection);
+    throw error;
+  }
+}
+
+async function loadUpload(
+  { isNewTable, body, options }: FileToLoad,
+  uploadId: string,
+  { transport }: Connection,
+  output: Output,
+  signal: AbortSignal,
+): Promise<LoadResult> {
   const { catalog, database, table } = options;
   const place = `/api/v2/catalogs/${encodeURIComponent(catalog)}/databases/${encodeURIComponent(database)}`;
   const path = isNewTable ? `${place}/load` : `${place}/tables/${encodeURIComponent(table)}/load`;
   const source = { upload: uploadId };
-  const { status, result } = await connection.transport.send({
+  // Without the signal: a task whose record did not arrive could not be cancelled.
+  const { status, result } = await transport.send({
     method: 'POST',
     path,
     body: isNewTable ? { ...body, table, source } : { ...body, source },
     isRead: false,
     idempotencyKey: randomId(),
-    signal,
   });
   if (status !== 202) return result as unknown as LoadResult;
-  return waitForTask(new Task<LoadResult>(connection.transport, result as unknown as TaskRecord), output, signal);
+  return waitForTask(new Task<LoadResult>(transport, result as unknown as TaskRecord), output, signal);
+}
+
+const isServerLost = (error: unknown): boolean =>
+  error instanceof CommandError
+    ? error.exitCode === exitCodes.unavailable.code
+    : error instanceof TabulariumError && error.status === 0;
+
+async function removeUpload(uploadId: string, { transport }: Connection): Promise<void> {
+  const path = `/api/v2/uploads/${uploadId}`;
+  await transport.send({ method: 'DELETE', path, isRead: true }).catch(() => undefined);
 }
 
 async function sendFile(
-  file: string,
-  { name }: LoadOptions,
+  source: Source,
+  uploadId: string,
   { client }: Connection,
   output: Output,
   signal: AbortSignal,
-): Promise<UploadRecord> {
-  const isInput = file === '-';
-  const fileName = isInput ? name : basename(file);
-  if (fileName === undefined)
-    throw new CommandError(
-      'usage',
-      'give --name with the extension of the format, such as --name orders.csv, for the standard input',
-    );
-  const bytes = isInput ? undefined : sizeOf(file);
-  const source = isInput ? process.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
+): Promise<void> {
+  const { name, bytes } = source;
   const line = progressLine(output);
   const began = performance.now();
+  if (source.isInput && process.stdin.isTTY)
+    output.note('reading what is typed; Ctrl-D at the start of a line ends it');
   try {
-    return await client.upload(source as AsyncIterable<Uint8Array>, {
-      name: fileName,
+    await client.upload(chunksOf(source, signal), {
+      name,
+      uploadId,
       ...(bytes === undefined ? {} : { bytes }),
       signal,
       onProgress({ bytes: sent }) {
         const rate = rateText(sent, began);
         const done = bytes === undefined ? null : bytes === 0 ? 1 : sent / bytes;
-        line.show(`${fileName}: ${bytesText(sent)} sent, ${rate}`, done, began);
+        line.show(`${name}: ${bytesText(sent)} sent, ${rate}`, done, began);
       },
     });
   } finally {
@@ -139,15 +178,39 @@ async function sendFile(
   }
 }
 
-function sizeOf(file: string): number | undefined {
+/** Throws CommandError if it cannot be read to its end. */
+async function* chunksOf({ isInput, path, shown }: Source, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const stream = isInput ? process.stdin : createReadStream(path, { highWaterMark: 1024 * 1024 });
+  // A pipe whose writer pauses is waited for without a limit.
+  const end = () => void stream.destroy();
+  signal.addEventListener('abort', end, { once: true });
   try {
-    const stats = statSync(file);
-    if (stats.isDirectory()) throw new CommandError('usage', `${file} is a directory`);
-    return stats.isFile() ? stats.size : undefined;
+    for await (const chunk of stream as AsyncIterable<Uint8Array>) yield chunk;
   } catch (error) {
-    if (error instanceof CommandError) throw error;
-    const { code } = error as NodeJS.ErrnoException;
-    throw new CommandError('usage', `the file ${file} cannot be read (${code ?? String(error)})`, { cause: error });
+    throw signal.aborted ? signal.reason : unreadable(shown, error);
+  } finally {
+    signal.removeEventListener('abort', end);
+  }
+}
+
+/** Throws CommandError if the file cannot be read. */
+function sourceOf(file: string, { name }: LoadOptions): Source {
+  if (file === '-') {
+    if (name !== undefined) return { isInput: true, shown: name, name, path: file, bytes: undefined };
+    throw new CommandError(
+      'usage',
+      'give --name with the extension of the format, such as --name orders.csv, for the standard input',
+    );
+  }
+  try {
+    accessSync(file, constants.R_OK);
+    const stats = statSync(file);
+    if (stats.isDirectory())
+      throw new CommandError('usage', `${file} is a directory: give its files, such as ${join(file, '*.csv')}`);
+    const bytes = stats.isFile() ? stats.size : undefined;
+    return { isInput: false, shown: file, name: basename(file), path: file, bytes };
+  } catch (error) {
+    throw error instanceof CommandError ? error : unreadable(file, error);
   }
 }
 
@@ -156,5 +219,5 @@ function loadedText(file: string, { rowsLoaded, rowsRejected, rejectedRows = [] 
   const lines = rejectedRows
     .slice(0, rejectedShownMax)
     .map(({ row, column, reason }) => `  row ${row}${column ? `, ${column}` : ''}: ${reason}\n`);
-  return `${file}: ${rowsLoaded ?? 'an unknown number of'} rows loaded${rejected}\n${lines.join('')}`;
+  return `${file}: ${rowsLoaded ?? 'an unknown number of'} ${rowsLoaded === 1 ? 'row' : 'rows'} loaded${rejected}\n${lines.join('')}`;
 }
