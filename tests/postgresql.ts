@@ -76,6 +76,19 @@ export async function runInCluster(sql: string): Promise<void> {
   await (await (cluster as Promise<Cluster>)).run(sql);
 }
 
+/** Statements in a database itself. */
+export async function runInDatabase(location: PostgresqlLocation, sql: string): Promise<void> {
+  const { host, port, user, database } = location;
+  const client = new Client({ host, port, user, database });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
 /** Stops the database server; all connections end. @returns a function that starts it again. */
 export async function stopPostgresql(): Promise<() => Promise<void>> {
   const { stop, launch } = await (cluster as Promise<Cluster>);

@@ -1,13 +1,14 @@
 // All checks of `doctor`, in their order. Loaded for this command only.
 import { resolve } from 'node:path';
 import type { Settings } from '../../settings/read_settings.ts';
-import { hasServerData, isServerRunning } from '../../store/open_store.ts';
+import { hasServerData, isServerRunning, isShared } from '../../store/open_store.ts';
 import type { Command } from '../command.ts';
 import type { DoctorParts } from './doctor_parts.ts';
 import { type Finding, good, skipped, wrongBecause } from './finding.ts';
 import { confinementFinding, directoryFindings, diskFinding, nodeFinding, portFinding } from './machine_checks.ts';
+import { postgresqlFindings } from './postgresql_checks.ts';
 import { runningFindings } from './running_server.ts';
-import { postgresqlFindings, sqliteFindings, usesPostgresql } from './store_checks.ts';
+import { sqliteFindings } from './store_checks.ts';
 
 export async function examine(settings: Settings, parts: DoctorParts): Promise<readonly Finding[]> {
   const location = { store: settings.store, dataDirectory: resolve(settings.dataDir) };
@@ -32,7 +33,7 @@ async function storeFindings(
   { hasData, isRunning }: { readonly hasData: boolean; readonly isRunning: boolean },
   check: Command,
 ): Promise<readonly Finding[]> {
-  if (usesPostgresql(settings)) return postgresqlFindings(settings);
+  if (isShared(settings.store)) return postgresqlFindings(settings);
   if (!hasData) return [skipped('store', 'there is no metadata store yet')];
   if (isRunning)
     return [

@@ -143,8 +143,10 @@ async function requireRange(versions: Kysely<Versions>, version: number, known: 
   const range = await versions.selectFrom('schema_range').select('oldest_server').executeTakeFirst();
   const oldest = range?.oldest_server ?? version;
   if (oldest <= known) return;
-  throw new StoreTooNew(
-    `the store has version ${version}, which servers from version ${oldest} can use, and this release has version ${known}: ` +
-      'start the release that wrote it, or a later one',
-  );
+  throw new StoreTooNew(tooNewText(version, oldest, known));
 }
+
+/** `oldest`: of the servers that can use the store; `known`: by this release. */
+export const tooNewText = (version: number, oldest: number, known: number): string =>
+  `the store has version ${version}, which servers from version ${oldest} can use, and this release has version ${known}: ` +
+  'start the release that wrote it, or a later one';
