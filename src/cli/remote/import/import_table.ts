@@ -49,7 +49,8 @@ export async function importTable(table: SourceTable, work: TableImport): Promis
 }
 
 /** @returns false if it exists. Throws OperatorError if it has other columns. */
-async function createTable(table: SourceTable, { database, notCarried, signal }: TableImport): Promise<boolean> {
+async function createTable(table: SourceTable, work: TableImport): Promise<boolean> {
+  const { database, signal } = work;
   const existing = await database
     .tables(table.name)
     .get({ signal })
@@ -61,7 +62,10 @@ async function createTable(table: SourceTable, { database, notCarried, signal }:
     const shape = (columns: readonly { readonly name: string; readonly type: string }[]) =>
       JSON.stringify(columns.map(({ name, type }) => [name, type]));
     const wanted = table.columns.map(({ name, type }) => ({ name, type: formatType(type) }));
-    if (shape(existing.columns) === shape(wanted)) return false;
+    if (shape(existing.columns) === shape(wanted)) {
+      listKeys(table, existing, work);
+      return false;
+    }
     throw new OperatorError(
       `the table ${table.name} exists with other columns; drop it, or import into another database`,
     );
@@ -83,15 +87,29 @@ async function createTable(table: SourceTable, { database, notCarried, signal }:
   } catch (error) {
     const isWithoutKeys = error instanceof TabulariumError && error.code === 'NOT_SUPPORTED_BY_ENGINE';
     if (!isWithoutKeys || Object.keys(keys).length === 0) throw error;
-    const text = 'is not enforced by the engine of the catalog';
-    for (const [kind, names] of [
-      ['primary key', table.primaryKey],
-      ['unique key', table.uniqueKey],
-    ] as const)
-      if (names.length > 0) notCarried.push({ object: table.name, kind, text: `(${names.join(', ')}) ${text}` });
+    listKeys(table, { primaryKey: [], unique_key_constraints: [] }, work);
     await database.tables.create(definition, { signal }).done({ signal });
   }
   return true;
+}
+
+interface Keys {
+  readonly primaryKey: readonly string[];
+  readonly unique_key_constraints: readonly string[];
+}
+
+/** Lists the keys of the source that the table lacks, because its engine does not enforce them. */
+function listKeys(table: SourceTable, present: Keys, { notCarried }: TableImport): void {
+  for (const [kind, wanted, own] of [
+    ['primary key', table.primaryKey, present.primaryKey],
+    ['unique key', table.uniqueKey, present.unique_key_constraints],
+  ] as const)
+    if (wanted.length > 0 && own.length === 0)
+      notCarried.push({
+        object: table.name,
+        kind,
+        text: `(${wanted.join(', ')}) is not enforced by the engine of the catalog`,
+      });
 }
 
 class ImportedTable {

@@ -231,12 +231,13 @@ function csvReader(
   };
 }
 
-/** Reads a nested value that is written as JSON. */
+/** Reads a value that is written as JSON. A JSON column gets the text as it is, also its numbers and spaces, and the JSON value null. */
 function nestedText(type: LogicalType): (text: string) => string | Fault {
   const read = jsonValueOf(type);
   return (text) => {
     try {
-      return read(parseJson(text));
+      const value = parseJson(text);
+      return type.kind === 'JSON' ? textJson(text) : read(value);
     } catch {
       return new Fault('format', `the value is none of ${formatType(type)}`);
     }

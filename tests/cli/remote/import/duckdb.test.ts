@@ -5,91 +5,15 @@ import { after, before, test } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { openDuckdbSource } from '../../../../src/engines/duckdb/import_source/duckdb_source.ts';
 import { OperatorError } from '../../../../src/operator/operator_error.ts';
+import { becomesText, exact, typesStatements, writeDuckdbFile } from './duckdb_files.ts';
 import { type ImportTest, lost, startImports } from './imports.ts';
 
 let world: ImportTest;
 
-async function writeFile(name: string, statements: readonly string[], options: Record<string, string> = {}) {
-  const instance = await DuckDBInstance.create(world.path(name), options);
-  const connection = await instance.connect();
-  for (const sql of statements) await connection.run(sql);
-  connection.closeSync();
-  instance.closeSync();
-}
-
-const exact: readonly (readonly [name: string, type: string, logical: string, values: readonly string[]])[] = [
-  ['b', 'BOOLEAN', 'BOOLEAN', ['true', 'false']],
-  ['i1', 'TINYINT', 'TINYINT', ['-128', '127']],
-  ['i2', 'SMALLINT', 'SMALLINT', ['-32768', '32767']],
-  ['i4', 'INTEGER', 'INT', ['-2147483648', '2147483647']],
-  ['i8', 'BIGINT', 'BIGINT', ['-9223372036854775808', '9223372036854775807']],
-  [
-    'i16',
-    'HUGEINT',
-    'LARGEINT',
-    ['-170141183460469231731687303715884105728', '170141183460469231731687303715884105727'],
-  ],
-  ['u1', 'UTINYINT', 'SMALLINT', ['0', '255']],
-  ['u2', 'USMALLINT', 'INT', ['0', '65535']],
-  ['u4', 'UINTEGER', 'BIGINT', ['0', '4294967295']],
-  ['u8', 'UBIGINT', 'LARGEINT', ['0', '18446744073709551615']],
-  ['f4', 'FLOAT', 'FLOAT', ["'nan'", '0.1', "'-inf'"]],
-  ['f8', 'DOUBLE', 'DOUBLE', ["'inf'", '-0.0', '5e-324', '1.7976931348623157e308']],
-  ['d5', 'DECIMAL(5,5)', 'DECIMAL(5,5)', ['-0.00001', '0.99999']],
-  ['d38', 'DECIMAL(38,10)', 'DECIMAL(38,10)', ['-9999999999999999999999999999.9999999999', '0']],
-  ['dt', 'DATE', 'DATE', ["'0001-01-01'", "'9999-12-31'"]],
-  ['ts', 'TIMESTAMP', 'DATETIME', ["'1969-12-31 23:59:59.999999'", "'2026-01-31 10:00:00'"]],
-  ['tss', 'TIMESTAMP_S', 'DATETIME', ["'2026-01-31 10:00:01'"]],
-  ['tsms', 'TIMESTAMP_MS', 'DATETIME', ["'2026-01-31 10:00:01.5'"]],
-  ['tz', 'TIMESTAMPTZ', 'TIMESTAMPTZ', ["'2026-01-31 10:00:00.25+02'", "'0500-01-01 00:00:00+00'"]],
-  [
-    's',
-    'VARCHAR',
-    'STRING',
-    ["''", "'\\N'", `'"quoted", and'`, "E'line\\nbreak\\r\\n'", "' é😀 '", "E'nul'||chr(0)||'end'", "'null'"],
-  ],
-  ['bin', 'BLOB', 'BINARY', ["'\\x00\\xFF'", "''"]],
-  ['j', 'JSON', 'JSON', [`'{"a" : [1, 2.50, 12345678901234567890]}'`, `'null'`, `'"text"'`]],
-  ['u', 'UUID', 'UUID', ["'550e8400-e29b-41d4-a716-446655440000'"]],
-  ['l', 'DECIMAL(20,2)[]', 'ARRAY<DECIMAL(20,2)>', ['[1.50, NULL, 123456789012345678.25]', '[]']],
-  ['ll', 'VARCHAR[][]', 'ARRAY<ARRAY<STRING>>', [`[['a,"b', NULL], NULL, []]`]],
-  ['fixed', 'INTEGER[3]', 'ARRAY<INT>', ['[1, 2, NULL]']],
-  [
-    'st',
-    'STRUCT(a TIMESTAMPTZ, "b c" BLOB)',
-    'STRUCT<a: TIMESTAMPTZ, "b c": BINARY>',
-    [`{'a': '2026-01-31 10:00:00+00', 'b c': '\\x01'}`],
-  ],
-  [
-    'm',
-    'MAP(VARCHAR, HUGEINT)',
-    'MAP<STRING, LARGEINT>',
-    [`MAP {'k': 170141183460469231731687303715884105727, 'l': NULL}`],
-  ],
-];
-
-const becomesText: readonly (readonly [name: string, type: string, value: string, text: string])[] = [
-  ['t', 'TIME', "'10:00:00.5'", '10:00:00.5'],
-  ['iv', 'INTERVAL', "'1 month 2 days'", '1 month 2 days'],
-  ['en', "ENUM('red', 'blue')", "'blue'", 'blue'],
-  ['bits', 'BIT', "'0101'", '0101'],
-  ['uh', 'UHUGEINT', '340282366920938463463374607431768211455', '340282366920938463463374607431768211455'],
-  ['un', 'UNION(n INTEGER, s VARCHAR)', '5', '5'],
-  ['far', 'DATE', "'infinity'", 'infinity'],
-  ['bc', 'TIMESTAMP', "'0044-03-15 (BC) 12:00:00'", '0044-03-15 (BC) 12:00:00'],
-];
-
 before(async () => {
   world = await startImports();
-  const columns = [...exact, ...becomesText].map(([name, type]) => `"${name}" ${type}`);
-  const rows = Math.max(...exact.map(([, , , values]) => values.length));
-  const inserts = Array.from({ length: rows }, (_, i) => {
-    const values = exact.map(([, type, , each]) => (each[i] === undefined ? 'NULL' : `CAST(${each[i]} AS ${type})`));
-    return `INSERT INTO types VALUES (${[...values, ...becomesText.map(([, type, value]) => (i === 0 ? `CAST(${value} AS ${type})` : 'NULL'))].join(', ')})`;
-  });
-  await writeFile('all.duckdb', [
-    `CREATE TABLE types (${columns.join(', ')})`,
-    ...inserts,
+  await writeDuckdbFile(world.path('all.duckdb'), [
+    ...typesStatements(),
     'CREATE SEQUENCE numbers',
     'CREATE MACRO twice(x) AS 2 * x',
     `CREATE TABLE customers (id INTEGER PRIMARY KEY, code VARCHAR UNIQUE, mail VARCHAR UNIQUE, age INTEGER CHECK (age >= 0), state VARCHAR DEFAULT 'new', n BIGINT DEFAULT nextval('numbers'))`,
@@ -192,7 +116,7 @@ test('files that cannot be read are named with what to do, and nothing is create
   broken.fill(0x5a, 12_288, bytes.length - 1000);
   writeFileSync(world.path('broken.duckdb'), broken);
   writeFileSync(world.path('text.duckdb'), 'no database at all, but long enough to be one');
-  await writeFile('secret.duckdb', [
+  await writeDuckdbFile(world.path('secret.duckdb'), [
     `SET force_mbedtls_unsafe = 'true'`,
     `ATTACH '${world.path('encrypted.duckdb')}' AS e (ENCRYPTION_KEY 'a key')`,
     'CREATE TABLE e.t AS SELECT 1 AS n',

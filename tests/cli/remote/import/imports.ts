@@ -28,8 +28,8 @@ export interface ImportTest {
   readonly close: () => Promise<void>;
 }
 
-export async function startImports(): Promise<ImportTest> {
-  const server = await start();
+export async function startImports(settings: Parameters<typeof start>[0] = {}): Promise<ImportTest> {
+  const server = await start(settings);
   const line = newCommandLine();
   const path = (name: string) => join(line.directory, name);
   writeFileSync(path('token'), `${server.token}\n`);
