@@ -128,9 +128,8 @@ transaction and only reads. \`--dry-run\` shows the tables with their types and 
 - Each table is one load. Then the number of rows and the checksums of all columns, which the command computes from the source and the server from its table
   ([\`checksum\`](api.md#checksum)), are compared. A table that has rows is compared and not loaded again, so that an import that was interrupted continues with the
   next table.
-- A row of more than 2 MB is refused, and its table is reported as failed; so is a table with a value that the engine of the catalog cannot have, such as a date
-  before 1900 on [ClickHouse](clickhouse.md).
-- While the server is down for up to a minute, the command waits; a file that was sent in part is continued where the server has it, and nothing is loaded twice.
+- A row of more than 2 MB, or with a value that the engine of the catalog cannot have (on [ClickHouse](clickhouse.md), a date before 1900), makes its table fail.
+- While the server is down for up to a minute, the command waits. It continues a file where the server has it, and nothing is loaded twice.
 
 The exit code is 0 if every table is equal, 1 if a table could not be loaded, and 6 if one has other rows than the source. The password of PostgreSQL is best in
 \`PGPASSWORD\` or \`~/.pgpass\`, because other users of the machine can see command lines.
