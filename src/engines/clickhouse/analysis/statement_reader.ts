@@ -17,6 +17,7 @@ import { serverType } from '../types/type_mapping.ts';
 import { missingTable, type ParsedStatement, parseStatement, resolveName } from './parsed_statement.ts';
 import { ForbiddenName, type NamedInTree } from './query_tree.ts';
 import { readingQuery } from './reading_query.ts';
+import { ShownDefinitions } from './shown_definition.ts';
 import { keyOf, type NameCodec, readObjects, type StoredObject, tokenOf } from './stored_objects.ts';
 import { QueryTrees, treePrefix } from './tree_cache.ts';
 
@@ -48,6 +49,7 @@ const knownMax = 1_000;
 export class StatementReader {
   readonly codec: NameCodec;
   readonly #trees = new QueryTrees();
+  readonly #shown = new ShownDefinitions();
   /** By the tokens of analyses. */
   readonly #known = new Map<string, KnownObjects>();
   #functions: { readonly version: string; readonly names: ReadonlySet<string> } | undefined;
@@ -120,7 +122,11 @@ export class StatementReader {
   }
 
   /** Whether an analysis made now would have the same token. */
-  async isCurrent(server: ClickHouseServer, token: string, { named }: KnownObjects): Promise<boolean> {
+  async isCurrent(server: ClickHouseServer, token: string, { named, objects: known }: KnownObjects): Promise<boolean> {
+    const [table] = known.values();
+    // Most statements that have to be fast name one table.
+    if (table && known.size === 1 && table.viewQuery === undefined && (await this.#shown.isCurrent(server, table)))
+      return true;
     const { objects, under } = await this.#objectsWithViews(server, named);
     const found = named.flatMap((name) => objects.get(keyOf(name)) ?? []);
     return found.length === named.length && tokenOf(withViews(found, objects, under)) === token;

@@ -32,6 +32,12 @@ interface TableRow {
   readonly comment: string;
 }
 
+/** The statement that would create an object, on one line. */
+export const createQueryOf = ({ definition }: StoredObject): string => (JSON.parse(definition) as DefinitionParts)[1];
+
+/** The engine, the statement that would create it, and the comment. */
+type DefinitionParts = readonly [string, string, string];
+
 export const keyOf = ({ catalog, database, table }: TableName): string =>
   JSON.stringify([catalog, database, table].map(foldedName));
 
@@ -58,7 +64,7 @@ export async function readObjects(
         name,
         stored: codec.stored(name),
         viewQuery: engine === 'View' ? row.as_select : undefined,
-        definition: JSON.stringify([engine, definition, comment]),
+        definition: JSON.stringify([engine, definition, comment] satisfies DefinitionParts),
       });
     }
   };
