@@ -1,6 +1,6 @@
 // Whether a server has everything that it must have before it takes statements.
 import { cutOff, takeBack } from '../replication/return_of_server.ts';
-import type { Member } from './member.ts';
+import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { catchUpWithoutReplication } from './unreplicated_catch_up.ts';
 
@@ -20,11 +20,14 @@ export class CatchUp {
   }
 
   /** @returns what the server lacks; undefined: it is complete. Throws what the server answers, or that it does not answer. */
-  async run(member: Member, signal: AbortSignal): Promise<string | undefined> {
+  async run(member: Member, signal: AbortSignal): Promise<Lack | undefined> {
     const peers = this.#peersOf(member);
     const owns = await this.#options.owns();
-    if (this.#options.isReplicated())
-      return takeBack(member.server, { peers: peers.map(({ server }) => server), owns, signal });
+    if (this.#options.isReplicated()) {
+      const servers = peers.map(({ server }) => server);
+      const message = await takeBack(member.server, { peers: servers, owns, signal });
+      return message === undefined ? undefined : { message, isBegunWork: false };
+    }
     return catchUpWithoutReplication(member, { peers, owns, signal });
   }
 

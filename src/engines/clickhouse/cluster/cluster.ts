@@ -199,9 +199,12 @@ export class Cluster implements ClickHouseCluster {
     return this.#onOneOf(() => this.#available(), work);
   }
 
-  async onEach<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T[]> {
+  async onEach<T>(
+    work: (server: ClickHouseServer) => Promise<T>,
+    { isBegunWork = false }: { readonly isBegunWork?: boolean } = {},
+  ): Promise<T[]> {
     const enabled = this.#enabled();
-    const available = enabled.filter(({ isAvailable }) => isAvailable);
+    const available = enabled.filter((member) => member.isAvailable || (isBegunWork && member.takesBegunWork));
     if (enabled.length === 0 || available.length < enabled.length)
       throw notEnough(Math.max(1, enabled.length), available.length);
     const settled = await Promise.allSettled(available.map(({ counted }) => work(counted)));

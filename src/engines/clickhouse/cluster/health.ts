@@ -3,14 +3,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
-import type { Member } from './member.ts';
+import type { Lack, Member } from './member.ts';
 import { readFacts, startedAt } from './server_facts.ts';
 import { readIdentity } from './server_identity.ts';
 
 export interface HealthOptions {
   readonly cluster: string;
   /** @returns why the member cannot be available yet; undefined: it has caught up. */
-  readonly catchUp: (member: Member, signal: AbortSignal) => Promise<string | undefined>;
+  readonly catchUp: (member: Member, signal: AbortSignal) => Promise<Lack | undefined>;
   /** Why a member that was available is no longer complete; undefined: it is. */
   readonly stillComplete: (member: Member) => Promise<string | undefined>;
 }
@@ -18,6 +18,8 @@ export interface HealthOptions {
 const roundMs = 2000;
 /** A server must answer a check within this time. */
 const answerMs = 2000;
+/** Of checks in a row. A single one may have waited for a processor, of the server or of this process. */
+const lateMax = 2;
 /** Calls that wait for a server that has answered no check for as long are given up. */
 const abandonMs = 10_000;
 const factsEveryMs = 6000;
@@ -64,6 +66,8 @@ class Watch {
   #round: Promise<void> | undefined;
   #wake = Promise.withResolvers<void>();
   #factsAt = Number.NEGATIVE_INFINITY;
+  /** The number of checks in a row that were not answered in time. */
+  #late = 0;
   /** A call to a frozen server may take longer than its deadline: no second one is sent. */
   #open: Promise<unknown> | undefined;
 
@@ -125,9 +129,11 @@ class Watch {
       member.startedAtSeconds = started;
       member.identity ??= await this.#answered((ms) => readIdentity(member.server, this.#options.cluster, ms));
       await this.#complete();
+      this.#late = 0;
       await this.#readFacts();
     } catch (error) {
       if (this.#stopped.signal.aborted) return;
+      if (isLate(error) && ++this.#late < lateMax) return;
       member.lose(reasonOf(error));
       if (performance.now() - member.lastAnswerAt > abandonMs) member.server.disconnect();
     }
@@ -148,10 +154,11 @@ class Watch {
       member.errorMessage = missing;
     }
     member.availability = 'catchingUp';
-    const problem = await this.#options.catchUp(member, AbortSignal.any([signal, AbortSignal.timeout(catchUpMs)]));
+    const lack = await this.#options.catchUp(member, AbortSignal.any([signal, AbortSignal.timeout(catchUpMs)]));
     if (signal.aborted || member.isDisabled) return;
-    member.errorMessage = problem ?? null;
-    if (problem === undefined) member.availability = 'available';
+    member.errorMessage = lack?.message ?? null;
+    member.takesBegunWork = lack?.isBegunWork ?? false;
+    if (lack === undefined) member.availability = 'available';
   }
 
   async #readFacts(): Promise<void> {
@@ -167,7 +174,7 @@ class Watch {
   }
 
   async #answered<T>(ask: (timeoutMs: number) => Promise<T>): Promise<T> {
-    if (this.#open) throw new Error('it does not respond');
+    if (this.#open) throw new LateAnswer();
     const answer = ask(answerMs);
     this.#open = answer
       .then(
@@ -182,7 +189,7 @@ class Watch {
       return await Promise.race([
         answer,
         pause(answerMs, undefined, { ref: false, signal: late.signal }).then(() => {
-          throw new Error('it does not respond');
+          throw new LateAnswer();
         }),
       ]);
     } finally {
@@ -191,6 +198,11 @@ class Watch {
     }
   }
 }
+
+class LateAnswer extends Error {}
+
+const isLate = (error: unknown): boolean =>
+  error instanceof LateAnswer || (error instanceof Failure && error.code === 'STATEMENT_TIMEOUT');
 
 /** Without hosts and messages of the server. */
 function reasonOf(error: unknown): string {

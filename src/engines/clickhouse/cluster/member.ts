@@ -15,6 +15,13 @@ export interface MemberOptions {
   readonly lost: (member: Member) => void;
 }
 
+/** Why a server is not complete. */
+export interface Lack {
+  readonly message: string;
+  /** It may be what others have of changes and writes that were begun. */
+  readonly isBegunWork: boolean;
+}
+
 const lostMessage = 'it does not respond';
 
 export class Member {
@@ -28,6 +35,10 @@ export class Member {
   /** `unavailable` until the first check. */
   availability: Availability = 'unavailable';
   errorMessage: string | null = null;
+  /** While it is catching up: whether it lacks only what others have of work that was begun. That cannot be completed without it. */
+  takesBegunWork = false;
+  /** Its tables that were found to have the rows of the others since it was lost: from then on it gets what they get. */
+  readonly equalTables = new Set<string>();
   facts: ServerFacts | undefined;
   lastHeartbeatAt: string | null = null;
   /** When it last answered a check; of `performance.now()`. */
@@ -66,6 +77,8 @@ export class Member {
   /** It must be checked, and catch up, before it is available again. */
   lose(message: string): void {
     this.availability = 'unavailable';
+    this.takesBegunWork = false;
+    this.equalTables.clear();
     this.errorMessage = message;
   }
 

@@ -1,9 +1,10 @@
 // Servers that cannot replicate: a server that returns gets the tables that were created while it was away. Rows that it missed cannot be
 // fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
-import type { Member } from './member.ts';
+import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { contentOf, hasRows, keyOf, type OwnedSchema, type OwnedTable, ownedSchema } from './owned_tables.ts';
 import { checkSettings } from './server_facts.ts';
@@ -17,7 +18,8 @@ export interface UnreplicatedOptions {
 
 const callMs = 10_000;
 /** Rows that are written between the readings of two servers make them differ. */
-const comparisonsMax = 3;
+const comparisonsMax = 4;
+const comparisonPauseMs = 50;
 /** By which a disk is recognized that belonged to the cluster before: a server with an empty one has lost its rows. */
 const marker = `${quoteIdentifier(internalDatabase)}.member`;
 
@@ -25,15 +27,16 @@ const marker = `${quoteIdentifier(internalDatabase)}.member`;
 export async function catchUpWithoutReplication(
   member: Member,
   options: UnreplicatedOptions,
-): Promise<string | undefined> {
+): Promise<Lack | undefined> {
   const { peers, owns, signal } = options;
   const call = { owns, timeoutMs: callMs, signal };
   const own = await ownedSchema(member.server, call);
   const isMarked = await hasMarker(member.server, signal);
   const [first, ...others] = await Promise.all(peers.map(({ server }) => ownedSchema(server, call)));
   if (first) {
-    const problem = await complete(member, { own, isMarked, agreed: agreedOf(first, others) }, options);
-    if (problem !== undefined) return problem;
+    const message = await complete(member, { own, isMarked, agreed: agreedOf(first, others) }, options);
+    // A new disk lacks more.
+    if (message !== undefined) return { message, isBegunWork: isMarked };
   }
   if (!isMarked) await mark(member.server, signal);
   return undefined;
@@ -123,9 +126,12 @@ async function differenceTo(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   if (!peer) return undefined;
-  for (const table of tables)
+  for (const table of tables) {
+    if (member.equalTables.has(keyOf(table))) continue;
     if (!(await isEqual(peer.server, member.server, table, signal)))
       return `it lacks rows of the table ${table.name} that the others have, or has others`;
+    member.equalTables.add(keyOf(table));
+  }
   return undefined;
 }
 
@@ -139,6 +145,7 @@ export async function isEqual(
     const call = { timeoutMs: callMs, signal };
     const [a, b] = await Promise.all([contentOf(one, table, call), contentOf(two, table, call)]);
     if (a === b) return true;
+    await pause(comparisonPauseMs * comparison, undefined, { signal });
   }
   return false;
 }

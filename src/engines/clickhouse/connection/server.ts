@@ -47,8 +47,11 @@ export interface ClickHouseCluster {
    * none is available.
    */
   onAny<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T>;
-  /** Runs on each server of the cluster that is not disabled. Throws 503 if one of them is not available. */
-  onEach<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T[]>;
+  /**
+   * Runs on each server of the cluster that is not disabled. Throws 503 if one of them is not available. `isBegunWork`: the work may be the rest
+   * of what others have done already: a server that is complete but for such work takes it, too.
+   */
+  onEach<T>(work: (server: ClickHouseServer) => Promise<T>, options?: { readonly isBegunWork?: boolean }): Promise<T[]>;
   /** Runs on one available server of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */
   onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]>;
 }

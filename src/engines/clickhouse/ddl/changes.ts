@@ -57,11 +57,11 @@ async function applyChange(
       views = applied;
     },
     onEach: async (work) => {
-      await cluster.onEach((server) => work(tablesOf(server)));
+      await cluster.onEach((server) => work(tablesOf(server)), { isBegunWork: true });
     },
     onEachCopy: async (work) => {
       const run = (server: ClickHouseServer) => work(tablesOf(server));
-      await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(run));
+      await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(run, { isBegunWork: true }));
     },
   };
   if (change.kind === 'alterTable') await alterTable(on, change);
