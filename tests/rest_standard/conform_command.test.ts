@@ -43,7 +43,7 @@ test('this server passes whole, and nothing is left on it', async () => {
     // Its definitions need no tasks.
     assert.deepEqual(
       rules.filter(({ outcome }) => outcome !== 'passed').map(({ id }) => id),
-      ['task-uri'],
+      ['task-uri', 'task-cancel', 'task-delete'],
     );
     assert.deepEqual(await objects(), earlier);
     // Backups are created by tasks.
@@ -52,7 +52,18 @@ test('this server passes whole, and nothing is left on it', async () => {
     assert.equal(backups.code, 0, backups.stdout.slice(0, 3000) + backups.stderr);
     const { rules: ofBackups } = JSON.parse(backups.stdout) as typeof first;
     assert.equal(ofBackups.find(({ id }) => id === 'task-uri')?.outcome, 'passed');
+    assert.equal(ofBackups.find(({ id }) => id === 'task-delete')?.outcome, 'passed');
     assert.deepEqual(await server.client.serverBackups.list().all(), []);
+    // Tables that are filled by a query for some time can be cancelled.
+    await server.client.databases.create({ name: 'shop' });
+    const sql = 'SELECT count(*) AS n FROM range(20000) a, range(10000) b WHERE a.range <> b.range';
+    const filled = JSON.stringify({ name: '{name}', asSelect: { sql, waitSeconds: 0 } });
+    const tables = await line.run([...words, '--collection', '/api/v2/databases/shop/tables', '--create', filled]);
+    assert.equal(tables.code, 0, tables.stdout.slice(0, 3000) + tables.stderr);
+    const { rules: ofTables } = JSON.parse(tables.stdout) as typeof first;
+    for (const id of ['task-uri', 'task-cancel', 'task-delete', 'post', 'put', 'object-names'])
+      assert.equal(ofTables.find((rule) => rule.id === id)?.outcome, 'passed', id);
+    assert.deepEqual(await server.client.databases('shop').tables.list().all(), []);
   } finally {
     await close();
   }
@@ -70,7 +81,7 @@ test('a service of another kind: text, JUnit, exit codes, and a document of its 
     );
     assert.match(text.stdout, /^ {4}A5: Headers carry standard HTTP parameters only\.$/m);
     assert.match(text.stdout, /^note: get: a missing object is 404 NOT_FOUND/m);
-    assert.match(text.stdout, / of 1 rule, 19 rules kept\n$/);
+    assert.match(text.stdout, / of 1 rule, 21 rules kept\n$/);
     const junit = await line.run([...words, '--format', 'junit']);
     assert.equal(junit.code, 6, junit.stderr);
     assert.match(junit.stdout, new RegExp(`tests="${Object.keys(liveRules).length}" failures="1" skipped="0"`));

@@ -37,6 +37,11 @@ export const faults = {
   'the URI of a creation leads nowhere': 'created-uri',
   'a task has no URI': 'task-uri',
   'the URI of a task leads nowhere': 'task-uri',
+  'a running task cannot be cancelled': 'task-cancel',
+  'a cancelled task is not shown': 'task-cancel',
+  'a task cannot be deleted': 'task-delete',
+  'a deleted task is still shown': 'task-delete',
+  'a task is not deleted twice': 'task-delete',
   'objects are found by a slug of their name': 'object-names',
   'the body takes precedence': 'path-precedence',
 } as const;
@@ -48,6 +53,11 @@ export type Trouble = 'deletions are refused' | 'creations are never answered';
 interface Box {
   name: string;
   comment: string | null;
+}
+
+interface StoredTask {
+  readonly taskId: string;
+  state: string;
 }
 
 export interface FaultyServer {
@@ -62,6 +72,8 @@ export interface FaultyServer {
 
 const token = 'secret-of-the-faulty-server';
 const taskMs = 20;
+/** Of a task that has not ended when its cancellation is refused. */
+const longTaskMs = 400;
 
 class Answer extends Error {
   readonly status: number;
@@ -84,7 +96,8 @@ class Service {
     boxes: new Map([['first', { name: 'first', comment: null }]]),
     parcels: new Map(),
   };
-  readonly #tasks = new Map<string, { readonly taskId: string; state: string }>();
+  readonly #tasks = new Map<string, StoredTask>();
+  #taskCount = 0;
 
   constructor(planted: readonly (Fault | Trouble)[]) {
     this.#faults = new Set(planted);
@@ -123,7 +136,7 @@ class Service {
     if (!/application\/json|\*\/\*/.test(request.headers.accept ?? '*/*') && !this.#has('Accept is ignored'))
       this.fail(406, 'NOT_ACCEPTABLE', 'The response is JSON.');
     const [category = '', name, action] = parts;
-    if (category === 'tasks' && name !== undefined && method === 'GET') this.#showTask(name);
+    if (category === 'tasks' && name !== undefined) this.#task(method, name, action);
     const objects = this.#objects[category];
     if (!objects || action !== undefined) this.#unknown();
     if (method === 'GET')
@@ -211,9 +224,27 @@ class Service {
     return this.succeed(this.#has('an object is shown with 201') ? 201 : 200, this.#record(category, box));
   }
 
-  #showTask(id: string): never {
-    const task = this.#tasks.get(id) ?? this.fail(404, 'NOT_FOUND', 'There is no such task.');
+  #task(method: string, id: string, action: string | undefined): never {
+    const task = this.#tasks.get(id);
+    if (method === 'DELETE' && action === undefined) return this.#deleteTask(id, task);
+    if (!task) return this.fail(404, 'NOT_FOUND', 'There is no such task.');
+    if (method === 'POST' && action === 'cancel') return this.#cancelTask(task);
+    if (method !== 'GET' || action !== undefined) return this.#unknown();
     return this.succeed(200, task);
+  }
+
+  #cancelTask(task: StoredTask): never {
+    if (this.#has('a running task cannot be cancelled')) this.fail(400, 'NOT_CANCELLABLE', 'It cannot be cancelled.');
+    if (task.state === 'running') task.state = 'cancelled';
+    if (this.#has('a cancelled task is not shown')) this.#tasks.delete(task.taskId);
+    return this.succeed(200, task);
+  }
+
+  #deleteTask(id: string, task: StoredTask | undefined): never {
+    if (this.#has('a task cannot be deleted')) this.fail(405, 'METHOD_NOT_ALLOWED', 'Tasks stay.', { allow: 'GET' });
+    if (!task && this.#has('a task is not deleted twice')) this.fail(404, 'NOT_FOUND', 'There is no such task.');
+    if (!this.#has('a deleted task is still shown')) this.#tasks.delete(id);
+    return this.succeed(200, { deleted: task !== undefined });
   }
 
   #create(
@@ -236,13 +267,17 @@ class Service {
   }
 
   #accept(work: () => void): never {
-    const taskId = `t${this.#tasks.size + 1}`;
-    const task = { taskId, state: 'running' };
+    const taskId = `t${++this.#taskCount}`;
+    const task: StoredTask = { taskId, state: 'running' };
     if (!this.#has('the URI of a task leads nowhere')) this.#tasks.set(taskId, task);
-    setTimeout(() => {
-      work();
-      task.state = 'succeeded';
-    }, taskMs);
+    setTimeout(
+      () => {
+        if (task.state !== 'running') return;
+        work();
+        task.state = 'succeeded';
+      },
+      this.#has('a running task cannot be cancelled') ? longTaskMs : taskMs,
+    );
     return this.succeed(202, this.#has('a task has no URI') ? { taskId } : { taskId, uri: `/api/v1/tasks/${taskId}` });
   }
 

@@ -5,7 +5,7 @@ import { describe, it, test } from 'node:test';
 import { parse } from 'yaml';
 import { clauses } from '../../src/conformance/clauses.ts';
 import { isPlural } from '../../src/conformance/document/plural.ts';
-import { lint, rules } from '../../src/conformance/lint/rules.ts';
+import { findingsOf, lint, notesOf, rules } from '../../src/conformance/lint/rules.ts';
 
 const root = new URL('../../', import.meta.url);
 const textOf = (path: string) => readFileSync(new URL(path, root), 'utf8');
@@ -51,6 +51,34 @@ describe('the examples of a rule', () => {
 test('the documents of this server keep every rule', () => {
   for (const name of ['openapi.json', 'openapi.client.json'])
     assert.deepEqual(found(JSON.parse(textOf(name))), [], name);
+});
+
+test('media types beside JSON are noted, and only JSON that cannot be sent is a finding', () => {
+  const rule = rules.find(({ id }) => id === 'body-json');
+  assert.ok(rule);
+  const contentOf = (...types: readonly string[]) => ({
+    openapi: '3.1.0',
+    paths: {
+      '/api/v1/tables/{table}/load': {
+        post: { requestBody: { content: Object.fromEntries(types.map((type) => [type, { schema: {} }])) } },
+      },
+    },
+  });
+  const judged = (...types: readonly string[]) => [
+    findingsOf(rule, contentOf(...types)).length,
+    notesOf(rule, contentOf(...types)).length,
+  ];
+  assert.deepEqual(judged('application/json'), [0, 0]);
+  assert.deepEqual(judged('application/json; charset=utf-8'), [0, 0]);
+  assert.deepEqual(judged('application/json', 'application/sql', 'text/csv'), [0, 2]);
+  assert.deepEqual(judged('*/*'), [0, 1]);
+  assert.deepEqual(judged('application/sql'), [1, 0]);
+  assert.deepEqual(judged('application/vnd.api+json'), [1, 0]);
+  const own = notesOf(rule, JSON.parse(textOf('openapi.json')));
+  assert.match(
+    own.join('\n'),
+    /^application\/sql is accepted beside application\/json by .* the standard names only application\/json$/,
+  );
 });
 
 test('a rule cites sentences of the published standard, and nothing else', () => {

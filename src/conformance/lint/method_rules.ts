@@ -101,11 +101,18 @@ function insteadOf(status: string): string {
   return /^4/.test(status) ? 'use 400, 401, 403, 404, 405, 406 or 415' : 'use 500 or 503';
 }
 
+const json = 'application/json';
+/** Without parameters such as the character set. */
+const bareType = (mediaType: string): string => (mediaType.split(';')[0] ?? '').trim().toLowerCase();
+const typesOf = ({ body }: Operation): readonly string[] => [
+  ...new Set(body?.contents.map(({ mediaType }) => bareType(mediaType)) ?? []),
+];
+
 const bodyJson: Rule = {
   id: 'body-json',
   title: 'A request body is application/json.',
   clauses: [clauses.jsonBodies],
-  doc: 'Every body can be sent as `application/json`. Whether a service takes the same body in further media types is left to it.',
+  doc: 'Accepted: `application/json`, with parameters or without. An operation that cannot be sent JSON is a finding. Further media types beside JSON, and `*/*`, are a note of `openapi lint`: the standard names no other, so that a client that keeps to it sends JSON, and does not say that a service must refuse the same content in another representation.',
   good: ok({ path: '/api/v1/tables/search', method: 'post', body: jsonBody('{ type: object }') }),
   bad: ok({
     path: '/api/v1/tables/search',
@@ -114,12 +121,25 @@ const bodyJson: Rule = {
   }),
   check: (document) =>
     operationsOf(document).flatMap((operation): Finding[] => {
-      const types = operation.body?.contents.map(({ mediaType }) => mediaType) ?? [];
-      if (!operation.body || types.some((type) => type === 'application/json' || type === '*/*')) return [];
+      const types = typesOf(operation);
+      if (!operation.body || types.some((type) => type === json || type === '*/*')) return [];
       const only = types.length > 0 ? `is only ${types.join(', ')}` : 'has no media type';
-      const message = `the request body of ${nameOf(operation)} ${only}: take application/json`;
+      const message = `the request body of ${nameOf(operation)} ${only}: take ${json}`;
       return [{ message, at: operation.body.at }];
     }),
+  notes: (document) => {
+    const takers = new Map<string, string[]>();
+    for (const operation of operationsOf(document)) {
+      const types = typesOf(operation);
+      if (!types.includes(json) && !types.includes('*/*')) continue;
+      for (const type of types.filter((each) => each !== json))
+        takers.set(type, [...(takers.get(type) ?? []), nameOf(operation)]);
+    }
+    return [...takers].map(
+      ([type, [first, ...others]]) =>
+        `${type} is accepted beside ${json} by ${first}${others.length > 0 ? ` and ${others.length} more` : ''}; the standard names only ${json}`,
+    );
+  },
 };
 
 const patchPartial: Rule = {

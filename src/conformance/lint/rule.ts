@@ -21,4 +21,6 @@ export interface Rule {
   readonly good: string;
   readonly bad: string;
   check(document: OpenApiDocument): readonly Finding[];
+  /** What the standard leaves to the service. Absent: nothing. */
+  notes?(document: OpenApiDocument): readonly string[];
 }

@@ -27,6 +27,8 @@ export function findingsOf(rule: Rule, document: unknown): RuleFinding[] {
   return [...byPlace.values()];
 }
 
+export const notesOf = (rule: Rule, document: unknown): readonly string[] => rule.notes?.(readOpenApi(document)) ?? [];
+
 /** In the order of the rules. @param document the parsed document, for which `isOpenApi` is true. */
 export const lint = (document: unknown, selected: readonly Rule[] = rules): RuleFinding[] =>
   selected.flatMap((rule) => findingsOf(rule, document));

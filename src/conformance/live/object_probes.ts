@@ -2,40 +2,11 @@
 // namespace that the kit was given, and every object that may have been created is in `created` before the request is sent.
 import { fieldsOf } from '../document/nodes.ts';
 import { statusProblem } from './api_probes.ts';
-import type { Calls, Exchange } from './calls.ts';
+import type { Exchange } from './calls.ts';
 import { envelopeOf } from './exchange_checks.ts';
-import type { Findings } from './rules.ts';
-import type { CreationPath, Subject } from './subjects.ts';
-import { uriIn } from './uris.ts';
-
-/** What has to be deleted at the end. */
-export interface CreatedObjects {
-  /** The paths of objects that may exist. */
-  readonly paths: Set<string>;
-  /** Of these, the ones that may still come to be: no response was received (`sent`), or a task was accepted. */
-  readonly pending: Map<string, 'sent' | 'accepted'>;
-}
-
-export interface ObjectProbe {
-  readonly subject: Subject;
-  readonly calls: Calls;
-  readonly findings: Findings;
-  /** A new name in the namespace. */
-  newName(suffix?: string): string;
-  readonly created: CreatedObjects;
-  readonly taskTimeoutMs: number;
-}
-
-const isSuccess = ({ status }: Exchange): boolean => status >= 200 && status < 300;
-const outcomeOf = (exchange: Exchange): string => {
-  const envelope = envelopeOf(exchange);
-  return envelope && envelope.code !== '0'
-    ? `${exchange.status} ${envelope.code} (${envelope.message})`
-    : String(exchange.status);
-};
-
-const objectPath = ({ subject }: ObjectProbe, name: string): string =>
-  `${subject.collection}/${encodeURIComponent(name)}`;
+import { exists, isSuccess, type ObjectProbe, objectPath, outcomeOf, uriPath } from './object_probe.ts';
+import type { CreationPath } from './subjects.ts';
+import { followTask, probeTaskCancel } from './task_probes.ts';
 
 const creationPath = (probe: ObjectProbe, { place }: CreationPath, name: string): string =>
   ({
@@ -78,23 +49,6 @@ async function sendCreation(
   return exchange;
 }
 
-const exists = async (probe: ObjectProbe, name: string): Promise<boolean> =>
-  isSuccess(await probe.calls.send({ method: 'GET', path: objectPath(probe, name) }));
-
-/** The path of the URI in a result. A note if it is elsewhere. */
-function uriPath(
-  { calls, findings }: ObjectProbe,
-  exchange: Exchange,
-  rule: 'createdUri' | 'taskUri',
-): string | undefined {
-  const uri = uriIn(envelopeOf(exchange)?.result ?? exchange.json);
-  const path = uri === undefined ? undefined : calls.pathOf(uri);
-  const what = rule === 'createdUri' ? '201' : '202';
-  findings.check(rule, exchange, uri === undefined ? `the body of ${what} has no URI` : undefined);
-  if (uri !== undefined && path === undefined) findings.note(rule, `${uri} is at another origin, which is not called`);
-  return path;
-}
-
 async function followUri(probe: ObjectProbe, exchange: Exchange, name: string): Promise<void> {
   const path = uriPath(probe, exchange, 'createdUri');
   if (path === undefined) return;
@@ -108,22 +62,6 @@ async function followUri(probe: ObjectProbe, exchange: Exchange, name: string): 
   const isInCollection =
     path.startsWith(`${probe.subject.collection}/`) && !path.slice(probe.subject.collection.length + 1).includes('/');
   if (isInCollection && shown.text.includes(name)) probe.created.paths.add(path);
-}
-
-/** Polls a task until what it was submitted for is the case. @returns false: not in time. */
-async function followTask(probe: ObjectProbe, exchange: Exchange, isDone: () => Promise<boolean>): Promise<boolean> {
-  const { calls, findings, taskTimeoutMs } = probe;
-  const path = uriPath(probe, exchange, 'taskUri');
-  if (path !== undefined) {
-    const task = await calls.send({ method: 'GET', path });
-    findings.check('taskUri', task, statusProblem(task, [200], 'the URI of a task'));
-  }
-  if (await calls.until(isDone, taskTimeoutMs)) return true;
-  findings.note(
-    'taskUri',
-    `the task of ${exchange.method} ${exchange.path} was not done after ${taskTimeoutMs / 1000} s`,
-  );
-  return false;
 }
 
 /** The first creation of a method that the service has. */
@@ -172,6 +110,7 @@ async function probePost(
 ): Promise<void> {
   const { findings, calls, subject } = probe;
   findings.check('post', exchange, statusProblem(exchange, [201, 202], 'a creation'));
+  if (exchange.status === 202) await probeCancelledCreation(probe, creation);
   const again = await create(probe, creation, name);
   findings.check(
     'post',
@@ -190,6 +129,12 @@ async function probePost(
     isSuccess(missing) ? `an object that does not exist is shown with ${missing.status}` : undefined,
   );
   findings.note('get', `a missing object is ${outcomeOf(missing)}`);
+}
+
+async function probeCancelledCreation(probe: ObjectProbe, creation: CreationPath): Promise<void> {
+  const name = probe.newName();
+  const submitted = await sendCreation(probe, creation, name, JSON.stringify(probe.subject.bodyOf(name)));
+  if (submitted.status === 202) await probeTaskCancel(probe, submitted, name);
 }
 
 /** Bodies that must be refused; what they would create has a name in the namespace too. */

@@ -147,7 +147,21 @@ export const liveRules = {
     'task-uri',
     '202 has the URI of the task, where it is polled with 200.',
     [clauses.taskUri],
-    'Reads the URI in the result of each 202.',
+    'Reads the URI in the result of each 202. A 202 without a header Location is noted.',
+    'nothing was answered with 202',
+  ),
+  taskCancel: rule(
+    'task-cancel',
+    'A task that has not ended is cancelled by its URI.',
+    [clauses.taskUri],
+    'Where a creation is answered with 202, submits another one and sends POST to the action `cancel` of the URI of its task at once: it is 200 or 202, and the task is polled with 200 after it. The standard does not name the request that cancels: 404 and 405 are noted, and so is 400 if the object was created before.',
+    'no task was cancelled: nothing was created with 202, or tasks have no action cancel',
+  ),
+  taskDelete: rule(
+    'task-delete',
+    'A task is deleted by its URI.',
+    [clauses.taskUri, clauses.delete],
+    'Deletes the first task of a collection twice after its work is done, and polls it: DELETE is 200 or 202 each time, and the task is not shown any more. A refusal (401, 403) is noted.',
     'nothing was answered with 202',
   ),
   objectNames: rule(

@@ -3,7 +3,8 @@ import type { Report } from '../report/report.ts';
 import { probeService, readCollections } from './api_probes.ts';
 import { CallError, Calls, type Service } from './calls.ts';
 import { checkExchange } from './exchange_checks.ts';
-import { type CreatedObjects, probeObjects } from './object_probes.ts';
+import type { CreatedObjects } from './object_probe.ts';
+import { probeObjects } from './object_probes.ts';
 import { Findings } from './rules.ts';
 import type { Subjects } from './subjects.ts';
 
@@ -82,7 +83,8 @@ async function probe(
   for (const subject of subjects.subjects) {
     progress(`creating, changing and deleting objects in ${subject.collection}`);
     const newName = (suffix = '') => `${namespace}_${run}_${++count}${suffix}`;
-    await probeObjects({ subject, calls, findings, newName, created, taskTimeoutMs });
+    const tasks = { isDeletionProbed: false };
+    await probeObjects({ subject, calls, findings, newName, created, taskTimeoutMs, tasks });
   }
 }
 

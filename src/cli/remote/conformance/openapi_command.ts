@@ -1,7 +1,7 @@
 // `openapi lint` and `openapi rules`: hold an OpenAPI document against the REST standard. They call no server but that of the document.
 import { Command, Option } from 'commander';
 import type { Rule } from '../../../conformance/lint/rule.ts';
-import { findingsOf, rules, unreadReferences } from '../../../conformance/lint/rules.ts';
+import { findingsOf, notesOf, rules, unreadReferences } from '../../../conformance/lint/rules.ts';
 import {
   findingCount,
   type Report,
@@ -90,7 +90,7 @@ function reportOf(
       id: rule.id,
       title: rule.title,
       clauses: rule.clauses,
-      notes: [],
+      notes: notesOf(rule, document.value),
       findings: findingsOf(rule, document.value).map(({ message, at, pointer }) => {
         const position = document.lineOf(at);
         const place = position ? `${source}:${position.line}:${position.column}` : `${source}${pointer}`;
