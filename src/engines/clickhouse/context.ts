@@ -1,4 +1,5 @@
 // What the parts of a warehouse share: its cluster, and which tables were changed.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { WarehouseSpec } from '../../model/records.ts';
 import type { HostAllowlist } from '../../outbound/host_allowlist.ts';
 import { Failure } from '../../standard/failure.ts';
@@ -11,6 +12,14 @@ import { databasePrefix, hiddenDatabase, hiddenPrefix } from './names.ts';
 import { ReplicatedInserts } from './replication/replicated_inserts.ts';
 import { AppliedSteps } from './steps/applied_steps.ts';
 
+const abandonedEveryMs = 10_000;
+
+/** What completes the writes that were interrupted (steps/left_writes.ts). @returns the number of steps. */
+export interface LeftWrites {
+  completeLeft(context: WarehouseContext, signal: AbortSignal): Promise<number>;
+  completeAbandoned(context: WarehouseContext, signal: AbortSignal): Promise<number>;
+}
+
 export class WarehouseContext {
   readonly options: EngineWarehouseOptions;
   readonly cluster: Cluster;
@@ -20,16 +29,19 @@ export class WarehouseContext {
   readonly changed = new ChangedTables();
   /** The number of statements of callers that run now. */
   runningStatements = 0;
+  readonly #leftWrites: LeftWrites;
   #spec: WarehouseSpec;
   #stopped = new AbortController();
 
   /** `hosts`: to which servers may be connected; undefined: any. */
-  constructor(options: EngineWarehouseOptions, hosts: HostAllowlist | undefined) {
+  constructor(options: EngineWarehouseOptions, hosts: HostAllowlist | undefined, leftWrites: LeftWrites) {
     this.options = options;
+    this.#leftWrites = leftWrites;
     this.#spec = options.spec;
     if (!options.cluster) throw new Error(`the warehouse ${options.name} has no cluster`);
     const owns = () => this.#owns();
-    this.cluster = new Cluster(options.cluster, { hosts, owns });
+    const completeLeft = (signal: AbortSignal) => leftWrites.completeLeft(this, signal);
+    this.cluster = new Cluster(options.cluster, { hosts, owns, completeLeft });
     this.registered = new Registered(this.cluster, owns);
     this.steps = new AppliedSteps(this.cluster);
     this.#stopped.abort();
@@ -64,6 +76,17 @@ export class WarehouseContext {
       throw serverFailure(error);
     }
     this.#stopped = new AbortController();
+    void this.#completeAbandoned(this.#stopped.signal);
+  }
+
+  /** A write whose server has ended, and that nobody repeats, is not left half done. */
+  async #completeAbandoned(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await pause(abandonedEveryMs, undefined, { ref: false, signal }).catch(() => undefined);
+      if (signal.aborted || !this.cluster.writesMany) continue;
+      // A server that is not available now is asked again.
+      await this.#leftWrites.completeAbandoned(this, signal).catch(() => undefined);
+    }
   }
 
   async stop(): Promise<void> {

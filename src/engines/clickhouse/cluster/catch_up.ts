@@ -8,6 +8,8 @@ export interface CatchUpOptions {
   /** All registered servers. */
   readonly members: () => readonly Member[];
   readonly owns: () => Promise<OwnsDatabase>;
+  /** Completes the writes that were interrupted. @returns their number. */
+  readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   /** As the servers that were asked say. */
   readonly isReplicated: () => boolean;
 }
@@ -28,7 +30,8 @@ export class CatchUp {
       const message = await takeBack(member.server, { peers: servers, owns, signal });
       return message === undefined ? undefined : { message, isBegunWork: false };
     }
-    return catchUpWithoutReplication(member, { peers, owns, signal });
+    const { completeLeft } = this.#options;
+    return catchUpWithoutReplication(member, { peers, owns, completeLeft, signal });
   }
 
   /** Of a server that was complete and was not restarted since. */

@@ -18,6 +18,8 @@ export interface ClusterOptions {
   readonly hosts: HostAllowlist | undefined;
   /** Whether a database belongs to this warehouse. */
   readonly owns: () => Promise<OwnsDatabase>;
+  /** See `CatchUpOptions`. */
+  readonly completeLeft: (signal: AbortSignal) => Promise<number>;
 }
 
 /** How long a start, or a change of the registered servers, waits until they were checked. */
@@ -43,6 +45,7 @@ export class Cluster implements ClickHouseCluster {
     const catchUp = new CatchUp({
       members: () => this.members(),
       owns: options.owns,
+      completeLeft: options.completeLeft,
       isReplicated: () => this.isReplicated,
     });
     this.#health = new Health({
@@ -154,6 +157,10 @@ export class Cluster implements ClickHouseCluster {
 
   get replicasOfShard(): number {
     return this.#identities()[0]?.replicaCount ?? 0;
+  }
+
+  get writesMany(): boolean {
+    return !this.isReplicated && this.#enabled().length > 1;
   }
 
   #identities(): ServerIdentity[] {

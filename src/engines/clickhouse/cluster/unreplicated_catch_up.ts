@@ -1,5 +1,5 @@
-// Servers that cannot replicate: a server that returns gets the tables that were created while it was away. Rows that it missed cannot be
-// fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
+// Servers that cannot replicate: a server that returns gets the tables that were created while it was away. Changes of rows that were
+// interrupted are completed. Rows that it missed otherwise cannot be fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
@@ -13,6 +13,7 @@ export interface UnreplicatedOptions {
   /** The other servers that are available. */
   readonly peers: readonly Member[];
   readonly owns: OwnsDatabase;
+  readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   readonly signal: AbortSignal;
 }
 
@@ -60,7 +61,7 @@ interface Comparison {
 async function complete(
   member: Member,
   { own, isMarked, agreed }: Comparison,
-  { peers, signal }: UnreplicatedOptions,
+  { peers, completeLeft, signal }: UnreplicatedOptions,
 ): Promise<string | undefined> {
   const isCopy = member.identity?.shardCount === 1;
   const present = new Map(own.tables.map((table) => [keyOf(table), table]));
@@ -82,7 +83,13 @@ async function complete(
     return !hasRows(table) && existing !== undefined && existing.createSql !== table.createSql;
   });
   await create(member.server, { own, agreed, missing, outdated }, signal);
-  return isCopy ? differenceTo(peers, member, agreed.tables.filter(hasRows), signal) : undefined;
+  if (!isCopy) return undefined;
+  const difference = () => differenceTo(peers, member, agreed.tables.filter(hasRows), signal);
+  const found = await difference();
+  if (found === undefined || !isMarked) return found;
+  member.takesBegunWork = true;
+  member.equalTables.clear();
+  return (await completeLeft(signal)) > 0 ? difference() : found;
 }
 
 async function create(

@@ -42,6 +42,8 @@ export interface ClickHouseCluster {
   /** The number of shards, and of replicas that the cluster has of each. */
   readonly shardCount: number;
   readonly replicasOfShard: number;
+  /** A write changes several servers, none of which gets it from another one. */
+  readonly writesMany: boolean;
   /**
    * Runs on a server that is available, and once more on another one if the first is lost before `work` has received a byte. Throws 503 if
    * none is available.

@@ -12,8 +12,8 @@ import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.t
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { internalDatabase, namesOf } from '../names.ts';
-import type { StagedRows } from '../rows/insert_select.ts';
 import { completeBatch, completeEarlier, rowsOfEarlier } from '../rows/pending_steps.ts';
+import { publishStaged } from '../rows/staged_rows.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { type CheckedRows, checkRows } from './checked_rows.ts';
@@ -31,7 +31,6 @@ import {
   dropStaging,
   loadColumn,
   loadNumber,
-  publish,
   type StagedLoad,
   stagingName,
   stagingPrefix,
@@ -122,18 +121,15 @@ class Loads {
       const rowsLoaded = await countStaged(cluster, load, options.signal);
       if (options.signal.aborted) throw cancelledLoad();
       isRecorded = true;
-      await this.#context.steps.record(table.catalog, [
+      await publishStaged(
+        this.#context,
+        table.catalog,
+        { load, number },
         {
-          step,
-          state: 'pending',
-          rowCount: rowsLoaded,
-          batch: staging,
-          payload: JSON.stringify({ load, number } satisfies StagedRows),
+          steps: [{ step, rowCount: rowsLoaded }],
+          isUnnamed: false,
         },
-      ]);
-      await publish(cluster, load, { number, isRepeated: false });
-      await this.#context.steps.record(table.catalog, [{ step, state: 'applied', rowCount: rowsLoaded }]);
-      await dropStaging(cluster, staging).catch(() => undefined);
+      );
       options.progress?.(1);
       return { rowsLoaded, rowsRejected, repeated: false };
     } catch (error) {

@@ -7,6 +7,7 @@ import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connect
 import { parseDistributed } from '../ddl/table_sql.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { dropClaims, withClaim } from '../steps/claim.ts';
 
 /** The hidden column with the number of the load; 0 in rows that were not loaded (ddl/table_sql.ts). */
 export const loadColumn = '_load';
@@ -26,8 +27,13 @@ export interface StagedLoad {
 }
 
 /** Where the rows of each shard are changed: on one of its replicas, or where copies are separate tables, on each of them. */
-const onEachCopy = <T>(cluster: ClickHouseCluster, work: (server: ClickHouseServer) => Promise<T>): Promise<T[]> =>
-  cluster.isReplicated ? cluster.onEachShard(work) : cluster.onEach(work);
+const onEachCopy = <T>(
+  cluster: ClickHouseCluster,
+  work: (server: ClickHouseServer) => Promise<T>,
+  { isRepeated = false } = {},
+): Promise<T[]> => {
+  return cluster.isReplicated ? cluster.onEachShard(work) : cluster.onEach(work, { isBegunWork: isRepeated });
+};
 
 type Call = Pick<ServerCall, 'timeoutMs' | 'signal'>;
 const callOf = (signal?: AbortSignal): Call => ({ timeoutMs: statementTimeoutMs, signal });
@@ -121,13 +127,14 @@ export async function countStaged(
 
 /** Removes the staging tables, also those of a load of which only some exist. */
 export async function dropStaging(cluster: ClickHouseCluster, staging: string): Promise<void> {
-  await cluster.onEach(async (server) => {
+  const drop = async (server: ClickHouseServer) => {
     for (const name of [`${staging}${distributedSuffix}`, staging])
       await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
-  });
+  };
+  await cluster.onEach(drop, { isBegunWork: true });
 }
 
-/** Removes what loads left behind that ended without it a day ago or earlier. Recorded loads must have been published. */
+/** Removes what loads and claims left behind that ended without it a day ago or earlier. Recorded loads must have been published. */
 export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
   await cluster.onEach(async (server) => {
     const tables = await server.rows<{ name: string }>({
@@ -139,6 +146,7 @@ export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
     for (const { name } of tables) {
       await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
     }
+    await dropClaims(server, abandonedHours * 3600 * 1000);
   });
 }
 
@@ -151,7 +159,9 @@ export async function publish(
   load: StagedLoad,
   { number, isRepeated }: { readonly number: string; readonly isRepeated: boolean },
 ): Promise<void> {
-  await onEachCopy(cluster, (server) => publishOn(server, load, number, isRepeated));
+  const work = (server: ClickHouseServer) => publishOn(server, load, number, isRepeated);
+  if (cluster.isReplicated) await onEachCopy(cluster, work);
+  else await onEachCopy(cluster, (server) => withClaim(server, load.staging, work), { isRepeated });
 }
 
 async function publishOn(

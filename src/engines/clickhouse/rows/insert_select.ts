@@ -2,26 +2,19 @@
 // none, and once for each step.
 import { randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
-import type { CatalogRef } from '../../refs.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import {
-  countStaged,
-  createStaging,
-  dropStaging,
-  loadNumber,
-  publish,
-  type StagedLoad,
-  stagingName,
-} from '../load/staging.ts';
+import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { limitSettings } from '../query/statement_settings.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { stepsOf } from '../steps/recorded_write.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
 import { mayBeNull } from '../types/type_mapping.ts';
 import { toViolation } from './insert_block.ts';
+import { publishStaged } from './staged_rows.ts';
 
 export type BoundInsert = Extract<BoundWrite, { readonly kind: 'insert' }>;
 
@@ -36,12 +29,6 @@ export interface InsertSelect {
   readonly toFailure: (error: unknown) => unknown;
 }
 
-/** The payload of a pending step. */
-export interface StagedRows {
-  readonly load: StagedLoad;
-  readonly number: string;
-}
-
 /** @returns the number of rows. Throws CONSTRAINT_VIOLATED. */
 export async function insertSelect(context: WarehouseContext, work: InsertSelect): Promise<number> {
   const { catalog, database, table } = work.write.table;
@@ -50,34 +37,17 @@ export async function insertSelect(context: WarehouseContext, work: InsertSelect
   const number = loadNumber(attempt);
   const staging = stagingName(attempt, attempt);
   const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
-  let step: string | undefined;
+  let rowCount: number;
   try {
-    const rowCount = await stage(context, work, { load, table: names.table, number });
-    step = work.takeStep();
-    if (step !== undefined) {
-      const payload = JSON.stringify({ load, number } satisfies StagedRows);
-      await context.steps.record(catalog, [{ step, state: 'pending', rowCount, batch: staging, payload }]);
-    }
-    await publish(context.cluster, load, { number, isRepeated: false });
-    if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
-    return rowCount;
-  } finally {
-    // The rows of a step that is pending are needed until it is applied.
-    const isNeeded = step !== undefined && !(await isApplied(context, catalog, step));
-    if (!isNeeded) await dropStaging(context.cluster, staging).catch(() => undefined);
+    rowCount = await stage(context, work, { load, table: names.table, number });
+  } catch (error) {
+    await dropStaging(context.cluster, staging).catch(() => undefined);
+    throw error;
   }
-}
-
-const isApplied = async (context: WarehouseContext, catalog: CatalogRef, step: string): Promise<boolean> =>
-  context.steps.find(catalog, [step]).then(
-    (found) => found.get(step)?.isApplied ?? true,
-    () => false,
-  );
-
-/** Publishes the rows of an earlier attempt, which it may have done in part. */
-export async function completeInsert(context: WarehouseContext, { load, number }: StagedRows): Promise<void> {
-  await publish(context.cluster, load, { number, isRepeated: true });
-  await dropStaging(context.cluster, load.staging).catch(() => undefined);
+  const step = work.takeStep();
+  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], rowCount);
+  await publishStaged(context, catalog, { load, number }, recorded);
+  return rowCount;
 }
 
 /** Nothing of this is seen by anybody: whatever fails, nothing was inserted. */

@@ -3,14 +3,20 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { deserialize } from 'node:v8';
-import { Failure } from '../../../standard/failure.ts';
+import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef, EngineWarehouse, InsertStep, RowsBatch, TableRef } from '../../engine.ts';
 import { isSmall } from '../../grouped_inserts.ts';
+import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
+import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
+import { quoteIdentifier } from '../sql/identifiers.ts';
+import { type RecordedWrite, recordedWrite, stepsOf } from '../steps/recorded_write.ts';
 import { rowsText } from '../types/row_text.ts';
-import { insertBlock, type RowsBlock } from './insert_block.ts';
+import { blockSettings } from './block_settings.ts';
+import { insertBlock, type RowsBlock, toViolation } from './insert_block.ts';
 import { completeBegun, type StoredBlock } from './pending_steps.ts';
+import { publishStaged } from './staged_rows.ts';
 
 export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'insertRows'> => ({
   insertRows: (table, stored, { steps = [], signal }) =>
@@ -20,14 +26,16 @@ export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'ins
       const block = blockOf(table, batch);
       if (runSignal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');
       // From here on it is not cancelled: a part of the shards may have the rows.
-      if (steps.length === 0) await insertBlock(context, { ...block, token: randomUUID() });
-      else await insertOnce(context, table.catalog, block, batch, steps);
+      const recorded = stepsOf(context, steps, batch.rowCount);
+      if (recorded.steps.length > 0) await insertOnce(context, table.catalog, block, batch, recorded);
+      else await insertBlock(context, { ...block, token: randomUUID() });
       context.changed.add({ catalog: table.catalog.name, database: table.database, table: table.table });
       return batch.rowCount;
     }),
 });
 
 type Block = Omit<RowsBlock, 'token'>;
+type Steps = Pick<RecordedWrite, 'steps' | 'isUnnamed'>;
 
 function blockOf({ catalog, database, table }: TableRef, batch: RowsBatch): Block {
   return {
@@ -43,8 +51,9 @@ async function insertOnce(
   catalog: CatalogRef,
   block: Block,
   batch: RowsBatch,
-  steps: readonly InsertStep[],
+  recorded: Steps,
 ): Promise<void> {
+  const { steps } = recorded;
   const found = await context.steps.find(
     catalog,
     steps.map(({ step }) => step),
@@ -58,22 +67,43 @@ async function insertOnce(
     return;
   }
   const token = tokenOf(steps);
+  const insert = () => insertBlock(context, { ...block, token });
   if (isSmall(batch)) {
-    const data = Buffer.from(block.data).toString('base64');
-    const payload = JSON.stringify({ ...block, data } satisfies StoredBlock);
-    await context.steps.record(
-      catalog,
-      steps.map(({ step, rowCount }, index) => ({
-        step,
-        rowCount,
-        state: 'pending',
-        batch: token,
-        payload: index === 0 ? payload : '',
-      })),
-    );
+    const payload: StoredBlock = { ...block, data: Buffer.from(block.data).toString('base64') };
+    return recordedWrite(context, catalog, { ...recorded, batch: token, payload }, insert);
   }
-  await insertBlock(context, { ...block, token });
+  if (context.cluster.writesMany) return insertStaged(context, catalog, block, recorded);
+  await insert();
   await recordApplied(context, catalog, steps);
+}
+
+/** Too many rows for a record: they are staged, so that none of the servers has them before all of them can be given them. */
+async function insertStaged(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  { names, columns, rowCount, data, format, reading }: Block,
+  recorded: Steps,
+): Promise<void> {
+  const { cluster, spec } = context;
+  const [attempt, token] = [randomUUID(), tokenOf(recorded.steps)];
+  const [staging, number] = [stagingName(token, attempt), loadNumber(token)];
+  const load: StagedLoad = { staging, database: names.database, localTable: names.localTable, mode: 'append' };
+  const signal = AbortSignal.timeout(spec.statementTimeoutSeconds * 1000);
+  try {
+    await cluster.onAny(async (server) => {
+      const into = await createStaging(cluster, server, { load, table: names.table, number }, signal);
+      const sql = `INSERT INTO ${into} (${columns.map(quoteIdentifier).join(', ')}) ${reading ?? ''} FORMAT ${format}`;
+      const settings = blockSettings(token);
+      await server.text({ sql, data, settings, timeoutMs: spec.statementTimeoutSeconds * 1000, signal });
+    });
+    const stored = await countStaged(cluster, load, signal);
+    if (stored !== rowCount)
+      throw new Failure('WAREHOUSE_FAILED', 'a server of the warehouse has not stored all rows; nothing was inserted');
+  } catch (error) {
+    await dropStaging(cluster, staging).catch(() => undefined);
+    throw withOutcome(toViolation(serverFailure(error), 'nothing was inserted'), 'notApplied');
+  }
+  await publishStaged(context, catalog, { load, number }, recorded);
 }
 
 const tokenOf = (steps: readonly InsertStep[]): string =>

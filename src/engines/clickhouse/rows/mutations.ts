@@ -9,6 +9,8 @@ import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { columnsBeforeAliases, limitSettings } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { withClaim } from '../steps/claim.ts';
+import { recordedWrite, stepsOf } from '../steps/recorded_write.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
 import { mayBeNull } from '../types/type_mapping.ts';
 import { toViolation } from './insert_block.ts';
@@ -63,8 +65,9 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
     throw withOutcome(work.toFailure(toViolation(serverFailure(error), 'nothing was changed')), 'notApplied');
   }
   const step = work.takeStep();
+  const recorded = stepsOf(context, step === undefined ? [] : [{ step, rowCount }], rowCount);
   const mark = createHash('sha256')
-    .update(step ?? randomUUID())
+    .update(recorded.steps[0]?.step ?? randomUUID())
     .digest('hex');
   const payload: MarkedMutation = {
     ...local,
@@ -73,18 +76,15 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
     command,
     parameters: work.parameters,
   };
-  if (rowCount > 0) {
-    if (step !== undefined)
-      await context.steps.record(catalog, [
-        { step, state: 'pending', rowCount, batch: mark, payload: JSON.stringify(payload) },
-      ]);
-    try {
-      await runMutation(context, payload);
-    } catch (error) {
-      throw work.toFailure(serverFailure(error));
-    }
-  }
-  if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
+  if (rowCount > 0)
+    await recordedWrite(context, catalog, { ...recorded, batch: mark, payload }, async () => {
+      try {
+        await runMutation(context, payload);
+      } catch (error) {
+        throw work.toFailure(serverFailure(error));
+      }
+    });
+  else if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
   return rowCount;
 }
 
@@ -158,10 +158,19 @@ async function checkedCount(
 }
 
 /** On every server whose rows do not come from another one, unless it is there already. */
-export async function runMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
+async function runMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
   const run = (server: ClickHouseServer) => runOn(server, payload);
-  await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(run));
+  await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(runOnce(payload)));
 }
+
+/** What an earlier attempt has left undone. */
+export async function completeMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
+  const run = (server: ClickHouseServer) => runOn(server, payload);
+  await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(runOnce(payload), { isBegunWork: true }));
+}
+
+const runOnce = (payload: MarkedMutation) => (server: ClickHouseServer) =>
+  withClaim(server, payload.mark, (claimed) => runOn(claimed, payload));
 
 async function runOn(
   server: ClickHouseServer,

@@ -2,12 +2,13 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep } from '../../engine.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
-import { completeInsert, type StagedRows } from './insert_select.ts';
-import { type MarkedMutation, runMutation } from './mutations.ts';
+import { completeMutation, type MarkedMutation } from './mutations.ts';
+import { completeInsert, type StagedRows } from './staged_rows.ts';
 
 /** The rows of a small insert. */
 export type StoredBlock = Omit<RowsBlock, 'token' | 'data'> & {
@@ -62,6 +63,8 @@ export async function completeBegun(context: WarehouseContext, catalog: CatalogR
       const message = 'the table of an earlier attempt of the request no longer exists';
       throw new Failure('OBJECT_NOT_FOUND', message, { category: 'tables' }, { cause: refused });
     }
+    if (isAbsent(refused))
+      throw new Failure('CHANGE_IN_PROGRESS', 'a server does not have the table yet', {}, { cause: refused });
     if (!changedCodes.has(refused.code)) throw refused;
     const message = 'the columns of the table have changed since an earlier attempt of the request';
     throw new Failure('CONSTRAINT_VIOLATED', message, {}, { cause: refused });
@@ -72,7 +75,8 @@ export async function completeBegun(context: WarehouseContext, catalog: CatalogR
 async function isGone({ cluster }: WarehouseContext, { work }: PendingWork): Promise<boolean> {
   const { database, localTable } = 'mark' in work ? work : 'data' in work ? work.names : work.load;
   const sql = `SELECT 1 AS found FROM system.tables WHERE database = ${quoteLiteral(database)} AND name = ${quoteLiteral(localTable)}`;
-  const found = await cluster.onEach((server) => server.rows({ sql, timeoutMs: callTimeoutMs }));
+  const ask = (server: ClickHouseServer) => server.rows({ sql, timeoutMs: callTimeoutMs });
+  const found = await cluster.onEach(ask, { isBegunWork: true });
   return found.every((rows) => rows.length === 0);
 }
 
@@ -89,7 +93,7 @@ async function workOf({ steps }: WarehouseContext, catalog: CatalogRef, batch: s
 /** All steps that were recorded together. The servers do nothing that they have done already. */
 export async function completeBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
   const { work, steps } = await workOf(context, catalog, batch);
-  if ('mark' in work) await runMutation(context, work);
+  if ('mark' in work) await completeMutation(context, work);
   else if ('data' in work)
     await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch });
   else await completeInsert(context, work);

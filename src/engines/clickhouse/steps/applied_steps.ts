@@ -118,13 +118,22 @@ export class AppliedSteps {
     }
   }
 
-  /** Batches that begin so, and have been pending for longer than whoever recorded them would take; `minutes`: for so long. */
-  async pendingBatches(catalog: CatalogRef, prefix: string, minutes = pendingMinutes): Promise<readonly string[]> {
+  /**
+   * Batches that begin so, and have been pending for longer than whoever recorded them would take; `minutes`: for so long, and at most for
+   * `minutesMax`.
+   */
+  async pendingBatches(
+    catalog: CatalogRef,
+    prefix: string,
+    minutes = pendingMinutes,
+    minutesMax = retentionDays * 24 * 60,
+  ): Promise<readonly string[]> {
     const inCatalog = `catalog = ${quoteLiteral(catalog.id)}`;
     const sql =
       `SELECT DISTINCT batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
       `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at <= now('UTC') - INTERVAL ${minutes} MINUTE ` +
-      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state = 'applied')`;
+      `AND at >= now('UTC') - INTERVAL ${minutesMax} MINUTE ` +
+      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone'))`;
     const answers = await this.#onMost((server) =>
       server.rows<Pick<StoredStep, 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
     );

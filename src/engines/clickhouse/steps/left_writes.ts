@@ -1,5 +1,5 @@
-// The writes to a catalog that servers of the API have left when they ended: statements that the servers of the cluster still run, and steps that
-// were recorded before their rows were stored.
+// The writes that servers of the API have left: statements that the servers of the cluster still run, and steps that were recorded before they
+// were done on each server.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
@@ -31,6 +31,36 @@ export async function settleWrites(
     if (await complete(context, catalog, batch)) settled++;
   }
   return settled;
+}
+
+/** Of the steps of running writes, and of those that the servers refuse. */
+const abandonedMinutes = 1;
+const triedMinutes = 60;
+
+/** Where nobody may have repeated a write that was interrupted a while ago. @returns the number of steps. */
+export const completeAbandoned = (context: WarehouseContext, signal: AbortSignal): Promise<number> =>
+  completeLeft(context, signal, abandonedMinutes, triedMinutes);
+
+/** Also on servers that are not complete: without what they missed they would never be. @returns the number of steps. */
+export async function completeLeft(
+  context: WarehouseContext,
+  signal: AbortSignal,
+  minutes = 0,
+  minutesMax?: number,
+): Promise<number> {
+  let completed = 0;
+  for (const catalog of await context.options.catalogs())
+    for (const batch of await context.steps.pendingBatches(catalog, '', minutes, minutesMax)) {
+      signal.throwIfAborted();
+      if (
+        await complete(context, catalog, batch).catch((error: unknown) => {
+          if (error instanceof Failure) return false;
+          throw error;
+        })
+      )
+        completed++;
+    }
+  return completed;
 }
 
 /** The statements that change rows of the catalog, on all servers. */

@@ -1,0 +1,65 @@
+// A write that is recorded before it changes anything, so that whoever finds the record can complete it.
+import { randomUUID } from 'node:crypto';
+import { Failure, withOutcome } from '../../../standard/failure.ts';
+import type { CatalogRef, InsertStep } from '../../engine.ts';
+import type { WarehouseContext } from '../context.ts';
+
+export interface RecordedWrite {
+  readonly steps: readonly InsertStep[];
+  /** The name of the record. */
+  readonly batch: string;
+  readonly payload: object;
+  /** Nobody repeats the step. */
+  readonly isUnnamed: boolean;
+}
+
+/**
+ * The steps of a write: those of the caller, or where a server may miss what the others get, one by which the write is completed although
+ * nobody repeats it.
+ */
+export function stepsOf(
+  { cluster }: WarehouseContext,
+  steps: readonly InsertStep[],
+  rowCount: number,
+): Pick<RecordedWrite, 'steps' | 'isUnnamed'> {
+  if (steps.length > 0 || !cluster.writesMany) return { steps, isUnnamed: false };
+  return { steps: [{ step: randomUUID(), rowCount }], isUnnamed: true };
+}
+
+/** Failures of `work` that mean that no server has done anything. */
+const undoneCodes: ReadonlySet<string> = new Set(['NOT_ENOUGH_BACKENDS', 'CONSTRAINT_VIOLATED']);
+
+/** Runs the work between its records. Without steps there are none. */
+export async function recordedWrite(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  { steps, batch, payload, isUnnamed }: RecordedWrite,
+  work: () => Promise<void>,
+): Promise<void> {
+  const record = (state: 'pending' | 'undone' | 'applied') =>
+    context.steps.record(
+      catalog,
+      steps.map((step, index) => ({
+        ...step,
+        state,
+        ...(state === 'pending' ? { batch, payload: index === 0 ? JSON.stringify(payload) : '' } : {}),
+      })),
+    );
+  await record('pending');
+  try {
+    await work();
+  } catch (error) {
+    if (!context.cluster.writesMany) throw error;
+    const isUndone =
+      isUnnamed &&
+      error instanceof Failure &&
+      undoneCodes.has(error.code) &&
+      (await record('undone').then(
+        () => true,
+        () => false,
+      ));
+    // What is still recorded may be completed by others.
+    throw isUndone ? error : withOutcome(error, 'unknown');
+  }
+  await record('applied');
+}

@@ -1,0 +1,61 @@
+// A node behind a proxy of its HTTP interface that cuts it off in the moment when a certain statement arrives.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface CuttingProxy {
+  readonly url: string;
+  /** From the first statement on that matches, which does not arrive, nothing gets through. */
+  cutAt(pattern: RegExp): void;
+  /** Whether such a statement came. */
+  readonly isCut: boolean;
+  mend(): void;
+  close(): void;
+}
+
+export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
+  let isCut = false;
+  let cutAt: RegExp | undefined;
+  const forward = async (request: IncomingMessage, response: ServerResponse) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks);
+    const statement = decodeURIComponent((request.url ?? '').replaceAll('+', ' ')) + body.toString();
+    if (cutAt?.test(statement)) isCut = true;
+    if (isCut) return response.destroy();
+    const headers = Object.entries(request.headers).filter(([name]) => !hopHeaders.has(name)) as [string, string][];
+    const answer = await fetch(`${target}${request.url}`, { method: request.method ?? 'POST', headers, body });
+    const kept = [...answer.headers].filter(([name]) => !hopHeaders.has(name));
+    const text = Buffer.from(await answer.arrayBuffer());
+    if (isCut) return response.destroy();
+    return response.writeHead(answer.status, Object.fromEntries(kept)).end(text);
+  };
+  const server = createServer(
+    (request, response) => void forward(request, response).catch(() => void response.destroy()),
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    cutAt(pattern) {
+      cutAt = pattern;
+    },
+    get isCut() {
+      return isCut;
+    },
+    mend() {
+      cutAt = undefined;
+      isCut = false;
+    },
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+const hopHeaders: ReadonlySet<string> = new Set([
+  'connection',
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'keep-alive',
+]);
