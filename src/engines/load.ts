@@ -60,6 +60,8 @@ export interface FileLoad {
   readonly errorsMax: number;
   /** The load is executed, then rolled back. */
   readonly dryRun: boolean;
+  /** The rows are those of a table with the same columns, and whoever loads them proves that they arrived: the engine need not check their values. */
+  readonly isProved?: boolean | undefined;
   /** For a dry run into a table that does not exist: it is created, filled and dropped again. */
   readonly isNewTable?: boolean | undefined;
   /** Absolute path of the adapter's file on this server for the rejected rows, one JSON object per line; written only if there are any. */

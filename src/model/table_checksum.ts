@@ -18,6 +18,8 @@ import type { ColumnDefinition } from './records.ts';
 export const checksumP = 2_147_483_647n;
 /** 2^61 - 1 */
 export const checksumQ = 2_305_843_009_213_693_951n;
+/** Whether a number, as decimal text, differs from its remainder by P. */
+export const isBeyondP = (n: string): boolean => BigInt(n) >= checksumP || BigInt(n) <= -checksumP;
 export const checksumNaN = 0x7ff8000000000000n;
 export const checksumInfinity = 9_223_372_036_854_775_807n;
 

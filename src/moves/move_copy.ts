@@ -60,8 +60,25 @@ interface Progress {
 const lastRoundPart = 0.5;
 /** How many times writes are refused before the attempt is given up. */
 const pausesMax = 3;
-/** A table that is proved wrong although nobody wrote it is copied once more. */
-const copiesMax = 2;
+
+interface CopyTable {
+  readonly signal: AbortSignal;
+  /** Called with the number of rows that each part adds. */
+  readonly copied: (rows: number) => void;
+  /** A copy by files was not equal. */
+  readonly asRows?: boolean;
+}
+
+/** A table that was copied, but is not proved yet. */
+interface Copied {
+  readonly table: TableToMove;
+  /** Before it was copied. */
+  readonly moment: WriteMoment;
+  /** The checksum of the source, which is computed from that moment on. */
+  readonly summed: Promise<TableChecksum>;
+  /** Gives up the checksum. */
+  readonly end: () => void;
+}
 
 export class MoveCopy {
   readonly #parts: CopyParts;
@@ -204,63 +221,114 @@ export class MoveCopy {
     return written === 'no' && this.#doubted.has(id) ? 'unknown' : written;
   }
 
+  /** The largest first: a table is proved while the next one is copied. */
   async #copyTables(tables: readonly TableToMove[], signal: AbortSignal, what: string): Promise<void> {
     let rowsDone = 0;
-    const sizes = await Promise.all(
-      tables.map((table) => this.#work.sides.source.engine.tableStatistics(this.#refFrom(table))),
+    const sized = await Promise.all(
+      tables.map(async (table) => {
+        const { rowCount } = await this.#work.sides.source.engine.tableStatistics(this.#refFrom(table));
+        return { table, rowCount };
+      }),
     );
-    this.#rowsAll = sizes.reduce((sum, { rowCount }) => sum + rowCount, 0);
-    for (const table of tables) {
-      const text = `${what}: ${table.database}.${table.name}`;
-      const report = (rows: number) => {
+    this.#rowsAll = sized.reduce((sum, { rowCount }) => sum + rowCount, 0);
+    const failed = new AbortController();
+    const options = (table: TableToMove) => ({
+      signal: AbortSignal.any([signal, failed.signal]),
+      copied: (rows: number) => {
         rowsDone += rows;
         // A round of no rows is done when it begins.
-        this.#run.progress(this.#rowsAll === 0 ? 1 : Math.min(1, rowsDone / this.#rowsAll), text);
-      };
-      report(0);
-      await this.#copyTable(table, signal, report);
+        const fraction = this.#rowsAll === 0 ? 1 : Math.min(1, rowsDone / this.#rowsAll);
+        this.#run.progress(fraction, `${what}: ${table.database}.${table.name}`);
+      },
+    });
+    const unequal: TableToMove[] = [];
+    let proving: Promise<void> = Promise.resolve();
+    try {
+      for (const { table } of sized.sort((a, b) => b.rowCount - a.rowCount)) {
+        options(table).copied(0);
+        const copy = await this.#copyTable(table, options(table));
+        await proving;
+        proving = this.#prove(copy, options(table)).then((difference) => void (difference && unequal.push(table)));
+        proving.catch(() => undefined);
+      }
+      await proving;
+    } catch (error) {
+      failed.abort();
+      throw error;
+    } finally {
+      // It reads both copies.
+      await proving.catch(() => undefined);
+    }
+    for (const table of unequal) {
+      const copy = await this.#copyTable(table, { ...options(table), asRows: true });
+      const difference = await this.#prove(copy, options(table));
+      if (difference) throw verificationFailed(table, difference);
     }
   }
 
-  async #copyTable(table: TableToMove, signal: AbortSignal, copied: (rows: number) => void): Promise<void> {
+  /** @returns what proves the copy; undefined if it was equal already. */
+  async #copyTable(table: TableToMove, { signal, copied, asRows = false }: CopyTable): Promise<Copied | undefined> {
     const { writes, definitionOf } = this.#parts;
+    const moment = writes.moment();
     // A server that ended may have written to it before, which it could not report any more.
     if (this.#writtenSince(table, this.#provedAt.get(table.id)) === 'unknown') {
-      const moment = writes.moment();
       const isEqual = (await this.#difference(table, signal)) === undefined;
       this.#doubted.delete(table.id);
-      if (isEqual) return void this.#provedAt.set(table.id, moment);
-    }
-    for (let copies = 1; ; copies++) {
-      const moment = writes.moment();
-      const definition = definitionOf(table.target);
-      await this.#copier
-        .copy(
-          { from: this.#refFrom(table), to: this.#refTo(table), definition },
-          { signal, copied, asRows: copies > 1 },
-        )
-        .catch((error: unknown) => {
-          throw toDataInvalid(table, error);
-        });
-      if (this.#writtenSince(table, moment) !== 'no') return;
-      const difference = await this.#difference(table, signal);
-      if (difference === undefined) {
+      if (isEqual) {
         this.#provedAt.set(table.id, moment);
-        await this.#save({ proved: [...this.#provedAt.keys()] });
-        return;
+        return undefined;
       }
-      // Written while it was compared: a later round copies it again.
-      await writes.refresh(signal);
-      if (this.#writtenSince(table, moment) !== 'no') return;
-      if (copies >= copiesMax) throw verificationFailed(table, difference);
+    }
+    const definition = definitionOf(table.target);
+    const { engine } = this.#work.sides.source;
+    const ended = new AbortController();
+    // While it is copied: if it is written meanwhile, the copy counts as little as the checksum.
+    const summed = engine.checksumTable(
+      { ...this.#refFrom(table), columns: definition.columns },
+      { signal: AbortSignal.any([signal, ended.signal]) },
+    );
+    summed.catch(() => undefined);
+    try {
+      const tables = { from: this.#refFrom(table), to: this.#refTo(table), definition };
+      await this.#copier.copy(tables, { signal, copied, asRows });
+      return { table, moment, summed, end: () => ended.abort() };
+    } catch (error) {
+      ended.abort();
+      await summed.catch(() => undefined);
+      throw toDataInvalid(table, error);
     }
   }
 
-  async #difference(table: TableToMove, signal = this.#run.signal): Promise<ChecksumDifference | undefined> {
+  /** @returns how the copy differs although nobody has written to the table. If somebody has, a later round copies it again. */
+  async #prove(copy: Copied | undefined, { signal }: CopyTable): Promise<ChecksumDifference | undefined> {
+    if (!copy) return undefined;
+    const { writes } = this.#parts;
+    const { table, moment, summed, end } = copy;
+    if (this.#writtenSince(table, moment) !== 'no') {
+      end();
+      await summed.catch(() => undefined);
+      return undefined;
+    }
+    const difference = await this.#difference(table, signal, summed);
+    if (difference === undefined) {
+      this.#provedAt.set(table.id, moment);
+      await this.#save({ proved: [...this.#provedAt.keys()] });
+      return undefined;
+    }
+    await writes.refresh(signal);
+    return this.#writtenSince(table, moment) === 'no' ? difference : undefined;
+  }
+
+  /** `summed`: the checksum of the source, if it is being computed already. */
+  async #difference(
+    table: TableToMove,
+    signal = this.#run.signal,
+    summed?: Promise<TableChecksum>,
+  ): Promise<ChecksumDifference | undefined> {
     const { source, target } = this.#work.sides;
     const { columns } = this.#parts.definitionOf(table.target);
     const [a, b]: readonly TableChecksum[] = await Promise.all([
-      source.engine.checksumTable({ ...this.#refFrom(table), columns }, { signal }),
+      summed ?? source.engine.checksumTable({ ...this.#refFrom(table), columns }, { signal }),
       target.engine.checksumTable({ ...this.#refTo(table), columns }, { signal }),
     ]);
     return a && b ? checksumDifference(columns, a, b) : { column: null };

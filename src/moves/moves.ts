@@ -195,7 +195,7 @@ export class Moves {
     const { warehouses } = this.#parts;
     const writes = await this.#writesOf(result.from, move);
     writes.hold();
-    await this.#readsEnded(writes, signal);
+    await Promise.all([this.#readsEnded(writes, signal), this.#saveStatistics(move, result)]);
     const { capabilities } = await warehouses.engineOf(result.from);
     const catalog = { id: move.catalogId, name: result.catalog };
     const change = capabilities.undrop
@@ -203,7 +203,6 @@ export class Moves {
       : ({ kind: 'renameCatalog', catalog, newName: leftName(catalog.id) } as const);
     await (await warehouses.use(result.from)).apply(change, { step: `${move.taskId}/left`, signal });
     await writes.close();
-    await this.#saveStatistics(move, result);
     return result;
   }
 

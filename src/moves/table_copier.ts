@@ -1,4 +1,4 @@
-// Copies the rows of a table from one engine to another, in files or pages of which at most two are on the disk of this server at a time,
+// Copies the rows of a table from one engine to another, in files or pages of which at most three are on the disk of this server at a time,
 // except where the source can only export the whole table. Each copy begins with an empty table, and each of its parts is inserted once.
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,6 +18,8 @@ const pageBytesMax = 4 * 1024 * 1024;
 /** Of a file that is to measure the speed. */
 const rowsOfPart = 1_000_000;
 const readMsMax = 24 * 3_600_000;
+/** How many parts of a table are loaded at the same time. */
+const loadsAtOnce = 2;
 
 /** Engines write and read lists, maps, structs and their nulls in files differently: a table with one is copied as rows. */
 const rowKinds: ReadonlySet<TypeKind> = new Set(['ARRAY', 'MAP', 'STRUCT']);
@@ -97,29 +99,32 @@ export class TableCopier {
     }
   }
 
-  /** A part is written while the one before it is loaded. */
+  /** A part is written while those before it are loaded. */
   async #copySnapshot(snapshot: Snapshot, table: CopiedTable, options: CopyOptions): Promise<number> {
     const { signal, partsMax = Number.POSITIVE_INFINITY, copied } = options;
     const { database, table: name } = table.from;
     const read = { database, table: name, columns: table.definition.columns, isCopied: true };
     const parts = (await snapshot.parts(read, signal)).slice(0, partsMax);
+    // Parts are restored in their order.
+    const atOnce = this.#target.adapter.capabilities.catalogSnapshots ? 1 : loadsAtOnce;
+    const loads: Promise<void>[] = [];
     let rowsBefore = 0;
-    let loading: Promise<void> = Promise.resolve();
     try {
       for (const { part, rows } of parts) {
         const path = this.#file();
         await snapshot.write(read, part, path, signal);
-        await loading;
-        const before = rowsBefore;
-        loading = this.#loadFile(table, path, { rows, rowsBefore: before }, signal).then(() => copied?.(rows));
+        if (loads.length === atOnce) await loads.shift();
+        const file = { rows, rowsBefore };
+        const loading = this.#loadFile(table, path, file, signal).then(() => copied?.(rows));
         loading.catch(() => undefined);
+        loads.push(loading);
         rowsBefore += rows;
       }
+      await Promise.all(loads);
     } finally {
       // A running load reads a file that is deleted when this ends.
-      await loading.catch(() => undefined);
+      await Promise.allSettled(loads);
     }
-    await loading;
     return rowsBefore;
   }
 
@@ -147,6 +152,7 @@ export class TableCopier {
         mode: 'append',
         errorsMax: 0,
         dryRun: false,
+        isProved: true,
         rejectsPath: `${path}.rejects`,
         step: newId(),
       } as const;

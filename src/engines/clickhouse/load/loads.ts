@@ -3,6 +3,7 @@
 // them.
 import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
+import type { LogicalType } from '../../../model/types.ts';
 import { Failure, invalidParameter } from '../../../standard/failure.ts';
 import { namesByPosition } from '../../data_files/column_mapping.ts';
 import { dataInvalid, type RejectedRow, rejectedFailure, shownMax } from '../../data_files/load_failures.ts';
@@ -23,7 +24,7 @@ import { type FileShape, readShape } from './file_shape.ts';
 import { inferTable } from './infer_table.ts';
 import { computeSettings, type NativeSource, nativeData, nativeSource } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
-import { faultCount, isNested, type RowSql, rowSql } from './row_values.ts';
+import { faultCount, isNested, type RawColumn, type RowSql, rowSql } from './row_values.ts';
 import {
   countStaged,
   createStaging,
@@ -71,6 +72,7 @@ interface Plan {
   readonly shape: FileShape;
   readonly mapped: readonly MappedColumn[];
   readonly native: NativeSource | undefined;
+  readonly isProved: boolean;
 }
 
 class Loads {
@@ -196,7 +198,7 @@ const isUnapplied = (error: unknown): boolean => !(error instanceof Failure && e
 
 /** Throws DATA_INVALID, INVALID_PARAMETER, SQL_FORBIDDEN_FUNCTION. */
 async function planLoad(server: ClickHouseServer, work: FileLoad, { signal }: WorkOptions): Promise<Plan> {
-  const { definition, columns, file } = work;
+  const { definition, columns, file, isProved = false } = work;
   const headings = definition.columns.map(({ name }) => name);
   let parquet: readonly ParquetColumn[] = [];
   const readParquet = async (path: string) => {
@@ -215,7 +217,7 @@ async function planLoad(server: ClickHouseServer, work: FileLoad, { signal }: Wo
   const mapped = await requireExpressions(server, shape, mapColumns(shape, definition, columns), signal);
   if (mapped.length === 0) throw invalidParameter('/columns', 'columns', 'no column of the file is loaded');
   requireExactNulls(parquet, mapped);
-  return { shape, mapped, native: nativeSource(shape, mapped, parquet) };
+  return { shape, mapped, native: nativeSource(shape, mapped, parquet), isProved };
 }
 
 /** A server reads null lists, maps and structs of a Parquet file as empty ones, without an error. Throws DATA_INVALID. */
@@ -267,11 +269,16 @@ interface NativeStatement {
 }
 
 /** The statements that read the file, each of which refuses a file that it would not read as it is meant: the fastest one first. */
-function nativeStatements({ shape, mapped }: Plan, native: NativeSource, options: StageOptions): NativeStatement[] {
+function nativeStatements(
+  { shape, mapped, isProved }: Plan,
+  native: NativeSource,
+  options: StageOptions,
+): NativeStatement[] {
   const { from, raws, format, settings } = native;
   const statement = (values: readonly string[], source: string, check: string) =>
     `${insertText(mapped, { values, from: source }, options, check)} FORMAT ${format}`;
   const sql = rowSql(shape, mapped, raws, { source: from, isJsonChecked: false });
+  if (isProved) return [{ sql: statement(provedValuesOf(sql, raws), sql.from, '0'), settings }];
   const all = statement(valuesOf(sql), sql.from, `throwIf((${faultCount(sql)}) > 0)`);
   const usual = usualRow(shape, mapped, raws);
   return [
@@ -286,6 +293,16 @@ function nativeStatements({ shape, mapped }: Plan, native: NativeSource, options
     { sql: all, settings },
   ];
 }
+
+/** Texts are taken as they are. */
+function provedValuesOf({ columns }: RowSql, raws: readonly RawColumn[]): readonly string[] {
+  return columns.map(({ mapped: { column, source }, value }) => {
+    const raw = raws.find(({ file }) => file.name === source?.name);
+    return raw?.file.type.kind === 'STRING' && isPlainText(column.type) ? raw.name : value;
+  });
+}
+
+const isPlainText = ({ kind }: LogicalType): boolean => kind === 'CHAR' || kind === 'VARCHAR' || kind === 'STRING';
 
 const valuesOf = ({ columns }: RowSql): readonly string[] => columns.map(({ value }) => value);
 

@@ -5,6 +5,7 @@ import {
   checksumNaN,
   checksumP,
   checksumQ,
+  isBeyondP,
   nestedText as signs,
   type TableChecksum,
 } from '../../../model/table_checksum.ts';
@@ -50,16 +51,15 @@ export async function checksumTable(
       texts.includes(column) && Number(distinct[texts.indexOf(column)]) * repetitionsMin < rows;
     const others = some.filter((column) => !isRepeated(column));
     const isWide = rows > rowsOfInt64;
-    const sums =
-      others.length === 0
-        ? []
-        : await read(
-            others.flatMap((column) => sumsOf(column, isWide)),
-            from,
-          );
+    const wanted = others.flatMap((column) => [
+      ...sumsOf(column, isWide),
+      ...(isNarrow(column.type) ? extremesOf(column) : []),
+    ]);
+    const sums = wanted.length === 0 ? [] : await read(wanted, from);
     for (const column of some) {
-      const at = 4 * others.indexOf(column);
-      const [count, ...values] = isRepeated(column) ? await read(...groupedSums(column, from)) : sums.slice(at, at + 4);
+      const [count, ...values] = isRepeated(column) ? await read(...groupedSums(column, from)) : sums.splice(0, 4);
+      const isBeyond = isNarrow(column.type) && sums.splice(0, 2).some(isBeyondP);
+      if (isBeyond) values[0] = (await read([remaindersOf(column)], from))[0] ?? '0';
       found.push({ nulls: rows - Number(count), sums: values });
     }
   }
@@ -90,6 +90,7 @@ function sumsOf({ name, type, nullable }: ColumnDefinition, isWide: boolean): st
   const sum = (value: string, width: 'toInt64' | 'toInt128') =>
     nullable ? `sumIf(${width}(${value}), ${isPresent})` : `sum(${width}(${value}))`;
   const narrow = isWide ? 'toInt128' : 'toInt64';
+  const wide = (value: string) => (isWide ? `toInt128(${value})` : value);
   const integer = widthOf(type);
   const n = `${integer}(${numberOf(presentValue(column, type, nullable), type)})`;
   const mod = (divisor: bigint) => `(${n} % ${integer}(${quoteLiteral(String(divisor))}))`;
@@ -99,15 +100,29 @@ function sumsOf({ name, type, nullable }: ColumnDefinition, isWide: boolean): st
     // Their squares are below P.
     return [count, sum(n, narrow), sum(n, narrow), sum(`${n} * ${n}`, narrow)];
   }
-  if (type.kind === 'INT' || type.kind === 'DATE') {
-    // The remainder differs from the number only at the ends of the range.
-    const all = sum(n, narrow);
-    const beyond = (condition: string) => `${checksumP} * toInt128(countIf(${isPresent} AND ${n} ${condition}))`;
-    const remainders = `${all} - ${beyond(`>= ${checksumP}`)} + ${beyond(`<= -${checksumP}`)}`;
-    return [count, remainders, all, sum(square, narrow)];
+  if (isNarrow(type)) {
+    const number = narrowNumber(column, type);
+    const remainder = `toUInt64(${number} * ${number}) % toUInt64(${checksumP})`;
+    // The first is right unless a number is beyond P. Sums leave out nulls.
+    return [`count(${column})`, `sum(${wide(number)})`, `sum(${wide(number)})`, `sum(${wide(remainder)})`];
   }
   return [count, sum(mod(checksumP), narrow), sum(mod(checksumQ), 'toInt128'), sum(square, narrow)];
 }
+
+/** Numbers of 32 bits, whose squares have room in 64. */
+const isNarrow = ({ kind }: LogicalType): boolean => kind === 'INT' || kind === 'DATE';
+
+const narrowNumber = (column: string, type: LogicalType): string =>
+  `toInt64(${type.kind === 'DATE' ? `toInt32(${column})` : column})`;
+
+/** The least and the greatest number of a column of narrow ones. */
+function extremesOf({ name, type }: ColumnDefinition): string[] {
+  const number = narrowNumber(quoteIdentifier(name), type);
+  return [`min(${number})`, `max(${number})`];
+}
+
+const remaindersOf = ({ name, type }: ColumnDefinition): string =>
+  `sum(toInt128(${narrowNumber(quoteIdentifier(name), type)} % toInt64(${checksumP})))`;
 
 /** Operands have one type, because a remainder of operands with and without sign would lose the sign. */
 function widthOf({ kind }: LogicalType): 'toInt64' | 'toInt128' | 'toUInt64' {

@@ -8,6 +8,7 @@ import {
   checksumNaN,
   checksumP,
   checksumQ,
+  isBeyondP,
   nestedText as signs,
   type TableChecksum,
 } from '../../../model/table_checksum.ts';
@@ -28,15 +29,26 @@ export async function checksumTable(connection: DuckDBConnection, work: TableToS
   const counts = hashed.map(({ name }) => `approx_count_distinct(${quoteIdentifier(name)})`);
   const plain = columns.filter(({ type }) => !isHashed(type));
   const sums = plain.flatMap(({ name, type }, i) => [`count(${quoteIdentifier(name)})`, ...sumsOfKind(`n${i}`, type)]);
+  const narrow = plain.flatMap(({ type }, i) => (isNarrow(type) ? [`min(n${i})`, `max(n${i})`] : []));
   const numbers = plain.map(({ name, type }, i) => `${numberOf(quoteIdentifier(name), type)} AS n${i}`);
   const from = numbers.length === 0 ? table : `(SELECT *, ${numbers.join(', ')} FROM ${table})`;
   // One transaction: all sums are of the same rows.
   await connection.run('BEGIN TRANSACTION READ ONLY');
   try {
-    const [row = []] = await rowsOf(connection, `SELECT ${['count(*)', ...sums, ...counts].join(', ')} FROM ${from}`);
+    const [row = []] = await rowsOf(
+      connection,
+      `SELECT ${['count(*)', ...sums, ...counts, ...narrow].join(', ')} FROM ${from}`,
+    );
     const rows = Number(row[0]);
     const found = new Map<string, ColumnChecksum>();
-    for (const [i, { name }] of plain.entries()) found.set(name, toChecksum(rows, row.slice(1 + 4 * i, 5 + 4 * i)));
+    const extremes = row.slice(1 + sums.length + counts.length);
+    for (const [i, { name, type }] of plain.entries()) {
+      const values = row.slice(1 + 4 * i, 5 + 4 * i);
+      const isBeyond = isNarrow(type) && extremes.splice(0, 2).some((n) => isBeyondP(String(n ?? 0)));
+      if (isBeyond)
+        values[1] = (await rowsOf(connection, `SELECT sum(n${i} % ${checksumP}) FROM ${from}`))[0]?.[0] ?? 0n;
+      found.set(name, toChecksum(rows, values));
+    }
     for (const [i, column] of hashed.entries()) {
       const isRepeated = Number(row[1 + sums.length + i]) * repetitionsMin < rows;
       const [sum = []] = await rowsOf(connection, isRepeated ? groupedText(table, column) : hashedText(table, column));
@@ -55,15 +67,14 @@ function toChecksum(rows: number, [count, ...sums]: readonly unknown[]): ColumnC
 const squared = (n: string) => `((${n} % ${checksumP}) * (${n} % ${checksumP})) % ${checksumP}`;
 const sumsOf = (n: string) => [`${n} % ${checksumP}`, `${n} % ${checksumQ}`, squared(n)].map((each) => `sum(${each})`);
 
-/** The sums with fewer divisions, where the numbers are small. */
-function sumsOfKind(n: string, { kind }: LogicalType): string[] {
+/** Numbers of 32 bits, whose squares have room in 64. */
+const isNarrow = ({ kind }: LogicalType): boolean => kind === 'INT' || kind === 'DATE';
+
+/** The sums with fewer divisions, where the numbers are small. Those of narrow numbers are right unless one of them is beyond P. */
+function sumsOfKind(n: string, type: LogicalType): string[] {
   // Their squares are below P.
-  if (kind === 'TINYINT' || kind === 'SMALLINT') return [`sum(${n})`, `sum(${n})`, `sum(${n} * ${n})`];
-  if (kind !== 'INT' && kind !== 'DATE') return sumsOf(n);
-  // The remainder differs from the number only at the ends of the range.
-  const beyond = (condition: string) => `${checksumP} * count(*) FILTER (WHERE ${n} ${condition})`;
-  const remainders = `sum(${n}) - ${beyond(`>= ${checksumP}`)} + ${beyond(`<= -${checksumP}`)}`;
-  return [remainders, `sum(${n})`, `sum(${squared(n)})`];
+  if (type.kind === 'TINYINT' || type.kind === 'SMALLINT') return [`sum(${n})`, `sum(${n})`, `sum(${n} * ${n})`];
+  return isNarrow(type) ? [`sum(${n})`, `sum(${n})`, `sum((${n} * ${n}) % ${checksumP})`] : sumsOf(n);
 }
 
 function hashedText(table: string, { name, type }: ColumnDefinition): string {
