@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ServerIdentity } from '../../../model/records.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { Failure } from '../../../standard/failure.ts';
-import type { DescribedBackend } from '../../cluster/registered_servers.ts';
+import type { Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
 import type { ClusterAccess, Replica } from '../../engine.ts';
 import { wasLost } from '../../engine_lost.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
@@ -25,6 +25,8 @@ export interface ClusterOptions {
 /** How long a start, or a change of the registered servers, waits until they were checked. */
 const firstCheckMs = 5000;
 const credentialsMsMax = 5000;
+/** How long a call waits for newer credentials than those that are known. */
+const credentialsReadMs = 500;
 
 export class Cluster implements ClickHouseCluster {
   readonly name: string;
@@ -33,6 +35,8 @@ export class Cluster implements ClickHouseCluster {
   readonly #health: Health;
   readonly #members = new Map<string, Member>();
   #credentials: { readonly value: ReturnType<ClusterAccess['credentials']>; readonly at: number } | undefined;
+  /** Those that were read last. */
+  #knownCredentials: Credentials | undefined;
   #refreshing: Promise<void> = Promise.resolve();
   #isOpen = false;
   #withdrawals = 0;
@@ -86,6 +90,7 @@ export class Cluster implements ClickHouseCluster {
     this.#credentials = undefined;
     const backends = await this.#readBackends();
     if (!this.#isOpen) return;
+    this.#knownCredentials = undefined;
     const names = new Set(backends.map(({ name }) => name));
     for (const [name, member] of this.#members)
       if (!names.has(name)) {
@@ -280,12 +285,31 @@ export class Cluster implements ClickHouseCluster {
     const now = performance.now();
     if (!this.#credentials || now - this.#credentials.at > credentialsMsMax) {
       const value = this.#access.credentials();
-      value.catch(() => {
-        this.#credentials = undefined;
-      });
+      value.then(
+        (credentials) => {
+          this.#knownCredentials = credentials;
+        },
+        () => {
+          this.#credentials = undefined;
+        },
+      );
       this.#credentials = { value, at: now };
     }
-    return this.#credentials.value;
+    return orKnown(this.#credentials.value, this.#knownCredentials);
+  }
+}
+
+/** Where they are kept may not answer, which says nothing about the servers: then with those that are known. */
+async function orKnown(read: Promise<Credentials>, known: Credentials | undefined): Promise<Credentials> {
+  if (!known) return read;
+  const late = new AbortController();
+  try {
+    return await Promise.race([
+      read.catch(() => known),
+      pause(credentialsReadMs, known, { ref: false, signal: late.signal }),
+    ]);
+  } finally {
+    late.abort();
   }
 }
 

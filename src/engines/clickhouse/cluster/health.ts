@@ -18,6 +18,8 @@ export interface HealthOptions {
 const roundMs = 2000;
 /** A server must answer a check within this time. */
 const answerMs = 2000;
+/** One that is lost already may take longer: it returns to a machine that is busy because of that. */
+const lostAnswerMs = 5000;
 /** Of checks in a row. A single one may have waited for a processor, of the server or of this process. */
 const lateMax = 2;
 /** Calls that wait for a server that has answered no check for as long are given up. */
@@ -175,7 +177,8 @@ class Watch {
 
   async #answered<T>(ask: (timeoutMs: number) => Promise<T>): Promise<T> {
     if (this.#open) throw new LateAnswer();
-    const answer = ask(answerMs);
+    const deadlineMs = this.#member.availability === 'unavailable' ? lostAnswerMs : answerMs;
+    const answer = ask(deadlineMs);
     this.#open = answer
       .then(
         () => undefined,
@@ -188,7 +191,7 @@ class Watch {
     try {
       return await Promise.race([
         answer,
-        pause(answerMs, undefined, { ref: false, signal: late.signal }).then(() => {
+        pause(deadlineMs, undefined, { ref: false, signal: late.signal }).then(() => {
           throw new LateAnswer();
         }),
       ]);
