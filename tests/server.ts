@@ -334,14 +334,23 @@ export async function startProcess(
   return new ServerProcess({ url, token, dataDirectory: directory }, child, dataDir !== undefined);
 }
 
+/** Of what a server writes before it is ready. */
+const errorsMax = 10_000;
+
 function readyUrl(child: ChildProcess): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  let output = '';
+  let [output, errors] = ['', ''];
+  child.stderr?.on('data', (chunk: Buffer) => {
+    errors = (errors + chunk).slice(-errorsMax);
+  });
   child.stdout?.on('data', (chunk: Buffer) => {
     output += chunk;
     const url = /URL +(http:\S+)\n/.exec(output)?.[1];
     if (url !== undefined) resolve(url);
   });
-  child.once('exit', () => reject(new Error(`the server ended before it was ready: ${output}`)));
+  // When its streams have ended, too.
+  child.once('close', (code, signal) =>
+    reject(new Error(`the server ended before it was ready, with ${code ?? signal}: ${output}${errors}`)),
+  );
   return promise;
 }

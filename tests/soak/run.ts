@@ -51,6 +51,8 @@ interface Part {
 const everything = [...scenarios, ...taskScenarios, ...scheduleScenarios];
 const instantsMin = 200;
 const roundsEach = 25;
+/** A run goes on after what it finds wrong, but not for ever. */
+const problemsMax = 100;
 const stepsEach = 30;
 const statementsEach = 4000;
 /** The search for a linearization of a register grows with its history. */
@@ -183,26 +185,31 @@ async function clusterFaults(seed: number, deadline: number, problems: string[])
   if (missing) return `nothing: ${missing}`;
   const hasTime = () => Date.now() < deadline;
   const names: Record<string, number> = {};
-  let [faults, acknowledged, tasks, rows, reads, writes, refused, clearedMs] = [0, 0, 0, 0, 0, 0, 0, 0];
-  for (let n = 0; hasTime() && problems.length === 0; n++) {
+  let [faults, acknowledged, tasks, rows, refused, clearedMs] = [0, 0, 0, 0, 0, 0];
+  const probed = { reads: 0, writes: 0, changes: 0, moves: 0 };
+  // A round that finds something wrong ends; the next one has a new installation.
+  for (let n = 0; hasTime() && problems.length < problemsMax; n++) {
     const roundSeed = new Random(seed).fork(n).seed;
     const log = (text: string) => process.stdout.write(`${new Date().toISOString()} seed ${roundSeed}: ${text}\n`);
     const report = await runRandomFaults({ seed: roundSeed, faults: roundsEach, hasTime, log });
     problems.push(...report.problems.map((problem) => `seed ${roundSeed}: ${problem}`));
+    for (const problem of report.problems) log(`WRONG: ${problem}`);
     for (const [name, count] of Object.entries(report.byName)) names[name] = (names[name] ?? 0) + count;
     faults += report.faults;
     acknowledged += report.counts.acknowledged;
     tasks += report.counts.tasks;
     rows += report.counts.rows;
-    reads += report.probes.reads;
-    writes += report.probes.writes;
+    for (const key of Object.keys(probed) as (keyof typeof probed)[]) probed[key] += report.probes[key];
     refused += report.probes.refused + report.probes.unanswered;
     clearedMs = Math.max(clearedMs, report.clearedMsMax);
     reportProgress(`seed ${roundSeed}: ${faults} faults`, problems);
   }
-  process.stdout.write(`${JSON.stringify(names)}\n`);
+  const { reads, writes, changes, moves } = probed;
+  const acknowledgedParts = { changes: acknowledged + changes, inserts: writes, tasks, rows, moves };
+  const summary = { faults, byKind: names, wrong: problems.length, clearedMsMax: clearedMs, reads, refused };
+  process.stdout.write(`summary: ${JSON.stringify({ ...summary, acknowledged: acknowledgedParts })}\n`);
   const kinds = Object.keys(names).length;
-  return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads and ${writes} inserts beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
+  return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads, ${writes} inserts, ${changes} changes of tables and ${moves} moves of a catalog beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
 }
 
 /** In random order, with a new cluster after some of them. */

@@ -39,6 +39,8 @@ export interface WorkerPlace {
   readonly anyServer?: () => Api;
   /** Files in it are loaded into tables. */
   readonly loadDirectory?: string;
+  /** How long requests are repeated on a quiet machine until one is answered for certain; by default 3 minutes. */
+  readonly certainMs?: number;
   /** False where the engine enforces no keys. */
   readonly hasKeys?: boolean;
   /** The numbers `s.i` from 0: a WITH clause, and what is selected from. */
@@ -54,7 +56,7 @@ const numbersInDuckdb = (count: number): Numbers => ({ clause: '', source: `rang
 /** How long a server may take for the first attempt before the next one is tried; twice as long each time. */
 const attemptMs = 2_000;
 const attemptMsMax = 60_000;
-const certainMs = 180_000;
+const certainMsMax = 180_000;
 const repeatPauseMs = 50;
 
 type TaskEnd = NonNullable<ReturnType<typeof endOfTask>>;
@@ -85,6 +87,7 @@ export class Worker {
   readonly #tables: TableModel[];
   readonly #containers: Container[];
   readonly #place: WorkerPlace;
+  #waitsFor = '';
   #batches = 0;
   #names = 0;
 
@@ -99,6 +102,11 @@ export class Worker {
       { path: [`catalog "${index}"`], exists: false },
       { path: [catalog, `side/${index}`], exists: false },
     ];
+  }
+
+  /** The request that it repeated last, and the answer. */
+  get waitsFor(): string {
+    return this.#waitsFor;
   }
 
   async begin(api: Api): Promise<void> {
@@ -157,7 +165,7 @@ export class Worker {
 
   /** A change without an answer, or with one that leaves its outcome open, is repeated where that is known to be safe. */
   async #send(api: Api, request: Request): Promise<Answer> {
-    const { anyServer } = this.#place;
+    const { anyServer, certainMs = certainMsMax } = this.#place;
     if (!anyServer) return api.send(request);
     const keyed = { ...request, key: randomUUID() };
     const isOver = deadlineFromNow(certainMs);
@@ -165,7 +173,8 @@ export class Worker {
     for (;;) {
       const answer = await server.send(keyed, ms);
       if ((answer.status !== 0 && answer.status < 500) || answer.code === 'INTERNAL_ERROR') return answer;
-      if (isOver()) this.problems.push(`no certain answer: ${request.method} ${request.path}: ${answer.code}`);
+      this.#waitsFor = `${request.method} ${request.path}: ${answer.status} ${answer.code} ${answer.message}`;
+      if (isOver()) this.problems.push(`no certain answer: ${this.#waitsFor}`);
       if (isOver()) return answer;
       this.counts.repeated++;
       [server, ms] = [anyServer(), Math.min(attemptMsMax, ms * 2)];

@@ -30,6 +30,8 @@ export class ClusterServer {
   readonly directory: string;
   readonly #flags: readonly string[];
   readonly #entry: URL | undefined;
+  /** Starts that did not succeed at once. Nothing else fails while a server starts, so that there should be none. */
+  readonly failedStarts: string[] = [];
   #process: ServerProcess | undefined;
   #api: CheckedApi | undefined;
   #patientApi: PatientApi | undefined;
@@ -54,10 +56,11 @@ export class ClusterServer {
   async start(): Promise<void> {
     const options = { enter: this.host.enter, entry: this.#entry };
     let last: unknown;
-    // Like a service manager: a store that does not answer yet ends it.
+    // Like a service manager.
     const attempt = () =>
       startProcess([...flags, ...this.#flags], this.directory, options).catch((error: unknown) => {
         last = error;
+        this.failedStarts.push(`${this.host.name} does not start: ${(error as Error).message}`);
         return undefined;
       });
     this.#process = await eventually('the server starts', attempt, startMs).catch((error) => {

@@ -28,7 +28,10 @@ async function contentOf(node: RingNode): Promise<Map<string, string>> {
   for (const line of (await ask(node, tablesSql)).split('\n').filter(Boolean)) {
     const [database = '', table = '', columns = ''] = line.split('\t');
     const rows = copiesDatabase.test(database)
-      ? await ask(node, `SELECT count(), groupBitXor(cityHash64(*)) FROM \`${database}\`.\`${table}\` FORMAT TSV`)
+      ? await ask(
+          node,
+          `SELECT count(), groupBitXor(sipHash64(formatRow('RowBinary', *))) FROM \`${database}\`.\`${table}\` FORMAT TSV`,
+        )
       : '';
     content.set(`${database}.${table}`, `(${columns}) ${rows}`);
   }

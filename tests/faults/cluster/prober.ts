@@ -1,16 +1,19 @@
-// Constant reads and writes of one warehouse through one server, whose answers are known: a table that does not change, and one that only grows.
-// Each answer is right or a 503; what was acknowledged is there once.
+// Constant reads, inserts and changes of one warehouse through one server, whose answers are known: a table that does not change, one that only
+// grows, and one that is made and dropped. Each answer is right or a 503; what was acknowledged is there once.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineFromNow } from '../../deadline.ts';
 import { isAcknowledged, type Request } from '../injection/api.ts';
 import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
-import type { CheckedApi } from './checked_api.ts';
+import { type CheckedApi, clearedMs } from './checked_api.ts';
 
 /** Longer than a server waits for anything before it refuses. */
 const answerMs = 20_000;
 const fixedRows = 2_000;
 const fixedSum = (fixedRows * (fixedRows - 1)) / 2;
 const pauseMs = 25;
+/** Between changes of definitions, for which all nodes are needed. */
+const changePauseMs = 500;
 const rowsEach = 3;
 
 /** The tables of a warehouse, and what its probers have written. */
@@ -41,15 +44,22 @@ export class ProbedTables {
 export class Prober {
   readonly problems: string[] = [];
   /** Answers that were right, and those that were not given. */
-  readonly counts = { reads: 0, writes: 0, refused: 0, unanswered: 0 };
+  readonly counts = { reads: 0, writes: 0, changes: 0, refused: 0, unanswered: 0 };
   readonly name: string;
   readonly #api: CheckedApi;
   readonly #tables: ProbedTables;
+  /** Its name is that of no other table, also not of one of an earlier prober. */
+  readonly #made = `made ${randomUUID()}`;
+  #isMade = false;
+  #change: Request | undefined;
+  #changeAt = 0;
   #halted = false;
+  #isOver = () => false;
   #insert: Request | undefined;
   /** The times of the last right answers, in milliseconds of `performance.now`. */
   #readAt = 0;
   #writtenAt = 0;
+  #changedAt = 0;
   #last = '';
 
   constructor(name: string, api: CheckedApi, tables: ProbedTables) {
@@ -60,23 +70,29 @@ export class Prober {
 
   /** Until it is halted; resolves when its last request has been answered for certain. */
   async run(): Promise<void> {
-    while (!this.#halted || this.#insert !== undefined) {
+    while (!this.#halted || this.#insert !== undefined || this.#change !== undefined || this.#isMade) {
+      if (this.#isOver()) {
+        this.problems.push(`${this.name} gets no certain answer: ${this.#last}`);
+        return;
+      }
       if (!this.#halted) {
         await this.#readFixed();
         await this.#readGrown();
       }
-      await this.#write();
+      if (!this.#halted || this.#insert !== undefined) await this.#write();
+      if (this.#halted || performance.now() > this.#changeAt) await this.#changeTable();
       await pause(pauseMs);
     }
   }
 
   halt(): void {
     this.#halted = true;
+    this.#isOver = deadlineFromNow(clearedMs);
   }
 
-  /** Whether it has read and written since then: what it asked for before that time does not count. */
+  /** Whether it has read, inserted and changed something since then: what it asked for before that time does not count. */
   hasWorkedSince(ms: number): boolean {
-    return this.#readAt > ms && this.#writtenAt > ms;
+    return this.#readAt > ms && this.#writtenAt > ms && this.#changedAt > ms;
   }
 
   get last(): string {
@@ -129,6 +145,27 @@ export class Prober {
     this.#tables.acknowledged++;
     this.counts.writes++;
     this.#writtenAt = began;
+  }
+
+  /** Makes its table or drops it: the same request with the same key until it is acknowledged. */
+  async #changeTable(): Promise<void> {
+    const began = performance.now();
+    const path = `${this.#tables.database}/tables`;
+    const body = { name: this.#made, columns: [{ name: 'id', type: 'BIGINT' }] };
+    this.#change ??= this.#isMade
+      ? { method: 'DELETE', path: `${path}/${encodeURIComponent(this.#made)}?purge=true`, key: randomUUID() }
+      : { method: 'POST', path, body, key: randomUUID() };
+    const answer = await this.#api.send(this.#change, answerMs);
+    if (!isAcknowledged(answer))
+      return this.#note(
+        answer.status,
+        `${this.#change.method} of a table: ${answer.status} ${answer.code} ${answer.message}`,
+      );
+    this.#change = undefined;
+    this.#isMade = !this.#isMade;
+    this.counts.changes++;
+    this.#changedAt = began;
+    this.#changeAt = performance.now() + changePauseMs;
   }
 
   #note(status: number, what: string): void {

@@ -8,6 +8,7 @@ import { endOfTask, type InterruptedChange } from '../scenarios/atomicity.ts';
 import { clearedMs, type PatientApi } from './checked_api.ts';
 import { type ClusterServer, type ClusterWorld, startCluster, warehouses } from './cluster_world.ts';
 import { hold, randomFault } from './faults.ts';
+import { Mover } from './mover.ts';
 import { nodeDifferences } from './node_contents.ts';
 import { ProbedTables, Prober } from './prober.ts';
 
@@ -28,7 +29,7 @@ export interface FaultRunReport {
   /** How often each was done. */
   readonly byName: Readonly<Record<string, number>>;
   readonly counts: Counts;
-  readonly probes: Prober['counts'];
+  readonly probes: Prober['counts'] & { readonly moves: number };
   /** From the end of a fault until everything worked. */
   readonly clearedMsMax: number;
   /** Empty if nothing was wrong. */
@@ -64,9 +65,10 @@ class FaultRun {
   readonly #random: Random;
   readonly #workers: readonly Worker[];
   readonly #tables: readonly ProbedTables[];
+  readonly #mover: Mover;
   readonly #problems: string[] = [];
   readonly #byName: Record<string, number> = {};
-  readonly #probes: Prober['counts'] = { reads: 0, writes: 0, refused: 0, unanswered: 0 };
+  readonly #probes: Prober['counts'] = { reads: 0, writes: 0, changes: 0, refused: 0, unanswered: 0 };
   #faults = 0;
   #clearedMsMax = 0;
 
@@ -76,6 +78,7 @@ class FaultRun {
     this.#random = new Random(options.seed);
     this.#tables = warehouses.map((name) => new ProbedTables(name));
     const repeats = this.#random.fork(0);
+    this.#mover = new Mover(this.#random.fork(500), warehouses);
     this.#workers = warehouses.flatMap((warehouse, index) =>
       Array.from({ length: workersEach }, (_, n) => {
         const place: WorkerPlace = {
@@ -85,6 +88,7 @@ class FaultRun {
           loadDirectory: world.loadDirectory,
           numbers: numbersInClickhouse,
           hasKeys: false,
+          certainMs: clearedMs,
         };
         const position = index * workersEach + n;
         return new Worker(position, this.#random.fork(position + 1), tablesEach, place);
@@ -98,6 +102,7 @@ class FaultRun {
       const [{ api, patientApi }] = this.#world.servers as [ClusterServer];
       for (const tables of this.#tables) await tables.create(api);
       for (const worker of this.#workers) await worker.begin(api);
+      await this.#mover.create(api);
       while (this.#faults < faults && (this.#faults < atLeast || hasTime()) && this.#found().length === 0)
         await this.#oneFault();
       const { result } = await patientApi.post('/api/v2/audit_events/verify', {});
@@ -113,7 +118,7 @@ class FaultRun {
       faults: this.#faults,
       byName: this.#byName,
       counts,
-      probes: this.#probes,
+      probes: { ...this.#probes, moves: this.#mover.moves },
       clearedMsMax: Math.round(this.#clearedMsMax),
       problems: this.#found(),
     };
@@ -122,8 +127,13 @@ class FaultRun {
   #found(): string[] {
     return [
       ...this.#problems,
+      ...this.#mover.problems,
       ...this.#workers.flatMap(({ problems }) => problems),
-      ...this.#world.servers.flatMap(({ api, patientApi }) => [...api.problems, ...patientApi.problems]),
+      ...this.#world.servers.flatMap(({ api, patientApi, failedStarts }) => [
+        ...api.problems,
+        ...patientApi.problems,
+        ...failedStarts,
+      ]),
     ];
   }
 
@@ -139,6 +149,7 @@ class FaultRun {
     let halted = false;
     const working = [
       ...probers.map((prober) => prober.run()),
+      this.#mover.run(this.#world.servers.map(({ api }) => api)),
       ...this.#workers.map((worker, n) => this.#work(worker, random.fork(n), () => halted)),
     ].map((work) => work.catch((error: Error) => void this.#problems.push(String(error.stack))));
     try {
@@ -150,13 +161,27 @@ class FaultRun {
     } finally {
       halted = true;
       for (const prober of probers) prober.halt();
-      await Promise.all(working);
+      this.#mover.halt();
+      await this.#ended(working);
     }
     for (const { problems, counts } of probers) {
       this.#problems.push(...problems.map((problem) => `fault ${this.#faults}, ${fault.name}: ${problem}`));
       for (const key of Object.keys(counts) as (keyof Prober['counts'])[]) this.#probes[key] += counts[key];
     }
     await this.#look(random.pick(this.#world.servers).patientApi);
+  }
+
+  /** The clients end with an answer that is certain: what they wait for is said. */
+  async #ended(working: readonly Promise<void>[]): Promise<void> {
+    const saying = setInterval(
+      () => this.#options.log?.(`clients wait: ${this.#workers.map(({ waitsFor }) => waitsFor).join('; ')}`),
+      sayMs,
+    );
+    try {
+      await Promise.all(working);
+    } finally {
+      clearInterval(saying);
+    }
   }
 
   async #work(worker: Worker, random: Random, isHalted: () => boolean): Promise<void> {
@@ -227,6 +252,7 @@ class FaultRun {
     // First the nodes themselves: one that has ended would show as a lasting 503.
     this.#problems.push(...(await nodeDifferences(this.#world.ring)));
     for (const worker of this.#workers) await worker.checkTables(api, ends);
+    await this.#mover.check(api, ends);
     if (tasks.length > tasksKeptMax) for (const task of tasks) await api.delete(`/api/v2/tasks/${task.taskId}`);
   }
 }

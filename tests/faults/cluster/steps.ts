@@ -73,7 +73,7 @@ export async function killAtSteps(
   } catch (error) {
     problems.push(String((error as Error).stack));
   } finally {
-    problems.push(...world.servers.flatMap((server) => server.api.problems));
+    problems.push(...world.servers.flatMap(({ api, failedStarts }) => [...api.problems, ...failedStarts]));
     await world.close();
   }
   return { tried, struck, problems };
