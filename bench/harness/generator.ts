@@ -2,10 +2,11 @@
 // so that it is faster than the servers it measures. One request at a time on each connection. Controlled by load.ts.
 import { connect, type Socket } from 'node:net';
 import { crowd } from './crowd.ts';
-import type { CrowdResult, Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
+import type { Job, JobAnswer, JobResult, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
+import { mixed } from './mixed.ts';
 import { requestBytes } from './request_bytes.ts';
+import { ResponseReader } from './response_reader.ts';
 
-const headEnd = Buffer.from('\r\n\r\n');
 const receiveBytes = 256 * 1024;
 const samplesMax = 4_000_000;
 
@@ -19,44 +20,6 @@ function randomNumbers(seed: number): () => number {
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
   };
-}
-
-/** Reads one response after another; reports when one is complete, with its bytes. */
-class ResponseReader {
-  /** The missing bytes of the response's body; negative: its head is incomplete. */
-  #missing = -1;
-  #bytes = 0;
-  #head: Buffer | undefined;
-  readonly #status: string;
-
-  constructor(status: number) {
-    this.#status = `HTTP/1.1 ${status}`;
-  }
-
-  /** Undefined until the response is complete. Throws if it is not the expected one. */
-  take(chunk: Buffer): number | undefined {
-    this.#bytes += chunk.length;
-    if (this.#missing >= 0) this.#missing -= chunk.length;
-    else {
-      const head = this.#head === undefined ? chunk : Buffer.concat([this.#head, chunk]);
-      const end = head.indexOf(headEnd);
-      if (end < 0) {
-        this.#head = Buffer.from(head);
-        return undefined;
-      }
-      const text = head.toString('latin1', 0, end);
-      if (!text.startsWith(this.#status)) throw new Error(`unexpected response: ${head.toString('utf8', 0, 600)}`);
-      const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1];
-      if (length === undefined) throw new Error(`a response without Content-Length: ${text}`);
-      this.#missing = Number(length) - (head.length - end - headEnd.length);
-    }
-    if (this.#missing > 0) return undefined;
-    const bytes = this.#bytes;
-    this.#missing = -1;
-    this.#bytes = 0;
-    this.#head = undefined;
-    return bytes;
-  }
 }
 
 /** The counts of the responses to requests that were sent within a period. */
@@ -239,8 +202,9 @@ async function pages(job: PagesJob): Promise<PagesResult> {
   }
 }
 
-function run(job: Job): Promise<LoadResult | PagesResult | CrowdResult> {
+function run(job: Job): Promise<JobResult> {
   if (job.kind === 'load') return load(job);
+  if (job.kind === 'mixed') return mixed(job);
   return job.kind === 'pages' ? pages(job) : crowd(job);
 }
 

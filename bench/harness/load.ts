@@ -1,7 +1,19 @@
 // The load generator and the bare server, as the benchmarks use them: each is a separate process, on the other core.
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import type { CrowdJob, CrowdResult, Job, JobAnswer, LoadJob, LoadResult, PagesJob, PagesResult } from './load_job.ts';
+import type {
+  CrowdJob,
+  CrowdResult,
+  Job,
+  JobAnswer,
+  JobResult,
+  LoadJob,
+  LoadResult,
+  MixedJob,
+  MixedResult,
+  PagesJob,
+  PagesResult,
+} from './load_job.ts';
 import { ask, startNode, stopProcess } from './processes.ts';
 
 const ofChild = { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] } as const;
@@ -31,11 +43,15 @@ export class Generator {
     return this.#run({ kind: 'crowd', ...job }) as Promise<CrowdResult>;
   }
 
+  mixed(job: Omit<MixedJob, 'kind'>): Promise<MixedResult> {
+    return this.#run({ kind: 'mixed', ...job }) as Promise<MixedResult>;
+  }
+
   stop(): Promise<void> {
     return stopProcess(this.#child);
   }
 
-  async #run(job: Job): Promise<LoadResult | PagesResult | CrowdResult> {
+  async #run(job: Job): Promise<JobResult> {
     const answer = await ask<Job, JobAnswer>(this.#child, job);
     if ('error' in answer) throw new Error(answer.error);
     return answer.result;

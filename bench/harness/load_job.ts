@@ -50,7 +50,23 @@ export interface CrowdJob {
   readonly durationMs: number;
 }
 
-export type Job = LoadJob | PagesJob | CrowdJob;
+/** A fixed number of requests of several kinds, spread over servers. */
+export interface MixedJob {
+  readonly kind: 'mixed';
+  /** The same kinds of requests for each server. */
+  readonly targets: readonly {
+    readonly port: number;
+    /** Request n is the one at n modulo their number. */
+    readonly requests: readonly { readonly template: RequestTemplate; readonly status: number }[];
+  }[];
+  /** To each server. */
+  readonly connections: number;
+  /** The number of the first request. */
+  readonly first: number;
+  readonly count: number;
+}
+
+export type Job = LoadJob | PagesJob | CrowdJob | MixedJob;
 
 export interface LoadResult {
   readonly requests: number;
@@ -100,4 +116,13 @@ export interface CrowdResult {
   readonly clientShare: number;
 }
 
-export type JobAnswer = { readonly result: LoadResult | PagesResult | CrowdResult } | { readonly error: string };
+export interface MixedResult {
+  readonly requests: number;
+  readonly elapsedMs: number;
+  /** Where the next job continues. */
+  readonly next: number;
+}
+
+export type JobResult = LoadResult | PagesResult | CrowdResult | MixedResult;
+
+export type JobAnswer = { readonly result: JobResult } | { readonly error: string };

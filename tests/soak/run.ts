@@ -6,7 +6,9 @@ import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { runHistory } from '../consistency/run_history.ts';
-import { missingRing } from '../engines/clickhouse/ring/ring.ts';
+import { MovedSsb } from '../demo/moved_ssb.ts';
+import { clusterHosts } from '../engines/clickhouse/cluster_warehouse.ts';
+import { missingRing, startRing } from '../engines/clickhouse/ring/ring.ts';
 import { runRandomFaults } from '../faults/cluster/random_faults.ts';
 import { allClusterSteps, killAtSteps } from '../faults/cluster/steps.ts';
 import { closeExternalSystems } from '../faults/injection/external_systems.ts';
@@ -22,7 +24,7 @@ import { runGrantsModel } from '../fuzz/grants/grants_run.ts';
 import { fuzzSql } from '../fuzz/sql/sql_fuzz.ts';
 import { missingPostgresql } from '../postgresql.ts';
 import { Random } from '../random.ts';
-import { start } from '../server.ts';
+import { start, startProcess } from '../server.ts';
 import { measureBesideHostile } from './hostile.ts';
 import { checkDataDirectory, killAtInstants } from './instants.ts';
 import { killRandomly } from './kills.ts';
@@ -74,6 +76,7 @@ const parts: readonly Part[] = [
   { name: 'memory', share: 0.1, run: memory },
   { name: 'random SQL', share: 0.1, run: randomSql },
   { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
+  { name: 'star schema at scale 1', share: 0.1, isFinite: true, run: starSchema },
   { name: 'sampled tests in full', share: 0, isFinite: true, run: testsInFull },
 ];
 
@@ -321,6 +324,31 @@ async function randomSql(seed: number, deadline: number): Promise<string> {
 async function realSets(seed: number, deadline: number, problems: string[]): Promise<string> {
   const { sets, loads, rows } = await loadRealSets(new Random(seed), deadline, problems);
   return `${sets} sets, ${loads} loads, ${rows} rows`;
+}
+
+/** Runs all of it, however long that takes. */
+async function starSchema(): Promise<string> {
+  if (missingRing) return `nothing: ${missingRing}`;
+  const ring = await startRing(3);
+  const server = await startProcess([`--cluster-hosts=${clusterHosts}`]);
+  try {
+    const ssb = await MovedSsb.load(server, ring, 1);
+    const step = async (what: string, work: () => Promise<void>) => {
+      const startMs = Date.now();
+      await work();
+      reportProgress(`${what}: ${Date.now() - startMs} ms, ${ssb.compared} results compared`, []);
+    };
+    await step('moved to shards', () => ssb.moveTo('shards'));
+    await step('asked on shards', () => ssb.requireEqual());
+    await step('asked with a lost shard', () => ssb.requireRefusedWithoutShard(2));
+    await step('moved back', () => ssb.moveTo('default'));
+    await step('moved to copies', () => ssb.moveTo('copies'));
+    await step('asked with a lost copy', () => ssb.requireEqualWithoutCopy(1));
+    return `${ssb.rowCount} rows moved from DuckDB to three shards, back, and to three copies; ${ssb.compared} results equal to those of DuckDB, with a shard and a copy killed`;
+  } finally {
+    await server.close();
+    await ring.close();
+  }
 }
 
 /** With `--all`: runs all cases of the tests from which `npm test` takes a sample. */

@@ -455,7 +455,7 @@ export class Queries {
           authorized.add(principal);
         }
         await this.#requireReplicas(cached.analysis, warehouse);
-        return await work(cached.analysis, cached.sources);
+        return await this.#naming(cached.analysis, warehouse, work(cached.analysis, cached.sources));
       } catch (error) {
         if (!(error instanceof StaleAnalysis)) throw error;
         if (attempt >= staleRetriesMax)
@@ -494,6 +494,17 @@ export class Queries {
     await this.#options.catalog.require(
       namespace.map((name, n) => ({ category: n === 0 ? 'catalogs' : 'databases', name })),
     );
+  }
+
+  /** Where a read is the first to notice that a replica is lost, its refusal names the tables and tablets as later ones do. */
+  async #naming<T>(analysis: StatementAnalysis, warehouse: string, work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof Failure && error.code === 'REPLICAS_UNAVAILABLE' && analysis.kind === 'select')
+        await this.#requireReplicas(analysis, warehouse);
+      throw error;
+    }
   }
 
   async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {

@@ -22,7 +22,7 @@ export interface ClusterOptions {
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
 }
 
-/** How long a start, or a change of the registered servers, waits until they were checked. */
+/** How long a start, a change of the registered servers, or a statement that found a shard lost, waits until they were checked. */
 const firstCheckMs = 5000;
 const credentialsMsMax = 5000;
 /** How long a call waits for newer credentials than those that are known. */
@@ -98,6 +98,11 @@ export class Cluster implements ClickHouseCluster {
         void member.close();
       }
     for (const backend of backends) this.#update(backend);
+    await this.#checkAll();
+  }
+
+  /** Resolves when each member was checked, or after 5 s. */
+  async #checkAll(): Promise<void> {
     const checked = new AbortController();
     await Promise.race([
       this.#health.watch(this.members()),
@@ -228,19 +233,29 @@ export class Cluster implements ClickHouseCluster {
 
   async onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]> {
     if (this.shardCount === 0) throw notEnough(1, 0);
-    const shards = Array.from({ length: this.shardCount }, (_, index) => index + 1);
-    const replicasOf = (shard: number) => this.#available().filter((member) => member.shard === shard);
-    const missing = shards.filter((shard) => replicasOf(shard).length === 0);
+    const missing = this.#missingShards();
     if (missing.length > 0) throw noReplica(missing);
     return Promise.all(
-      shards.map((shard) =>
+      this.#shards().map((shard) =>
         this.#onOneOf(
-          () => replicasOf(shard),
+          () => this.#replicasOf(shard),
           (server) => work(server, shard),
           shard,
         ),
       ),
     );
+  }
+
+  #shards(): number[] {
+    return Array.from({ length: this.shardCount }, (_, index) => index + 1);
+  }
+
+  #replicasOf(shard: number): Member[] {
+    return this.#available().filter((member) => member.shard === shard);
+  }
+
+  #missingShards(): number[] {
+    return this.#shards().filter((shard) => this.#replicasOf(shard).length === 0);
   }
 
   /**
@@ -261,6 +276,12 @@ export class Cluster implements ClickHouseCluster {
         return await work(tracker.server);
       } catch (error) {
         const failure = serverFailure(error);
+        // A server has noticed the loss of a shard before its check did. Afterwards it is known which shard that is.
+        if (failure instanceof Failure && failure.code === 'REPLICAS_UNAVAILABLE' && failure.outcome === undefined) {
+          await this.#checkAll();
+          const missing = this.#missingShards();
+          throw missing.length > 0 ? noReplica(missing) : failure;
+        }
         if (failed || !wasLost(failure) || !(failure instanceof Failure)) throw failure;
         const mayRepeat = failure.outcome === 'notApplied' || tracker.hasOnlyRead;
         const others = candidates().filter((candidate) => candidate !== member);
