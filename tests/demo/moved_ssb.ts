@@ -97,7 +97,7 @@ export class MovedSsb {
     }
     await this.#ring.nodes[index]?.start();
     await eventually('the shard is back', async () => (await this.#failureOfFirst()) === undefined, recoveredMs);
-    await this.requireEqual();
+    await this.requireEqual(0, 3);
   }
 
   async #failureOfFirst(): Promise<unknown> {
