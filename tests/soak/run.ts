@@ -10,7 +10,7 @@ import { MovedSsb } from '../demo/moved_ssb.ts';
 import { clusterHosts } from '../engines/clickhouse/cluster_warehouse.ts';
 import { missingRing, startRing } from '../engines/clickhouse/ring/ring.ts';
 import { runRandomFaults } from '../faults/cluster/random_faults.ts';
-import { allClusterSteps, killAtSteps } from '../faults/cluster/steps.ts';
+import { allClusterSteps, killAtSteps, ReachedSteps } from '../faults/cluster/steps.ts';
 import { closeExternalSystems } from '../faults/injection/external_systems.ts';
 import { ServerProcess } from '../faults/injection/server_process.ts';
 import { allCells, runCells } from '../faults/kills/keyed_deaths.ts';
@@ -56,6 +56,8 @@ const roundsEach = 25;
 /** A run goes on after what it finds wrong, but not for ever. */
 const problemsMax = 100;
 const stepsEach = 30;
+/** With one installation. */
+const clusterStepsEach = 150;
 const statementsEach = 4000;
 /** The search for a linearization of a register grows with its history. */
 const historyMs = 30_000;
@@ -221,17 +223,20 @@ async function clusterSteps(seed: number, deadline: number, problems: string[]):
   if (missing) return `nothing: ${missing}`;
   const random = new Random(seed);
   const steps = random.shuffled(allClusterSteps);
+  const reached = new ReachedSteps();
+  const log = (text: string) => process.stdout.write(`${new Date().toISOString()} ${text}\n`);
   let [tried, struck] = [0, 0];
-  while (tried < steps.length && Date.now() < deadline && problems.length === 0) {
-    const some = steps.slice(tried, tried + stepsEach);
+  while (tried < steps.length && Date.now() < deadline && problems.length < problemsMax) {
+    const some = steps.slice(tried, tried + clusterStepsEach);
     const inTime = some.values().filter(() => Date.now() < deadline);
-    const report = await killAtSteps(inTime, random.fork(tried));
+    const report = await killAtSteps(inTime, random.fork(tried), log, reached);
     problems.push(...report.problems);
-    tried += report.tried;
+    // After a problem the installation is a new one.
+    tried += Math.max(1, report.tried);
     struck += report.struck;
     reportProgress(`${tried} of ${steps.length} steps, ${struck} reached`, problems);
   }
-  return `${struck} kills of a server or a node (${tried} of ${steps.length} steps tried; a change has fewer)`;
+  return `${struck} kills of a server or a node (${tried} of ${steps.length} steps tried or known to be none)`;
 }
 
 async function model(seed: number, deadline: number): Promise<string> {

@@ -12,7 +12,7 @@ import { runRandomFaults } from './random_faults.ts';
 
 const seed = seedFrom('SOAK_SEED');
 const timeout = deadlineMs(runsAll ? 3_600_000 : 180_000);
-const faultsMin = 2;
+const faultsMin = 1;
 const faultsMax = 200;
 const seconds = 3;
 

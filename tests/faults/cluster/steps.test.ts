@@ -10,7 +10,7 @@ import { Random, seedFrom } from '../../random.ts';
 import { allClusterSteps, killAtSteps } from './steps.ts';
 
 const seed = seedFrom('SOAK_SEED');
-const stepsMin = 3;
+const stepsMin = 2;
 const seconds = 3;
 
 test('a change is done once when a server or a node is killed at one of its steps', {

@@ -25,6 +25,24 @@ export interface ClusterStep {
   readonly node: number | undefined;
 }
 
+/** How many steps the changes have: those beyond the last are not tried. */
+export class ReachedSteps {
+  readonly #ends = new Map<string, number>();
+
+  isBeyond(step: ClusterStep): boolean {
+    return step.fault.n >= (this.#ends.get(keyOf(step)) ?? Number.POSITIVE_INFINITY);
+  }
+
+  note(step: ClusterStep, isReached: boolean): void {
+    const end = step.fault.n + (isReached ? Number.POSITIVE_INFINITY : spareSteps);
+    this.#ends.set(keyOf(step), Math.min(end, this.#ends.get(keyOf(step)) ?? Number.POSITIVE_INFINITY));
+  }
+}
+
+const keyOf = ({ scenario, warehouse, fault }: ClusterStep) => `${scenario.name} ${warehouse} ${fault.point}`;
+/** Work beside a change can add or take a step. */
+const spareSteps = 2;
+
 export interface StepsReport {
   readonly tried: number;
   /** Of these, the ones that were reached. */
@@ -53,11 +71,12 @@ export const allClusterSteps: readonly ClusterStep[] = stepScenarios.flatMap((sc
 export const describeStep = ({ scenario, warehouse, fault, node }: ClusterStep) =>
   `${scenario.name} in ${warehouse}: ${node === undefined ? 'the server' : `node ${node + 1}`} killed at ${fault.point} ${fault.n}`;
 
-/** Kills at each of these steps, in this order. */
+/** Kills at each of these steps, in this order, without those that are known to be none. */
 export async function killAtSteps(
   steps: Iterable<ClusterStep>,
   random: Random,
   log: (text: string) => void = () => {},
+  reached = new ReachedSteps(),
 ): Promise<StepsReport> {
   const world = await startCluster({ entry: armed });
   const [{ api }] = world.servers as [ClusterServer];
@@ -66,8 +85,12 @@ export async function killAtSteps(
   try {
     for (const warehouse of warehouses) await requireAcknowledged(api.put(databaseIn(warehouse), {}));
     for (const step of steps) {
+      tried++;
+      if (reached.isBeyond(step)) continue;
       log(describeStep(step));
-      if (await killAt(world, step, { id: ++tried, random })) struck++;
+      const isReached = await killAt(world, step, { id: tried, random });
+      reached.note(step, isReached);
+      if (isReached) struck++;
     }
     problems.push(...(await nodeDifferences(world.ring)));
   } catch (error) {
