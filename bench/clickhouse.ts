@@ -2,6 +2,7 @@
 // rows × 8 columns, and point queries.
 import { join } from 'node:path';
 import { clusters, missingRing, type Ring, startRing } from '../tests/engines/clickhouse/ring/ring.ts';
+import type { ProxyAnswer, ProxyJob } from './harness/bare_proxy.ts';
 import { mixedColumns } from './harness/mixed_table.ts';
 import { ask, startNode, stopProcess, watchMemory } from './harness/processes.ts';
 import type { ReadAnswer, ReadJob } from './harness/reader.ts';
@@ -32,6 +33,8 @@ const rowsSql = (rows: number) => `SELECT toInt64(number) AS id, toInt32(cityHas
 interface Peers {
   readonly server: TabulariumServer;
   readonly node: string;
+  /** In front of the node. */
+  readonly proxy: string;
   /** The name of the database on the node. */
   readonly stored: string;
 }
@@ -43,7 +46,7 @@ async function runOnNode(node: string, sql: string): Promise<string> {
   return answer.trim();
 }
 
-async function startPeers(ring: Ring, workDirectory: string): Promise<Peers> {
+async function startPeers(ring: Ring, proxy: string, workDirectory: string): Promise<Peers> {
   const server = await TabulariumServer.start({
     dataDirectory: join(workDirectory, 'data'),
     pinned: false,
@@ -58,23 +61,29 @@ async function startPeers(ring: Ring, workDirectory: string): Promise<Peers> {
   const { tables } = client.catalogs(catalog).databases(database);
   await tables.create({ name: table, columns: mixedColumns, orderBy: ['id'] }).done();
   const stored = await runOnNode(node, `SELECT database FROM system.tables WHERE name = '${table}' FORMAT TSVRaw`);
-  return { server, node, stored };
+  return { server, node, proxy, stored };
 }
 
 const queryPath = `/api/v2/catalogs/${catalog}/databases/${database}/query`;
 
 type Read = (job: ReadJob) => Promise<Exclude<ReadAnswer, { readonly error: string }>>;
 
-async function measureResults(read: Read, { server, node, stored }: Peers, options: BenchOptions): Promise<Measure[]> {
+async function measureResults(
+  read: Read,
+  { server, node, proxy, stored }: Peers,
+  options: BenchOptions,
+): Promise<Measure[]> {
   const { quick, print } = options;
   const headers = { ...server.authorization, 'content-type': 'application/json' };
   const body = JSON.stringify({ sql: `SELECT * FROM ${table}` });
   const next = '"nextPage":"([^"]+)"';
   const service = () => read({ url: server.url, path: queryPath, headers, next, body });
   const peerBody = `SELECT * FROM ${stored}.${table} FORMAT JSONCompactEachRow`;
-  const peer = () => read({ url: node, path: `/?${peerSettings}`, headers: {}, body: peerBody });
+  const peerAt = (url: string) => () => read({ url, path: `/?${peerSettings}`, headers: {}, body: peerBody });
+  const peer = peerAt(node);
   await service();
   await peer();
+  await peerAt(proxy)();
   const memory = watchMemory(server.pid);
   const compared = await interleaved(quick ? 2 : 7, service, peer);
   const growth = await memory.stop();
@@ -95,14 +104,21 @@ async function measureResults(read: Read, { server, node, stored }: Peers, optio
     baselineValue: (one) => one.ms,
     baseline: 'ClickHouse, the whole result',
   });
-  if (!growth) return [measure, first];
+  const proxied = compare(await interleaved(quick ? 2 : 7, peerAt(proxy), peer), {
+    what: '- the same through a bare proxy',
+    unit: 'MB/s',
+    serviceValue: (one) => one.bytes / one.ms / 1000,
+    baselineValue: (one) => one.bytes / one.ms / 1000,
+    baseline: 'ClickHouse, JSONCompactEachRow',
+  });
+  if (!growth) return [measure, proxied, first];
   const value = (growth.peak - growth.before) / 1e6;
   const target = { text: `< ${growthMegabytesMax}`, met: value < growthMegabytesMax };
-  return [measure, first, { what: "growth of the server's resident memory", value, unit: 'MB', target }];
+  return [measure, proxied, first, { what: "growth of the server's resident memory", value, unit: 'MB', target }];
 }
 
 async function measurePoints(read: Read, peers: Peers, options: BenchOptions, rows: number): Promise<Measure[]> {
-  const { server, node, stored } = peers;
+  const { server, node, proxy, stored } = peers;
   const { quick, print } = options;
   const count = quick ? 50 : 250;
   const idsOf = (round: number) => Array.from({ length: count }, (_, i) => ((i + round * count) * 7919) % rows);
@@ -112,12 +128,14 @@ async function measurePoints(read: Read, peers: Peers, options: BenchOptions, ro
     return read({ url: server.url, path: queryPath, headers, body: '', bodies });
   };
   const path = `/?database=${encodeURIComponent(stored)}&${peerSettings}`;
-  const peer = (round: number) => {
+  const peerAt = (url: string) => (round: number) => {
     const bodies = idsOf(round).map((id) => `${point}${id} FORMAT JSONCompactEachRow`);
-    return read({ url: node, path, headers: {}, body: '', bodies });
+    return read({ url, path, headers: {}, body: '', bodies });
   };
+  const peer = peerAt(node);
   await service(0);
   await peer(0);
+  await peerAt(proxy)(0);
   const compared = await interleaved(
     quick ? 2 : 7,
     (round) => service(round + 1),
@@ -132,7 +150,14 @@ async function measurePoints(read: Read, peers: Peers, options: BenchOptions, ro
       baseline: 'ClickHouse over HTTP',
       ...(part === 0.5 && { target: { text: `≤ ${pointRatioMax}`, isMet: (ratio: number) => ratio <= pointRatioMax } }),
     });
-  const measures = [measureOf(0.5, 'p50'), measureOf(0.99, 'p99')];
+  const proxied = compare(await interleaved(quick ? 2 : 7, peerAt(proxy), peer), {
+    what: '- p50 through a bare proxy',
+    unit: 'ms',
+    serviceValue: ({ eachMs }) => quantile(eachMs, 0.5),
+    baselineValue: ({ eachMs }) => quantile(eachMs, 0.5),
+    baseline: 'ClickHouse over HTTP',
+  });
+  const measures = [measureOf(0.5, 'p50'), proxied, measureOf(0.99, 'p99')];
   print(`  point query: ${measures[0]?.value.toFixed(2)} ms, ${measures[0]?.ratio?.toFixed(2)}`);
   return measures;
 }
@@ -150,12 +175,16 @@ export const bench: Bench = {
     const reader = startNode(join(import.meta.dirname, 'harness', 'reader.ts'), [], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
+    const bareProxy = startNode(join(import.meta.dirname, 'harness', 'bare_proxy.ts'), [], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
     const read: Read = async (job) => {
       const answer = await ask<ReadJob, ReadAnswer>(reader, job);
       if ('error' in answer) throw new Error(answer.error);
       return answer;
     };
-    const peers = await startPeers(ring, options.workDirectory);
+    const { url: proxy } = await ask<ProxyJob, ProxyAnswer>(bareProxy, { target: ring.nodes[0]?.url ?? '' });
+    const peers = await startPeers(ring, proxy, options.workDirectory);
     try {
       await runOnNode(
         peers.node,
@@ -171,11 +200,12 @@ export const bench: Bench = {
         notes: [
           `${rows.toLocaleString('en-US')} rows in one Distributed table over one server, which both sides read and write; one client process without content coding.`,
           'Result: Tabularium page by page on one connection, ClickHouse one chunked response. Point query: one after the other on one connection, the id drawn at random, the table ordered by it.',
+          'Bare proxy: a process of Node.js that passes requests and responses on unread (harness/bare_proxy.ts), on the same cores: what any server in Node.js adds at least.',
           `ClickHouse ${await runOnNode(peers.node, 'SELECT version()')}, made of the library of npm chdb.`,
         ],
       };
     } finally {
-      await Promise.all([peers.server.stop(), ring.close(), stopProcess(reader)]);
+      await Promise.all([peers.server.stop(), ring.close(), stopProcess(reader), stopProcess(bareProxy)]);
     }
   },
 };

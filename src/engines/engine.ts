@@ -21,6 +21,7 @@ import type { TableToSum } from './copies/checksum.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
 import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
+import type { RecentBytes } from './results/recent_blocks.ts';
 import type { PartToRestore, Snapshot } from './snapshot.ts';
 import type { Applied, DependentView, ParsedCreateView, RestoredView, ViewReading } from './views.ts';
 
@@ -226,8 +227,10 @@ export interface StepOptions {
 /** A page of a result of which later pages are still computed. */
 export interface PageReady {
   readonly columns: readonly ResultColumn[];
-  /** The file with the rows, which is complete up to `end`. */
+  /** The file with the rows, which is complete up to `end`, or has at least those before what is in `recent`. */
   readonly path: string;
+  /** The rows that are in memory of this process; absent: all are in the file. */
+  readonly recent?: RecentBytes;
   /** Where the page ends. It begins where the previous one ends. */
   readonly end: number;
   /** The number of the row after the page: how many rows this page and those before it have. */

@@ -1,26 +1,29 @@
 // Writes the rows of a result to a file, and notes at which byte and with which row its pages begin. The file is created when the first
 // block is full.
 import { type FileHandle, open } from 'node:fs/promises';
+import { blockBytes, RecentBlocks, type RecentBytes } from './recent_blocks.ts';
 
 /** The file with the rows of a result that is larger than a page. */
 export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
 
 const newline = 10;
-const blockBytes = 1024 * 1024;
 /** Of the first block, which grows: most results are small, and large buffers that are soon unused make the collection of garbage frequent. */
 const firstBlockBytes = 16 * 1024;
 
 export interface PagedFileOptions {
   readonly path: string;
   readonly pageBytesMax: number;
-  /** Called when a page is in the file and another one follows, which is still computed. */
+  /** Called when a page is in the file, or in memory if `keepsRecent`, and another one follows, which is still computed. */
   readonly onPage: ((page: PageEnd) => void) | undefined;
+  /** Its reader is in this process: the last blocks stay in memory for it. */
+  readonly keepsRecent?: boolean;
 }
 
 /** Where a page ends: the byte and the row after it. */
 export interface PageEnd {
   readonly end: number;
   readonly endRow: number;
+  readonly recent?: RecentBytes;
 }
 
 export class PagedFile {
@@ -33,6 +36,7 @@ export class PagedFile {
   #block: Buffer = Buffer.allocUnsafe(firstBlockBytes);
   /** Filled while the other one is written. */
   #nextBlock: Buffer | undefined;
+  readonly #recent: RecentBlocks | undefined;
   #used = 0;
   #written = 0;
   #rows = 0;
@@ -42,6 +46,7 @@ export class PagedFile {
 
   constructor(options: PagedFileOptions) {
     this.#options = options;
+    this.#recent = options.keepsRecent && options.onPage ? new RecentBlocks() : undefined;
   }
 
   get bytes(): number {
@@ -67,6 +72,10 @@ export class PagedFile {
       }
     }
     this.#rows += rowCount;
+    if (this.#recent && this.#handle) {
+      this.#recent.filled(this.#used);
+      this.#report(this.bytes);
+    }
   }
 
   #makeRoom(bytes: number): void {
@@ -112,6 +121,7 @@ export class PagedFile {
     const handle = this.#handle;
     this.#handle = undefined;
     await this.#writing.catch(() => undefined);
+    this.#recent?.close();
     await handle?.close();
   }
 
@@ -119,21 +129,40 @@ export class PagedFile {
     await this.#writing;
     this.#handle ??= await open(this.#options.path, 'w', 0o600);
     const block = this.#block.subarray(0, this.#used);
+    if (this.#written === 0) this.#recent?.begin(0, this.#block);
+    this.#recent?.filled(this.#used);
     this.#written += this.#used;
     this.#used = 0;
-    [this.#block, this.#nextBlock] = [this.#nextBlock ?? Buffer.allocUnsafe(blockBytes), this.#block];
+    this.#block = this.#emptyBlock();
     this.#writing = this.#write(this.#handle, block);
     this.#writing.catch(() => undefined);
+  }
+
+  #emptyBlock(): Buffer {
+    if (this.#recent) return this.#recent.begin(this.#written);
+    const empty = this.#nextBlock ?? Buffer.allocUnsafe(blockBytes);
+    this.#nextBlock = this.#block;
+    return empty;
   }
 
   async #write(handle: FileHandle, block: Uint8Array): Promise<void> {
     const end = this.#written;
     // A nearly full disk accepts only a part of the bytes; writing the rest throws the reason.
     for (let start = 0; start < block.length; ) start += (await handle.write(block, start)).bytesWritten;
+    if (this.#recent) this.#recent.written();
+    else this.#report(end);
+  }
+
+  /** Reports the pages that are followed by bytes before `end`. */
+  #report(end: number): void {
     for (; this.#reported < this.#offsets.length; this.#reported++) {
       const pageEnd = this.#offsets[this.#reported] as number;
       if (pageEnd >= end) return;
-      this.#options.onPage?.({ end: pageEnd, endRow: this.#firstRows[this.#reported] as number });
+      this.#options.onPage?.({
+        end: pageEnd,
+        endRow: this.#firstRows[this.#reported] as number,
+        ...(this.#recent && { recent: this.#recent }),
+      });
     }
   }
 }

@@ -1,5 +1,6 @@
 // A result that is still being computed: its complete pages are in the file that the engine appends to.
 import type { PageReady } from '../../engines/engine.ts';
+import type { RecentBytes } from '../../engines/results/recent_blocks.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { PageReceiver, StartedRun } from '../statements/query_request.ts';
 import { PageBytes } from './page_bytes.ts';
@@ -19,6 +20,7 @@ export class LiveResult implements PageReceiver {
   readonly #begun = Promise.withResolvers<undefined>();
   #started: BegunResult | undefined;
   #path = '';
+  #recent: RecentBytes | undefined;
   /** Where pages begin, and where the last complete one ends. */
   readonly #offsets = [0];
   readonly #firstRows = [0];
@@ -49,7 +51,7 @@ export class LiveResult implements PageReceiver {
     return this.#state === 'taken' || this.#state === 'deferred';
   }
 
-  add({ columns, path, end, endRow }: PageReady, run: StartedRun): void {
+  add({ columns, path, recent, end, endRow }: PageReady, run: StartedRun): void {
     if (this.#state === 'expected') {
       this.#state = 'taken';
       this.#begun.resolve(undefined);
@@ -57,6 +59,7 @@ export class LiveResult implements PageReceiver {
     if (!this.#isOpen) return;
     this.#started ??= { ...run, columns };
     this.#path = path;
+    this.#recent = recent;
     this.#offsets.push(end);
     this.#firstRows.push(endRow);
     this.#wake();
@@ -126,7 +129,7 @@ export class LiveResult implements PageReceiver {
   /** Undefined if the engine has removed the file, as it does before it reports that the statement failed. */
   async #rowsAt(start: number, end: number, savedPath: string): Promise<PageBytes | undefined> {
     try {
-      return await PageBytes.find([this.#path, savedPath], start, end);
+      return await PageBytes.findLive([this.#path, savedPath], this.#recent, start, end);
     } catch (error) {
       if (error instanceof Failure && error.code === 'RESULT_EXPIRED') return undefined;
       throw error;

@@ -1,5 +1,6 @@
-// The rows of one page, a range of the file of a result: read while they are sent.
+// The rows of one page, a range of the file of a result: read while they are sent, from memory where the last rows of a result that grows still are.
 import { type FileHandle, open } from 'node:fs/promises';
+import type { RecentBytes } from '../../engines/results/recent_blocks.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ReadPiece } from '../../standard/record_body.ts';
 
@@ -18,6 +19,7 @@ export class PageBytes implements ReadPiece {
   /** Open until it is read: the engine removes the file when its statement fails, also between `find` and `read`. */
   #file: FileHandle | undefined;
   readonly #closing: NodeJS.Timeout;
+  #recent: RecentBytes | undefined;
 
   private constructor(paths: readonly string[], file: FileHandle, start: number, end: number, unreadMsMax: number) {
     this.#paths = paths;
@@ -46,6 +48,20 @@ export class PageBytes implements ReadPiece {
     }
   }
 
+  /** A page of a file that grows: what `recent` has of it need not be in the file yet. Further rows follow the page. */
+  static async findLive(
+    paths: readonly string[],
+    recent: RecentBytes | undefined,
+    start: number,
+    end: number,
+  ): Promise<PageBytes> {
+    if (!recent) return PageBytes.find(paths, start, end);
+    const file = await openFirst(paths);
+    const page = new PageBytes(paths, file, start, end - separatorBytes, defaultUnreadMsMax);
+    page.#recent = recent;
+    return page;
+  }
+
   #takeFile(): FileHandle | undefined {
     clearTimeout(this.#closing);
     const file = this.#file;
@@ -53,8 +69,40 @@ export class PageBytes implements ReadPiece {
     return file;
   }
 
-  /** Two buffers are used in turn: a chunk is read while the one before it is sent. */
   async *read(): AsyncGenerator<Uint8Array> {
+    yield* this.#recent ? this.#readLive(this.#recent) : this.#readFile();
+  }
+
+  /** From memory, and from the file where a reader comes too late for that. */
+  async *#readLive(recent: RecentBytes): AsyncGenerator<Uint8Array> {
+    const file = this.#takeFile() ?? (await openFirst(this.#paths));
+    const end = this.#start + this.byteLength;
+    let buffer: Buffer | undefined;
+    try {
+      for (let position = this.#start; position < end; ) {
+        const held = recent.hold(position, end);
+        if (held) {
+          position += held.bytes.length;
+          try {
+            yield held.bytes;
+          } finally {
+            held.release();
+          }
+          continue;
+        }
+        buffer ??= Buffer.allocUnsafeSlow(Math.min(chunkBytes, this.byteLength));
+        const { bytesRead } = await file.read(buffer, 0, Math.min(chunkBytes, end - position), position);
+        if (bytesRead === 0) throw expiredFailure();
+        position += bytesRead;
+        yield buffer.subarray(0, bytesRead);
+      }
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Two buffers are used in turn: a chunk is read while the one before it is sent. */
+  async *#readFile(): AsyncGenerator<Uint8Array> {
     const file = this.#takeFile() ?? (await openFirst(this.#paths));
     const end = this.#start + this.byteLength;
     const buffers = [0, 1].map(() => Buffer.allocUnsafeSlow(Math.min(chunkBytes, this.byteLength)));

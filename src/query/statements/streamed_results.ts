@@ -5,7 +5,7 @@ import { codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
 import type { ResultOf, TaskContext } from '../../tasks/task.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
-import type { LiveResult, PageWait } from '../results/live_result.ts';
+import type { BegunResult, LiveResult, PageWait } from '../results/live_result.ts';
 import type { ResultAccess } from '../results/result_access.ts';
 import type { ResultOwner } from '../results/result_files.ts';
 import type { PageRows, ResultPage, ResultStore } from '../results/result_store.ts';
@@ -31,6 +31,8 @@ export class StreamedResults {
   readonly #results: Pick<ResultStore, 'rowsPath'>;
   /** By the ids of their tasks. */
   readonly #live = new Map<string, LiveResult>();
+  /** Runs whose sources were recorded. */
+  readonly #recorded = new WeakSet<BegunResult>();
 
   constructor(
     tasks: Pick<Tasks, 'adopt' | 'amendRequest'>,
@@ -125,7 +127,9 @@ export class StreamedResults {
   }
 
   async #requireAccess(task: ResultOwner, live: LiveResult): Promise<void> {
-    await this.#access.record(task.taskId, live.started.sources);
+    const { started } = live;
+    if (!this.#recorded.has(started)) await this.#access.record(task.taskId, started.sources);
+    this.#recorded.add(started);
     await this.#access.require(task);
   }
 

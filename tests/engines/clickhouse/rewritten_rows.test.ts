@@ -63,6 +63,22 @@ test('each value is delivered in its form, whatever is before and after it', () 
       const { rows: rewritten, rowCount } = rowsRewriter(types)(Buffer.from(lines(0)));
       assert.equal(rewritten.toString(), lines(1), types.join());
       assert.equal(rowCount, rows.length);
+      // Few superfluous bytes may become spaces: the values are the same.
+      const blanks = rowsRewriter(types, { blanksMax: 2 })(Buffer.from(lines(0)));
+      const valuesOf = (rows: string) => rows.replaceAll(/("(?:[^"\\]|\\.)*")| +/g, '$1');
+      assert.equal(valuesOf(blanks.rows.toString()), valuesOf(lines(1)), types.join());
+      assert.equal(blanks.rowCount, rows.length);
+      assert.doesNotMatch(blanks.rows.toString(), /Z" {3}/);
     }
   }
+});
+
+test('a time keeps few superfluous bytes as spaces, and loses more', () => {
+  const rewrite = rowsRewriter(["Nullable(DateTime64(6, 'Etc/UTC'))", 'Int64'], { blanksMax: 2 });
+  const delivered = (fraction: string) =>
+    rewrite(Buffer.from(`["2026-01-31T10:00:00.${fraction}Z",1],\n`)).rows.toString();
+  assert.equal(delivered('123456'), '["2026-01-31T10:00:00.123456" ,1],\n');
+  assert.equal(delivered('123450'), '["2026-01-31T10:00:00.12345"  ,1],\n');
+  assert.equal(delivered('123400'), '["2026-01-31T10:00:00.1234",1],\n');
+  assert.equal(delivered('000000'), '["2026-01-31T10:00:00",1],\n');
 });

@@ -91,7 +91,11 @@ class RowWriter {
     const names = columns.map(({ name }) => name);
     if (format.kind === 'csv' || format.kind === 'ndjson') {
       const files = new TextFiles(textRows(format, columns), format.compression, output, max);
-      return new RowWriter(rowsRewriter(types, format.kind === 'csv' ? 'columns' : 'none'), files, names);
+      return new RowWriter(
+        rowsRewriter(types, { jsonTexts: format.kind === 'csv' ? 'columns' : 'none' }),
+        files,
+        names,
+      );
     }
     // The libraries are loaded only for these exports.
     const { ColumnarFiles, notExact } = await import('./columnar_files.ts');
@@ -99,7 +103,11 @@ class RowWriter {
       if (!logical) throw notExact(name, `it has the type ${types[i]}; convert it in the statement`);
       return { name, logical };
     });
-    return new RowWriter(rowsRewriter(types, 'all'), new ColumnarFiles(format, logical, output, max), names);
+    return new RowWriter(
+      rowsRewriter(types, { jsonTexts: 'all' }),
+      new ColumnarFiles(format, logical, output, max),
+      names,
+    );
   }
 
   async add(rows: Buffer): Promise<void> {

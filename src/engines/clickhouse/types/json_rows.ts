@@ -19,30 +19,30 @@ export type RowsRewriter = (rows: Buffer) => RewrittenRows;
 /** Which JSON values stay strings with their text: none; columns of them; those within other values too. */
 type JsonTexts = 'none' | 'columns' | 'all';
 
+interface RewriterOptions {
+  readonly jsonTexts?: JsonTexts;
+  /** Up to so many superfluous bytes of a time become spaces after it, because moving all bytes of a row takes longer than to rewrite it. */
+  readonly blanksMax?: number;
+}
+
 /** @param types of the columns, as the server names them. */
-export function rowsRewriter(types: readonly string[], jsonTexts: JsonTexts = 'none'): RowsRewriter {
+export function rowsRewriter(
+  types: readonly string[],
+  { jsonTexts = 'none', blanksMax = 0 }: RewriterOptions = {},
+): RowsRewriter {
   const rewrites = types.map((text) => {
     const type = parseTypeText(text);
     if (!type || (jsonTexts === 'columns' && logicalOf(type)?.kind === 'JSON')) return undefined;
     return rewriteOf(type, jsonTexts !== 'all');
   });
-  const steps = rewrites.flatMap((rewrite, index) => {
-    const before = rewrites.slice(0, index).findLastIndex((other) => other !== undefined);
-    return rewrite ? [{ unchanged: index - before - 1, rewrite }] : [];
-  });
-  if (steps.length === 0) return countedRows;
+  const changed = rewrites.slice(0, rewrites.findLastIndex((rewrite) => rewrite !== undefined) + 1);
+  if (changed.length === 0) return countedRows;
   return (bytes) => {
-    const rows = new Rows(bytes);
+    const rows = new Rows(bytes, blanksMax);
     let rowCount = 0;
-    for (let at = 0; at < bytes.length; rowCount++) at = rows.row(at, steps);
+    for (let at = 0; at < bytes.length; rowCount++) at = rows.row(at, changed);
     return { rows: rows.finish(), rowCount };
   };
-}
-
-/** Values that pass as they are, and the one that follows them. */
-interface Step {
-  readonly unchanged: number;
-  readonly rewrite: Rewrite;
 }
 
 /** As they are. Lines are short: a call for each of them would take longer. */
@@ -89,7 +89,9 @@ function rewriteOf(type: ServerType, embeds: boolean): Rewrite | undefined {
 }
 
 const nullable = (rewrite: Rewrite | undefined): Rewrite | undefined =>
-  rewrite && ((rows, at) => (rows.bytes[at] === letterN ? at + 4 : rewrite(rows, at)));
+  rewrite === undefined || readNull.has(rewrite)
+    ? rewrite
+    : (rows, at) => (rows.bytes[at] === letterN ? at + 4 : rewrite(rows, at));
 
 /** `"inf"`, `"-inf"` and `"nan"`; a finite number passes. */
 const float: Rewrite = (rows, at) => {
@@ -103,27 +105,10 @@ const float: Rewrite = (rows, at) => {
 /** Where the fraction begins in `"2026-01-31T10:00:00.500000Z"`. */
 const pointOfTime = 20;
 
-/** Removes superfluous digits. */
-const timeWith =
-  (isZoned: boolean): Rewrite =>
-  (rows, at) => {
-    const { bytes } = rows;
-    const point = at + pointOfTime;
-    const hasFraction = bytes[point] === dot;
-    let end = point;
-    while (bytes[end] !== quote && end < bytes.length) end++;
-    let last = bytes[end - 1] === letterZ ? end - 2 : end - 1;
-    if (hasFraction) {
-      while (bytes[last] === zero) last--;
-      if (last === point) last--;
-    }
-    if (isZoned) bytes[++last] = letterZ;
-    bytes[++last] = quote;
-    rows.remove(last + 1, end + 1);
-    return end + 1;
-  };
-const datetime = timeWith(false);
-const timestamp = timeWith(true);
+const datetime: Rewrite = (rows, at) => rows.time(at, false);
+const timestamp: Rewrite = (rows, at) => rows.time(at, true);
+/** They read null themselves. */
+const readNull: ReadonlySet<Rewrite> = new Set([float, datetime, timestamp]);
 
 const binary: Rewrite = (rows, at) => {
   const end = rows.afterString(at);
@@ -214,9 +199,11 @@ class Rows {
   /** Where the bytes begin that are not in `#parts`. */
   #begin = 0;
   readonly #parts: Buffer[] = [];
+  readonly #blanksMax: number;
 
-  constructor(bytes: Buffer) {
+  constructor(bytes: Buffer, blanksMax: number) {
     this.bytes = bytes;
+    this.#blanksMax = blanksMax;
   }
 
   slice(from: number, to: number): string {
@@ -245,17 +232,46 @@ class Rows {
     return this.#parts.length === 0 ? rest : Buffer.concat([...this.#parts, rest]);
   }
 
-  /** One row, from its `[`. @returns the place after its line. */
-  row(at: number, steps: readonly Step[]): number {
-    let place = at + 1;
-    for (let i = 0; i < steps.length; i++) {
-      const { unchanged, rewrite } = steps[i] as Step;
-      for (let left = unchanged; left > 0; left--) place = this.afterValue(place) + 1;
-      place = rewrite(this, this.#afterSpace(place)) + 1;
-    }
+  /**
+   * One row, from its `[`. `rewrites`: of its first columns; later ones pass. The usual values are read here, because a call for each takes longer.
+   * @returns the place after its line.
+   */
+  row(at: number, rewrites: readonly (Rewrite | undefined)[]): number {
     const { bytes } = this;
+    let place = at + 1;
+    for (let i = 0; i < rewrites.length; i++) {
+      const rewrite = rewrites[i];
+      let first = bytes[place];
+      if (first === space) first = bytes[++place];
+      if (rewrite === datetime) place = this.time(place, false);
+      else if (rewrite !== undefined && (rewrite !== float || first === quote)) place = rewrite(this, place);
+      else if (first === quote) place = this.afterString(place);
+      else if (first === openBracket || first === openBrace) place = this.afterValue(place);
+      else
+        for (let byte = first; byte !== comma && byte !== closeBracket && byte !== undefined; ) byte = bytes[++place];
+      place++;
+    }
     while (place < bytes.length && bytes[place] !== newline) place++;
     return place + 1;
+  }
+
+  /** A text of a time, whose superfluous digits are removed. */
+  time(at: number, isZoned: boolean): number {
+    const { bytes } = this;
+    if (bytes[at] === letterN) return at + 4;
+    const point = at + pointOfTime;
+    let end = point;
+    while (bytes[end] !== quote && end < bytes.length) end++;
+    let last = bytes[end - 1] === letterZ ? end - 2 : end - 1;
+    if (bytes[point] === dot) {
+      while (bytes[last] === zero) last--;
+      if (last === point) last--;
+    }
+    if (isZoned) bytes[++last] = letterZ;
+    bytes[++last] = quote;
+    if (end - last > this.#blanksMax) this.remove(last + 1, end + 1);
+    else while (last < end) bytes[++last] = space;
+    return end + 1;
   }
 
   list(at: number, rewriteOf: (index: number) => Rewrite | undefined): number {
