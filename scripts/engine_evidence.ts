@@ -2,7 +2,8 @@
 
 export const clickhouseEvidence = `## What was shown of ClickHouse, and where
 
-The tests start two kinds of clusters on one machine, because no package has a current server with replication.
+The tests start two kinds of clusters on one machine, because no package has a current server with replication. A third one is of the oldest version that
+warehouses may have, and replicates; its library is not installed in CI.
 
 | | cluster of a current version | cluster that replicates |
 |---|---|---|
@@ -12,7 +13,11 @@ The tests start two kinds of clusters on one machine, because no package has a c
 
 What follows for a cluster of your own:
 
-- **No cluster of the tests has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version
+- **24.8 was shown with replication, by request.** The library in version 3.1.2 of the Python package \`chdb\` is ClickHouse 24.8.4.1 with its server. With
+  \`CLICKHOUSE_SERVER_LIBRARY\` set to it, three such servers and Debian's ZooKeeper run tables with three replicas, exact values, inserts while a server is
+  killed that returns and catches up, an update and a new column (\`tests/engines/clickhouse/replicated_ring/oldest_version.test.ts\`). It lacks Keeper
+  (it is built without NuRaft). The suites of the engine port were not run on it.
+- **No cluster of the tests that run in CI has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version
   (\`replication_features.ts\`): tokens of inserts, several quorums at once, waiting for parts without merges, deleting what a lost replica left in Keeper,
   and the session by which a replica is active. These branches of current versions have not run against ClickHouse Keeper.
 - **Two replicas have a row before it is acknowledged** where a shard has three or more: an insert asks for a quorum of two. No acknowledged row was lost
