@@ -103,7 +103,7 @@ A call that becomes a task waits for its end; \`--no-wait\` shows the task inste
 for the command, and deletes the uploads and exported files that it needed; with \`tasks watch\` it only ends the command. A second Ctrl-C does not wait for the
 server. If the server is lost, the task continues when it returns, and the message has its id.
 
-The file of \`--output\` gets its name when it is complete: until then, and after a failure, what was there before is kept.
+The file of \`--output\` gets its name when it is complete: until then, and after a failure, a file that existed before is kept.
 
 Every command that calls a server accepts \`--profile\`, \`--url\`, \`--token-file\`, \`--json\` and \`--quiet\`, which the pages of the commands do not repeat; the
 others that write results accept \`--json\` and \`--quiet\`.

@@ -64,7 +64,7 @@ export async function apply(path: string, options: ApplyOptions, runtime: Runtim
   );
 }
 
-/** Throws CommandError where there is nobody to ask. */
+/** Throws CommandError where there is no terminal to ask on. */
 async function isConfirmed(
   { steps }: Plan,
   { json }: ApplyOptions,

@@ -50,7 +50,7 @@ function differenceLines({ sign, field, from, to }: Difference, style: Style): s
   return [text(sign, `${field}:`), ...block('-', from), ...block('+', to)];
 }
 
-export function sizeText(size: Size | undefined): string {
+function sizeText(size: Size | undefined): string {
   if (!size) return '';
   const rows = size.rows === null ? 'an unknown number of rows' : `${size.rows.toLocaleString('en-US')} rows`;
   return ` (${rows}${size.bytes === null ? '' : `, ${bytesText(size.bytes)}`})`;

@@ -6,7 +6,7 @@ export interface Finding {
   readonly check: string;
   /** `skipped`: it could not be checked, for the reason of the message. */
   readonly state: 'good' | 'wrong' | 'skipped';
-  /** What is so; if it is wrong, also what to do. */
+  /** The observation; if something is wrong, also what to do. */
   readonly message: string;
 }
 

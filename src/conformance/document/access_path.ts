@@ -21,7 +21,7 @@ const parameterForm = /^\{[^{}]+\}$/;
 const isParameter = (text: string): boolean => parameterForm.test(text);
 /** A parameter stands for the version if its name says so. */
 const isVersion = (text: string): boolean => /^v\d+$/.test(text) || /^v?\{[^{}]*version[^{}]*\}$/i.test(text);
-/** Versions of other forms, which are left out before the segments are looked at. */
+/** Versions of other forms, which are left out before the segments are judged. */
 const versionLike = /^v?\d+(?:[._-]\w+)*$|^v\d\w*$/i;
 
 /**

@@ -126,7 +126,7 @@ const camelCase: Rule = {
   id: 'camel-case',
   title: 'JSON fields are camelCase.',
   clauses: [clauses.camelCase],
-  doc: 'Looks at the fields of request and response bodies in `application/json`, at every depth, once for each schema. Names that are data (`additionalProperties`, `patternProperties`) are not fields.',
+  doc: 'Covers the fields of request and response bodies in `application/json`, at every depth, once for each schema. Names that are data (`additionalProperties`, `patternProperties`) are not fields.',
   good: ok({ result: '{ type: object, properties: { createdAt: { type: string } } }' }),
   bad: ok({ result: '{ type: object, properties: { created_at: { type: string } } }' }),
   check: (document) => {
@@ -192,8 +192,8 @@ const uriRule = (id: string, status: '201' | '202', what: string): Pick<Rule, 'c
         if (!schema) return [];
         const results = shapesOf(document.root, schema).map(({ fields }) => fields.get('result'));
         // Without a result it is not the envelope, which is reported there; the object itself is checked.
-        const looked = results.some((result) => result === undefined) ? [schema] : results;
-        if (looked.every((result) => hasUri(document, result))) return [];
+        const judged = results.some((result) => result === undefined) ? [schema] : results;
+        if (judged.every((result) => hasUri(document, result))) return [];
         const message = `${placeOf(operation, response)} has no URI ${what}: add it to the result, such as "uri"`;
         return [{ message, at: resolve(document.root, schema)?.at ?? schema.at }];
       });

@@ -48,7 +48,7 @@ const methodStatus: Rule = {
   id: 'method-status',
   title: 'GET, PATCH and DELETE succeed with 200, a creation with 201, and what submits a task with 202.',
   clauses: [clauses.get, clauses.post, clauses.put, clauses.patch, clauses.delete, clauses.task],
-  doc: 'POST and PUT create objects when the path ends in a collection, an object or `create`; another action may return 200, 201 or 202. At least one success is declared. Only the statuses of the closed set are looked at here; see status-closed for others.',
+  doc: 'POST and PUT create objects when the path ends in a collection, an object or `create`; another action may return 200, 201 or 202. At least one success is declared. Only the statuses of the closed set are covered here; see status-closed for others.',
   good: ok({
     path: '/api/v1/tables',
     method: 'post',
@@ -146,7 +146,7 @@ const patchPartial: Rule = {
   id: 'patch-partial',
   title: 'PATCH requires no field: its body has only the fields to change.',
   clauses: [clauses.patch],
-  doc: 'Looks at the top level of the body of PATCH, if it is an object.',
+  doc: 'Covers the top level of the body of PATCH, if it is an object.',
   good: ok({
     path: '/api/v1/tables/{table}',
     method: 'patch',

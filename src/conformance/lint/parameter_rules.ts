@@ -100,7 +100,7 @@ const headerNames: Rule = {
   id: 'header-names',
   title: 'Headers are standard HTTP fields or x-service-{name}.',
   clauses: [clauses.standardHeaders, clauses.extensionHeaders],
-  doc: 'Looks at headers of requests, of responses and of credentials; each name is reported once, at its first place. Standard fields are those that IANA registers as permanent; their case does not matter. An extension is in lower case, its words joined by hyphens.',
+  doc: 'Covers headers of requests, of responses and of credentials; each name is reported once, at its first place. Standard fields are those that IANA registers as permanent; their case does not matter. An extension is in lower case, its words joined by hyphens.',
   good: ok({ others: [header('If-Match'), header('x-service-request-id')] }),
   bad: ok({ others: [header('X-Request-ID')] }),
   check: (document) =>

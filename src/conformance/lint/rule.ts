@@ -15,7 +15,7 @@ export interface Rule {
   /** One sentence: what a document keeps. */
   readonly title: string;
   readonly clauses: readonly Clause[];
-  /** What the rule looks at, and what it leaves alone. */
+  /** What the rule covers, and what it leaves out. */
   readonly doc: string;
   /** Fragments of a document in YAML, from its root; good has no finding of any rule, bad one of this rule and of no other. */
   readonly good: string;

@@ -3,7 +3,7 @@
 import { isOpenApi } from '../document/openapi.ts';
 import { findingsOf, rules } from './rules.ts';
 
-/** What Spectral hands a function: the document, as it is without following references. */
+/** What Spectral passes to a function: the document, as it is without following references. */
 type SpectralFunction = (document: unknown) => { message: string; path: (string | number)[] }[];
 
 export default {

@@ -37,7 +37,7 @@ export function endpointOf({ category }: Pick<Kind, 'category'>, operation: stri
   return endpoint;
 }
 
-export const hasRename = ({ category }: Pick<Kind, 'category'>): boolean => category.endpoints.rename !== undefined;
+const hasRename = ({ category }: Pick<Kind, 'category'>): boolean => category.endpoints.rename !== undefined;
 
 function kindOf(category: DeclaredCategory): Kind {
   const ancestors = ancestorsOf(category);

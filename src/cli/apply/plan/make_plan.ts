@@ -139,7 +139,7 @@ async function existingOf(databases: readonly Declaration[], namespaces: Namespa
   return databases.filter((_each, i) => states[i] === 'exists');
 }
 
-/** @returns the present URIs of the views that are made again. */
+/** @returns the present URIs of the views that are created again. */
 async function planAllViews(
   {
     views: declarations,

@@ -21,7 +21,7 @@ export interface Difference {
 export type StepAction = 'create' | 'change' | 'rewrite' | 'rename' | 'drop';
 
 /** The order of steps: nothing is changed before what it needs exists, and nothing is dropped before what reads it is gone or changed. */
-export const phases = [
+const phases = [
   'revoke',
   'drop views',
   'rename catalogs',

@@ -15,7 +15,7 @@ interface Holder {
 
 const grantKey = (privilege: unknown, on: unknown): string => `${String(privilege)} ${String(on)}`;
 
-/** `recreated`: the present URIs of objects whose grants end because they are made again. */
+/** `recreated`: the present URIs of objects whose grants end because they are created again. */
 export async function planGrants(
   declarations: readonly Declaration[],
   recreated: readonly string[],
@@ -107,7 +107,7 @@ function planUndeclared(
   });
 }
 
-/** Grants that nobody declares, on views that are made again, would end without a word. */
+/** Grants that no file declares, on views that are created again, would end without a notice. */
 async function noteEnding(
   uri: string,
   declarations: readonly Declaration[],
@@ -133,6 +133,6 @@ async function noteEnding(
     );
     const title = titleOf({ kind, path: [holder.name, String(privilege), uri] });
     if (!isDeclared)
-      builder.notes.push(`${title} ends, because the object is made again and the files do not declare the grant`);
+      builder.notes.push(`${title} ends, because the object is created again and the files do not declare the grant`);
   }
 }

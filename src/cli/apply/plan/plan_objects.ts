@@ -81,23 +81,34 @@ export function planRename(
   names.renamed(declaration, present);
 }
 
-function planChange(
-  declaration: Declaration,
-  record: Expected['record'],
-  phase: Phase,
-  { builder }: PlanContext,
-): void {
-  const { kind, path, fields, place } = declaration;
+function planChange(declaration: Declaration, record: Expected['record'], phase: Phase, context: PlanContext): void {
+  const { kind, fields } = declaration;
   const { patch, differences, fixed } = changedFields(kind, fields, record);
   const title = titleOf(declaration);
   for (const { field, from, to } of fixed)
-    builder.refuse(declaration, title, `${field} cannot be changed from ${from} to ${to}${adviceFor(field)}`);
+    context.builder.refuse(declaration, title, `${field} cannot be changed from ${from} to ${to}${adviceFor(field)}`);
+  planUpdate(declaration, { patch, differences, record, phase }, context);
+}
+
+/** A step that changes the fields of `patch`; none if nothing differs. */
+export function planUpdate(
+  declaration: Declaration,
+  update: {
+    readonly patch: Fields;
+    readonly differences: readonly Difference[];
+    readonly record: Expected['record'];
+    readonly phase: Phase;
+  },
+  { builder }: PlanContext,
+): void {
+  const { kind, path, place } = declaration;
+  const { patch, differences, record, phase } = update;
   if (differences.length === 0) return;
   const uri = objectUri(kind, path);
   builder.add({
     action: 'change',
     phase,
-    title,
+    title: titleOf(declaration),
     place,
     differences,
     category: kind.category,

@@ -1,9 +1,9 @@
-// Plans views. A view that reads something that is renamed cannot stay while it is renamed: it is dropped before and made again after.
-import { collectionUri, objectUri } from '../files/canonical_uri.ts';
-import { type Declaration, type Fields, type Place, recordTitle, titleOf } from '../files/declaration.ts';
+// Plans views. A view that reads something that is renamed cannot stay while it is renamed: it is dropped before and created again after.
+import { collectionUri } from '../files/canonical_uri.ts';
+import { type Declaration, type Fields, type Place, recordTitle } from '../files/declaration.ts';
 import { kindNamed } from '../files/kinds.ts';
 import { changedFields, newFields } from './field_changes.ts';
-import { type PlanContext, planCreate, planRename } from './plan_objects.ts';
+import { type PlanContext, planCreate, planRename, planUpdate } from './plan_objects.ts';
 import { isRefusal, refuse } from './plan_tables.ts';
 
 export interface ComparedView {
@@ -14,7 +14,7 @@ export interface ComparedView {
   readonly record: Fields | undefined;
 }
 
-export const queryText = (sql: unknown): string =>
+const queryText = (sql: unknown): string =>
   String(sql)
     .trim()
     .replace(/[;\s]+$/, '');
@@ -43,7 +43,7 @@ export async function compareView(
 }
 
 export interface ViewPlan {
-  /** The URIs of views that are dropped and made again: their grants end with them. */
+  /** The URIs of views that are dropped and created again: their grants end with them. */
   readonly recreated: readonly string[];
 }
 
@@ -90,7 +90,7 @@ function planDrop(record: Fields, own: ComparedView | undefined, { builder }: Pl
     title: recordTitle(record, 'view'),
     place: own?.declaration.place,
     differences: own
-      ? [{ sign: '~', field: 'view', to: 'made again below, because it reads or is in what is renamed' }]
+      ? [{ sign: '~', field: 'view', to: 'created again below, because it reads or is in what is renamed' }]
       : [{ sign: '-', field: 'sql', from: queryText(record.sql) }],
     category: kind.category,
     operation: 'delete',
@@ -101,7 +101,7 @@ function planDrop(record: Fields, own: ComparedView | undefined, { builder }: Pl
 }
 
 function planView({ declaration, sql, record }: ComparedView, moving: ReadonlySet<string>, context: PlanContext): void {
-  const { kind, path, place } = declaration;
+  const { kind, path } = declaration;
   const fields = { ...declaration.fields, sql };
   if (!record || moving.has(String(record.uri))) {
     planCreate(declaration, fields, 'views', context, newFields({ ...fields, sql }));
@@ -109,20 +109,7 @@ function planView({ declaration, sql, record }: ComparedView, moving: ReadonlySe
   }
   if (record.name !== path.at(-1)) planRename(declaration, String(record.name), record, 'rename objects', context);
   const { patch, differences } = changedFields(kind, fields, { ...record, sql: queryText(record.sql) });
-  if (differences.length === 0) return;
-  const uri = objectUri(kind, path);
-  context.builder.add({
-    action: 'change',
-    phase: 'views',
-    title: titleOf(declaration),
-    place,
-    differences,
-    category: kind.category,
-    operation: 'update',
-    uri,
-    fields: patch,
-    expected: { key: uri, uri, record },
-  });
+  planUpdate(declaration, { patch, differences, record, phase: 'views' }, context);
 }
 
 const isWithin = (uri: string, above: string): boolean => uri === above || uri.startsWith(`${above}/`);

@@ -22,7 +22,7 @@ interface ImportOptions extends CallOptions {
   readonly dryRun?: boolean;
 }
 
-/** How files of the engines of the server begin, and what opens them; handed over by main.ts. */
+/** How files of the engines of the server begin, and what opens them; main.ts passes them. */
 export interface FileSource {
   readonly magic: string;
   readonly offset: number;

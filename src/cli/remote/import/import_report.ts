@@ -28,7 +28,7 @@ const table = (rows: readonly (readonly string[])[]): string => {
 const section = (title: string, rows: readonly (readonly string[])[]): string =>
   rows.length === 0 ? '' : `${title}\n${table(rows)}`;
 
-export const notCarriedText = (notCarried: readonly NotCarried[]): string =>
+const notCarriedText = (notCarried: readonly NotCarried[]): string =>
   section(
     'not carried over:',
     notCarried.map(({ object, kind, text }) => [object, kind, text]),
@@ -46,7 +46,7 @@ export function planText({ tables, views, notCarried }: SourceDatabase): string 
 
 const states: Readonly<Record<TableOutcome['state'] | ViewOutcome['state'], string>> = {
   loaded: 'loaded, rows and checksums are equal',
-  present: 'was there already, and is equal',
+  present: 'existed before, rows and checksums are equal',
   different: 'DIFFERENT',
   failed: 'FAILED',
   created: 'created',
@@ -60,7 +60,7 @@ export function reportText({ tables, views, notCarried }: ImportReport): string 
   const tableRows = tables.map((outcome) => [outcome.name, `${outcome.rows} rows`, stateText(outcome)]);
   const viewRows = views.map((outcome) => [
     outcome.name,
-    outcome.state === 'present' ? 'was there already' : stateText(outcome),
+    outcome.state === 'present' ? 'existed before' : stateText(outcome),
   ]);
   return section('tables:', tableRows) + section('views:', viewRows) + notCarriedText(notCarried);
 }

@@ -1,4 +1,4 @@
-// The file that a command writes instead of the standard output. It gets its name when it is complete: what was there before is kept until then.
+// The file that a command writes instead of the standard output. It gets its name when it is complete: a file that existed before is kept until then.
 import { once } from 'node:events';
 import { createWriteStream, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
 import { CommandError } from '../../exit_codes.ts';

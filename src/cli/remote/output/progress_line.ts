@@ -41,7 +41,7 @@ function timeLeft(fraction: number, began: number): string {
 }
 
 /** `12 s`, `3 min 20 s`, `2 h 5 min`. */
-export function durationText(seconds: number): string {
+function durationText(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;

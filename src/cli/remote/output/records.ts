@@ -28,7 +28,7 @@ function columnOf(schema: TSchema): Pick<Column, 'type'> | undefined {
 }
 
 /** The columns of a table of records: the fields that are single values, most important first as they are declared. */
-export function listColumns(record: TObject): readonly Column[] {
+function listColumns(record: TObject): readonly Column[] {
   const columns = Object.entries(record.properties).flatMap(([name, schema]) => {
     const column = rarelyRead.has(name) ? undefined : columnOf(schema);
     return column ? [{ name, ...column }] : [];
