@@ -102,7 +102,7 @@ be reached or does not answer a call within \`--timeout\`, and otherwise that of
 ## What it knows and what it sends
 
 - The paths come from the OpenAPI document: of \`--document\`, or of the service itself at \`/openapi.json\`. Collections without a parameter in their path
-  are read, at most 100. Of those whose objects need nothing but a \`name\`, the first three are exercised with \`--namespace\`.
+  are read, at most 100. Of those whose objects need nothing but a \`name\` and have no id in their path, the first ten are exercised with \`--namespace\`.
 - \`--collection\` names others, or those of a service without a document; \`--create\` is the body of a creation there and \`--update\` a change, each as JSON,
   in which \`{name}\` is replaced in every text.
 - The credentials are sent to the origin of the base URL only, and redirects are not followed. A token is that of \`--token-file\`, \`TABULARIUM_TOKEN\` or a

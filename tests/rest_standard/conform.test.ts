@@ -133,6 +133,19 @@ test('an interrupted run deletes what it created', () =>
     assert.deepEqual(server.names(), ['first']);
   }));
 
+test('collections whose objects have names are exercised, and none whose objects have ids', () => {
+  const schema = { type: 'object', properties: { name: { type: 'string' } } };
+  const requestBody = { content: { 'application/json': { schema } } };
+  const pathsOf = (category: string, parameter: string) => ({
+    [`/api/v1/${category}`]: { get: {}, post: { requestBody } },
+    [`/api/v1/${category}/{${parameter}}`]: { get: {}, delete: {} },
+  });
+  const paths = { ...pathsOf('drafts', 'draftId'), ...pathsOf('boxes', 'box'), ...pathsOf('crates', 'crate_id') };
+  for (let i = 0; i < 12; i++) Object.assign(paths, pathsOf(`kind${i}_parts`, 'part'));
+  const found = subjectsOf({ openapi: '3.1.0', paths }, []).subjects.map(({ collection }) => collection);
+  assert.deepEqual([found[0], found[1], found.length], ['/api/v1/boxes', '/api/v1/kind0_parts', 10]);
+});
+
 test('a service without a document is exercised as the options describe it', () =>
   withServer(['PATCH changes nothing'], async (server) => {
     const described = [

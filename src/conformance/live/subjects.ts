@@ -35,7 +35,9 @@ export interface Subjects {
 }
 
 /** More are not exercised by themselves: they cost time, and further ones show nothing else. */
-const subjectsMax = 3;
+const subjectsMax = 10;
+/** Of a path parameter that is no name. */
+const idForm = /^id$|(?:Id|_id|ID)$/;
 const allCreations: readonly CreationPath[] = (['POST', 'PUT'] as const).flatMap((method) =>
   (['collection', 'create', 'object'] as const).map((place) => ({ method, place })),
 );
@@ -140,6 +142,7 @@ function jsonBody(
 function subjectOf(document: OpenApiDocument, items: ReadonlyMap<string, PathItem>, item: PathItem): Subject[] {
   const object = objectItem(items, item.fullPath);
   if (!object?.methods.includes('delete') || !object.methods.includes('get')) return [];
+  if (idForm.test(/\{([^{}]*)\}$/.exec(object.fullPath)?.[1] ?? '')) return [];
   const creations = creationsOf(items, item.fullPath);
   const post = [item, items.get(`${item.fullPath}/create`)]
     .flatMap((each) => each?.operations ?? [])
