@@ -84,7 +84,7 @@ async function isConfirmed(
 async function answerTo(question: string, signal: AbortSignal): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   // While it reads a line, the terminal sends Ctrl-C as a key instead of a signal.
-  lines.on('SIGINT', () => process.emit('SIGINT'));
+  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
   try {
     return await lines.question(question, { signal });
   } catch (error) {
