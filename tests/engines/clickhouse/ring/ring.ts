@@ -186,6 +186,7 @@ function nodeConfig(proxies: readonly NodeProxy[], index: number, directory: str
   return `<clickhouse>
   <path>${directory}/data/</path>
   <logger><level>warning</level><console>1</console></logger>
+  <log-level>warning</log-level>
   <max_server_memory_usage>1500000000</max_server_memory_usage>
   <remote_servers>
     <${clusters.copies}><shard><internal_replication>false</internal_replication>${replicas.join('')}</shard></${clusters.copies}>
