@@ -7,6 +7,7 @@ export const moveCatalogKind = ({ moves }: { readonly moves: Moves }): TaskKind<
   attemptsMax: 10,
   actsAsPrincipal: true,
   run: (task, context) => moves.run(task, context),
+  isDecided: (task) => moves.hasSwitched(task),
   async ended(task) {
     if (task.state !== 'succeeded') await moves.settle(task);
   },

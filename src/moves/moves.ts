@@ -172,6 +172,11 @@ export class Moves {
     }
   }
 
+  /** From then on the catalog is in the new warehouse. */
+  async hasSwitched({ taskId }: Pick<TaskRecord, 'taskId'>): Promise<boolean> {
+    return (await this.#parts.catalog.findMove(taskId))?.isSwitched === true;
+  }
+
   /** Undefined if the store does not answer: the writes stay refused until the move is settled, because the switch may have been committed. */
   async #isSwitched(taskId: string, known: boolean): Promise<boolean | undefined> {
     if (known) return true;

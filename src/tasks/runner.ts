@@ -6,7 +6,7 @@ import { Failure } from '../standard/failure.ts';
 import type { Lease, LeaseHolder } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
 import { LeaseLost, Leases } from './leases.ts';
-import { afterCrash, type Ended, endsEngine, interruption, type Outcome, outcomeOf } from './outcome.ts';
+import { afterCrash, cancelledLate, type Ended, endsEngine, interruption, type Outcome, outcomeOf } from './outcome.ts';
 import { TaskQueue } from './queue.ts';
 import { RunningTask } from './running_task.ts';
 import { Cancelled, HandedBack, type StoredTask, type TaskContext, type TaskKind, type TaskRecord } from './task.ts';
@@ -101,7 +101,8 @@ export class TaskRunner {
   /** Requeues or ends tasks that have lost their runner. */
   async #takeOver(): Promise<void> {
     for (const row of await this.#leases.abandoned()) {
-      const outcome = afterCrash(taskRecord(row), this.#kinds.get(row.type));
+      const record = taskRecord(row);
+      const outcome = await this.#decided(record, afterCrash(record, this.#kinds.get(row.type)), 0);
       if (!(await this.#move(row, outcome, row))) continue;
       const now = await readTask(this.#store.db, row.task_id);
       if (now && isTerminal(now.state)) this.#options.ended(now, true);
@@ -144,10 +145,18 @@ export class TaskRunner {
     // Tasks that do not stop in time are handed back too: their work ends with this process.
     for (const task of this.#running.values()) {
       const cancelled = task.controller.signal.reason instanceof Cancelled;
-      const outcome = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
+      const stopped = cancelled ? ({ kind: 'cancelled' } as const) : interruption(this.#kinds.get(task.record.type));
+      const outcome = await this.#decided(task.record, stopped, 0);
       const row = await readTask(this.#store.db, task.record.taskId);
       if (row) await this.#move(row, outcome, this.#leases.own);
     }
+  }
+
+  /** A task that was cancelled too late runs on. */
+  async #decided(task: TaskRecord, outcome: Outcome, pauseMs: number): Promise<Outcome> {
+    const kind = this.#kinds.get(task.type);
+    if (outcome.kind !== 'cancelled' || !kind?.isDecided || !(await kind.isDecided(task))) return outcome;
+    return cancelledLate(task, kind, pauseMs);
   }
 
   #move(row: TaskRow, outcome: Outcome, held: Partial<Lease>): Promise<boolean> {
@@ -299,15 +308,19 @@ export class TaskRunner {
     const progress = { progress: task.fraction, progress_text: task.text };
     for (let pauseMs = saveRetryMsMin; ; pauseMs = Math.min(saveRetryMsMax, pauseMs * 2)) {
       try {
-        const from = outcome.kind === 'retry' ? (['running'] as const) : (['running', 'cancelling'] as const);
-        const columns = { ...progress, ...this.#columns(outcome, task.record) };
-        await this.#store.transaction(async (tx) => {
-          const { own } = this.#leases;
-          const moved = await this.#options.move(tx, taskId, from, columns, own);
+        const { own } = this.#leases;
+        const save = (tx: Parameters<MoveTask>[0], end: Outcome, from: readonly TaskRow['state'][]) =>
+          this.#options.move(tx, taskId, from, { ...progress, ...this.#columns(end, task.record) }, own);
+        const isRetry = outcome.kind === 'retry';
+        const ended = await this.#decided(task.record, outcome, this.#options.retryPauseMs);
+        const isSaved = await this.#store.transaction((tx) =>
+          save(tx, ended, isRetry ? ['running'] : ['running', 'cancelling']),
+        );
+        if (!isSaved && isRetry) {
           // The task was cancelled while its retry was being scheduled.
-          if (!moved && outcome.kind === 'retry')
-            await this.#options.move(tx, taskId, ['cancelling'], ending('cancelled', this.#clock(), {}), own);
-        });
+          const cancelled = await this.#decided(task.record, { kind: 'cancelled' }, this.#options.retryPauseMs);
+          await this.#store.transaction((tx) => save(tx, cancelled, ['cancelling']));
+        }
         return await readTask(this.#store.db, taskId);
       } catch (error) {
         this.#observe({ kind: 'backgroundError', what: 'save the end of a task', error });

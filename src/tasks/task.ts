@@ -122,6 +122,8 @@ export interface TaskKind<T extends string = string> {
   readonly leavesResult?: boolean;
   /** Absent: tasks of this type are only adopted or recorded, and fail with TASK_INTERRUPTED when their process dies. */
   run?(task: TaskRecord<T>, context: TaskContext): Promise<ResultOf<T>>;
+  /** Whether the work of a task counts although it has not ended: then it is too late to cancel it, and it runs until it has succeeded. */
+  isDecided?(task: TaskRecord<T>): Promise<boolean>;
   /** Called whenever a task ends. The call can be lost in a crash. */
   ended?(task: TaskRecord<T>): Promise<void>;
   /** Called when a task ended outside of `run`: cancelled while pending, or failed at a restart. The call can be lost in a crash. */

@@ -312,13 +312,17 @@ export class Tasks {
     });
   }
 
-  /** Idempotent. A pending task is cancelled immediately, a running one is signalled to stop, an ended one is not changed. */
+  /**
+   * Idempotent. A pending task is cancelled immediately, unless its work counts already; a running one is signalled to stop, an ended one is
+   * not changed.
+   */
   async cancel(taskId: string, actor: Actor): Promise<StoredTask | undefined> {
     const now = this.#clock();
+    const isDecided = await this.#isDecided(taskId);
     const moved = await this.#store.transaction(async (tx) => {
       const row = await readTask(tx, taskId);
       if (row) requireExpectedVersion(versionOfTask(taskRecord(row)), actor, (effect) => afterCommit(tx, effect));
-      const ended = await this.#move(tx, taskId, ['pending'], ending('cancelled', now, {}));
+      const ended = !isDecided && (await this.#move(tx, taskId, ['pending'], ending('cancelled', now, {})));
       const signalled = !ended && (await this.#move(tx, taskId, ['running'], { state: 'cancelling' }));
       if (ended || signalled) await this.#trail.append(tx, actor, { outcome: '0', objectId: taskId });
       return { ended, signalled };
@@ -330,6 +334,13 @@ export class Tasks {
       this.notify();
     } else if (moved.signalled) this.#runner.cancel(taskId);
     return this.get(taskId);
+  }
+
+  /** Of a task that was interrupted: its kind says it. */
+  async #isDecided(taskId: string): Promise<boolean> {
+    const row = await readTask(this.#store.db, taskId);
+    if (row?.state !== 'pending' || row.started_at === null) return false;
+    return (await this.#kinds.get(row.type)?.isDecided?.(taskRecord(row))) ?? false;
   }
 
   /** Cancels running tasks whose principal has been disabled. Called every few seconds. */

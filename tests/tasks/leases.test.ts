@@ -36,13 +36,14 @@ interface Clock {
 }
 
 /** A runner whose tasks end when `ends` is called, or when they are aborted. */
-async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, attemptsMax = 3) {
+async function runner(store: Store, clock: Clock, heartbeatEveryMs: number, attemptsMax = 3, isDecided = false) {
   const startOrder: string[] = [];
   const observed: unknown[] = [];
   const { promise: end, resolve: ends } = Promise.withResolvers<string>();
   const kind: TaskKind = {
     type: 'work',
     attemptsMax,
+    isDecided: async () => isDecided,
     run: async (task, { signal, progress }: TaskContext) => {
       startOrder.push(task.taskId);
       progress(0.5, 'half');
@@ -160,6 +161,32 @@ test('a cancelled task whose runner is lost ends; out of attempts it fails', asy
   const second = await tasks.wait(all[1] ?? '', soonMs);
   assert.deepEqual([second?.state, second?.error?.code], ['failed', 'TASK_ATTEMPTS_EXHAUSTED']);
   assert.deepEqual(startOrder, []);
+});
+
+test('a task whose work counts already is not cancelled: after a crash, while it waits, and when it stops', async () => {
+  const actor = { id: 'root', name: 'root', action: 'tasks.cancel' };
+  const store = await newStore();
+  const clock = { now: Date.now() };
+  const deadRunner = await runner(store, clock, silent, 9, true);
+  const { taskId } = await deadRunner.tasks.submit(work());
+  await untilTrue(() => deadRunner.startOrder.length === 1, 'it begins');
+  // Like another server: the runner is not notified.
+  await store.db.updateTable('tasks').set({ state: 'cancelling' }).where('task_id', '=', taskId).execute();
+  clock.now += leaseMs + 1;
+  const other = await runner(store, clock, beatMs, 9, true);
+  await untilTrue(() => other.startOrder.length === 1, 'it is taken over');
+  await other.tasks.cancel(taskId, actor);
+  await untilTrue(async () => (await row(store, taskId)).state === 'pending', 'it waits');
+  clock.now += 1000;
+  await untilTrue(() => other.startOrder.length === 2, 'it goes on');
+  await other.tasks.stop(600);
+  assert.deepEqual((await row(store, taskId)).state, 'pending');
+  assert.deepEqual((await other.tasks.cancel(taskId, actor))?.state, 'pending');
+  const last = await runner(store, clock, beatMs, 9, true);
+  await untilTrue(() => last.startOrder.length === 1, 'it goes on');
+  last.ends('last');
+  const ended = await last.tasks.wait(taskId, soonMs);
+  assert.deepEqual([ended?.state, ended?.result], ['succeeded', { by: 'last' }]);
 });
 
 test('a clock change takes nothing from a live runner', async () => {

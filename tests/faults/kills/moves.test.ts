@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { Budget, runsAll } from '../../budget.ts';
-import { deadlineMs } from '../../deadline.ts';
+import { deadlineMs, eventually } from '../../deadline.ts';
 import { Random, seedFrom } from '../../random.ts';
 import { checkDataDirectory } from '../../soak/instants.ts';
 import { closeExternalSystems } from '../injection/external_systems.ts';
 import type { Fault } from '../injection/fault_plan.ts';
 import { ServerProcess } from '../injection/server_process.ts';
-import { MovedCatalog } from '../scenarios/moved_catalog.ts';
+import { MovedCatalog, movedPath } from '../scenarios/moved_catalog.ts';
 
 const seed = seedFrom('SOAK_SEED');
 const timeout = deadlineMs(runsAll ? 3_000_000 : 120_000);
@@ -50,6 +50,29 @@ describe('a server that is killed while it moves a catalog', () => {
       }
       await server.maintain();
       assert.deepEqual(await checkDataDirectory(server), []);
+      await server.remove();
+    } finally {
+      await server.kill();
+    }
+  });
+
+  test('and its cancellation had come too late succeeds when it starts again', { timeout }, async () => {
+    const server = await ServerProcess.onEmptyDirectory();
+    const moved = new MovedCatalog();
+    try {
+      await moved.create(server.api);
+      await moved.prepare(server.api);
+      const { warehouse } = (await server.api.get(movedPath)).result;
+      const answer = await moved.move(server.api);
+      await eventually('it has switched', async () => {
+        const { status, result } = await server.api.get(movedPath);
+        return status === 200 && result.warehouse !== warehouse;
+      });
+      await server.api.post(`/api/v2/tasks/${answer.result.taskId}/cancel`);
+      await server.kill();
+      await server.start();
+      assert.equal(await moved.end(server.api, answer), 'succeeded');
+      await moved.verify(server.api, true, 'cancelled after its switch, and killed');
       await server.remove();
     } finally {
       await server.kill();

@@ -8,6 +8,7 @@ import { requireAcknowledged } from './scenario_parts.ts';
 const name = 'lake';
 const other = 'second';
 const catalog = pathOf('catalogs', name);
+export const movedPath = catalog;
 const table = `${catalog}/databases/d/tables/t`;
 const firstRows = 3_000;
 const taskQuietMs = 60_000;
