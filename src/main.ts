@@ -9,14 +9,10 @@ import { type Foundation, openFoundation, type ServerHooks } from './assembly/fo
 import { assembleServices } from './assembly/operations.ts';
 import { measureOpenIntents } from './catalog/open_intents.ts';
 import type { CatalogChecks } from './cli/check/catalog_checks.ts';
-import { checkCommand } from './cli/check/check.ts';
-import { commandOf, isRemote } from './cli/command.ts';
-import { offlineCommands } from './cli/commands.ts';
-import { doctorCommand } from './cli/doctor/doctor.ts';
-import { restoreServerCommand } from './cli/restore_server.ts';
-import { type RunningServer, serveCommand } from './cli/serve.ts';
+import { asksForHelp, commandOf, helpWords, isRemote } from './cli/command.ts';
+import { localCommands } from './cli/commands.ts';
+import type { RunningServer } from './cli/serve.ts';
 import { onOutputLost } from './cli/standard_streams.ts';
-import { storeMigrateCommand } from './cli/store_migrate/command.ts';
 import { clickhouseWith } from './engines/clickhouse/clickhouse.ts';
 import { duckdbWith } from './engines/duckdb/duckdb.ts';
 import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
@@ -33,7 +29,7 @@ import { recordOf, rowsOfStep } from './resources/idempotent_replay.ts';
 import { apiInfo } from './resources/index.ts';
 import { bootstrap } from './resources/namespaces/bootstrap.ts';
 import type { Context } from './resources/records/handler_context.ts';
-import { helpText, readSettings, readValidSettings, type Settings } from './settings/read_settings.ts';
+import { readSettings, readValidSettings, type Settings } from './settings/read_settings.ts';
 import { isShared } from './store/open_store.ts';
 
 export type { ServerHooks } from './assembly/foundation.ts';
@@ -156,47 +152,46 @@ const fileSources = [
 async function main(): Promise<void> {
   // Files of this process and its engines are accessible to its user only: SQLite and DuckDB accept no file mode.
   process.umask(0o077);
-  const check = checkCommand(async () => {
-    const repairs = await import('./engines/duckdb/storage/repair_file.ts');
-    const startScratchServer = (settings: Settings) => startServer(settings, { withoutDefaultCatalog: true });
-    return { checkCatalog, startScratchServer, ...repairs };
+  const commands = localCommands({
+    start: startServer,
+    rootTokenFileName,
+    checkCatalog,
+    requireTransport: async (settings) => void (await openTransport(settings)),
+    confinementOf,
+    isLocalEngine: (name) => enginesWithLocalData.has(name),
+    loadChecks: async () => {
+      const repairs = await import('./engines/duckdb/storage/repair_file.ts');
+      const startScratchServer = (settings: Settings) => startServer(settings, { withoutDefaultCatalog: true });
+      return { checkCatalog, startScratchServer, ...repairs };
+    },
   });
-  const commands = [
-    serveCommand({ start: startServer, rootTokenFileName }),
-    ...offlineCommands,
-    check,
-    doctorCommand({
-      check,
-      requireTransport: async (settings) => void (await openTransport(settings)),
-      confinementOf,
-    }),
-    restoreServerCommand({ checkCatalog }),
-    storeMigrateCommand({ isLocalEngine: (name) => enginesWithLocalData.has(name) }),
-  ];
   const argv = process.argv.slice(2);
-  if (isRemote(argv, commands)) {
+  if (isRemote(argv, commands) || asksForHelp(argv)) {
     const { runRemote } = await import('./cli/remote/program.ts');
-    process.exitCode = await runRemote(argv, process.env, fileSources);
+    process.exitCode = await runRemote(isRemote(argv, commands) ? argv : helpWords(argv), process.env, fileSources);
     return;
   }
   const { command, argument, flags } = commandOf(argv, commands);
   const { settings, invalid } = command.acceptsInvalidSettings
     ? readValidSettings(flags, process.env, command.name)
     : { settings: readSettings(flags, process.env, command.name), invalid: [] };
-  const print = (line: string) => void process.stdout.write(`${line}\n`);
-  if (!command.outlivesReader || settings.help || settings.version) onOutputLost((exitCode) => process.exit(exitCode));
-  if (settings.help) {
-    const { remoteCommandsHelp } = await import('./cli/remote/program.ts');
-    return print(helpText(commands, remoteCommandsHelp()));
-  }
-  if (settings.version) return print(release);
-  await command.run(settings, print, argument, invalid);
+  const write = (line: string) => void process.stdout.write(`${line}\n`);
+  if (!command.outlivesReader || settings.version) onOutputLost((exitCode) => process.exit(exitCode));
+  if (settings.version) return write(release);
+  const answer = await command.run(settings, settings.json ? () => undefined : write, argument, invalid);
+  if (settings.json && answer) write(JSON.stringify(answer));
 }
+
+/** As JSON with `--json`: `{code, message, result}`, like the failures of the API. */
+const failureText = (error: OperatorError): string =>
+  process.argv.includes('--json')
+    ? JSON.stringify({ code: 'COMMAND_FAILED', message: error.message, result: {} })
+    : error.message;
 
 if (import.meta.main) {
   main().catch((error: unknown) => {
     const isOperatorError = error instanceof OperatorError;
-    process.stderr.write(`${isOperatorError ? error.message : ((error as Error).stack ?? String(error))}\n`);
+    process.stderr.write(`${isOperatorError ? failureText(error) : ((error as Error).stack ?? String(error))}\n`);
     process.exit(isOperatorError ? error.exitCode : 1);
   });
 }

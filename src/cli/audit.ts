@@ -9,6 +9,8 @@ import { secretsOf, withStore } from './data_directory.ts';
 export const auditVerifyCommand: Command = {
   name: 'audit verify',
   doc: 'Verifies the audit trail of a stopped server: no event was added, changed or removed. Exits with 1 otherwise.',
+  settings: ['dataDir', 'config', 'store', 'secretKey', 'secretKeyFile'],
+  examples: ['tabularium audit verify', 'tabularium audit verify --data-dir /var/lib/tabularium --json'],
   run: async (settings, print) => {
     const { eventCount, faults, heads } = await verifyTrail(settings);
     print(`${eventCount} ${eventCount === 1 ? 'line' : 'lines'}.`);
@@ -20,6 +22,7 @@ export const auditVerifyCommand: Command = {
       print(
         'The audit trail is complete and unchanged. Store the digest elsewhere: an older copy of the store ends with another one.',
       );
+    return { eventCount, heads, faults };
   },
 };
 

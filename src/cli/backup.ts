@@ -14,16 +14,23 @@ export const backupVerifyCommand: Command = {
   name: 'backup verify',
   argument: 'target',
   doc: 'Verifies the backups in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: every file exists and is unchanged. Exits with 1 otherwise.',
+  settings: ['config'],
+  examples: [
+    'tabularium backup verify /var/backups/tabularium',
+    'tabularium backup verify s3://backups/warehouse --json',
+  ],
   run: async (settings, print, where) => {
     const target = await openBackupTarget(where ?? '', settings);
     try {
       const { found, servers } = await verdicts(target, settings.backupId || undefined);
       printVerdicts(found, servers, print);
-      if (settings.sweep) await sweep(target, print);
+      const swept = settings.sweep ? await sweep(target, print) : undefined;
+      return { ...verdictRecord(found, servers), ...(swept === undefined ? {} : { swept }) };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       print(`FAULT: ${error.message}`);
       process.exitCode = 1;
+      return { backups: [], faults: [{ fault: error.message }] };
     } finally {
       target.close();
     }
@@ -75,10 +82,38 @@ function printVerdicts(
   if (count + faults.length === 0) process.exitCode = 1;
 }
 
-async function sweep(target: BackupTarget, print: (line: string) => void): Promise<void> {
+const verdictRecord = (found: Verdict, servers: ServerVerdict) => ({
+  backups: [
+    ...found.backups.map(({ manifest: { backupId, takenAt, of, ...manifest }, isWhole }) => ({
+      backupId,
+      takenAt,
+      of,
+      intact: isWhole,
+      ...computeTotals({ backupId, takenAt, of, ...manifest }),
+    })),
+    ...servers.backups.map(({ manifest, isWhole }) => ({
+      backupId: manifest.backupId,
+      takenAt: manifest.takenAt,
+      of: { category: 'servers' },
+      intact: isWhole,
+      ...serverTotals(manifest),
+    })),
+  ],
+  faults: [...found.faults, ...servers.faults],
+});
+
+/** @returns what was deleted; undefined if nothing could be. */
+async function sweep(
+  target: BackupTarget,
+  print: (line: string) => void,
+): Promise<{ readonly files: number; readonly bytes: number } | undefined> {
   const [swept, ofServers] = [await sweepUnnamed(target, Date.now()), await sweepServerBackups(target, Date.now())];
   const [files, bytes] = [(swept?.files ?? 0) + ofServers.files, (swept?.bytes ?? 0) + ofServers.bytes];
-  if (swept) return print(`Deleted ${files} files (${bytes} bytes).`);
+  if (swept) {
+    print(`Deleted ${files} files (${bytes} bytes).`);
+    return { files, bytes };
+  }
   print('Nothing was deleted: a manifest cannot be read, so the files that it refers to are unknown.');
   process.exitCode = 1;
+  return undefined;
 }

@@ -11,11 +11,12 @@ import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { hasServerData, isServerRunning } from '../store/open_store.ts';
 import { type BackupLocation, parseBackupLocation } from './backup_location.ts';
 import type { Command } from './command.ts';
+import { exitCodes } from './exit_codes.ts';
 
 /** How long a lost connection and a busy server are tolerated. */
 const retryForMs = 3_000;
 /** The backup was taken without damaged catalogs. */
-const incompleteExitCode = 3;
+const incompleteExitCode = exitCodes.differs.code;
 const anyAddress = new Set(['0.0.0.0', '::']);
 
 /** No server is running. The message is for the operator. */
@@ -26,7 +27,12 @@ export class NoServerError extends OperatorError {
 export const backupServerCommand: Command = {
   name: 'backup server',
   argument: 'target',
-  doc: 'Requests a backup of the whole running server and waits for it: in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Exits with 1 if the backup fails, with 3 if it was taken without damaged catalogs.',
+  doc: 'Requests a backup of the whole running server and waits for it: in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Exits with 1 if the backup fails, with 6 if it was taken without damaged catalogs.',
+  settings: ['dataDir', 'config', 'store', 'host', 'port', 'token'],
+  examples: [
+    'tabularium backup server /var/backups/tabularium',
+    'tabularium backup server s3://backups/warehouse --store-region eu-central-1',
+  ],
   run: async (settings, print, where) => {
     const to = parseBackupLocation(where ?? '', settings);
     const url = urlOf(settings);
@@ -38,10 +44,14 @@ export const backupServerCommand: Command = {
       const backup = await task.done({ onProgress: progress.show });
       for (const line of outcome(backup, to)) print(line);
       if (backup.catalogsLeftOut.length > 0) process.exitCode = incompleteExitCode;
+      return { ...backup };
     } catch (error) {
       if (!(error instanceof TabulariumError)) throw error;
-      for (const line of failureLines(error, url, progress.task())) printError(line);
+      const lines = failureLines(error, url, progress.task());
+      if (settings.json) throw new OperatorError(lines.join('\n'), { cause: error });
+      for (const line of lines) printError(line);
       process.exitCode = 1;
+      return undefined;
     }
   },
 };

@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { type ServerManifest, storePath } from '../backups/server/server_manifest.ts';
 import { isEmptyDirectory, restoreServer } from '../backups/server/server_restore.ts';
+import { OperatorError } from '../operator/operator_error.ts';
 import { type Settings, SettingsError } from '../settings/read_settings.ts';
 import { Failure } from '../standard/failure.ts';
 import { catalogsInCopy } from '../store/sqlite/store_copy.ts';
@@ -17,6 +18,8 @@ export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'chec
     name: 'restore server',
     argument: 'target',
     doc: 'Restores a whole server from a backup in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: fills the data directory, which must be new or empty, verifies the digest of every file, and reads every catalog. TABULARIUM_BACKUP_PASSPHRASE decrypts the keys.',
+    settings: ['dataDir', 'config', 'backupPassphrase'],
+    examples: ['tabularium restore server /var/backups/tabularium --data-dir /var/lib/restored'],
     run: async (settings, print, where) => {
       const { dataDir } = settings;
       requireSqlite(settings, 'restore server');
@@ -27,11 +30,15 @@ export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'chec
         const faults = await catalogFaults(manifest, dataDir, checkCatalog);
         for (const line of [...faults, ...outcome(manifest, dataDir)]) print(line);
         if (faults.length > 0) process.exitCode = 1;
+        const { backupId, takenAt, catalogs, catalogsLeftOut } = manifest;
+        return { backupId, takenAt, dataDirectory: dataDir, catalogs: catalogs.length, catalogsLeftOut, faults };
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
+        if (settings.json) throw new OperatorError(error.message, { cause: error });
         print(`FAULT: ${error.message}`);
         if (!(await isEmptyDirectory(dataDir))) print(`The contents of ${dataDir} are unusable: delete them.`);
         process.exitCode = 1;
+        return undefined;
       }
     },
   };

@@ -30,8 +30,13 @@ export function serveCommand(options: ServeOptions): Command {
   return {
     name: defaultCommand,
     doc: 'Serves the warehouse over REST; the default command.',
+    settings: 'all',
+    examples: ['tabularium serve --port 8030 --data-dir /var/lib/tabularium', 'tabularium serve --demo'],
     outlivesReader: true,
-    run: (settings, print) => serve(options, settings, print),
+    run: async (settings, print) => {
+      await serve(options, settings, print);
+      return undefined;
+    },
   };
 }
 

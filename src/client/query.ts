@@ -144,7 +144,7 @@ export class Query<R = Row> implements AsyncIterable<R> {
   async *arrays(): AsyncGenerator<readonly Value[]> {
     const result = await this.#begun();
     for (let page: Page | undefined = result; page; page = await this.#pageAfter(page))
-      yield* decodedRows(page, result.columns);
+      yield* decodedOneByOne(page, result.columns);
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<R> {
@@ -213,7 +213,10 @@ export class Query<R = Row> implements AsyncIterable<R> {
 /** The task that a page belongs to. */
 const taskOf = (page: string): string => page.replace(/\/pages\/.*/, '');
 
-function decodedRows({ rows }: Page, columns: readonly Column[]): Rows {
+const decodedRows = (page: Page, columns: readonly Column[]): Rows => [...decodedOneByOne(page, columns)];
+
+/** A page is not in memory twice. */
+function* decodedOneByOne({ rows }: Page, columns: readonly Column[]): Generator<readonly Value[]> {
   const decoders = columns.map(({ type }) => decoderOf(type));
-  return (rows ?? []).map((row) => row.map((value, i) => decoders[i]?.(value) ?? null));
+  for (const row of rows ?? []) yield row.map((value, i) => decoders[i]?.(value) ?? null);
 }

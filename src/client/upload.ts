@@ -51,6 +51,8 @@ const repeatsMax = 6;
 const pauseMs = 100;
 /** A part that is sent more slowly is sent again from where it was interrupted. */
 const slowestBytesPerMs = 32;
+const restOf = (bytes: Part['bytes'], from: number): Part['bytes'] =>
+  bytes instanceof Blob ? bytes.slice(from) : bytes.subarray(from);
 const sizeOf = (bytes: Part['bytes']): number => (bytes instanceof Blob ? bytes.size : bytes.length);
 
 /** Resolves when the server has the whole file. */
@@ -133,7 +135,7 @@ class Upload {
       const { receivedBytes: offset } = this.#received;
       if (offset >= end) return;
       if (offset < start) throw lost(offset, start);
-      await this.#put(`bytes ${offset}-${end - 1}/${total ?? '*'}`, bytes.slice(offset - start));
+      await this.#put(`bytes ${offset}-${end - 1}/${total ?? '*'}`, restOf(bytes, offset - start));
     });
     this.#report(total);
   }
@@ -195,10 +197,11 @@ function* slicesOf(blob: Blob, partBytes: number, from: number): Generator<Part>
     yield { start, bytes: blob.slice(start, start + partBytes) };
 }
 
+/** The bytes of a part are those of the next one when that is asked for: one buffer, however large the file is. */
 async function* partsOf(source: Exclude<UploadSource, Blob>, partBytes: number): AsyncGenerator<Part> {
   const chunks = source instanceof ReadableStream ? chunksOfStream(source) : source;
   let start = 0;
-  let part = new Uint8Array(partBytes);
+  const part = new Uint8Array(partBytes);
   let size = 0;
   for await (const chunk of chunks)
     for (let taken = 0; taken < chunk.length; ) {
@@ -209,8 +212,7 @@ async function* partsOf(source: Exclude<UploadSource, Blob>, partBytes: number):
       if (size < partBytes) continue;
       yield { start, bytes: part };
       start += size;
-      part = new Uint8Array(partBytes);
       size = 0;
     }
-  if (size > 0) yield { start, bytes: part.slice(0, size) };
+  if (size > 0) yield { start, bytes: part.subarray(0, size) };
 }

@@ -4,8 +4,8 @@ import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { SettingsError } from '../operator/operator_error.ts';
 import { readOperatorFile, requireOperatorFile } from '../operator/operator_file.ts';
-import { configFileName, type SettingName, type Settings, sections, settings } from './server_settings.ts';
-import { flagOf, type Setting, type SettingValue, settingValue, valueText, variableOf } from './setting_type.ts';
+import { configFileName, type SettingName, type Settings, settings } from './server_settings.ts';
+import { flagOf, type Setting, type SettingValue, settingValue, variableOf } from './setting_type.ts';
 
 export { SettingsError } from '../operator/operator_error.ts';
 export type { Settings } from './server_settings.ts';
@@ -18,7 +18,6 @@ const settingOf = (name: SettingName): Setting => settings[name];
 const nameOfFlag = new Map(
   names.filter((name) => settingOf(name).only !== 'variable').map((name) => [flagOf(name), name]),
 );
-const helpWidth = 100;
 
 /** A hint with the most similar known name, if there is one. */
 function similarNameHint(written: string, known: readonly string[]): string {
@@ -161,57 +160,6 @@ export function readSettings(argv: readonly string[], env: Environment, command 
   const read = { ...defaults(), dataDir, ...file, ...overrides } as Settings;
   requireConsistent(read);
   return read;
-}
-
-function wrapText(text: string, indent: string): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1);
-    if (line !== undefined && line.length + 1 + word.length <= helpWidth) lines[lines.length - 1] = `${line} ${word}`;
-    else lines.push(indent + word);
-  }
-  return lines;
-}
-
-interface CommandHelp {
-  readonly name: string;
-  readonly argument?: string;
-  readonly doc: string;
-}
-
-const commandLines = (commands: readonly CommandHelp[]): string[] =>
-  commands.flatMap(({ name, argument, doc }) => [
-    `  ${name}${argument === undefined ? '' : ` <${argument}>`}`,
-    ...wrapText(doc.replaceAll('`', ''), '      '),
-  ]);
-
-/** `remote`: the commands that call a server, which have a help of their own. */
-export function helpText(commands: readonly CommandHelp[], remote: readonly CommandHelp[] = []): string {
-  const lines = [
-    'Usage: tabularium [command] [flags]        in a clone of the source: npm start -- [command] [flags]',
-    '',
-    'A setting is a flag, an environment variable (TABULARIUM_DATA_DIR for --data-dir) or a key of the configuration',
-    'file (dataDir); the first of them that is set applies.',
-    '',
-    'Commands',
-    ...commandLines(commands),
-  ];
-  if (remote.length > 0)
-    lines.push('', 'Commands that call a server (tabularium <command> --help)', ...commandLines(remote));
-  for (const section of sections) {
-    lines.push('', section);
-    for (const name of names.filter((each) => settings[each].section === section)) {
-      const setting = settingOf(name);
-      const written = setting.only === 'variable' ? variableOf(name) : flagOf(name);
-      const flag =
-        setting.type === 'boolean' ? written : `${written} <${setting.type === 'enum' ? 'word' : setting.type}>`;
-      const defaultText =
-        setting.type === 'boolean' || setting.default === '' ? '' : ` [${valueText(setting, setting.default)}]`;
-      lines.push(`  ${flag}${defaultText}`, ...wrapText(setting.doc.replaceAll('`', ''), '      '));
-      if (setting.type === 'enum') lines.push(...wrapText(`One of ${setting.values.join(', ')}.`, '      '));
-    }
-  }
-  return lines.join('\n');
 }
 
 /** The defaults of a new warehouse; 0 for threads or memory: derived from the machine. */

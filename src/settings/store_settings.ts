@@ -3,6 +3,16 @@ import type { Setting } from './setting_type.ts';
 
 const section = 'Data';
 const migrateSetting = { section: 'Commands', command: 'store migrate' } as const;
+const answeringCommands = [
+  'audit verify',
+  'backup server',
+  'backup verify',
+  'check',
+  'doctor',
+  'restore server',
+  'secrets rotate',
+  'store migrate',
+] as const;
 const form =
   '`sqlite:<data directory>`, or the URL of a PostgreSQL database as in `store`. A password in it is not accepted as a flag';
 
@@ -58,10 +68,10 @@ export const storeMigrateSettings = {
   },
   json: {
     ...migrateSetting,
-    command: ['store migrate', 'doctor'],
+    command: answeringCommands,
     type: 'boolean',
     only: 'flag',
     default: false,
-    doc: 'For `store migrate` and `doctor`: prints one JSON object instead of lines.',
+    doc: 'For every command but `serve`: prints one JSON object instead of lines, and a failure as JSON to the standard error.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;

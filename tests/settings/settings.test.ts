@@ -4,8 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { describedLocally } from '../../src/cli/commands.ts';
+import { localHelp } from '../../src/cli/remote/local_help.ts';
 import { release } from '../../src/model/release.ts';
-import { helpText, readSettings, SettingsError } from '../../src/settings/read_settings.ts';
+import { readSettings, SettingsError } from '../../src/settings/read_settings.ts';
 import { type SettingName, settings } from '../../src/settings/server_settings.ts';
 import { bytesText, flagOf, type Setting, variableOf } from '../../src/settings/setting_type.ts';
 
@@ -69,14 +71,24 @@ describe('the table', () => {
     assert.equal(new Set(names.map(variableOf)).size, names.length);
   });
 
-  it('is in the help, which fits a terminal', () => {
-    const help = helpText([{ name: 'secrets rotate', doc: 'Does this.' }]);
-    assert.ok(help.includes('\n  secrets rotate\n'));
-    for (const name of names) {
-      const written = settingOf(name).only === 'variable' ? variableOf(name) : flagOf(name);
-      assert.ok(help.includes(`\n  ${written}`), name);
+  it('is in the help of a command that reads it', () => {
+    const help = new Map<string, string>();
+    for (const command of localHelp(describedLocally()).flatMap((each) => [each, ...each.commands])) {
+      const name = [command.parent?.name(), command.name()].filter((word) => word !== undefined).join(' ');
+      let text = '';
+      command.configureOutput({ writeOut: (written) => (text += written) }).outputHelp();
+      help.set(name, text);
     }
-    for (const line of help.split('\n')) assert.ok(line.length <= 120, line);
+    for (const name of names) {
+      if (settingOf(name).section === 'Other') continue;
+      const written = settingOf(name).only === 'variable' ? variableOf(name) : flagOf(name);
+      for (const command of [settingOf(name).command ?? []].flat())
+        assert.match(help.get(command) ?? '', new RegExp(`^ +${written}\\b`, 'm'), `${command} ${name}`);
+      assert.ok(
+        [...help.values()].some((text) => new RegExp(`^ +${written}\\b`, 'm').test(text)),
+        name,
+      );
+    }
   });
 });
 

@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import type { Transferred } from '../cli/remote/transfer/streams.ts';
 import { runHistory } from '../consistency/run_history.ts';
 import { MovedSsb } from '../demo/moved_ssb.ts';
 import { clusterHosts } from '../engines/clickhouse/cluster_warehouse.ts';
@@ -32,6 +33,7 @@ import { killServersRandomly } from './kills_of_servers.ts';
 import { measureMemory } from './memory.ts';
 import { loadRealSets } from './real_sets.ts';
 import { allSteps, describeStep, killAtStep, StepCounts } from './steps.ts';
+import { streamThroughCommands } from './streams.ts';
 
 interface Outcome {
   readonly part: string;
@@ -79,6 +81,7 @@ const parts: readonly Part[] = [
   { name: 'random SQL', share: 0.1, run: randomSql },
   { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
   { name: 'star schema at scale 1', share: 0.1, isFinite: true, run: starSchema },
+  { name: 'streams of the command line', share: 0, isFinite: true, run: commandStreams },
   { name: 'sampled tests in full', share: 0, isFinite: true, run: testsInFull },
 ];
 
@@ -354,6 +357,15 @@ async function starSchema(): Promise<string> {
     await server.close();
     await ring.close();
   }
+}
+
+/** With `--all`: a gigabyte through pipes, however long that takes. */
+async function commandStreams(seed: number, deadline: number, problems: string[]): Promise<string> {
+  if (Number.isFinite(deadline)) return 'nothing: with --all only';
+  const { transfers, sets } = await streamThroughCommands(new Random(seed), problems);
+  const text = ([name, { bytes, rows, seconds, commandMiB, serverMiB }]: [string, Transferred]) =>
+    `${name} ${(bytes / 1e6).toFixed(0)} MB (${rows} rows) in ${seconds.toFixed(1)} s, at most ${commandMiB} MiB in the command and ${serverMiB} MiB in the server`;
+  return `${Object.entries(transfers).map(text).join('; ')}; ${sets} real sets there and back`;
 }
 
 /** With `--all`: runs all cases of the tests from which `npm test` takes a sample. */

@@ -25,7 +25,17 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
   return {
     name: 'check',
     doc: 'Reads the metadata store and the catalogs of a stopped server: is every page and every block as it was written, does the store describe the tables that are there, and is nothing older than acknowledged work? Ends with 1 where something is wrong, and says what each `--repair` would lose.',
-    run: async (settings, say) => {
+    settings: ['dataDir', 'config', 'store', 'secretKey', 'secretKeyFile'],
+    examples: [
+      'tabularium check',
+      'tabularium check --catalog sales --repair=backup --backup-place /var/backups/tabularium',
+    ],
+    run: async (settings, print) => {
+      const messages: string[] = [];
+      const say = (line: string) => {
+        messages.push(line);
+        print(line);
+      };
       requireSqlite(settings, 'check');
       const checks = await loadChecks();
       // Suffix of the files that a repair retains; unique for each run.
@@ -57,6 +67,7 @@ export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command 
       });
       if (faults > 0) process.exitCode = 1;
       else say('Nothing is wrong.');
+      return { faults, messages };
     },
   };
 }

@@ -9,6 +9,8 @@ export function doctorCommand(parts: DoctorParts): Command {
   return {
     name: 'doctor',
     doc: 'Checks the settings, the machine and the data of a server: Node.js, modes of files, disk, port, confinement, store, catalogs, key, clock and cluster servers. Says what is wrong and what to do, and ends with 1 if something is. It accepts the settings of `serve`; the store and the catalogs are read if the server is stopped.',
+    settings: 'all',
+    examples: ['tabularium doctor', 'tabularium doctor --config /etc/tabularium/config.json --json'],
     acceptsInvalidSettings: true,
     run: async (settings, print, _argument, invalid = []) => {
       const { examine } = await import('./examine.ts');
@@ -17,12 +19,11 @@ export function doctorCommand(parts: DoctorParts): Command {
         ...(await examine(settings, parts)),
       ];
       if (invalid.length === 0) findings.unshift(good('settings', 'the settings are valid'));
-      if (settings.json) print(JSON.stringify({ findings }));
-      else for (const { check, state, message } of findings) print(`${marks[state]}  ${check.padEnd(14)}  ${message}`);
+      for (const { check, state, message } of findings) print(`${marks[state]}  ${check.padEnd(14)}  ${message}`);
       const count = findings.filter(({ state }) => state === 'wrong').length;
-      if (!settings.json)
-        print(count === 0 ? 'Nothing is wrong.' : `${count} of ${findings.length} checks found something wrong.`);
+      print(count === 0 ? 'Nothing is wrong.' : `${count} of ${findings.length} checks found something wrong.`);
       if (count > 0) process.exitCode = 1;
+      return { findings };
     },
   };
 }

@@ -51,7 +51,7 @@ function fieldsOf(body: TObject, taken: ReadonlySet<string>, omitted: ReadonlySe
     const choices = values.filter((value): value is string => typeof value === 'string');
     const flag = taken.has(kebab(name)) ? `set-${kebab(name)}` : kebab(name);
     const isNullable = present.length < variants.length;
-    const doc = (schema.description ?? only?.description ?? '').replaceAll('`', '');
+    const doc = (schema.description ?? only?.description ?? `the field ${name}`).replaceAll('`', '');
     return [
       {
         name,

@@ -8,12 +8,16 @@ export function storeMigrateCommand({ isLocalEngine }: Pick<MigrateOptions, 'isL
   return {
     name: 'store migrate',
     doc: 'Moves the metadata store of stopped servers from `--from` to `--to`, between SQLite and PostgreSQL, and compares all rows. Exits with 0 when the servers are to be started on the new store; with 1 if it could not be moved, and with 2 if a flag is wrong: then the old store is unchanged and in use. It can be repeated after it was interrupted.',
+    settings: ['config', 'secretKey', 'secretKeyFile', 'secretKeyNew'],
+    examples: [
+      'tabularium store migrate --from sqlite:/var/lib/tabularium --to postgres://tabularium@db.example.com/tabularium',
+    ],
     run: async (settings, print) => {
       const from = placeOf('--from', settings.from);
       const to = placeOf('--to', settings.to);
       const migration = await migrateStore({ from, to, keys: keysOf(settings), isLocalEngine });
-      if (settings.json) print(JSON.stringify({ from: from.name, to: to.name, ...migration }));
-      else for (const line of linesOf(migration, from, to)) print(line);
+      for (const line of linesOf(migration, from, to)) print(line);
+      return { from: from.name, to: to.name, ...migration };
     },
   };
 }

@@ -1,16 +1,14 @@
 // Every command that follows from a declaration: its help, the example in it, which makes the call that the declaration describes, and its
 // completion.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { categoriesApi } from '../../../src/api/categories.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from '../../../src/api/declare.ts';
 import { CommandError, exitCodes } from '../../../src/cli/exit_codes.ts';
 import type { Runtime } from '../../../src/cli/remote/call_options.ts';
-import { wordsOf } from '../../../src/cli/remote/completion/completion.ts';
 import { exampleLine } from '../../../src/cli/remote/examples.ts';
 import type { Output } from '../../../src/cli/remote/output/output.ts';
-import { allCommands, newProgram } from '../../../src/cli/remote/program.ts';
+import { allCommands, newProgram, unused } from '../../../src/cli/remote/program.ts';
 import { commandName } from '../../../src/cli/remote/resource_commands.ts';
 import { clientOver } from '../../../src/client/client.ts';
 import type { Answer, Outgoing, Transport } from '../../../src/client/transport.ts';
@@ -170,32 +168,24 @@ it('lists are read page by page, and a list of tasks has the columns of its reco
   assert.ok(operations.some(({ endpoint }) => isPaged(endpoint)));
 });
 
-describe('completion', () => {
-  const program = newProgram(
-    {},
-    { connect: () => assert.fail(), output: () => assert.fail(), signal: new AbortController().signal },
-  );
+/** They print what a program reads as it is. */
+const withoutJson = new Set(['serve', 'completion']);
 
-  it('offers each command and option', () => {
-    const positions = new Map(wordsOf(program).map(({ after, words }) => [after, words.map(({ word }) => word)]));
-    assert.ok(positions.get('')?.includes('tables'));
-    assert.ok(positions.get('tables')?.includes('copy-definition'));
-    assert.ok(positions.get('tables create')?.includes('--primary-key'));
-  });
-
-  const complete = (line: string): string[] => {
-    const words = line.split(' ');
-    const script = `source <("$1" "$2" completion bash); COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _tabularium; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const main = new URL('../../../src/main.ts', import.meta.url).pathname;
-    const { stdout, stderr, status } = spawnSync('bash', ['-c', script, 'bash', process.execPath, main], {
-      encoding: 'utf8',
+describe('each command', () => {
+  const program = newProgram({}, unused);
+  const leaves = allCommands(program).filter(({ commands }) => commands.length === 0);
+  for (const command of leaves) {
+    const above = command.parent === program ? [] : [command.parent?.name() ?? ''];
+    const name = [...above, command.name()].join(' ');
+    it(`"${name}" has one style of help, with examples and --json`, () => {
+      let help = '';
+      command.configureOutput({ writeOut: (text) => (help += text), getOutHelpWidth: () => 100 }).outputHelp();
+      assert.match(help, new RegExp(`^Usage: tabularium ${name} \\[options\\]`));
+      assert.match(help, new RegExp(`\\nExamples?:\\n {2}(?:.* )?.*tabularium ${name}\\b`));
+      assert.match(help, /\nExit codes: "tabularium --help" lists them\.\n$/);
+      assert.notEqual(command.description(), '');
+      for (const { description, flags } of command.options) assert.notEqual(description, '', flags);
+      assert.equal(/^ +--json /m.test(help), !withoutJson.has(name));
     });
-    assert.equal(status, 0, stderr);
-    return stdout.split('\n').filter((word) => word !== '');
-  };
-  it('works in bash', () => {
-    assert.deepEqual(complete('tabularium wareh'), ['warehouses']);
-    assert.deepEqual(complete('tabularium tables copy'), ['copy-definition']);
-    assert.ok(complete('tabularium tables create x --prim').includes('--primary-key'));
-  });
+  }
 });
