@@ -249,7 +249,7 @@ describe('store migrate', { skip: missingPostgresql }, () => {
     const refuses = (from: string, to: string, status: number, message: RegExp) => {
       const answer = migrate(from, to);
       assert.deepEqual([answer.status, answer.stdout], [status, ''], answer.stderr);
-      assert.match(answer.stderr, message);
+      assert.match((JSON.parse(answer.stderr) as { readonly message: string }).message, message);
     };
     refuses(sqlite, `sqlite:${join(root, 'nowhere')}`, 2, /one of --from and --to must be a database of PostgreSQL/);
     refuses(`sqlite:${join(root, 'nowhere')}`, store, 2, /does not contain metadata\.sqlite/);
