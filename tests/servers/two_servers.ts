@@ -25,13 +25,13 @@ export interface Places {
 }
 
 /** The servers have the test engine, too, if they receive the port of its process. */
-export async function newPlaces(enginePort?: number): Promise<Places> {
+export async function newPlaces(enginePort?: number, entry?: URL): Promise<Places> {
   const root = mkdtempSync(join(tmpdir(), 'tabularium-two-servers-'));
   const storeUrl = urlOfDatabase(await newStoreDatabase());
   const keyFile = join(root, 'one', 'secret.key');
   const withEngine =
     enginePort === undefined
-      ? {}
+      ? { ...(entry ? { entry } : {}) }
       : {
           entry: new URL('server_with_test_engine.ts', import.meta.url),
           environment: { TEST_ENGINE_PORT: String(enginePort) },
