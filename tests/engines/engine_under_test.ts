@@ -4,10 +4,11 @@ import { basename } from 'node:path';
 import { describe, test } from 'node:test';
 import { duckdbWith } from '../../src/engines/duckdb/duckdb.ts';
 import { Confinement } from '../../src/engines/duckdb/sandbox/sandbox.ts';
-import type { Engine } from '../../src/engines/engine.ts';
 import type { EngineCapability } from '../../src/model/engine_capabilities.ts';
+import type { TestedEngine } from '../conformance/engine/engine_world.ts';
 import { analysisTimeoutMs } from '../deadline.ts';
 import { newClusterEngine } from './clickhouse/engine.ts';
+import { givenEngine } from './clickhouse/given_cluster/given_cluster.ts';
 import { newSqliteEngine } from './sqlite/sqlite.ts';
 
 /** The SQL texts of the suites that engines write differently. */
@@ -47,6 +48,8 @@ const kinds = {
   shards: { engine: () => newClusterEngine(2, 'shards'), dialect: clusterDialect },
   /** Each server has all rows. */
   copies: { engine: () => newClusterEngine(2, 'copies'), dialect: clusterDialect },
+  /** That of the user (CLICKHOUSE_TEST_URLS). */
+  given: { engine: givenEngine, dialect: clusterDialect },
   sqlite: {
     engine: newSqliteEngine,
     dialect: {
@@ -55,11 +58,11 @@ const kinds = {
       forbiddenExpressions: [`load_extension('x')`, `sqlite_source_id()`, 'randomblob(1000000000)'],
     },
   },
-} satisfies Readonly<Record<string, { readonly engine: () => Engine; readonly dialect: Dialect }>>;
+} satisfies Readonly<Record<string, { readonly engine: () => TestedEngine; readonly dialect: Dialect }>>;
 type Kind = keyof typeof kinds;
 
 export interface EngineUnderTest extends Dialect {
-  readonly engine: Engine;
+  readonly engine: TestedEngine;
   /** Defines a test that needs the capability. Where the engine lacks it, there is nothing to test: the reason is printed instead. */
   readonly testOf: (capability: EngineCapability) => (name: string, run: () => Promise<void>) => void;
 }
@@ -67,7 +70,7 @@ export interface EngineUnderTest extends Dialect {
 /** An engine whose process, if it has one, is of this suite only. */
 export function engineOf(url: string): EngineUnderTest {
   const kind = kinds[(new URL(url).searchParams.get('engine') ?? 'duckdb') as Kind];
-  const engine = kind.engine();
+  const engine: TestedEngine = kind.engine();
   const testOf: EngineUnderTest['testOf'] = (capability) => (name, run) => {
     if (engine.capabilities[capability]) test(name, run);
     else console.log(`not on the engine ${engine.name}, which lacks ${capability}: ${name}`);

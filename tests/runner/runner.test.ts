@@ -11,19 +11,24 @@ import { ProcessorLoad } from '../../scripts/processor_load.ts';
 import { Budget } from '../budget.ts';
 import { deadlineFromNow, deadlineMs, eventually, spentMs } from '../deadline.ts';
 import { Random } from '../random.ts';
+import { skippedInCi } from '../skipped_in_ci.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const directory = mkdtempSync(join(tmpdir(), 'tabularium-runner-'));
 after(() => rmSync(directory, { recursive: true, force: true }));
 
-async function run(files: Readonly<Record<string, string>>, env: Readonly<Record<string, string>>) {
+async function run(
+  files: Readonly<Record<string, string>>,
+  env: Readonly<Record<string, string>>,
+  others: readonly string[] = [],
+) {
   const fileDirectory = mkdtempSync(join(directory, 'files-'));
-  const temporary = mkdtempSync(join(directory, 'tmp-'));
   for (const [name, text] of Object.entries(files))
     writeFileSync(join(fileDirectory, name), `import { test } from 'node:test';\n${text}`);
+  const temporary = mkdtempSync(join(directory, 'tmp-'));
   // A runner that knows that it runs inside a test runs no files.
   const { NODE_TEST_CONTEXT: _, TEST_BUDGET: __, ...inherited } = process.env;
-  const child = spawn(process.execPath, ['scripts/test.ts', fileDirectory], {
+  const child = spawn(process.execPath, ['scripts/test.ts', fileDirectory, ...others], {
     cwd: root,
     env: { ...inherited, TMPDIR: temporary, ...env },
   });
@@ -56,6 +61,20 @@ test('a run measures the machine, passes the scale on, lists the slowest files a
   assert.match(output, new RegExp(`temporary files are in ${directory}\n`));
   assert.match(output, /slowest files, .*:\n +[\d.]+ s +[\d.]+ s {2}\S*a\.test\.ts/);
   assert.deepEqual(remaining, []);
+});
+
+test('in CI a skipped test fails the run, unless it is listed', async () => {
+  const skipped = await run({ 'a.test.ts': "test('skipped', { skip: 'it is cold' }, () => {});" }, { CI: 'true' });
+  assert.equal(skipped.code, 1, skipped.output);
+  assert.match(skipped.output, /^skipped:\n {2}\S*a\.test\.ts: skipped: it is cold$/m);
+  assert.match(skipped.output, /^failed: in CI nothing may be skipped but what tests\/skipped_in_ci\.ts lists$/m);
+  const files = [...new Set(skippedInCi.map(({ file }) => file))];
+  const unset = Object.fromEntries(skippedInCi.map(({ needs }) => [needs, '']));
+  // A run without any test fails.
+  const listed = await run({ 'b.test.ts': "test('runs', () => {});" }, { ...unset, CI: 'true' }, files);
+  assert.equal(listed.code, 0, listed.output);
+  for (const { file, name } of skippedInCi)
+    assert.ok(listed.output.includes(`  ${file}: ${name}: needs a `), listed.output);
 });
 
 test('files of a room run in one process, each with its own hooks and after the one before', async () => {

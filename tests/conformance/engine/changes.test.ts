@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import type { Change, TableRef } from '../../../src/engines/engine.ts';
+import type { CatalogRef, Change, TableRef } from '../../../src/engines/engine.ts';
 import type { TableDefinition } from '../../../src/model/records.ts';
 import { parseType } from '../../../src/model/types.ts';
 import { engineOf } from '../../engines/engine_under_test.ts';
@@ -150,35 +150,41 @@ testOf('undrop')('a dropped database is restored with its tables', async () => {
   assert.deepEqual(await rows('SELECT a, b FROM again.t ORDER BY a'), filledRows);
 });
 
+/** The name of another catalog, which is not that of a catalog on a cluster that has more than those of the tests. */
+const otherCatalog = (name: string) => `${catalog.name} ${name}`;
+const nameOf = ({ name }: CatalogRef) => `"${name.replaceAll('"', '""')}"`;
+
 test('a catalog is created, renamed and dropped', async () => {
-  const other = { id: randomUUID(), name: 'other' };
+  const other = { id: randomUUID(), name: otherCatalog('other') };
+  const renamed = { ...other, name: otherCatalog('renamed') };
   catalogs.push(other);
   await applied({ kind: 'createCatalog', catalog: other });
   await applied({ kind: 'createDatabase', database: { catalog: other, database: 'd' } });
   const table = { catalog: other, database: 'd', table: 't' };
   await applied({ kind: 'createTable', table, definition: definitionOf({ a: 'INT' }) });
-  await world.run('INSERT INTO other.d.t (a) VALUES (1)');
-  await applied({ kind: 'renameCatalog', catalog: other, newName: 'renamed' });
-  assert.deepEqual(await rows('SELECT a FROM renamed.d.t'), [[1]]);
-  await isMissing('other.d.t');
-  await applied({ kind: 'dropCatalog', catalog: { ...other, name: 'renamed' } });
+  await world.run(`INSERT INTO ${nameOf(other)}.d.t (a) VALUES (1)`);
+  await applied({ kind: 'renameCatalog', catalog: other, newName: renamed.name });
+  assert.deepEqual(await rows(`SELECT a FROM ${nameOf(renamed)}.d.t`), [[1]]);
+  await isMissing(`${nameOf(other)}.d.t`);
+  await applied({ kind: 'dropCatalog', catalog: renamed });
   catalogs.pop();
-  await isMissing('renamed.d.t');
+  await isMissing(`${nameOf(renamed)}.d.t`);
 });
 
 testOf('undrop')('a dropped catalog is restored under another name', async () => {
-  const other = { id: randomUUID(), name: 'away' };
+  const other = { id: randomUUID(), name: otherCatalog('away') };
+  const back = { ...other, name: otherCatalog('back') };
   catalogs.push(other);
   await applied({ kind: 'createCatalog', catalog: other });
   await applied({ kind: 'createDatabase', database: { catalog: other, database: 'd' } });
   const table = { catalog: other, database: 'd', table: 't' };
   await applied({ kind: 'createTable', table, definition: definitionOf({ a: 'INT' }) });
-  await world.run('INSERT INTO away.d.t (a) VALUES (1)');
+  await world.run(`INSERT INTO ${nameOf(other)}.d.t (a) VALUES (1)`);
   await applied({ kind: 'hideCatalog', catalog: other });
-  await isMissing('away.d.t');
-  await applied({ kind: 'restoreCatalog', catalog: { ...other, name: 'back' } });
-  assert.deepEqual(await rows('SELECT a FROM back.d.t'), [[1]]);
-  await applied({ kind: 'dropCatalog', catalog: { ...other, name: 'back' } });
+  await isMissing(`${nameOf(other)}.d.t`);
+  await applied({ kind: 'restoreCatalog', catalog: back });
+  assert.deepEqual(await rows(`SELECT a FROM ${nameOf(back)}.d.t`), [[1]]);
+  await applied({ kind: 'dropCatalog', catalog: back });
   catalogs.pop();
 });
 

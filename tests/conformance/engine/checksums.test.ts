@@ -151,7 +151,7 @@ test('recorded steps are listed in pages, and recorded in another catalog they a
     inserted,
     ['s1', 's2', 's3'].map((step) => ({ step, rowCount: 1 })),
   );
-  const other = { id: randomUUID(), name: 'other' };
+  const other = { id: randomUUID(), name: `${catalog.name} other` };
   await world.change({ kind: 'createCatalog', catalog: other });
   const again = [...inserted, { step: 's4', rowCount: 2 }];
   assert.equal(await engine.recordSteps({ catalog: other, steps: inserted }), 3);

@@ -56,6 +56,11 @@ export interface RunOptions extends Partial<Omit<ExecuteOptions, 'analysis'>> {
   readonly database?: string | null;
 }
 
+export interface TestedEngine extends Engine {
+  /** A name for the catalog of a world, where other catalogs may be that are none of the tests. */
+  readonly catalogName?: () => string;
+}
+
 export interface EngineWorld {
   readonly engine: EngineWarehouse;
   readonly catalog: CatalogRef;
@@ -78,12 +83,12 @@ export interface EngineWorld {
 
 export async function openEngine(
   limits: Partial<WarehouseSpec> = {},
-  engineOf: Engine = testEngine,
+  engineOf: TestedEngine = testEngine,
 ): Promise<EngineWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-éngine '));
   const spool = join(directory, "spool's 'ü");
   mkdirSync(spool);
-  const catalog: CatalogRef = { id: randomUUID(), name: 'c "1"' };
+  const catalog: CatalogRef = { id: randomUUID(), name: engineOf.catalogName?.() ?? 'c "1"' };
   const catalogs = [catalog];
   const events: EngineEvent[] = [];
   const database = 'd é';

@@ -25,7 +25,7 @@ const failing = (chunks: readonly string[], end: Error | null = error): Readable
   );
 
 const read = (stream: Readable, name: string, pageBytesMax = 1024 * 1024) =>
-  readResult(stream, { resultPath: join(spool, name), pageBytesMax, rowsMax: undefined });
+  readResult(stream, { numbers: 'number', resultPath: join(spool, name), pageBytesMax, rowsMax: undefined });
 
 const texts: Readonly<Record<string, readonly string[]>> = {
   'after whole rows': [`${head}\r\n__exception__\r\nabc\r\n`, 'Code: 395. DB::Exception: not a "row\n'],

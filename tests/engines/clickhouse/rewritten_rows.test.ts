@@ -41,6 +41,17 @@ function list(make: () => Pair): Pair {
   return [`[${pairs.map(([written]) => written)}]`, `[${pairs.map(([, delivered]) => delivered)}]`];
 }
 
+/** Newer servers write entries, older ones an object whose keys are texts. */
+function map(key: () => Pair, value: () => Pair): Pair {
+  const entries = Array.from({ length: random.below(4) }, () => [key(), value()] as const);
+  const delivered = entries.map(([k, v]) => `{"key":${k[1]},"value":${v[1]}}`);
+  const asObject = entries.map(([k, v]) => `${k[0].startsWith('"') ? k[0] : `"${k[0]}"`}:${v[0]}`);
+  const asList = entries.map(([k, v]) => random.pick([`[${k[0]},${v[0]}]`, `{"keys":${k[0]},"values":${v[0]}}`]));
+  return [random.chance(0.5) ? `{${asObject}}` : `[${asList}]`, `[${delivered}]`];
+}
+
+const float = (): Pair => random.pick([same('1.5e-7'), same('-0'), ['"nan"', '"NaN"'], ['"-inf"', '"-Infinity"']]);
+
 const columns: Readonly<Record<string, () => Pair>> = {
   Int64: () => same(digits(6)),
   'Nullable(String)': orNull(text),
@@ -51,6 +62,22 @@ const columns: Readonly<Record<string, () => Pair>> = {
   "Nullable(DateTime64(6, 'Etc/UTC'))": orNull(() => time('')),
   "Array(Nullable(DateTime64(6, 'UTC')))": () => list(orNull(() => time('Z'))),
   'SimpleAggregateFunction(anyLast, Nullable(String))': orNull(bytes),
+  'Map(String, Nullable(Int64))': () =>
+    map(
+      text,
+      orNull(() => same(digits(6))),
+    ),
+  "Map(DateTime64(6, 'UTC'), Map(Int128, SimpleAggregateFunction(anyLast, String)))": () =>
+    map(
+      () => time('Z'),
+      () => map(() => same(digits(6)), bytes),
+    ),
+  'Map(LowCardinality(Float64), Array(Nullable(String)))': () => map(float, () => list(orNull(text))),
+  'Map(Bool, Map(SimpleAggregateFunction(anyLast, String), Nullable(Float64)))': () =>
+    map(
+      () => same(random.pick(['true', 'false'])),
+      () => map(bytes, orNull(float)),
+    ),
   'Nullable(Bool)': orNull(() => same(random.pick(['true', 'false']))),
 };
 
@@ -81,4 +108,18 @@ test('a time keeps few superfluous bytes as spaces, and loses more', () => {
   assert.equal(delivered('123450'), '["2026-01-31T10:00:00.12345"  ,1],\n');
   assert.equal(delivered('123400'), '["2026-01-31T10:00:00.1234",1],\n');
   assert.equal(delivered('000000'), '["2026-01-31T10:00:00",1],\n');
+});
+
+test('keys of maps that are wide numbers are strings on request, also those of older servers', () => {
+  const written = '[{"5":{"1.50":1}},[[5,[["1.50",1]]]]],\n';
+  const delivered = (numbers: 'number' | 'string') =>
+    rowsRewriter(['Map(Int64, Map(Decimal(9, 2), UInt8))', 'Map(Int64, Map(String, UInt8))'], { numbers })(
+      Buffer.from(written),
+    ).rows.toString();
+  const entry = (key: string, text: string) => `[{"key":${key},"value":[{"key":${text},"value":1}]}]`;
+  assert.equal(delivered('number'), `[${entry('5', '1.50')},${entry('5', '"1.50"')}],\n`);
+  assert.equal(delivered('string'), `[${entry('"5"', '"1.50"')},${entry('5', '"1.50"')}],\n`);
+  const nested = rowsRewriter(['Map(Array(Int8), UInt8)']);
+  assert.throws(() => nested(Buffer.from('[{"[1,2]":3}],\n')), { code: 'SQL_NOT_SUPPORTED' });
+  assert.equal(nested(Buffer.from('[[[[1,2],3]]],\n')).rows.toString(), '[[{"key":[1,2],"value":3}]],\n');
 });

@@ -190,7 +190,6 @@ export class Cluster implements ClickHouseCluster {
     return [...available].sort((a, b) => Number(b === least) - Number(a === least)).map(({ counted }) => counted);
   }
 
-  /** These servers lack rows that were acknowledged: they take no statements until they have caught up. */
   requireCatchUp(backends: readonly string[]): void {
     for (const name of backends) this.#members.get(name)?.lose('it lacks rows that other replicas have');
   }
@@ -232,9 +231,7 @@ export class Cluster implements ClickHouseCluster {
   }
 
   async onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]> {
-    if (this.shardCount === 0) throw notEnough(1, 0);
-    const missing = this.#missingShards();
-    if (missing.length > 0) throw noReplica(missing);
+    this.#requireShards();
     return Promise.all(
       this.#shards().map((shard) =>
         this.#onOneOf(
@@ -244,6 +241,17 @@ export class Cluster implements ClickHouseCluster {
         ),
       ),
     );
+  }
+
+  availableOfShards(): readonly (readonly ClickHouseServer[])[] {
+    this.#requireShards();
+    return this.#shards().map((shard) => this.#replicasOf(shard).map(({ counted }) => counted));
+  }
+
+  #requireShards(): void {
+    if (this.shardCount === 0) throw notEnough(1, 0);
+    const missing = this.#missingShards();
+    if (missing.length > 0) throw noReplica(missing);
   }
 
   #shards(): number[] {

@@ -56,6 +56,10 @@ export interface ClickHouseCluster {
   onEach<T>(work: (server: ClickHouseServer) => Promise<T>, options?: { readonly isBegunWork?: boolean }): Promise<T[]>;
   /** Runs on one available server of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */
   onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]>;
+  /** The available servers of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */
+  availableOfShards(): readonly (readonly ClickHouseServer[])[];
+  /** These servers lack rows that were acknowledged: they take no statements until they have caught up. */
+  requireCatchUp(backends: readonly string[]): void;
 }
 
 /** The names of a table on the servers. */

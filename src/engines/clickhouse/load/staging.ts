@@ -8,6 +8,7 @@ import { parseDistributed } from '../ddl/table_sql.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { dropClaims, withClaim } from '../steps/claim.ts';
+import { createReplicas, onStaged, takeOver } from './replicated_staging.ts';
 
 /** The hidden column with the number of the load; 0 in rows that were not loaded (ddl/table_sql.ts). */
 export const loadColumn = '_load';
@@ -25,15 +26,6 @@ export interface StagedLoad {
   readonly localTable: string;
   readonly mode: 'append' | 'replace';
 }
-
-/** Where the rows of each shard are changed: on one of its replicas, or where copies are separate tables, on each of them. */
-const onEachCopy = <T>(
-  cluster: ClickHouseCluster,
-  work: (server: ClickHouseServer) => Promise<T>,
-  { isRepeated = false } = {},
-): Promise<T[]> => {
-  return cluster.isReplicated ? cluster.onEachShard(work) : cluster.onEach(work, { isBegunWork: isRepeated });
-};
 
 type Call = Pick<ServerCall, 'timeoutMs' | 'signal'>;
 const callOf = (signal?: AbortSignal): Call => ({ timeoutMs: statementTimeoutMs, signal });
@@ -61,46 +53,23 @@ export async function createStaging(
   signal: AbortSignal,
 ): Promise<string> {
   const call = callOf(signal);
-  const counted = await onEachCopy(cluster, async (each) => {
-    const engine = cluster.isReplicated ? await replicatedEngine(each, load, call) : '';
-    await each.text({ ...call, sql: `CREATE TABLE ${staged(load.staging)} AS ${localName(load)}${engine}` });
-    const column = quoteIdentifier(loadColumn);
-    await each.text({
-      ...call,
-      sql: `ALTER TABLE ${staged(load.staging)} MODIFY COLUMN ${column} UInt64 DEFAULT ${number}`,
+  if (cluster.isReplicated) await createReplicas(cluster, server, { load, number }, call);
+  else {
+    const copies = await cluster.onEach(async (each) => {
+      await each.text({ ...call, sql: `CREATE TABLE ${staged(load.staging)} AS ${localName(load)}` });
+      const column = quoteIdentifier(loadColumn);
+      await each.text({
+        ...call,
+        sql: `ALTER TABLE ${staged(load.staging)} MODIFY COLUMN ${column} UInt64 DEFAULT ${number}`,
+      });
     });
-  });
-  const isSingle = cluster.shardCount === 1 && (counted.length === 1 || cluster.isReplicated);
-  if (isSingle && !cluster.isReplicated) return staged(load.staging);
+    if (cluster.shardCount === 1 && copies.length === 1) return staged(load.staging);
+  }
   const name = `${load.staging}${distributedSuffix}`;
   const key = await shardingKey(server, load.database, table, call);
   const engine = `Distributed(${[cluster.name, internalDatabase, load.staging].map(quoteLiteral).join(', ')}, ${key})`;
-  if (cluster.isReplicated) await existsHere(server, load, call);
   await server.text({ ...call, sql: `CREATE TABLE ${staged(name)} AS ${staged(load.staging)} ENGINE = ${engine}` });
   return staged(name);
-}
-
-/** Where replicas replicate, the staging table was created on one of each shard only. */
-async function existsHere(server: ClickHouseServer, load: StagedLoad, call: Call): Promise<void> {
-  const engine = await replicatedEngine(server, load, call);
-  await server.text({
-    ...call,
-    sql: `CREATE TABLE IF NOT EXISTS ${staged(load.staging)} AS ${localName(load)}${engine}`,
-  });
-}
-
-/** A staging table that replicates has a path of its own. */
-async function replicatedEngine(server: ClickHouseServer, load: StagedLoad, call: Call): Promise<string> {
-  const [row] = await server.rows<{ engine: string }>({
-    ...call,
-    sql: 'SELECT engine_full AS engine FROM system.tables WHERE database = {database:String} AND name = {table:String}',
-    parameters: { database: load.database, table: load.localTable },
-  });
-  const engine = (row?.engine ?? '').replace(
-    /^(Replicated\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'/,
-    `$1('/tabularium/staging/${load.staging}/{shard}', '{replica}'`,
-  );
-  return ` ENGINE = ${engine}`;
 }
 
 /** The key by which rows are spread over the shards. */
@@ -114,14 +83,13 @@ async function shardingKey(server: ClickHouseServer, database: string, table: st
 }
 
 /** The number of staged rows of all shards. */
-export async function countStaged(
-  cluster: ClickHouseCluster,
-  { staging }: StagedLoad,
-  signal: AbortSignal,
-): Promise<number> {
-  const counts = await cluster.onEachShard((server) =>
-    server.rows<{ n: string }>({ ...callOf(signal), sql: `SELECT toString(count()) AS n FROM ${staged(staging)}` }),
-  );
+export async function countStaged(cluster: ClickHouseCluster, load: StagedLoad, signal: AbortSignal): Promise<number> {
+  const count = (server: ClickHouseServer) =>
+    server.rows<{ n: string }>({
+      ...callOf(signal),
+      sql: `SELECT toString(count()) AS n FROM ${staged(load.staging)}`,
+    });
+  const counts = await (cluster.isReplicated ? onStaged(cluster, load, count) : cluster.onEachShard(count));
   return counts.reduce((sum, [row]) => sum + Number(row?.n ?? 0), 0);
 }
 
@@ -160,8 +128,12 @@ export async function publish(
   { number, isRepeated }: { readonly number: string; readonly isRepeated: boolean },
 ): Promise<void> {
   const work = (server: ClickHouseServer) => publishOn(server, load, number, isRepeated);
-  if (cluster.isReplicated) await onEachCopy(cluster, work);
-  else await onEachCopy(cluster, (server) => withClaim(server, load.staging, work), { isRepeated });
+  if (cluster.isReplicated)
+    await onStaged(cluster, load, async (server, others) => {
+      await work(server);
+      await takeOver(cluster, load, others);
+    });
+  else await cluster.onEach((server) => withClaim(server, load.staging, work), { isBegunWork: isRepeated });
 }
 
 async function publishOn(
@@ -218,13 +190,13 @@ async function dropOthers(
 
 /** Whether the table of a load still exists where its rows would go. */
 export async function hasTable(cluster: ClickHouseCluster, load: StagedLoad, signal?: AbortSignal): Promise<boolean> {
-  const found = await onEachCopy(cluster, (server) =>
+  const find = (server: ClickHouseServer) =>
     server.rows({
       ...callOf(signal),
       sql: 'SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}',
       parameters: { database: load.database, table: load.localTable },
-    }),
-  );
+    });
+  const found = await (cluster.isReplicated ? cluster.onEachShard(find) : cluster.onEach(find));
   return found.every((rows) => rows.length > 0);
 }
 

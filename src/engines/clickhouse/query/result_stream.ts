@@ -12,7 +12,7 @@ import { RowLines } from './row_lines.ts';
 const inlineBytesMax = 256 * 1024;
 /** Superfluous bytes of a time that are left as spaces in a larger result: they cost a client less than moving the rest of every row costs here. */
 const blanksMax = 2;
-type Options = Pick<ExecuteOptions, 'resultPath' | 'pageBytesMax' | 'onPage' | 'rowsMax'>;
+type Options = Pick<ExecuteOptions, 'resultPath' | 'pageBytesMax' | 'onPage' | 'rowsMax' | 'numbers'>;
 
 /** Reads the stream to its end. Throws the error with which a server ends it, or if it is incomplete; the file is removed then. */
 export async function readResult(stream: Readable, options: Options): Promise<StatementResult> {
@@ -35,17 +35,17 @@ class ResultReader {
   readonly #inlineBytesMax: number;
   readonly #lines: RowLines;
 
-  constructor({ resultPath, pageBytesMax, onPage, rowsMax }: Options) {
+  constructor({ resultPath, pageBytesMax, onPage, rowsMax, numbers }: Options) {
     const path = rowsFile(resultPath);
     this.#path = path;
-    this.#lines = new RowLines(rowsMax, (types) => this.#rewriterOf(types));
+    this.#lines = new RowLines(rowsMax, (types) => this.#rewriterOf(types, numbers));
     const report = onPage && ((page: PageEnd) => onPage({ columns: this.#lines.header?.columns ?? [], path, ...page }));
     this.#file = new PagedFile({ path, pageBytesMax, onPage: report, keepsRecent: true });
     this.#inlineBytesMax = Math.min(inlineBytesMax, pageBytesMax);
   }
 
-  #rewriterOf(types: readonly string[]): RowsRewriter {
-    const [exact, quick] = [rowsRewriter(types), rowsRewriter(types, { blanksMax })];
+  #rewriterOf(types: readonly string[], numbers: Options['numbers']): RowsRewriter {
+    const [exact, quick] = [rowsRewriter(types, { numbers }), rowsRewriter(types, { numbers, blanksMax })];
     return (rows) => (this.#file.bytes < inlineBytesMax ? exact : quick)(rows);
   }
 

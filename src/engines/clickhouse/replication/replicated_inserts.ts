@@ -60,7 +60,7 @@ const countMs = 15_000;
 const syncMs = 2000;
 
 /** How many replicas must have a batch before it is acknowledged; 0 where the one that is asked suffices. */
-const quorumOf = (replicasOfShard: number): number => (replicasOfShard >= quorumReplicasMin ? quorum : 0);
+export const quorumOf = (replicasOfShard: number): number => (replicasOfShard >= quorumReplicasMin ? quorum : 0);
 
 /** The inserts of one warehouse. */
 export class ReplicatedInserts {

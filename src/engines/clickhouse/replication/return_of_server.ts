@@ -1,4 +1,5 @@
 // How a server of a cluster that replicates comes to count, and counts on: what the checks of the cluster ask of this layer.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { catchUp, type NotCaughtUp } from './catch_up.ts';
 import { lostTables } from './lost_tables.ts';
@@ -47,6 +48,9 @@ const reasons: Readonly<Record<NotCaughtUp['reason'], string>> = {
   'not synchronized': 'it did not synchronize in time',
 };
 
+/** A table that is being created or dropped is read-only for a moment, which is no loss of Keeper. */
+const settledMs = 1000;
+
 /**
  * Whether a server that counts is cut off from Keeper while another one is not, so that rows are written without it. @returns why it counts no
  * more. While no server has Keeper nothing is written, and all of them remain right for reading.
@@ -55,12 +59,19 @@ export async function cutOff(
   server: ClickHouseServer,
   peers: readonly ClickHouseServer[],
 ): Promise<string | undefined> {
-  const readOnly = (await replicaStates(server, healthTimeoutMs)).filter(({ isReadOnly }) => isReadOnly);
-  if (readOnly.length === 0) return undefined;
-  const paths = new Set(readOnly.map(({ path }) => path));
+  const before = await readOnlyPaths(server);
+  if (before.size === 0) return undefined;
+  await pause(settledMs);
+  const paths = before.intersection(await readOnlyPaths(server));
+  if (paths.size === 0) return undefined;
   for (const peer of peers) {
     const states = await replicaStates(peer, healthTimeoutMs).catch(() => []);
     if (states.some(({ path, isReadOnly }) => !isReadOnly && paths.has(path))) return reasons['read-only'];
   }
   return undefined;
+}
+
+async function readOnlyPaths(server: ClickHouseServer): Promise<ReadonlySet<string>> {
+  const states = await replicaStates(server, healthTimeoutMs);
+  return new Set(states.flatMap(({ path, isReadOnly }) => (isReadOnly ? [path] : [])));
 }

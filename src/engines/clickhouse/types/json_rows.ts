@@ -2,6 +2,7 @@
 // numbers that are not finite, binary values, JSON values and maps. The bytes are changed where they are, because rows are many and most values
 // only get shorter.
 import type { LogicalType } from '../../../model/types.ts';
+import { Failure } from '../../../standard/failure.ts';
 import { logicalOf } from './type_mapping.ts';
 import { parseTypeText, type ServerType } from './type_text.ts';
 
@@ -23,17 +24,24 @@ interface RewriterOptions {
   readonly jsonTexts?: JsonTexts;
   /** Up to so many superfluous bytes of a time become spaces after it, because moving all bytes of a row takes longer than to rewrite it. */
   readonly blanksMax?: number;
+  /** Whether numbers of 64 bits and more, and decimals, are strings. */
+  readonly numbers?: 'number' | 'string';
 }
+
+type RewriteOptions = Pick<RewriterOptions, 'numbers'> & {
+  /** Whether JSON values become parts of the row. */
+  readonly embeds: boolean;
+};
 
 /** @param types of the columns, as the server names them. */
 export function rowsRewriter(
   types: readonly string[],
-  { jsonTexts = 'none', blanksMax = 0 }: RewriterOptions = {},
+  { jsonTexts = 'none', blanksMax = 0, numbers = 'number' }: RewriterOptions = {},
 ): RowsRewriter {
   const rewrites = types.map((text) => {
     const type = parseTypeText(text);
     if (!type || (jsonTexts === 'columns' && logicalOf(type)?.kind === 'JSON')) return undefined;
-    return rewriteOf(type, jsonTexts !== 'all');
+    return rewriteOf(type, { embeds: jsonTexts !== 'all', numbers });
   });
   const changed = rewrites.slice(0, rewrites.findLastIndex((rewrite) => rewrite !== undefined) + 1);
   if (changed.length === 0) return countedRows;
@@ -52,12 +60,11 @@ export const countedRows: RowsRewriter = (rows) => {
   return { rows, rowCount };
 };
 
-/** `embeds`: whether JSON values become parts of the row. */
-function rewriteOf(type: ServerType, embeds: boolean): Rewrite | undefined {
+function rewriteOf(type: ServerType, options: RewriteOptions): Rewrite | undefined {
   const { name, parts } = type;
   const part = (index: number) => {
     const inner = parts[index]?.type;
-    return inner && rewriteOf(inner, embeds);
+    return inner && rewriteOf(inner, options);
   };
   switch (name) {
     case 'Nullable':
@@ -67,7 +74,7 @@ function rewriteOf(type: ServerType, embeds: boolean): Rewrite | undefined {
     case 'SimpleAggregateFunction': {
       const marked: LogicalType['kind'] | undefined = logicalOf(type)?.kind;
       if (marked === 'BINARY') return nullable(binary);
-      if (marked === 'JSON') return embeds ? nullable(json) : undefined;
+      if (marked === 'JSON') return options.embeds ? nullable(json) : undefined;
       return part(1);
     }
     case 'Float32':
@@ -80,7 +87,7 @@ function rewriteOf(type: ServerType, embeds: boolean): Rewrite | undefined {
     case 'Array':
       return elements(() => part(0));
     case 'Map':
-      return elements(() => entry(part(0), part(1)));
+      return map(keyOf(parts[0]?.type, part(0), options), entry(part(0), part(1)), part(1));
     case 'Tuple':
       return tuple(parts.map((_, index) => part(index)));
     default:
@@ -165,6 +172,50 @@ const entry =
     if (!isObject) rows.replace(end, end + 1, '}');
     return end + 1;
   };
+
+/** A map is a list of entries, of servers that lack the setting an object whose keys are texts. */
+const map =
+  (keyText: Rewrite, element: Rewrite, value: Rewrite | undefined): Rewrite =>
+  (rows, at) => {
+    const { bytes } = rows;
+    if (bytes[at] !== openBrace) return rows.list(at, () => element);
+    rows.replace(at, at + 1, '[');
+    let place = at + 1;
+    while (bytes[place] === quote) {
+      rows.replace(place, place, '{"key":');
+      const keyEnd = keyText(rows, place);
+      rows.replace(keyEnd, keyEnd + 1, ',"value":');
+      const end = value ? value(rows, keyEnd + 1) : rows.afterValue(keyEnd + 1);
+      rows.replace(end, end, '}');
+      place = bytes[end] === comma ? end + 1 : end;
+    }
+    rows.replace(place, place + 1, ']');
+    return place + 1;
+  };
+
+const wideNumber = /^(?:U?Int(?:64|128|256)|Decimal)/;
+const bareValue = /^(?:U?Int|Decimal|Float|BFloat|Bool)/;
+const nestedType = /^(?:Array|Map|Tuple)$/;
+
+/** Rewrites the text of a key of an object, which is in quotes. */
+function keyOf(type: ServerType | undefined, key: Rewrite | undefined, options: RewriteOptions): Rewrite {
+  const { name, parts } = type ?? { name: '', parts: [] };
+  if (name === 'LowCardinality') return keyOf(parts[0]?.type, key, options);
+  if (nestedType.test(name))
+    return () => {
+      throw new Failure('SQL_NOT_SUPPORTED', 'servers of this version cannot return maps whose keys are nested values');
+    };
+  if (!bareValue.test(name) || (options.numbers === 'string' && wideNumber.test(name)))
+    return (rows, at) => (key ? key(rows, at) : rows.afterString(at));
+  return (rows, at) => {
+    const end = rows.afterString(at);
+    // Numbers that are not finite are strings.
+    if (key === float && !/[0-9]/.test(rows.slice(at + 1, end - 1))) return float(rows, at);
+    rows.remove(at, at + 1);
+    rows.remove(end - 1, end);
+    return end;
+  };
+}
 
 function tuple(fields: readonly (Rewrite | undefined)[]): Rewrite | undefined {
   if (fields.every((field) => field === undefined)) return undefined;

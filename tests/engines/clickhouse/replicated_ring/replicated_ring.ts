@@ -1,15 +1,20 @@
-// Clusters that replicate on this machine: servers of Debian's ClickHouse, which is of 2018, and a ZooKeeper. They show the replication
-// layer (docs/engines.md); for the rest of the adapter, see ../ring/. They end with this process, also when that is killed.
+// Clusters that replicate on this machine: servers of Debian's ClickHouse, which is of 2018 and shows the replication layer, or of the oldest
+// version that warehouses may have (docs/engines.md), and a ZooKeeper. They end with this process, also when that is killed.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { eventually } from '../../../deadline.ts';
+import { skippedFor } from '../../../skipped_in_ci.ts';
 import { freePorts } from '../ring/free_ports.ts';
 import { endProcess, isRunning, missingZookeeper, newZookeeper, type RingProcess } from './zookeeper.ts';
 
 const program = '/usr/sbin/clickhouse-server';
-const startMs = 30_000;
+/** The library of the Python package `chdb` 3.1.2, which contains the server of 24.8.4.1 (CONTRIBUTING.md). */
+const library = process.env.CLICKHOUSE_SERVER_LIBRARY ?? '';
+const libraryProgram = fileURLToPath(new URL('server_of_library.py', import.meta.url));
+const startMs = 60_000;
 /** After which ZooKeeper drops what a killed server held; until then that server, restarted, is stale. */
 const sessionMsDefault = 2000;
 
@@ -18,12 +23,17 @@ export interface RingOptions {
   readonly shards?: readonly number[];
   /** At most 10 s. */
   readonly sessionMs?: number;
+  /** By default that of Debian, 18.16. `24.8` needs the library. */
+  readonly version?: '18.16' | '24.8';
 }
 
 /** Why tests on such a cluster cannot run; false if they can. */
 export const missingReplicatedRing: string | false =
   missingZookeeper ||
   (!existsSync(program) && 'ClickHouse of Debian is not installed (apt-get install clickhouse-server)');
+
+/** Why tests on such a cluster of 24.8 cannot run; false if they can. */
+export const missingOldestVersion: string | false = skippedFor('CLICKHOUSE_SERVER_LIBRARY') || missingZookeeper;
 
 /** The name of the cluster definition: one shard, of which each server is a replica. */
 export const clusterName = 'replicated';
@@ -60,6 +70,7 @@ function track(child: ChildProcess): void {
 export async function startReplicatedRing({
   shards = [1, 1, 1],
   sessionMs = sessionMsDefault,
+  version = '18.16',
 }: RingOptions = {}): Promise<ReplicatedRing> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-replicated-ring-'));
   directories.push(directory);
@@ -71,7 +82,7 @@ export async function startReplicatedRing({
   });
   const zookeeper = newZookeeper(join(directory, 'zookeeper'), zookeeperPort, track);
   const servers = places.map((place) =>
-    newServer(join(directory, place.name), { place, places, zookeeperPort, sessionMs }),
+    newServer(join(directory, place.name), { place, places, zookeeperPort, sessionMs, version }),
   );
   await zookeeper.start();
   await Promise.all(servers.map((server) => server.start()));
@@ -110,15 +121,18 @@ interface ServerOptions {
   readonly places: readonly Place[];
   readonly zookeeperPort: number;
   readonly sessionMs: number;
+  readonly version: '18.16' | '24.8';
 }
 
 function newServer(directory: string, options: ServerOptions): RingServer {
-  const { place } = options;
+  const { place, version } = options;
   mkdirSync(directory, { recursive: true });
   const configFile = join(directory, 'config.xml');
   const logFile = join(directory, 'log');
   writeFileSync(configFile, serverConfig(directory, options));
   writeFileSync(join(directory, 'users.xml'), usersConfig);
+  const command =
+    version === '18.16' ? [program, `--config-file=${configFile}`] : ['python3', libraryProgram, library, configFile];
   const url = `http://127.0.0.1:${place.httpPort}`;
   let child: ChildProcess | undefined;
   return {
@@ -131,7 +145,7 @@ function newServer(directory: string, options: ServerOptions): RingServer {
       if (isRunning(child)) return;
       const log = openSync(logFile, 'a');
       // The kernel ends it when this process ends, however it ends.
-      const started = spawn('setpriv', ['--pdeathsig=KILL', program, `--config-file=${configFile}`], {
+      const started = spawn('setpriv', ['--pdeathsig=KILL', ...command], {
         cwd: directory,
         stdio: ['ignore', log, log],
       });
@@ -154,7 +168,10 @@ function newServer(directory: string, options: ServerOptions): RingServer {
   };
 }
 
-function serverConfig(directory: string, { place: own, places, zookeeperPort, sessionMs }: ServerOptions): string {
+function serverConfig(
+  directory: string,
+  { place: own, places, zookeeperPort, sessionMs, version }: ServerOptions,
+): string {
   const shards = Map.groupBy(places, ({ shard }) => shard);
   const definitions = [...shards.values()].map((replicas) => {
     const each = replicas.map(
@@ -174,6 +191,7 @@ function serverConfig(directory: string, { place: own, places, zookeeperPort, se
   <interserver_http_host>127.0.0.1</interserver_http_host>
   <interserver_http_port>${own.interserverPort}</interserver_http_port>
   <max_concurrent_queries>100</max_concurrent_queries>
+  ${version === '18.16' ? '' : '<max_server_memory_usage>1500000000</max_server_memory_usage>'}
   <mark_cache_size>67108864</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
   <users_config>${directory}/users.xml</users_config>

@@ -1,0 +1,143 @@
+// Staging tables where servers replicate: every server that counts has a replica, so that a server that is lost takes no staged row along. A
+// replica is read, and published from, when it has taken over what the others of its shard have.
+import { Failure } from '../../../standard/failure.ts';
+import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connection/server.ts';
+import { internalDatabase } from '../names.ts';
+import { quorumOf } from '../replication/replicated_inserts.ts';
+import { replicationFeatures } from '../replication/replication_features.ts';
+import { isAbsent } from '../replication/server_errors.ts';
+import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
+
+/** What a server shows of the hidden column (ddl/table_sql.ts), on a line of its own: line breaks within names and texts are escaped. */
+const hiddenColumn = /^( *)`_load` UInt64 MATERIALIZED 0(?=,?$)/m;
+const enginePattern = /^ENGINE = (Replicated\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'/m;
+const callMs = 10_000;
+/** For a replica to take over a whole load. A server waits for as long as it waits for an answer. */
+const syncSeconds = 120;
+/** One that a replica takes to attach parts that it has staged itself. */
+const publishedSeconds = 60;
+
+/** A table of rows on the servers, and the name of the staging table for it. */
+export interface ReplicatedStaging {
+  readonly staging: string;
+  readonly database: string;
+  readonly localTable: string;
+}
+
+const staged = (name: string): string => qualifiedName({ database: internalDatabase, table: name });
+
+/**
+ * Creates the replicas, on `server` and on the others that are available: at least one of each shard. All have the same definition, because a
+ * replica with another one cannot be added. `number`: the default of the hidden column.
+ */
+export async function createReplicas(
+  cluster: ClickHouseCluster,
+  server: ClickHouseServer,
+  { load, number }: { readonly load: ReplicatedStaging; readonly number: string },
+  call: Pick<ServerCall, 'timeoutMs' | 'signal'>,
+): Promise<void> {
+  const createSql = await definitionOf(server, load, number, call);
+  const create = async (each: ClickHouseServer) => {
+    await each.text({
+      ...call,
+      sql: `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`,
+    });
+    await each.text({ ...call, sql: createSql });
+  };
+  await create(server);
+  await Promise.all(
+    cluster.availableOfShards().map(async (replicas) => {
+      const others = replicas.filter(({ name }) => name !== server.name);
+      const results = await Promise.allSettled(others.map(create));
+      const failed = results.filter((result) => result.status === 'rejected');
+      if (failed[0] && failed.length === replicas.length) throw failed[0].reason;
+    }),
+  );
+}
+
+async function definitionOf(
+  server: ClickHouseServer,
+  { staging, database, localTable }: ReplicatedStaging,
+  number: string,
+  call: Pick<ServerCall, 'timeoutMs' | 'signal'>,
+): Promise<string> {
+  const table = qualifiedName({ database, table: localTable });
+  const shown = await server.text({ ...call, sql: `SHOW CREATE TABLE ${table}\nFORMAT TSVRaw` });
+  const body = shown
+    .slice(shown.indexOf('\n'))
+    .replace(hiddenColumn, `$1\`_load\` UInt64 DEFAULT ${number}`)
+    // Of its own, which is never used again.
+    .replace(enginePattern, `ENGINE = $1('/tabularium/staging/${staging}/{shard}', '{replica}'`);
+  if (!body.includes(`\`_load\` UInt64 DEFAULT ${number}`) || !body.includes(`/staging/${staging}/{shard}'`))
+    throw new Error('a table of rows has a definition of another product');
+  return `CREATE TABLE IF NOT EXISTS ${staged(staging)}${body}`;
+}
+
+/** Runs on one replica of each shard that has all that was staged. `others`: the other available servers of its shard. */
+export function onStaged<T>(
+  cluster: ClickHouseCluster,
+  { staging }: Pick<ReplicatedStaging, 'staging'>,
+  work: (server: ClickHouseServer, others: readonly ClickHouseServer[]) => Promise<T>,
+): Promise<T[]> {
+  return Promise.all(
+    cluster.availableOfShards().map(async (replicas) => {
+      const found = await Promise.all(replicas.map((server) => hasTable(server, staging)));
+      const server = replicas.find((_, index) => found[index]);
+      if (!server) throw new Failure('REPLICAS_UNAVAILABLE', 'no available replica of a shard has the staged rows');
+      await synchronize(server, staged(staging), syncSeconds);
+      return work(
+        server,
+        replicas.filter((other) => other !== server),
+      );
+    }),
+  );
+}
+
+/** A server that does not answer is none to work on. */
+async function hasTable(server: ClickHouseServer, staging: string): Promise<boolean> {
+  const sql = `EXISTS TABLE ${staged(staging)}`;
+  return server.text({ sql, timeoutMs: callMs }).then(
+    (text) => text.trim() === '1',
+    () => false,
+  );
+}
+
+async function synchronize(server: ClickHouseServer, table: string, seconds: number): Promise<void> {
+  // Without waiting for merges.
+  const mode = replicationFeatures(server.version).lightweightSync ? ' LIGHTWEIGHT' : '';
+  await server.text({
+    sql: `SYSTEM SYNC REPLICA ${table}${mode}`,
+    settings: { receive_timeout: seconds },
+    timeoutMs: seconds * 1000,
+  });
+}
+
+/**
+ * Lets the other replicas take over what was published on one, so that a caller reads it on any server that counts. Throws 503 with the outcome
+ * `unknown` if fewer replicas have it than an insert needs.
+ */
+export async function takeOver(
+  cluster: ClickHouseCluster,
+  { database, localTable }: ReplicatedStaging,
+  others: readonly ClickHouseServer[],
+): Promise<void> {
+  const table = qualifiedName({ database, table: localTable });
+  const behind = await Promise.all(
+    others.map((server) =>
+      synchronize(server, table, publishedSeconds).then(
+        () => [],
+        // A table that was dropped meanwhile.
+        (error: unknown) => (isAbsent(error) ? [] : [server.name]),
+      ),
+    ),
+  );
+  cluster.requireCatchUp(behind.flat());
+  const having = 1 + others.length - behind.flat().length;
+  if (having < quorumOf(cluster.replicasOfShard))
+    throw new Failure(
+      'REPLICAS_UNAVAILABLE',
+      'too few replicas are available to store rows',
+      {},
+      { outcome: 'unknown' },
+    );
+}
