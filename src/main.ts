@@ -31,11 +31,23 @@ import { bootstrap } from './resources/namespaces/bootstrap.ts';
 import type { Context } from './resources/records/handler_context.ts';
 import { readSettings, readValidSettings, type Settings } from './settings/read_settings.ts';
 import { isShared } from './store/open_store.ts';
+import { StoreUnavailable, StoreUnusable } from './store/store_errors.ts';
 
 export type { ServerHooks } from './assembly/foundation.ts';
 export type { RunningServer } from './cli/serve.ts';
 
+/** Throws OperatorError: a store that cannot be used, a setting that is wrong, and others. */
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
+  try {
+    return await startParts(settings, hooks);
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    const message = `${error.message}, so that the server cannot start: when it responds, start the server again`;
+    throw new StoreUnusable(message, { cause: error });
+  }
+}
+
+async function startParts(settings: Settings, hooks: ServerHooks): Promise<RunningServer> {
   const started = performance.now();
   const transport = await openTransport(settings);
   if (isShared(settings.store)) requireInternalUrl(settings);
