@@ -16,6 +16,7 @@ export const engineCodes = [
   'WAREHOUSE_SUSPENDED',
   'WAREHOUSE_FAILED',
   'CATALOG_DAMAGED',
+  'NOT_ENOUGH_BACKENDS',
   'STORAGE_FULL',
 ] as const;
 

@@ -125,6 +125,8 @@ export interface ServerIdentity {
   readonly shardCount: number;
   /** The number of replicas that the cluster is set up for, of each shard. */
   readonly replicaCount: number;
+  /** The number of servers that its definition of the cluster has; absent where it was stored by an earlier release. */
+  readonly memberCount?: number;
   /** Whether it can replicate tables. */
   readonly replicates: boolean;
 }

@@ -454,8 +454,9 @@ export const codes = define({
   NOT_ENOUGH_BACKENDS: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'The table requires more replicas than there are available backends.',
-    client: 'Add or enable backends, or request fewer replicas.',
+    meaning:
+      'The table requires more replicas than there are available backends, or the change requires backends that are not available.',
+    client: 'Add, enable or restart backends, or request fewer replicas.',
     retryAfterSeconds: 30,
   },
   REPLICAS_UNAVAILABLE: {

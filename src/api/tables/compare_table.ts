@@ -100,15 +100,7 @@ export const compareTableApi = action('collection', {
   description:
     'Nothing is changed. It fails as the change would, as far as that is known without reading data. Differences of `primaryKey`, `orderBy`, `partitionBy`, `distribution` and `replicationNum`, which no table can change, do not make it fail: compare `definition` with `table`.',
   permission: { privilege: 'read', on: 'parent' },
-  codes: [
-    ...engineCodes,
-    'CHANGE_NOT_SUPPORTED',
-    'IN_USE',
-    'NOT_ENOUGH_BACKENDS',
-    'OBJECT_NOT_FOUND',
-    'SQL_INVALID',
-    'SQL_NOT_SUPPORTED',
-  ],
+  codes: [...engineCodes, 'CHANGE_NOT_SUPPORTED', 'IN_USE', 'OBJECT_NOT_FOUND', 'SQL_INVALID', 'SQL_NOT_SUPPORTED'],
   needs: keysNeeded,
   body: CompareBody,
   bodyRequired: true,

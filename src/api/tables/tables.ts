@@ -107,7 +107,6 @@ export const tablesApi = category({
         'HOST_NOT_ALLOWED',
         'SQL_INVALID',
         'SQL_NOT_SUPPORTED',
-        'NOT_ENOUGH_BACKENDS',
         ...engineCodes,
         ...fillCodes,
       ],
@@ -174,7 +173,7 @@ export const tablesApi = category({
     copy_definition: action('object', {
       summary: 'Creates an empty table with the same definition, in the same or another database.',
       permission: { privilege: 'read', on: 'object' },
-      codes: ['CHANGE_IN_PROGRESS', 'NOT_ENOUGH_BACKENDS', ...engineCodes],
+      codes: ['CHANGE_IN_PROGRESS', ...engineCodes],
       needs: keysCopied,
       body: strictObject(copyFields),
       bodyRequired: true,

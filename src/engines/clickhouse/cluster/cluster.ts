@@ -7,7 +7,7 @@ import type { Credentials, DescribedBackend } from '../../cluster/registered_ser
 import type { ClusterAccess, Replica } from '../../engine.ts';
 import { wasLost } from '../../engine_lost.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
-import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseCluster, ClickHouseServer, OnEachOptions } from '../connection/server.ts';
 import { CatchUp } from './catch_up.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
@@ -170,11 +170,30 @@ export class Cluster implements ClickHouseCluster {
   }
 
   get writesMany(): boolean {
-    return !this.isReplicated && this.#enabled().length > 1;
+    return !this.isReplicated && this.#enabled().length + this.#disabledCopies() > 1;
   }
 
+  /** Of the enabled servers, if there are any: that of another one may be out of date. */
   #identities(): ServerIdentity[] {
-    return this.members().flatMap(({ identity }) => identity ?? []);
+    const identities = (members: readonly Member[]) => members.flatMap(({ identity }) => identity ?? []);
+    const current = identities(this.#enabled());
+    return current.length > 0 ? current : identities(this.members());
+  }
+
+  requireAllCopies(): void {
+    const disabled = this.#disabledCopies();
+    if (disabled > 0) throw notEnough(this.#enabled().length + disabled, this.#available().length);
+  }
+
+  /** The number of disabled servers that the others still write to, because their definition of the cluster has them. */
+  #disabledCopies(): number {
+    if (this.isReplicated) return 0;
+    const enabled = this.#enabled();
+    const disabled = this.members().length - enabled.length;
+    const defined = this.#identities().map(
+      ({ memberCount, shardCount, replicaCount }) => memberCount ?? shardCount * replicaCount,
+    );
+    return Math.max(0, Math.min(disabled, Math.max(0, ...defined) - enabled.length));
   }
 
   /** The registered servers that are not disabled. */
@@ -217,8 +236,9 @@ export class Cluster implements ClickHouseCluster {
 
   async onEach<T>(
     work: (server: ClickHouseServer) => Promise<T>,
-    { isBegunWork = false }: { readonly isBegunWork?: boolean } = {},
+    { isBegunWork = false, withoutDisabled = false }: OnEachOptions = {},
   ): Promise<T[]> {
+    if (!withoutDisabled) this.requireAllCopies();
     const enabled = this.#enabled();
     const available = enabled.filter((member) => member.isAvailable || (isBegunWork && member.takesBegunWork));
     if (enabled.length === 0 || available.length < enabled.length)

@@ -56,7 +56,7 @@ export async function readIdentity(
     throw unsuitable('cluster', 'the server has no macros shard and replica, by which tables are replicated');
   if (replicates && members.some(({ internal_replication }) => internal_replication === 0))
     throw unsuitable('cluster', 'the definition of the cluster must have internal_replication in each shard');
-  return { id, shard, replica, shardCount, replicaCount, replicates };
+  return { id, shard, replica, shardCount, replicaCount, memberCount: members.length, replicates };
 }
 
 /** Unique among servers that run, and the same after a restart. Servers without an id of their own are known by host and port. */

@@ -34,6 +34,13 @@ export interface ClickHouseServer {
   stream(call: ServerCall): Promise<Readable>;
 }
 
+export interface OnEachOptions {
+  /** The work may be the rest of what others have done already: a server that is complete but for such work takes it, too. */
+  readonly isBegunWork?: boolean;
+  /** The work makes no difference to a server that does not take part in it. */
+  readonly withoutDisabled?: boolean;
+}
+
 export interface ClickHouseCluster {
   /** The name of the cluster definition. */
   readonly name: string;
@@ -50,10 +57,14 @@ export interface ClickHouseCluster {
    */
   onAny<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T>;
   /**
-   * Runs on each server of the cluster that is not disabled. Throws 503 if one of them is not available. `isBegunWork`: the work may be the rest
-   * of what others have done already: a server that is complete but for such work takes it, too.
+   * Runs on each server of the cluster that is not disabled. Throws 503 if one of them is not available, or as `requireAllCopies` does.
    */
-  onEach<T>(work: (server: ClickHouseServer) => Promise<T>, options?: { readonly isBegunWork?: boolean }): Promise<T[]>;
+  onEach<T>(work: (server: ClickHouseServer) => Promise<T>, options?: OnEachOptions): Promise<T[]>;
+  /**
+   * Throws 503 if the definition of the cluster has a server that is disabled and cannot replicate: it could never catch up with what is
+   * changed without it.
+   */
+  requireAllCopies(): void;
   /** Runs on one available server of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */
   onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]>;
   /** The available servers of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */

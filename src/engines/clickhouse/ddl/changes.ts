@@ -1,5 +1,6 @@
 // Changes of catalogs, databases, tables and views. They are made on every server one by one, each step so that it does nothing when it is
 // repeated: a change that a lost server interrupts is carried to its end by its repetition.
+import { withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef, Change, ChangeCost, EngineWarehouse, TableRef } from '../../engine.ts';
 import type { Applied, AppliedView } from '../../views.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
@@ -46,7 +47,12 @@ async function applyChange(
 ): Promise<Applied | undefined> {
   const { cluster } = context;
   let views: readonly AppliedView[] = [];
+  let isBegun = false;
   const tablesOf = (server: ClickHouseServer) => new ServerTables(server, signal);
+  const run = (work: (tables: ServerTables) => Promise<void>) => async (server: ClickHouseServer) => {
+    await work(tablesOf(server));
+    isBegun = true;
+  };
   const on: ChangeOn = {
     context,
     cluster,
@@ -57,15 +63,19 @@ async function applyChange(
       views = applied;
     },
     onEach: async (work) => {
-      await cluster.onEach((server) => work(tablesOf(server)), { isBegunWork: true });
+      await cluster.onEach(run(work), { isBegunWork: true });
     },
     onEachCopy: async (work) => {
-      const run = (server: ClickHouseServer) => work(tablesOf(server));
-      await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(run, { isBegunWork: true }));
+      await (cluster.isReplicated ? cluster.onEachShard(run(work)) : cluster.onEach(run(work), { isBegunWork: true }));
     },
   };
-  if (change.kind === 'alterTable') await alterTable(on, change);
-  else await changeHandlers.apply(on, change);
+  try {
+    if (change.kind === 'alterTable') await alterTable(on, change);
+    else await changeHandlers.apply(on, change);
+  } catch (error) {
+    // Another server may have done what one that was lost has not.
+    throw isBegun ? withOutcome(error, 'unknown') : error;
+  }
   return views.length === 0 ? undefined : { views };
 }
 

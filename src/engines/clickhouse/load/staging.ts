@@ -99,12 +99,12 @@ export async function dropStaging(cluster: ClickHouseCluster, staging: string): 
     for (const name of [`${staging}${distributedSuffix}`, staging])
       await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
   };
-  await cluster.onEach(drop, { isBegunWork: true });
+  await cluster.onEach(drop, { isBegunWork: true, withoutDisabled: true });
 }
 
 /** Removes what loads and claims left behind that ended without it a day ago or earlier. Recorded loads must have been published. */
 export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
-  await cluster.onEach(async (server) => {
+  const drop = async (server: ClickHouseServer) => {
     const tables = await server.rows<{ name: string }>({
       ...callOf(),
       sql:
@@ -115,7 +115,8 @@ export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
       await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
     }
     await dropClaims(server, abandonedHours * 3600 * 1000);
-  });
+  };
+  await cluster.onEach(drop, { withoutDisabled: true });
 }
 
 /**

@@ -40,6 +40,8 @@ async function insertReplicated({ cluster, inserts, spec }: WarehouseContext, bl
 }
 
 async function insertUnreplicated(context: WarehouseContext, block: RowsBlock): Promise<void> {
+  // Other servers write to one that is disabled, which may be down.
+  context.cluster.requireAllCopies();
   const names = block.columns.map(quoteIdentifier).join(', ');
   const sql = `INSERT INTO ${qualifiedName(block.names)} (${names}) ${block.reading ?? ''} FORMAT ${block.format}`;
   const settings = blockSettings(block.token);

@@ -66,8 +66,9 @@ export function tablesOf(context: WarehouseContext): TableMethods {
     optimize: (table, { signal }) =>
       context.run(signal, async (runSignal) => {
         const sql = `OPTIMIZE TABLE ${qualifiedName(localOf(table))} FINAL`;
-        await context.cluster.onEach((server) =>
-          server.text({ sql, timeoutMs: wholeTableTimeoutMs, signal: runSignal }),
+        await context.cluster.onEach(
+          (server) => server.text({ sql, timeoutMs: wholeTableTimeoutMs, signal: runSignal }),
+          { withoutDisabled: true },
         );
       }),
     compareTables,
@@ -114,8 +115,9 @@ async function storedColumns(
   const sql = `SELECT database, table, name, type FROM system.columns
     WHERE (${prefixes.join(' OR ')} OR database = ${quoteLiteral(hiddenDatabase(id))})
       AND default_kind != 'MATERIALIZED' ORDER BY database, table, position`;
-  const servers = await cluster.onEach((server) =>
-    server.rows<StoredColumn>({ sql, timeoutMs: callTimeoutMs, signal }),
+  const servers = await cluster.onEach(
+    (server) => server.rows<StoredColumn>({ sql, timeoutMs: callTimeoutMs, signal }),
+    { withoutDisabled: true },
   );
   return servers;
 }

@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix } from '../names.ts';
 import { completeBatch } from '../rows/pending_steps.ts';
@@ -68,7 +69,8 @@ async function runningWrites({ cluster }: WarehouseContext, { name }: CatalogRef
   const table = quoteIdentifier(databasePrefix(name)).slice(0, -1);
   const begins = ['INSERT INTO', 'ALTER TABLE'].map((verb) => `startsWith(query, ${quoteLiteral(`${verb} ${table}`)})`);
   const sql = `SELECT toString(count()) AS n FROM system.processes WHERE is_initial_query AND (${begins.join(' OR ')})`;
-  const counts = await cluster.onEach((server) => server.rows<{ n: string }>({ sql, timeoutMs: callTimeoutMs }));
+  const ask = (server: ClickHouseServer) => server.rows<{ n: string }>({ sql, timeoutMs: callTimeoutMs });
+  const counts = await cluster.onEach(ask, { withoutDisabled: true });
   return counts.reduce((sum, [row]) => sum + Number(row?.n ?? 0), 0);
 }
 

@@ -1,6 +1,6 @@
 // A write that is recorded before it changes anything, so that whoever finds the record can complete it.
 import { randomUUID } from 'node:crypto';
-import { Failure, withOutcome } from '../../../standard/failure.ts';
+import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
 
@@ -45,6 +45,8 @@ export async function recordedWrite(
         ...(state === 'pending' ? { batch, payload: index === 0 ? JSON.stringify(payload) : '' } : {}),
       })),
     );
+  // What is recorded may be done later, although it was refused.
+  context.cluster.requireAllCopies();
   await record('pending');
   try {
     await work();
@@ -54,6 +56,7 @@ export async function recordedWrite(
       isUnnamed &&
       error instanceof Failure &&
       undoneCodes.has(error.code) &&
+      outcomeOf(error) !== 'unknown' &&
       (await record('undone').then(
         () => true,
         () => false,
