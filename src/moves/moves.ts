@@ -14,7 +14,7 @@ import type { Engine, EngineWarehouse } from '../engines/engine.ts';
 import type { CatalogRef } from '../engines/refs.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { newId } from '../model/ids.ts';
-import type { TableDefinition, TableSpec } from '../model/records.ts';
+import type { BackendSpec, TableDefinition, TableSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Failure, objectNotFound, type Violation } from '../standard/failure.ts';
 import type { LeaseHolder } from '../store/leases.ts';
@@ -65,6 +65,7 @@ const readsPollMs = 50;
 /** So long no statement may read it before it is taken away: one that was analyzed there may not have begun. */
 const readsQuietMs = 1_000;
 const settleMsMax = 120_000;
+const backendsMax = 1000;
 
 export class Moves {
   readonly #parts: MovesParts;
@@ -84,6 +85,28 @@ export class Moves {
     if (from === to) refuse('the catalog is in this warehouse already');
     if ((await warehouses.otherServerOf(to)) !== undefined)
       refuse('the data of both warehouses are in data directories, and those of different servers');
+    await this.#requireOtherServers(from, to);
+  }
+
+  /** A server has one database of a name, whatever cluster it belongs to: the copy could not get the names of the catalog. */
+  async #requireOtherServers(from: string, to: string): Promise<void> {
+    const [used, wanted] = await Promise.all([this.#serversOf(from), this.#serversOf(to)]);
+    if (used.isDisjointFrom(wanted)) return;
+    const why =
+      'both warehouses have the same server, which cannot have the tables of a catalog twice; move the catalog to a ' +
+      'warehouse on other servers, and from there to this one';
+    throw new Failure('MOVE_NOT_POSSIBLE', why);
+  }
+
+  /** The ids of the servers that may have tables of a warehouse. */
+  async #serversOf(warehouse: string): Promise<Set<string>> {
+    const { catalog } = this.#parts;
+    const [found] = (await catalog.find([{ category: 'warehouses', name: warehouse }])) ?? [];
+    const backends = found ? await catalog.list(found.id, 'backends', { limit: backendsMax }) : [];
+    const specs = backends.map(({ spec }) => spec as BackendSpec);
+    return new Set(
+      specs.flatMap(({ server, decommission }) => (decommission?.phase === 'done' ? [] : (server?.id ?? []))),
+    );
   }
 
   async run(task: TaskRecord<'move_catalog'>, run: Run): Promise<MoveResult> {
@@ -272,6 +295,8 @@ export class Moves {
   }
 
   async #plan(definitions: SourceDefinitions, request: MoveRequest, { target }: MoveSides): Promise<MovePlan> {
+    // Servers may have been registered since the task was submitted.
+    await this.#requireOtherServers(definitions.root.spec.warehouse, request.warehouse);
     const layout = await this.#parts.warehouses.layoutOf(request.warehouse);
     return planMove(this.#parts, definitions, request, { ...target, replicaCount: layout?.replicaCount ?? 1 });
   }
