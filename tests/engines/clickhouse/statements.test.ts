@@ -5,7 +5,10 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
+import { parseError, serverFailure } from '../../../src/engines/clickhouse/connection/clickhouse_error.ts';
+import { HttpServer } from '../../../src/engines/clickhouse/connection/http_server.ts';
 import type { PageReady } from '../../../src/engines/engine.ts';
+import { Failure, outcomeOf } from '../../../src/standard/failure.ts';
 import { failureOf, MiB, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { accessTo, engineOn } from './engine.ts';
@@ -116,6 +119,44 @@ describe('statements', { skip: missingRing }, async () => {
     );
     assert.equal(large.code, 'MEMORY_LIMIT_EXCEEDED');
     assert.deepEqual(await rowsOf(world, 'SELECT 1'), [[1]]);
+  });
+
+  test('a statement that is stopped because a server is short of memory can be repeated later', async () => {
+    const server = new HttpServer({
+      name: 'node1',
+      url: ring.nodes[0]?.url ?? '',
+      credentials: async () => ({ user: 'default', password: '' }),
+      hosts: undefined,
+    });
+    const failed = async (settings: Record<string, number>) => {
+      const sql = 'SELECT max(number) FROM numbers(250000000)';
+      const sent = server.text({ sql, settings, timeoutMs: deadlineMs(10_000) }).then(
+        () => assert.fail('it was not stopped'),
+        (error: unknown) => serverFailure(error),
+      );
+      return described(await sent);
+    };
+    const described = (failure: unknown) => {
+      assert.ok(failure instanceof Failure, String(failure));
+      return [failure.code, outcomeOf(failure)];
+    };
+    const large = { max_block_size: 250_000_000 };
+    assert.deepEqual(await failed({ ...large, max_memory_usage: 0 }), ['WAREHOUSE_BUSY', 'unknown']);
+    const ofUser = { max_memory_usage: 0, max_memory_usage_for_user: 100 * MiB };
+    assert.deepEqual(await failed({ ...large, ...ofUser }), ['WAREHOUSE_BUSY', 'unknown']);
+    assert.deepEqual(await failed({ ...large, max_memory_usage: 100 * MiB }), ['MEMORY_LIMIT_EXCEEDED', undefined]);
+    await server.close();
+    // As the oldest supported version names them, also when another server sends them.
+    for (const [limit, code] of [
+      ['(total)', 'WAREHOUSE_BUSY'],
+      ['(for user)', 'WAREHOUSE_BUSY'],
+      ['(for query)', 'MEMORY_LIMIT_EXCEEDED'],
+    ])
+      for (const sender of ['', 'Received from 10.0.0.2:9000. DB::Exception: ']) {
+        const message = `${sender}Memory limit ${limit} exceeded: would use 9.32 GiB, maximum: 9.31 GiB.: While executing f('(total) memory limit exceeded')`;
+        const text = `Code: 241. DB::Exception: ${message}. (MEMORY_LIMIT_EXCEEDED) (version 24.8.4.1)`;
+        assert.equal(described(serverFailure(parseError(text)))[0], code, text);
+      }
   });
 
   test('progress is reported while a statement runs', async () => {

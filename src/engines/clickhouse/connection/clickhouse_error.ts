@@ -52,6 +52,12 @@ const refused: Condition = {
   outcome: 'notApplied',
 };
 const busy: Condition = { code: 'WAREHOUSE_BUSY', message: 'the servers of the warehouse are busy' };
+/** A statement that writes may have been stopped on some of the servers only. */
+const outOfMemory: Condition = {
+  code: 'WAREHOUSE_BUSY',
+  message: 'a server of the warehouse is short of memory',
+  outcome: 'unknown',
+};
 
 /** Errors that are a condition of the servers, whoever's statement it was. */
 const conditions: Readonly<Record<number, Condition>> = {
@@ -88,10 +94,19 @@ const conditions: Readonly<Record<number, Condition>> = {
   516: refused,
 };
 
+const memoryExceeded = 241;
+/** The limit of a server, or of all statements of its user, as 24.8 and 26.7 name it. That of one statement is `(for query)` or `Query`. */
+const sharedMemory =
+  /^(?:Received from \S+ DB::Exception: )*(?:Memory limit \((?:total|for user)\)|\(total\) memory limit|User memory limit) exceeded\b/;
+
+function conditionOf({ code, message }: ClickHouseError): Condition | undefined {
+  return code === memoryExceeded && sharedMemory.test(message) ? outOfMemory : conditions[code];
+}
+
 /** The failure of a condition of the servers; any other error is returned as it is. */
 export function serverFailure(error: unknown): unknown {
   if (!(error instanceof ClickHouseError)) return error;
-  const condition = conditions[error.code];
+  const condition = conditionOf(error);
   if (!condition) return error;
   const { code, message, outcome } = condition;
   const cause = condition === lost ? Object.assign(new EngineLost({ isToBlame: false }), { cause: error }) : error;
