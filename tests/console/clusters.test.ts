@@ -1,6 +1,7 @@
 // Several machines in the console: a catalog is moved to another warehouse after a dry run; a cluster is registered, one of its servers is lost
 // and returns, and one is taken out of service; the servers of one store are listed.
 import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { eventually } from '../deadline.ts';
@@ -108,22 +109,55 @@ describe('clusters in the console', { skip: noBrowser || missingRing }, () => {
 });
 
 describe('servers in the console', { skip: noBrowser || missingPostgresql }, () => {
-  it('lists the servers of one store, with one that is lost', async () => {
+  it('lists the servers of one store, and removes one that is lost, with its warehouses if it has any', async () => {
     const browser = await launchBrowser();
     const places = await newPlaces();
     const one = await places.one.start();
-    const two = await places.two.start();
+    let two = await places.two.start();
     try {
+      const consolePage = await ConsolePage.open(browser, one, { path: 'warehouses' });
+      const { page } = consolePage;
+      const servers = page.getByRole('region', { name: 'Servers' });
+      const remaining = async () => (await one.client.servers.list().all()).map(({ serverId }) => serverId);
+      const removal = (id: string) => page.getByRole('dialog', { name: `Remove server ${id.slice(0, 8)}?` });
+
+      await servers.getByText('(this one)').waitFor();
+      const empty = places.two.id();
+      await kill(two);
+      await servers.getByRole('button', { name: 'Remove' }).click();
+      await removal(empty).getByText('its results and files are lost.').waitFor();
+      await consolePage.checkAccessibility();
+      await consolePage.photograph('server_removal');
+      await removal(empty).getByRole('button', { name: 'Cancel' }).click();
+      assert.deepEqual((await remaining()).length, 2);
+      await servers.getByRole('button', { name: 'Remove' }).click();
+      await removal(empty).getByRole('button', { name: 'Remove server', exact: true }).click();
+      await servers.waitFor({ state: 'detached' });
+      assert.deepEqual(await remaining(), [places.one.id()]);
+
+      rmSync(places.two.directory, { recursive: true });
+      two = await places.two.start();
       await two.client.warehouses.create({ name: 'second' });
       await seeEachOther(one, two, ['default', 'second']);
-      const consolePage = await ConsolePage.open(browser, one, { path: 'warehouses' });
-      const servers = consolePage.page.getByRole('region', { name: 'Servers' });
       await servers.getByText('(this one)').waitFor();
       await servers.getByText(/has second/).waitFor();
       await kill(two);
       await servers.getByText(/does not respond/).waitFor();
       await consolePage.checkAccessibility();
       await consolePage.photograph('servers');
+      await servers.getByRole('button', { name: 'Remove' }).click();
+      const dialog = removal(places.two.id());
+      await dialog.getByText('the warehouses second with all their catalogs are deleted').waitFor();
+      await consolePage.checkAccessibility();
+      await consolePage.photograph('server_removal_cascade');
+      await dialog.getByRole('button', { name: 'Remove server and warehouses' }).click();
+      await servers.waitFor({ state: 'detached' });
+      await page.getByRole('link', { name: 'second' }).waitFor({ state: 'detached' });
+      assert.deepEqual(await remaining(), [places.one.id()]);
+      assert.deepEqual(
+        (await one.client.warehouses.list().all()).map(({ name }) => name),
+        ['default'],
+      );
       await consolePage.close([/status of 503/]);
     } finally {
       await browser.close();
