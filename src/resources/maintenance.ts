@@ -2,6 +2,7 @@
 // behind. Each part implements its own work.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { CallerLimits } from '../access/limits/assemble_limits.ts';
+import { followClusterShapes } from '../jobs/cluster_shape.ts';
 import { sweepLoadSecrets } from '../jobs/load_run.ts';
 import type { Observe } from '../observe/observations.ts';
 import { renewEveryMs } from '../store/leases.ts';
@@ -9,6 +10,8 @@ import type { Store } from '../store/store.ts';
 import type { Services } from './records/handler_context.ts';
 
 const everyMs = 60_000;
+/** As often as the definitions of clusters are read again, about. */
+const clustersEveryMs = 5_000;
 const bucketSweepEveryMs = 3_600_000;
 
 export interface Maintenance {
@@ -55,23 +58,27 @@ export function maintenanceOf(services: Services, { store, observe, callerLimits
       await history.takeOver();
       await catalog.takeOver();
     });
+  const followClusters = () => guarded('the shape of clusters', () => followClusterShapes(services));
   const all = async () => void (await Promise.all([recover(), sweep(), sweepResults(), sweepFiles(), sweepBucket()]));
   let timer: NodeJS.Timeout | undefined;
   let bucketTimer: NodeJS.Timeout | undefined;
   let stopTakingOver = () => {};
+  let stopFollowing = () => {};
   return {
     all,
     start() {
       void recover();
       void sweepResults();
       timer = setInterval(() => void Promise.all([recover(), sweep()]), everyMs).unref();
-      if (store.isShared) stopTakingOver = repeatedly(takeOver);
+      if (store.isShared) stopTakingOver = repeatedly(takeOver, renewEveryMs);
+      stopFollowing = repeatedly(followClusters, clustersEveryMs);
       bucketTimer = setInterval(() => void sweepBucket(), bucketSweepEveryMs).unref();
     },
     async stop(deadlineMs) {
       clearInterval(timer);
       clearInterval(bucketTimer);
       stopTakingOver();
+      stopFollowing();
       const ended = new AbortController();
       const late = pause(deadlineMs, undefined, { signal: ended.signal }).catch(() => {});
       await Promise.race([Promise.all(running), late]);
@@ -100,14 +107,14 @@ function sweepAll(services: Services, { store, callerLimits }: Pick<MaintenanceP
   ]);
 }
 
-/** Every second, but not while it still runs. @returns a function that begins it no more. */
-function repeatedly(work: () => Promise<void>): () => void {
+/** But not while it still runs. @returns a function that begins it no more. */
+function repeatedly(work: () => Promise<void>, periodMs: number): () => void {
   let isRunning = false;
   const timer = setInterval(async () => {
     if (isRunning) return;
     isRunning = true;
     await work();
     isRunning = false;
-  }, renewEveryMs).unref();
+  }, periodMs).unref();
   return () => clearInterval(timer);
 }

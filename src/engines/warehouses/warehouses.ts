@@ -247,6 +247,13 @@ export class Warehouses {
     return (await this.#open.all()).flatMap(({ engine }) => (engine.running ? engine : []));
   }
 
+  /** The servers of each warehouse on a cluster that this server watches, by the id of the warehouse. */
+  async runningClusters(): Promise<readonly { readonly id: string; readonly servers: RegisteredServers }[]> {
+    return (await this.#open.all()).flatMap(({ engine, description }) =>
+      engine.running && engine.servers ? { id: description.id, servers: engine.servers } : [],
+    );
+  }
+
   /** The load of each open warehouse and its backends, for the metrics. */
   async load(): Promise<readonly WarehouseLoad[]> {
     return (await this.#open.all()).map(loadOf);

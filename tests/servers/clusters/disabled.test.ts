@@ -2,9 +2,10 @@
 // meanwhile, and reads go on.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { type Reply, start, type TestServer } from '../../server.ts';
-import { availabilityIs, backendsOf, clusterSettings, registerAll } from './cluster_server.ts';
+import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } from './cluster_server.ts';
 
 const columns = [
   { name: 'id', type: 'BIGINT' },
@@ -89,4 +90,15 @@ describe('a disabled backend on servers that cannot replicate', { skip: missingR
       });
     });
   }
+
+  test('counts no longer when the definition of the cluster is without it, which the warehouse shows', async () => {
+    const rows = '/api/v2/catalogs/copies/databases/shop/tables/orders/rows';
+    const write = () => server.post(rows, { rows: [{ id: 1, note: 'alone' }] });
+    (await server.post(`${backendsOf('copies')}/node2/disable`)).is(200);
+    (await write()).is(503, 'NOT_ENOUGH_BACKENDS', { needed: 2, available: 1 });
+    await ring.takeOut(1);
+    await eventually('it is written without it', async () => (await write()).status === 201, 30_000);
+    const shape = async () => (await server.get(`${warehouses}/copies`)).is(200).at('replicaCount');
+    await eventually('the warehouse has one replica', async () => (await shape()) === 1, 30_000);
+  });
 });
