@@ -123,6 +123,13 @@ describe('a write in which a copy was lost', { skip: missingRing }, async () => 
     });
   }
 
+  test('INSERT ... SELECT of the rows of a table reaches each copy', async () => {
+    assert.deepEqual(await rowsOf(world, `INSERT INTO "${table}" SELECT a, 'new' FROM "${table}" WHERE a < 10`), [
+      [10],
+    ]);
+    assert.deepEqual(await contents(), Array(3).fill('30\t235\t10'));
+  });
+
   test('a write that is refused before it began is not done later', async () => {
     second.cutAt(/INSERT INTO `_tabularium`/);
     const refused = { code: 'NOT_ENOUGH_BACKENDS', outcome: 'notApplied' };
