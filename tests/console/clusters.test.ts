@@ -132,6 +132,7 @@ describe('servers in the console', { skip: noBrowser || missingPostgresql }, () 
       assert.deepEqual((await remaining()).length, 2);
       await servers.getByRole('button', { name: 'Remove' }).click();
       await removal(empty).getByRole('button', { name: 'Remove server', exact: true }).click();
+      await removal(empty).waitFor({ state: 'detached' });
       await servers.waitFor({ state: 'detached' });
       assert.deepEqual(await remaining(), [places.one.id()]);
 
@@ -147,10 +148,11 @@ describe('servers in the console', { skip: noBrowser || missingPostgresql }, () 
       await consolePage.photograph('servers');
       await servers.getByRole('button', { name: 'Remove' }).click();
       const dialog = removal(places.two.id());
-      await dialog.getByText('the warehouses second with all their catalogs are deleted').waitFor();
+      await dialog.getByText('the warehouse second with all its catalogs is deleted').waitFor();
       await consolePage.checkAccessibility();
       await consolePage.photograph('server_removal_cascade');
       await dialog.getByRole('button', { name: 'Remove server and warehouses' }).click();
+      await dialog.waitFor({ state: 'detached' });
       await servers.waitFor({ state: 'detached' });
       await page.getByRole('link', { name: 'second' }).waitFor({ state: 'detached' });
       assert.deepEqual(await remaining(), [places.one.id()]);

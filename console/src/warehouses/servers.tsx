@@ -70,11 +70,15 @@ function RemovalDialog({ server: { serverId, warehouses }, onClose }: RemovalDia
       await queryClient.invalidateQueries();
     },
   });
-  const lost = hasData ? `, and the warehouses ${warehouses.join(', ')} with all their catalogs are deleted` : '';
+  const names = warehouses.join(', ');
+  const lost =
+    warehouses.length > 1
+      ? `, and the warehouses ${names} with all their catalogs are deleted`
+      : `, and the warehouse ${names} with all its catalogs is deleted`;
   return (
     <Dialog
       title={`Remove server ${serverId.slice(0, 8)}?`}
-      description={`Only for a server that will never start again: its unfinished tasks fail, its results and files are lost${lost}.`}
+      description={`Only for a server that will never start again: its unfinished tasks fail, its results and files are lost${hasData ? lost : ''}.`}
       isOpen
       onClose={onClose}
       actions={
