@@ -196,5 +196,6 @@ const writtenByCluster: DrainBlocker = {
   reason: 'writtenByCluster',
   table: null,
   tabletId: null,
-  message: 'the other servers still write copies to the backend: remove it from their definition of the cluster',
+  message:
+    'the other servers still write copies to the backend: remove it from their definition of the cluster; nothing is written until then',
 };
