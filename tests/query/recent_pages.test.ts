@@ -84,7 +84,7 @@ test('a slow reader keeps its own bytes, and memory stays bounded', async () => 
   let recent: RecentBytes | undefined;
   const file = await grow(path, (page) => {
     recent = page.recent;
-    if (state.reader) return;
+    if (state.first) return;
     state.end = page.end;
     const found = PageBytes.findLive([path], recent, 0, page.end);
     state.first = found.then((bytes) => {
