@@ -36,7 +36,7 @@ const always: Readonly<Record<string, string | number>> = {
   union_default_mode: 'DISTINCT',
   insert_null_as_default: 0,
   input_format_null_as_default: 0,
-  // Without it, servers of 24.8 read `5e-324` as 0.
+  // Without it, servers of 24.8 convert `5e-324` to 0.
   precise_float_parsing: 1,
   // JSON values of a Parquet file are read as their texts.
   input_format_parquet_enable_json_parsing: 0,

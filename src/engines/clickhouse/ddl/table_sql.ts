@@ -54,10 +54,13 @@ function keyColumns({ columns }: TableDefinition, keys: readonly string[]): read
 export const sortingKey = (definition: TableDefinition): readonly string[] =>
   keyColumns(definition, definition.orderBy.length > 0 ? definition.orderBy : definition.primaryKey);
 
-/** A number from the columns by which rows are spread; the same for the same row, so that a repeated insert meets the same shards. */
+/**
+ * A number from the columns by which rows are spread; the same for the same row, so that a repeated insert meets the same shards. Of the bytes of
+ * their values: servers of 24.8 cannot hash a tuple that contains a null.
+ */
 export function shardingKey({ columns, distribution, primaryKey }: TableDefinition): string {
   const by = distribution.by.length > 0 ? distribution.by : primaryKey;
-  return `sipHash64(tuple(${names(by.length > 0 ? by : columns.map(({ name }) => name))}))`;
+  return `sipHash64(formatRow('RowBinary', ${names(by.length > 0 ? by : columns.map(({ name }) => name))}))`;
 }
 
 /** An id that is the same for all attempts of a step, and never used again. */

@@ -66,9 +66,9 @@ async function definitionOf(
   const body = shown
     .slice(shown.indexOf('\n'))
     .replace(hiddenColumn, `$1\`_load\` UInt64 DEFAULT ${number}`)
-    // Of its own, which is never used again.
-    .replace(enginePattern, `ENGINE = $1('/tabularium/staging/${staging}/{shard}', '{replica}'`);
-  if (!body.includes(`\`_load\` UInt64 DEFAULT ${number}`) || !body.includes(`/staging/${staging}/{shard}'`))
+    // Of its own, which is never used again, and of which the last replica that is dropped leaves nothing.
+    .replace(enginePattern, `ENGINE = $1('/tabularium/staging/${staging}-{shard}', '{replica}'`);
+  if (!body.includes(`\`_load\` UInt64 DEFAULT ${number}`) || !body.includes(`/staging/${staging}-{shard}'`))
     throw new Error('a table of rows has a definition of another product');
   return `CREATE TABLE IF NOT EXISTS ${staged(staging)}${body}`;
 }

@@ -4,8 +4,15 @@ import { quoteLiteral } from '../sql/identifiers.ts';
 import { isMissingNode } from './server_errors.ts';
 
 /** The names of the nodes below a path; none if the path does not exist. Throws if Keeper cannot be asked. */
-export async function childrenInKeeper(server: ClickHouseServer, path: string, timeoutMs: number): Promise<string[]> {
-  const sql = `SELECT name FROM system.zookeeper WHERE path = ${quoteLiteral(path)}`;
+export const childrenInKeeper = (server: ClickHouseServer, path: string, timeoutMs: number): Promise<string[]> =>
+  namesInKeeper(server, `path = ${quoteLiteral(path)}`, timeoutMs);
+
+/** Of the nodes below a path, those that have nodes below them. */
+export const parentsInKeeper = (server: ClickHouseServer, path: string, timeoutMs: number): Promise<string[]> =>
+  namesInKeeper(server, `path = ${quoteLiteral(path)} AND numChildren > 0`, timeoutMs);
+
+async function namesInKeeper(server: ClickHouseServer, where: string, timeoutMs: number): Promise<string[]> {
+  const sql = `SELECT name FROM system.zookeeper WHERE ${where}`;
   try {
     const rows = await server.rows<{ name: string }>({ sql, timeoutMs });
     return rows.map(({ name }) => name);

@@ -1,6 +1,6 @@
 // Tables that Keeper knows a server to have and the server lacks: what a lost disk looks like when no other server is there to compare with.
 import type { ClickHouseServer } from '../connection/server.ts';
-import { childrenInKeeper, replicasInKeeper } from './keeper.ts';
+import { parentsInKeeper, replicasInKeeper } from './keeper.ts';
 import { replicaStates } from './replica_states.ts';
 import { isTableUuid, pathOfTable } from './replicated_tables.ts';
 
@@ -14,7 +14,8 @@ export async function lostTables(
 ): Promise<string[]> {
   const present = new Set((await replicaStates(server, timeoutMs)).map(({ uuid }) => uuid));
   const lost: string[] = [];
-  for (const uuid of await childrenInKeeper(server, '/tabularium', timeoutMs)) {
+  // A table that was dropped leaves an empty node for ever.
+  for (const uuid of await parentsInKeeper(server, '/tabularium', timeoutMs)) {
     if (!isTableUuid(uuid) || present.has(uuid)) continue;
     const registered = await replicasInKeeper(server, `${pathOfTable(uuid)}/${shard}`, timeoutMs);
     if (registered.includes(replica)) lost.push(uuid);

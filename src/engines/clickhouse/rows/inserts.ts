@@ -12,6 +12,7 @@ import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, s
 import { namesOf } from '../names.ts';
 import { quoteIdentifier } from '../sql/identifiers.ts';
 import { type RecordedWrite, recordedWrite, stepsOf } from '../steps/recorded_write.ts';
+import { readsFloatsExactly } from '../types/read_values.ts';
 import { rowsText } from '../types/row_text.ts';
 import { blockSettings } from './block_settings.ts';
 import { insertBlock, type RowsBlock, toViolation } from './insert_block.ts';
@@ -23,7 +24,7 @@ export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'ins
     context.run(signal, async (runSignal) => {
       const batch = 'file' in stored ? (deserialize(await readFile(stored.file)) as RowsBatch) : stored;
       if (batch.rowCount === 0) return 0;
-      const block = blockOf(table, batch);
+      const block = blockOf(context, table, batch);
       if (runSignal.aborted) throw new Failure('STATEMENT_CANCELLED', 'the insert was cancelled; nothing was inserted');
       // From here on it is not cancelled: a part of the shards may have the rows.
       const recorded = stepsOf(context, steps, batch.rowCount);
@@ -37,12 +38,13 @@ export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'ins
 type Block = Omit<RowsBlock, 'token'>;
 type Steps = Pick<RecordedWrite, 'steps' | 'isUnnamed'>;
 
-function blockOf({ catalog, database, table }: TableRef, batch: RowsBatch): Block {
+function blockOf({ cluster }: WarehouseContext, { catalog, database, table }: TableRef, batch: RowsBatch): Block {
+  const exactFloats = cluster.members().every(({ server }) => readsFloatsExactly(server.version));
   return {
     names: namesOf({ catalog: catalog.name, database, table }),
     columns: batch.columns.map(({ name }) => name),
     rowCount: batch.rowCount,
-    ...rowsText(batch),
+    ...rowsText(batch, { exactFloats }),
   };
 }
 

@@ -2,8 +2,9 @@
 // one by one. A mutation has a mark by which a repetition of its step finds it.
 import { createHash, randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
+import { wasLost } from '../../engine_lost.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
@@ -159,24 +160,40 @@ async function checkedCount(
 
 /** On every server whose rows do not come from another one, unless it is there already. */
 async function runMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
-  const run = (server: ClickHouseServer) => runOn(server, payload);
-  await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(runOnce(payload)));
+  if (cluster.isReplicated) await runReplicated(cluster, payload);
+  else await cluster.onEach(runOnce(payload));
 }
 
 /** What an earlier attempt has left undone. */
 export async function completeMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
-  const run = (server: ClickHouseServer) => runOn(server, payload);
-  await (cluster.isReplicated ? cluster.onEachShard(run) : cluster.onEach(runOnce(payload), { isBegunWork: true }));
+  if (cluster.isReplicated) await runReplicated(cluster, payload);
+  else await cluster.onEach(runOnce(payload), { isBegunWork: true });
+}
+
+/** On one replica of each shard; the others that are available follow. One that is away follows before it counts again. */
+async function runReplicated(cluster: ClickHouseCluster, payload: MarkedMutation): Promise<void> {
+  await cluster.onEachShard((server) => runOn(server, payload));
+  await Promise.all(
+    cluster.availableOfShards().flatMap((replicas) =>
+      replicas.map((server) =>
+        waitForMutation(server, payload).catch((error: unknown) => {
+          if (!wasLost(serverFailure(error))) throw error;
+          cluster.requireCatchUp([server.name]);
+        }),
+      ),
+    ),
+  );
 }
 
 const runOnce = (payload: MarkedMutation) => (server: ClickHouseServer) =>
   withClaim(server, payload.mark, (claimed) => runOn(claimed, payload));
 
-async function runOn(
-  server: ClickHouseServer,
-  { mark, table, command, parameters, database, localTable }: MarkedMutation,
-): Promise<void> {
-  const where = `database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)} AND position(command, ${quoteLiteral(mark)}) > 0`;
+const isOfMutation = ({ mark, database, localTable }: MarkedMutation): string =>
+  `database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)} AND position(command, ${quoteLiteral(mark)}) > 0`;
+
+async function runOn(server: ClickHouseServer, payload: MarkedMutation): Promise<void> {
+  const { mark, table, command, parameters } = payload;
+  const where = isOfMutation(payload);
   const known = await server.rows<{ done: number }>({
     sql: `SELECT is_done AS done FROM system.mutations WHERE ${where}`,
     timeoutMs: callTimeoutMs,
@@ -188,7 +205,8 @@ async function runOn(
       await server.text({
         sql: `ALTER TABLE ${table} ${marked}`,
         parameters,
-        settings: { mutations_sync: 2 },
+        // On this server: a replica that is away would make it fail where it must wait for all.
+        settings: { mutations_sync: 1 },
         timeoutMs: mutationTimeoutMs,
       });
     } catch (error) {
@@ -199,17 +217,18 @@ async function runOn(
     }
     return;
   }
-  await waitForMutation(server, where);
+  await waitForMutation(server, payload);
 }
 
-async function waitForMutation(server: ClickHouseServer, where: string): Promise<void> {
+/** A replica learns of it a moment after the one that it was sent to. */
+async function waitForMutation(server: ClickHouseServer, payload: MarkedMutation): Promise<void> {
   const deadline = performance.now() + mutationTimeoutMs;
   for (let pauseMs = 50; performance.now() < deadline; pauseMs = Math.min(2 * pauseMs, 2000)) {
-    const [row] = await server.rows<{ pending: string }>({
-      sql: `SELECT toString(countIf(is_done = 0)) AS pending FROM system.mutations WHERE ${where}`,
+    const [row] = await server.rows<{ known: string; pending: string }>({
+      sql: `SELECT toString(count()) AS known, toString(countIf(is_done = 0)) AS pending FROM system.mutations WHERE ${isOfMutation(payload)}`,
       timeoutMs: callTimeoutMs,
     });
-    if (Number(row?.pending ?? 0) === 0) return;
+    if (Number(row?.known ?? 0) > 0 && Number(row?.pending ?? 0) === 0) return;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
   throw new Failure(

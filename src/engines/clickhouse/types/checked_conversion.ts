@@ -18,7 +18,8 @@ export function checkedConversion(source: string, target: string, x: string, col
     `tupleElement(tuple(${value}, throwIf(ifNull(${condition}, 0), ${quoted(`${doesNotFit}"${column}"`)})), 1)`;
   if (/^(?:String|FixedString|Enum)/.test(from)) {
     if (!logical || stringKinds.has(logical.kind)) return x;
-    const value = valueOfText(logical, `toString(${x})`);
+    // Servers of 24.8 have no nullable results of some functions of texts.
+    const value = `if(isNull(${x}), NULL, ${valueOfText(logical, `assumeNotNull(toString(${x}))`)})`;
     return refusedIf(value, `isNotNull(${x}) AND isNull(${value})`);
   }
   if (!isNumber(from)) return x;

@@ -23,10 +23,10 @@ export interface RowsText {
   readonly reading?: string;
 }
 
-/** Throws ROWS_INVALID. */
-export function rowsText(batch: RowsBatch): RowsText {
+/** `exactFloats`: the servers read floating-point numbers of rows exactly. Throws ROWS_INVALID. */
+export function rowsText(batch: RowsBatch, options: { readonly exactFloats?: boolean } = {}): RowsText {
   const omittedColumns = batch.omitted?.map(({ column }) => column) ?? [];
-  const reading = readValues(batch.columns, omittedColumns);
+  const reading = readValues(batch.columns, omittedColumns, options);
   const text = linesOf(batch, reading ? omittedColumns : undefined);
   return reading ? { ...text, reading: readingSql(reading) } : text;
 }

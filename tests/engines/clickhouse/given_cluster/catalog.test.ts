@@ -59,6 +59,22 @@ describe('a catalog on a given cluster', { skip: missingGivenCluster }, () => {
       assert.deepEqual(await rowsOf('SELECT count(*), sum(price) FROM t'), [[1002, 499503.75]]);
   });
 
+  test('texts of statements become values of their columns, and floating-point numbers are exact', async () => {
+    const columns = ['d DATE', 'at DATETIME', 'z TIMESTAMPTZ', 'n DECIMAL(9,2)', 'x DOUBLE'].map((text) => {
+      const [name, type] = text.split(' ');
+      return { name, type };
+    });
+    (await server.post(`${database}/tables`, { name: 'typed', columns })).is(201);
+    const sql = `INSERT INTO typed (d, at, z, n, x)
+      VALUES ('2024-02-29', '2024-02-29 10:00:00.5', '2024-02-29T10:00:00+02:00', '1.50', '5e-324'), (NULL, NULL, NULL, NULL, NULL)`;
+    (await query(sql)).is(200);
+    (await server.post(`${database}/tables/typed/rows`, '{"rows":[[null,null,null,null,0.1234567890123456]]}')).is(201);
+    const { text } = (await query('SELECT d, at, z, n, x FROM typed ORDER BY x')).is(200);
+    const rows =
+      '[["2024-02-29","2024-02-29T10:00:00.5","2024-02-29T08:00:00Z",1.50,5e-324],[null,null,null,null,0.1234567890123456],[null,null,null,null,null]]';
+    assert.ok(text.replaceAll('\n', '').includes(rows), text);
+  });
+
   test('rows are changed and deleted, and columns added and renamed', async () => {
     (await query('UPDATE t SET price = 5 WHERE id < 20')).is(200);
     (await query('DELETE FROM t WHERE id >= 20 AND id < 2000')).is(200);

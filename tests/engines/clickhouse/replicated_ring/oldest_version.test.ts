@@ -66,10 +66,22 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     await ring.servers[1]?.kill();
     await availabilityIs(server, 'w', ['node2'], 'unavailable');
     (await server.post(`${table}/rows`, { rows: [[3, '3.00', null]] })).is(201);
-    assert.deepEqual((await query('SELECT count(*) FROM t')).is(200).at('rows'), [[3]]);
+    (await query('INSERT INTO t (id, price) SELECT id + 100, price FROM t WHERE id < 10')).is(200);
+    assert.deepEqual((await query('SELECT count(*) FROM t')).is(200).at('rows'), [[5]]);
     await ring.servers[1]?.start();
     await availabilityIs(server, 'w', ['node2'], 'available');
-    assert.equal(await ask(ring.servers[1]?.url, 'SELECT count() FROM c__d.t__local'), '3');
+    assert.equal(await ask(ring.servers[1]?.url, 'SELECT count() FROM c__d.t__local'), '5');
+  });
+
+  test('rows are changed while a server is killed, which has the change when it counts again', async () => {
+    await ring.servers[2]?.kill();
+    await availabilityIs(server, 'w', ['node3'], 'unavailable');
+    (await query('UPDATE t SET price = 7 WHERE id = 102')).is(200, '0', { rowCount: 1 });
+    (await query('DELETE FROM t WHERE id = 103')).is(200, '0', { rowCount: 1 });
+    await ring.servers[2]?.start();
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    const rows = 'SELECT id, price FROM c__d.t__local WHERE id > 100 AND id < 1000 ORDER BY id';
+    for (const { url } of ring.servers) assert.equal(await ask(url, rows), '102\t7');
   });
 
   test('rows are changed and a column is added on all servers', async () => {
