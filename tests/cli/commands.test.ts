@@ -88,7 +88,8 @@ describe('the program', () => {
         '--json',
         `--data-dir=${nowhere}`,
       );
-      assert.notEqual(status, 0);
+      // It finds nothing wrong with a directory that a server would create.
+      if (name !== 'doctor') assert.notEqual(status, 0);
       const answer = JSON.parse(stdout === '' ? stderr : stdout) as { readonly message?: string };
       assert.ok(stdout !== '' || (answer.message ?? '') !== '', stderr);
     });
