@@ -83,7 +83,7 @@ export function afterCrash(task: TaskRecord, kind: TaskKind | undefined): Outcom
   return { kind: 'retry', pauseMs: 0, counts: true, why: 'the server crashed while it ran' };
 }
 
-/** The outcome of a task that was cancelled too late: its work counts already, and goes on to its end. */
+/** The outcome of a task that was cancelled too late: its work counts already, and is completed. */
 export function cancelledLate(task: TaskRecord, kind: TaskKind, pauseMs: number): Outcome {
   if (task.attempt >= kind.attemptsMax) return { kind: 'failed', error: exhausted(task.attempt, undefined) };
   return { kind: 'retry', pauseMs, counts: true, why: 'it was cancelled when its work counted already' };

@@ -55,7 +55,7 @@ interface Part {
 const everything = [...scenarios, ...taskScenarios, ...scheduleScenarios];
 const instantsMin = 200;
 const roundsEach = 25;
-/** A run goes on after what it finds wrong, but not for ever. */
+/** A run continues after it finds something wrong, up to this many times. */
 const problemsMax = 100;
 const stepsEach = 30;
 /** With one installation. */

@@ -178,12 +178,12 @@ test('a task whose work counts already is not cancelled: after a crash, while it
   await other.tasks.cancel(taskId, actor);
   await untilTrue(async () => (await row(store, taskId)).state === 'pending', 'it waits');
   clock.now += 1000;
-  await untilTrue(() => other.startOrder.length === 2, 'it goes on');
+  await untilTrue(() => other.startOrder.length === 2, 'it continues');
   await other.tasks.stop(600);
   assert.deepEqual((await row(store, taskId)).state, 'pending');
   assert.deepEqual((await other.tasks.cancel(taskId, actor))?.state, 'pending');
   const last = await runner(store, clock, beatMs, 9, true);
-  await untilTrue(() => last.startOrder.length === 1, 'it goes on');
+  await untilTrue(() => last.startOrder.length === 1, 'it continues');
   last.ends('last');
   const ended = await last.tasks.wait(taskId, soonMs);
   assert.deepEqual([ended?.state, ended?.result], ['succeeded', { by: 'last' }]);

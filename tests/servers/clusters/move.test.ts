@@ -2,55 +2,18 @@
 // frozen meanwhile.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineMs, eventually } from '../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { missingPostgresql } from '../../postgresql.ts';
 import { endOfTask, type Reply, type ServerProcess } from '../../server.ts';
 import { newPlaces, type Places } from '../two_servers.ts';
 import { availabilityIs, createWarehouse, register } from './cluster_server.ts';
+import { RowWriter } from './row_writer.ts';
 
 const catalog = '/api/v2/catalogs/lake';
 const table = `${catalog}/databases/d/tables/t`;
 const flags = ['--cluster-hosts=127.0.0.1'];
 const timeout = deadlineMs(180_000);
-const writePauseMs = 25;
-
-/** Inserts rows one by one through a server, each repeated with its key until it is acknowledged. */
-class Writer {
-  readonly acknowledged: number[] = [];
-  refused = 0;
-  #isOver = false;
-  readonly #running: Promise<void>;
-
-  constructor(server: Pick<ServerProcess, 'send'>, first: number) {
-    this.#running = this.#run(server, first);
-  }
-
-  async #run(server: Pick<ServerProcess, 'send'>, first: number): Promise<void> {
-    for (let id = first; !this.#isOver; id++) {
-      const headers = { 'x-service-idempotency-key': `row-${id}` };
-      for (;;) {
-        const sent = server.send('POST', `${table}/rows`, { body: { rows: [[id, `n${id}`]] }, headers });
-        const status = await sent.then(
-          (reply) => reply.status,
-          () => 0,
-        );
-        if (status === 201) break;
-        assert.ok(status === 503 || status === 0, `status ${status}`);
-        this.refused++;
-        await pause(20);
-      }
-      this.acknowledged.push(id);
-      await pause(writePauseMs);
-    }
-  }
-
-  async end(): Promise<void> {
-    this.#isOver = true;
-    await this.#running;
-  }
-}
 
 describe('a catalog of a cluster that two servers write to', { skip: missingRing || missingPostgresql }, () => {
   let rings: Ring[] = [];
@@ -90,7 +53,7 @@ describe('a catalog of a cluster that two servers write to', { skip: missingRing
     endOfTask(server, (await server.post(`${catalog}/move`, { warehouse, pauseSeconds: 60 })).is(202).at('uri'));
 
   /** Every acknowledged row once, and no other one of these writers. */
-  async function requireExact(writers: readonly Writer[], first: number): Promise<void> {
+  async function requireExact(writers: readonly RowWriter[], first: number): Promise<void> {
     const reply = await query(one, `SELECT id, count(*) FROM d.t WHERE id >= ${first} GROUP BY id ORDER BY id`);
     const found = reply.is(200).at<[number, number][]>('rows');
     const expected = writers.flatMap(({ acknowledged }) => acknowledged).sort((a, b) => a - b);
@@ -106,7 +69,7 @@ describe('a catalog of a cluster that two servers write to', { skip: missingRing
   }
 
   test('is moved to another cluster and to DuckDB, and no row is lost or doubled', { timeout }, async (t) => {
-    const writers = [new Writer(one, 1_000_000), new Writer(two, 2_000_000)];
+    const writers = [new RowWriter(one, table, 1_000_000), new RowWriter(two, table, 2_000_000)];
     for (const [server, warehouse] of [
       [two, 'second'],
       [one, 'default'],
@@ -122,7 +85,7 @@ describe('a catalog of a cluster that two servers write to', { skip: missingRing
 
   test('is moved while the other server is frozen', { timeout }, async () => {
     (await move(one, 'second')).is(200, '0', { state: 'succeeded' });
-    const writers = [new Writer(one, 3_000_000), new Writer(two, 4_000_000)];
+    const writers = [new RowWriter(one, table, 3_000_000), new RowWriter(two, table, 4_000_000)];
     const written = () => writers[1]?.acknowledged.length ?? 0;
     await eventually('it writes', () => written() > 3);
     two.child.kill('SIGSTOP');
