@@ -134,7 +134,10 @@ test('files that cannot be read are named with what to do, and nothing is create
     await assert.rejects(read, (error) => error instanceof OperatorError && message.test(error.message), file);
   }
   const missing = await world.run(['missing.duckdb', '-d', 'none']);
-  assert.deepEqual([missing.code, /cannot be read \(it does not exist: check the path/.test(missing.stderr)], [2, true]);
+  assert.deepEqual(
+    [missing.code, /cannot be read \(it does not exist: check the path/.test(missing.stderr)],
+    [2, true],
+  );
   const damaged = await world.run(['cut.duckdb', '-d', 'none']);
   assert.deepEqual([damaged.code, /may be damaged/.test(damaged.stderr)], [1, true]);
   const unknown = await world.run(['text.duckdb', '-d', 'none']);
