@@ -1,129 +1,34 @@
-// The composition root: settings → store → warehouses → tasks → catalog → access → queries, files, loads, backups (assembly/) → http. Starts
-// them in this order, stops them in reverse, and runs the commands. It alone names engines.
+// The composition root: names the engines, and runs the commands. What a command does not need is not loaded for it: the parts of a server
+// (assembly/start_server.ts) only where one starts.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { rootTokenFileName } from './access/authentication/root_token.ts';
-import { assembleCore } from './assembly/core.ts';
-import { type Foundation, openFoundation, type ServerHooks } from './assembly/foundation.ts';
-import { assembleServices } from './assembly/operations.ts';
-import { measureOpenIntents } from './catalog/open_intents.ts';
+import type { Foundation, ServerHooks } from './assembly/foundation.ts';
 import type { CatalogChecks } from './cli/check/catalog_checks.ts';
 import { asksForHelp, commandOf, helpWords, isRemote } from './cli/command.ts';
 import { localCommands } from './cli/commands.ts';
 import type { RunningServer } from './cli/serve.ts';
 import { onOutputLost } from './cli/standard_streams.ts';
-import { clickhouseWith } from './engines/clickhouse/clickhouse.ts';
-import { duckdbWith } from './engines/duckdb/duckdb.ts';
-import { Confinement } from './engines/duckdb/sandbox/sandbox.ts';
 import type { Engine } from './engines/engine.ts';
-import { measureLoad } from './engines/warehouses/warehouse_condition.ts';
-import { assembleHttp } from './http/assemble_http.ts';
-import { loopbackOf, openTransport, requireInternalUrl, urlOf } from './http/connection/transport.ts';
 import type { OpenFileSource } from './model/import_source.ts';
-import { rootPrincipal } from './model/principal.ts';
 import { release } from './model/release.ts';
 import { OperatorError } from './operator/operator_error.ts';
-import { startBackground } from './resources/background.ts';
-import { recordOf, rowsOfStep } from './resources/idempotent_replay.ts';
-import { apiInfo } from './resources/index.ts';
-import { bootstrap } from './resources/namespaces/bootstrap.ts';
-import type { Context } from './resources/records/handler_context.ts';
 import { readSettings, readValidSettings, type Settings } from './settings/read_settings.ts';
-import { isShared } from './store/open_store.ts';
-import { StoreUnavailable, StoreUnusable } from './store/store_errors.ts';
 
 export type { ServerHooks } from './assembly/foundation.ts';
 export type { RunningServer } from './cli/serve.ts';
 
 /** Throws OperatorError: a store that cannot be used, a setting that is wrong, and others. */
 export async function startServer(settings: Settings, hooks: ServerHooks = {}): Promise<RunningServer> {
-  try {
-    return await startParts(settings, hooks);
-  } catch (error) {
-    if (!(error instanceof StoreUnavailable)) throw error;
-    const message = `${error.message}, so that the server cannot start: when it responds, start the server again`;
-    throw new StoreUnusable(message, { cause: error });
-  }
-}
-
-async function startParts(settings: Settings, hooks: ServerHooks): Promise<RunningServer> {
-  const started = performance.now();
-  const transport = await openTransport(settings);
-  if (isShared(settings.store)) requireInternalUrl(settings);
-  const foundation = await openFoundation(settings, hooks);
-  const { store, metrics, observe, dataDirectory } = foundation;
-  const parts = assembleServices(foundation, await assembleCore(foundation, enginesOf(foundation)));
-  const { services, categories, servers, requestServers } = parts;
-  hooks.assembled?.(services);
-  await servers?.read();
-  await bootstrap(services, { withCatalog: !hooks.withoutDefaultCatalog });
-  const { api, http, bodyThreads, forwarder } = assembleHttp<Context>({
-    ...foundation,
-    servers,
-    requestServers,
-    transport,
-    categories,
-    apiInfo: apiInfo(release),
-    access: hooks.wrapAuthorizer?.(services.access) ?? services.access,
-    rateLimits: parts.callerLimits.rates,
-    audit: services.audit,
-    changes: services.changes,
-    files: services.files,
-    signIn: services,
-    idempotencyKeys: services.idempotencyKeys,
-    requireQueueCapacity: ([root], call) => services.queries.queueCapacity.require(root?.name ?? '', call),
-    recordOf: (wanted, context) => recordOf(wanted, categories, context),
-    earlier: {
-      recover: (keyId) => services.catalog.recoverKeyed(keyId),
-      rowsOf: (step) => rowsOfStep(step, services),
-    },
-    contextOf: (call) => ({ ...services, call }),
-  });
-  measureLoad(metrics, services.warehouses);
-  measureOpenIntents(metrics, services.catalog);
-  const stopBackground = await startBackground({ ...foundation, ...parts, api, maintained: hooks.maintained });
-  const port = await http.listen(settings.host, settings.port);
-  const url = urlOf(transport, settings.host, port);
-  await servers?.start(settings.internalUrl || url);
-  const loopback = loopbackOf(settings.host);
-  observe({ kind: 'serverStarted', url, dataDirectory, ms: performance.now() - started });
-
-  const shutDown = async () => {
-    const since = performance.now();
-    const share = (part: number) => settings.shutdownTimeoutMs * part;
-    const cancelLate = setTimeout(() => services.history.cancelAll(), share(0.4));
-    // Cancelled statements still have a response to send.
-    await http.close(share(0.75));
-    await servers?.stop();
-    parts.reporter?.stop();
-    forwarder?.close();
-    await bodyThreads.stop();
-    clearTimeout(cancelLate);
-    services.history.cancelAll();
-    await stopBackground(share(0.2));
-    foundation.closeBlobs();
-    await store.close();
-    foundation.journal.close();
-    observe({ kind: 'serverStopped', ms: performance.now() - since });
-  };
-  let closed: Promise<void> | undefined;
-  return {
-    url,
-    token: foundation.rootToken,
-    signInUrl: () =>
-      loopback &&
-      `${urlOf(transport, loopback, port)}/console/#sign_in=${services.signInLinks.create(rootPrincipal.id)}`,
-    dataDirectory,
-    close: () => {
-      closed ??= shutDown();
-      return closed;
-    },
-  };
+  const { startServer: start } = await import('./assembly/start_server.ts');
+  return start(settings, hooks, enginesOf);
 }
 
 /** The first one is the engine of warehouses for which none is requested. */
-function enginesOf({ settings, hooks, clusterHosts }: Foundation): readonly Engine[] {
+async function enginesOf({ settings, hooks, clusterHosts }: Foundation): Promise<readonly Engine[]> {
+  const { duckdbWith } = await import('./engines/duckdb/duckdb.ts');
+  const { Confinement } = await import('./engines/duckdb/sandbox/sandbox.ts');
+  const { clickhouseWith } = await import('./engines/clickhouse/clickhouse.ts');
   const engine = duckdbWith({
     confinement: new Confinement(settings.engineConfinement),
     spareEngine: settings.spareEngine,
@@ -142,6 +47,7 @@ const checkCatalog: CatalogChecks['checkCatalog'] = async (...file) =>
 
 /** How engines of this server would be confined. */
 async function confinementOf({ engineConfinement }: Settings) {
+  const { Confinement } = await import('./engines/duckdb/sandbox/sandbox.ts');
   const directory = await mkdtemp(join(tmpdir(), 'tabularium-doctor-'));
   try {
     const mode = engineConfinement === 'required' ? 'auto' : engineConfinement;
@@ -166,9 +72,11 @@ async function main(): Promise<void> {
   process.umask(0o077);
   const commands = localCommands({
     start: startServer,
-    rootTokenFileName,
     checkCatalog,
-    requireTransport: async (settings) => void (await openTransport(settings)),
+    requireTransport: async (settings) => {
+      const { openTransport } = await import('./http/connection/transport.ts');
+      await openTransport(settings);
+    },
     confinementOf,
     isLocalEngine: (name) => enginesWithLocalData.has(name),
     loadChecks: async () => {

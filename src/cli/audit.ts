@@ -6,24 +6,18 @@ import { StoreInUse } from '../store/store_errors.ts';
 import type { Command } from './command.ts';
 import { secretsOf, withStore } from './data_directory.ts';
 
-export const auditVerifyCommand: Command = {
-  name: 'audit verify',
-  doc: 'Verifies the audit trail of a stopped server: no event was added, changed or removed. Exits with 1 otherwise.',
-  settings: ['dataDir', 'config', 'store', 'secretKey', 'secretKeyFile'],
-  examples: ['tabularium audit verify', 'tabularium audit verify --data-dir /var/lib/tabularium --json'],
-  run: async (settings, print) => {
-    const { eventCount, faults, heads } = await verifyTrail(settings);
-    print(`${eventCount} ${eventCount === 1 ? 'line' : 'lines'}.`);
-    for (const { serverId, sequence, digest } of heads)
-      print(`server ${serverId} ends with line ${sequence}, digest ${digest}`);
-    for (const { serverId, sequence, fault } of faults) print(`FAULT: server ${serverId}, line ${sequence}: ${fault}`);
-    if (faults.length > 0) process.exitCode = 1;
-    else
-      print(
-        'The audit trail is complete and unchanged. Store the digest elsewhere: an older copy of the store ends with another one.',
-      );
-    return { eventCount, heads, faults };
-  },
+export const verifyAuditTrail: Command['run'] = async (settings, print) => {
+  const { eventCount, faults, heads } = await verifyTrail(settings);
+  print(`${eventCount} ${eventCount === 1 ? 'line' : 'lines'}.`);
+  for (const { serverId, sequence, digest } of heads)
+    print(`server ${serverId} ends with line ${sequence}, digest ${digest}`);
+  for (const { serverId, sequence, fault } of faults) print(`FAULT: server ${serverId}, line ${sequence}: ${fault}`);
+  if (faults.length > 0) process.exitCode = 1;
+  else
+    print(
+      'The audit trail is complete and unchanged. Store the digest elsewhere: an older copy of the store ends with another one.',
+    );
+  return { eventCount, heads, faults };
 };
 
 async function verifyTrail(settings: Settings) {

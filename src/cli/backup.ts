@@ -10,31 +10,21 @@ import { openBackupTarget } from './backup_location.ts';
 import { catalogCount } from './backup_server.ts';
 import type { Command } from './command.ts';
 
-export const backupVerifyCommand: Command = {
-  name: 'backup verify',
-  argument: 'target',
-  doc: 'Verifies the backups in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: every file exists and is unchanged. Exits with 1 otherwise.',
-  settings: ['config'],
-  examples: [
-    'tabularium backup verify /var/backups/tabularium',
-    'tabularium backup verify s3://backups/warehouse --json',
-  ],
-  run: async (settings, print, where) => {
-    const target = await openBackupTarget(where ?? '', settings);
-    try {
-      const { found, servers } = await verdicts(target, settings.backupId || undefined);
-      printVerdicts(found, servers, print);
-      const swept = settings.sweep ? await sweep(target, print) : undefined;
-      return { ...verdictRecord(found, servers), ...(swept === undefined ? {} : { swept }) };
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      print(`FAULT: ${error.message}`);
-      process.exitCode = 1;
-      return { backups: [], faults: [{ fault: error.message }] };
-    } finally {
-      target.close();
-    }
-  },
+export const verifyBackupTarget: Command['run'] = async (settings, print, where) => {
+  const target = await openBackupTarget(where ?? '', settings);
+  try {
+    const { found, servers } = await verdicts(target, settings.backupId || undefined);
+    printVerdicts(found, servers, print);
+    const swept = settings.sweep ? await sweep(target, print) : undefined;
+    return { ...verdictRecord(found, servers), ...(swept === undefined ? {} : { swept }) };
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    print(`FAULT: ${error.message}`);
+    process.exitCode = 1;
+    return { backups: [], faults: [{ fault: error.message }] };
+  } finally {
+    target.close();
+  }
 };
 
 /** Verifies backups of both kinds; `backupId` is the id of either kind. */

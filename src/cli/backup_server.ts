@@ -24,36 +24,26 @@ export class NoServerError extends OperatorError {
   override readonly name: string = 'NoServerError';
 }
 
-export const backupServerCommand: Command = {
-  name: 'backup server',
-  argument: 'target',
-  doc: 'Requests a backup of the whole running server and waits for it: in a directory that its `backupDirectories` allow, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. It authenticates with TABULARIUM_TOKEN, or with `root.token` of the data directory. Exits with 1 if the backup fails, with 6 if it was taken without damaged catalogs.',
-  settings: ['dataDir', 'config', 'store', 'host', 'port', 'token'],
-  examples: [
-    'tabularium backup server /var/backups/tabularium',
-    'tabularium backup server s3://backups/warehouse --store-region eu-central-1',
-  ],
-  run: async (settings, print, where) => {
-    const to = parseBackupLocation(where ?? '', settings);
-    const url = urlOf(settings);
-    const client = createClient({ url, token: settings.token || tokenOfRunning(settings), retryForMs });
-    const progress = progressLines();
-    try {
-      const task = await client.serverBackups.create({ to });
-      assert.ok(task instanceof Task, 'a new backup is a task');
-      const backup = await task.done({ onProgress: progress.show });
-      for (const line of outcome(backup, to)) print(line);
-      if (backup.catalogsLeftOut.length > 0) process.exitCode = incompleteExitCode;
-      return { ...backup };
-    } catch (error) {
-      if (!(error instanceof TabulariumError)) throw error;
-      const lines = failureLines(error, url, progress.task());
-      if (settings.json) throw new OperatorError(lines.join('\n'), { cause: error });
-      for (const line of lines) printError(line);
-      process.exitCode = 1;
-      return undefined;
-    }
-  },
+export const backUpServer: Command['run'] = async (settings, print, where) => {
+  const to = parseBackupLocation(where ?? '', settings);
+  const url = urlOf(settings);
+  const client = createClient({ url, token: settings.token || tokenOfRunning(settings), retryForMs });
+  const progress = progressLines();
+  try {
+    const task = await client.serverBackups.create({ to });
+    assert.ok(task instanceof Task, 'a new backup is a task');
+    const backup = await task.done({ onProgress: progress.show });
+    for (const line of outcome(backup, to)) print(line);
+    if (backup.catalogsLeftOut.length > 0) process.exitCode = incompleteExitCode;
+    return { ...backup };
+  } catch (error) {
+    if (!(error instanceof TabulariumError)) throw error;
+    const lines = failureLines(error, url, progress.task());
+    if (settings.json) throw new OperatorError(lines.join('\n'), { cause: error });
+    for (const line of lines) printError(line);
+    process.exitCode = 1;
+    return undefined;
+  }
 };
 
 const printError = (line: string) => void process.stderr.write(`${line}\n`);

@@ -13,36 +13,29 @@ import type { CatalogChecks } from './check/catalog_checks.ts';
 import type { Command } from './command.ts';
 import { requireSqlite } from './data_directory.ts';
 
-export function restoreServerCommand({ checkCatalog }: Pick<CatalogChecks, 'checkCatalog'>): Command {
-  return {
-    name: 'restore server',
-    argument: 'target',
-    doc: 'Restores a whole server from a backup in a directory, or in `s3://bucket/prefix` with the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: fills the data directory, which must be new or empty, verifies the digest of every file, and reads every catalog. TABULARIUM_BACKUP_PASSPHRASE decrypts the keys.',
-    settings: ['dataDir', 'config', 'backupPassphrase'],
-    examples: ['tabularium restore server /var/backups/tabularium --data-dir /var/lib/restored'],
-    run: async (settings, print, where) => {
-      const { dataDir } = settings;
-      requireSqlite(settings, 'restore server');
-      if (!(await isEmptyDirectory(dataDir)))
-        throw new SettingsError(`${dataDir} is not empty: choose a new or empty directory with --data-dir`);
-      try {
-        const manifest = await restore(where ?? '', settings);
-        const faults = await catalogFaults(manifest, dataDir, checkCatalog);
-        for (const line of [...faults, ...outcome(manifest, dataDir)]) print(line);
-        if (faults.length > 0) process.exitCode = 1;
-        const { backupId, takenAt, catalogs, catalogsLeftOut } = manifest;
-        return { backupId, takenAt, dataDirectory: dataDir, catalogs: catalogs.length, catalogsLeftOut, faults };
-      } catch (error) {
-        if (!(error instanceof Failure)) throw error;
-        if (settings.json) throw new OperatorError(error.message, { cause: error });
-        print(`FAULT: ${error.message}`);
-        if (!(await isEmptyDirectory(dataDir))) print(`The contents of ${dataDir} are unusable: delete them.`);
-        process.exitCode = 1;
-        return undefined;
-      }
-    },
+export const restoreServerWith =
+  ({ checkCatalog }: Pick<CatalogChecks, 'checkCatalog'>): Command['run'] =>
+  async (settings, print, where) => {
+    const { dataDir } = settings;
+    requireSqlite(settings, 'restore server');
+    if (!(await isEmptyDirectory(dataDir)))
+      throw new SettingsError(`${dataDir} is not empty: choose a new or empty directory with --data-dir`);
+    try {
+      const manifest = await restore(where ?? '', settings);
+      const faults = await catalogFaults(manifest, dataDir, checkCatalog);
+      for (const line of [...faults, ...outcome(manifest, dataDir)]) print(line);
+      if (faults.length > 0) process.exitCode = 1;
+      const { backupId, takenAt, catalogs, catalogsLeftOut } = manifest;
+      return { backupId, takenAt, dataDirectory: dataDir, catalogs: catalogs.length, catalogsLeftOut, faults };
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      if (settings.json) throw new OperatorError(error.message, { cause: error });
+      print(`FAULT: ${error.message}`);
+      if (!(await isEmptyDirectory(dataDir))) print(`The contents of ${dataDir} are unusable: delete them.`);
+      process.exitCode = 1;
+      return undefined;
+    }
   };
-}
 
 async function restore(where: string, settings: Settings): Promise<ServerManifest> {
   const { dataDir: dataDirectory, backupId, backupPassphrase: passphrase } = settings;

@@ -5,26 +5,20 @@ import type { Settings } from '../settings/read_settings.ts';
 import type { Command } from './command.ts';
 import { withStore } from './data_directory.ts';
 
-export const rotateCommand: Command = {
-  name: 'secrets rotate',
-  doc: 'Encrypts the secrets of a stopped server with a new key: a generated one, which replaces the one in the key file, or the one in `--new-key-file` or TABULARIUM_SECRET_KEY_NEW.',
-  settings: ['dataDir', 'config', 'store', 'secretKey', 'secretKeyFile', 'secretKeyNew'],
-  examples: ['tabularium secrets rotate', 'tabularium secrets rotate --new-key-file /etc/tabularium/key --json'],
-  run: async (settings, print) => {
-    const rotation = await withStore(settings, ({ store }, dataDirectory) =>
-      rotateSecrets({
-        store,
-        dataDirectory,
-        key: settings.secretKey,
-        keyFile: settings.secretKeyFile,
-        nextKey: settings.secretKeyNew,
-        newKeyFile: settings.newKeyFile,
-      }),
-    );
-    for (const line of outcome(rotation, settings)) print(line);
-    const { secrets, keyFile = null, isInPlace } = rotation;
-    return { secrets, keyFile, inPlace: isInPlace };
-  },
+export const rotateSecretsOfStore: Command['run'] = async (settings, print) => {
+  const rotation = await withStore(settings, ({ store }, dataDirectory) =>
+    rotateSecrets({
+      store,
+      dataDirectory,
+      key: settings.secretKey,
+      keyFile: settings.secretKeyFile,
+      nextKey: settings.secretKeyNew,
+      newKeyFile: settings.newKeyFile,
+    }),
+  );
+  for (const line of outcome(rotation, settings)) print(line);
+  const { secrets, keyFile = null, isInPlace } = rotation;
+  return { secrets, keyFile, inPlace: isInPlace };
 };
 
 function outcome({ secrets, keyFile, isInPlace }: Rotation, settings: Settings): string[] {

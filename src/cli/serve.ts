@@ -22,8 +22,6 @@ export interface RunningServer {
 
 export interface ServeOptions {
   readonly start: (settings: Settings) => Promise<RunningServer>;
-  /** The name of the file in the data directory. */
-  readonly rootTokenFileName: string;
 }
 
 export function serveCommand(options: ServeOptions): Command {
@@ -90,7 +88,7 @@ function collectByWholeMemory(): void {
   setFlagsFromString('--external-memory-accounted-in-global-limit');
 }
 
-async function serve({ start, rootTokenFileName }: ServeOptions, settings: Settings, print: (line: string) => void) {
+async function serve({ start }: ServeOptions, settings: Settings, print: (line: string) => void) {
   collectByWholeMemory();
   const server = await start(
     settings.demo && settings.logLevel === 'info' ? { ...settings, logLevel: 'warn' } : settings,
@@ -115,6 +113,7 @@ async function serve({ start, rootTokenFileName }: ServeOptions, settings: Setti
   printConsole(server, print);
   print(`  URL    ${server.url}`);
   print(`  data   ${server.dataDirectory}`);
+  const { rootTokenFileName } = await import('../access/authentication/root_token.ts');
   print(`  token  ${join(server.dataDirectory, rootTokenFileName)} (principal root)`);
   afterStart();
   if (!settings.demo) return;

@@ -21,56 +21,47 @@ const lostInLineMax = 100;
 const storeFileEnds = ['', '-wal', '-sums'] as const;
 type Say = (line: string) => void;
 
-export function checkCommand(loadChecks: () => Promise<CatalogChecks>): Command {
-  return {
-    name: 'check',
-    doc: 'Reads the metadata store and the catalogs of a stopped server: is every page and every block as it was written, does the store describe the tables that are there, and is nothing older than acknowledged work? Ends with 1 where something is wrong, and says what each `--repair` would lose.',
-    settings: ['dataDir', 'config', 'store', 'secretKey', 'secretKeyFile'],
-    examples: [
-      'tabularium check',
-      'tabularium check --catalog sales --repair=backup --backup-place /var/backups/tabularium',
-    ],
-    run: async (settings, print) => {
-      const messages: string[] = [];
-      const say = (line: string) => {
-        messages.push(line);
-        print(line);
-      };
-      requireSqlite(settings, 'check');
-      const checks = await loadChecks();
-      // Suffix of the files that a repair retains; unique for each run.
-      const suffix = `.damaged-${new Date().toISOString().replace(/[:.]/g, '-')}`;
-      const faults = await withCheckedStore(settings, suffix, say, async (found) => {
-        const { store, dataDirectory, isCopy, accepted } = found;
-        const audit = new RepairAudit(settings, store, dataDirectory);
-        try {
-          const faulty = [...(await integrityFaults(store)), ...(await journalFaults(found, settings, say))];
-          for (const fault of faulty) say(`FAULT: metadata store: ${fault}`);
-          if (accepted.length > 0)
-            await audit.write({ action: 'metadata_store.repair', details: acceptedDetails(accepted) });
-          const repair = isCopy ? 'none' : settings.repair;
-          const work = {
-            store,
-            dataDirectory,
-            settings,
-            catalogName: settings.catalog,
-            repair,
-            suffix,
-            say,
-            checks,
-            audit,
-          };
-          return faulty.length + (await checkCatalogs(work));
-        } finally {
-          await audit.close();
-        }
-      });
-      if (faults > 0) process.exitCode = 1;
-      else say('Nothing is wrong.');
-      return { faults, messages };
-    },
+export const checkWith =
+  (loadChecks: () => Promise<CatalogChecks>): Command['run'] =>
+  async (settings, print) => {
+    const messages: string[] = [];
+    const say = (line: string) => {
+      messages.push(line);
+      print(line);
+    };
+    requireSqlite(settings, 'check');
+    const checks = await loadChecks();
+    // Suffix of the files that a repair retains; unique for each run.
+    const suffix = `.damaged-${new Date().toISOString().replace(/[:.]/g, '-')}`;
+    const faults = await withCheckedStore(settings, suffix, say, async (found) => {
+      const { store, dataDirectory, isCopy, accepted } = found;
+      const audit = new RepairAudit(settings, store, dataDirectory);
+      try {
+        const faulty = [...(await integrityFaults(store)), ...(await journalFaults(found, settings, say))];
+        for (const fault of faulty) say(`FAULT: metadata store: ${fault}`);
+        if (accepted.length > 0)
+          await audit.write({ action: 'metadata_store.repair', details: acceptedDetails(accepted) });
+        const repair = isCopy ? 'none' : settings.repair;
+        const work = {
+          store,
+          dataDirectory,
+          settings,
+          catalogName: settings.catalog,
+          repair,
+          suffix,
+          say,
+          checks,
+          audit,
+        };
+        return faulty.length + (await checkCatalogs(work));
+      } finally {
+        await audit.close();
+      }
+    });
+    if (faults > 0) process.exitCode = 1;
+    else say('Nothing is wrong.');
+    return { faults, messages };
   };
-}
 
 interface CheckedStore {
   readonly store: Store;

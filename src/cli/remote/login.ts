@@ -23,11 +23,7 @@ interface LoginOptions extends CallOptions {
 const daysDefault = 90;
 const dayMs = 86_400_000;
 
-export function loginCommands(runtime: Runtime, env: Environment): readonly Command[] {
-  return [loginCommand(runtime, env), logoutCommand(runtime, env), profilesCommand(runtime, env)];
-}
-
-function loginCommand(runtime: Runtime, env: Environment): Command {
+export function loginCommand(runtime: Runtime, env: Environment): Command {
   const command = new Command('login').description(
     'Signs in to a server and stores a token for it in the profile: with a token, or with a user and a password, for which a token is created.',
   );
@@ -108,7 +104,7 @@ async function askedSecret(question: string): Promise<string> {
   }
 }
 
-function logoutCommand(runtime: Runtime, env: Environment): Command {
+export function logoutCommand(runtime: Runtime, env: Environment): Command {
   const command = new Command('logout').description(
     'Removes a profile and its token from this machine. The token stays valid: `tokens delete` revokes it.',
   );
@@ -129,7 +125,7 @@ function logoutCommand(runtime: Runtime, env: Environment): Command {
   });
 }
 
-function profilesCommand(runtime: Runtime, env: Environment): Command {
+export function profilesCommand(runtime: Runtime, env: Environment): Command {
   const command = new Command('profiles').description('Lists the profiles, or selects the one that commands use.');
   command.argument('[name]', 'select this profile');
   addServerOptions(command).addHelpText('after', '\nExample:\n  tabularium profiles production');

@@ -1,30 +1,18 @@
 // The commands that call a server: the words of the command line, and what they run. main.ts loads this only for such a command, so that a
-// server starts without it.
+// server starts without it; a command is loaded only for a command line that names it, for help and for completion.
 import { setFlagsFromString } from 'node:v8';
 import { Command, CommanderError } from 'commander';
 import { release } from '../../model/release.ts';
-import { applyCommand } from '../apply/apply_command.ts';
-import { describedLocally } from '../commands.ts';
 import { exitCodes } from '../exit_codes.ts';
 import { onOutputLost } from '../standard_streams.ts';
 import type { Runtime } from './call_options.ts';
-import { completionCommand } from './completion/completion.ts';
-import { conformCommand } from './conformance/conform_command.ts';
-import { openapiCommand } from './conformance/openapi_command.ts';
 import { connect } from './connection.ts';
 import { shownFailure } from './exit_codes.ts';
-import { type FileSource, importCommand } from './import/import_command.ts';
-import { localHelp } from './local_help.ts';
-import { loginCommands } from './login.ts';
+import type { FileSource } from './import/import_command.ts';
 import { standardOutput } from './output/output.ts';
 import { exactJson } from './output/value_text.ts';
 import type { Environment } from './profiles.ts';
-import { resourceCommand, resourceCommands } from './resource_commands.ts';
-import { sqlCommand } from './sql/sql_command.ts';
 import { stopOnSignals } from './stop_signals.ts';
-import { exportCommand } from './transfer/export_command.ts';
-import { loadCommand } from './transfer/load_command.ts';
-import { watchCommand } from './watch.ts';
 
 const callingGroup = 'Commands that call a server:';
 const categoriesGroup = 'One command for each category of the API, with one for each of its actions:';
@@ -37,9 +25,56 @@ const exitCodeText = Object.values(exitCodes)
   .map(({ code, meaning }) => `  ${String(code).padStart(3)}  ${meaning}`)
   .join('\n');
 
-/** All commands. Those that run on the machine of the server have only help here. */
-export function newProgram(env: Environment, runtime: Runtime, fileSources: readonly FileSource[] = []): Command {
-  const program = new Command('tabularium')
+interface CommandParts {
+  readonly env: Environment;
+  readonly runtime: Runtime;
+  /** Of `import`. */
+  readonly fileSources: readonly FileSource[];
+  /** With all commands. */
+  readonly whole: () => Promise<Command>;
+}
+
+type LoadCommand = (parts: CommandParts) => Promise<Command>;
+
+const callingCommands: Readonly<Record<string, LoadCommand>> = {
+  sql: async ({ runtime }) => (await import('./sql/sql_command.ts')).sqlCommand(runtime),
+  load: async ({ runtime }) => (await import('./transfer/load_command.ts')).loadCommand(runtime),
+  export: async ({ runtime }) => (await import('./transfer/export_command.ts')).exportCommand(runtime),
+  apply: async ({ runtime }) => (await import('../apply/apply_command.ts')).applyCommand(runtime),
+  import: async ({ runtime, fileSources }) =>
+    (await import('./import/import_command.ts')).importCommand(runtime, fileSources),
+  login: async ({ runtime, env }) => (await import('./login.ts')).loginCommand(runtime, env),
+  logout: async ({ runtime, env }) => (await import('./login.ts')).logoutCommand(runtime, env),
+  profiles: async ({ runtime, env }) => (await import('./login.ts')).profilesCommand(runtime, env),
+};
+
+const otherCommands: Readonly<Record<string, LoadCommand>> = {
+  openapi: async ({ runtime }) => (await import('./conformance/openapi_command.ts')).openapiCommand(runtime),
+  conform: async ({ runtime, env }) => (await import('./conformance/conform_command.ts')).conformCommand(runtime, env),
+  completion: async ({ runtime, whole }) =>
+    (await import('./completion/completion.ts')).completionCommand(whole, runtime),
+};
+
+/** Those of the category of the first word, or of all categories. */
+async function categoryCommands({ runtime }: CommandParts, firstWord: string): Promise<readonly Command[]> {
+  const { commandName, resourceCommand, resourceCommands } = await import('./resource_commands.ts');
+  const { watchCommand } = await import('./watch.ts');
+  const all = resourceCommands();
+  const named = all.filter(({ name }) => commandName(name) === firstWord);
+  return (named.length > 0 ? named : all).map((resource) => {
+    const command = resourceCommand(resource, runtime);
+    return resource.name === 'tasks' ? command.addCommand(watchCommand(runtime)) : command;
+  });
+}
+
+async function machineCommands(): Promise<readonly Command[]> {
+  const { localHelp } = await import('./local_help.ts');
+  const { describedLocally } = await import('../commands.ts');
+  return localHelp(describedLocally());
+}
+
+function emptyProgram(): Command {
+  return new Command('tabularium')
     .description(
       'Starts a Tabularium server, maintains its data, and runs commands on one. "tabularium COMMAND --help" shows the options of a command and examples. Without a command it is "tabularium serve".',
     )
@@ -47,25 +82,34 @@ export function newProgram(env: Environment, runtime: Runtime, fileSources: read
     .showSuggestionAfterError()
     .showHelpAfterError('tabularium --help lists the commands')
     .helpOption('-h, --help', 'show this help')
+    .helpCommand(false)
     .addHelpText('after', `\nExit codes:\n${exitCodeText}`);
-  for (const command of localHelp(describedLocally())) program.addCommand(command);
-  const own = [
-    sqlCommand(runtime),
-    loadCommand(runtime),
-    exportCommand(runtime),
-    applyCommand(runtime),
-    importCommand(runtime, fileSources),
-    ...loginCommands(runtime, env),
-  ];
-  for (const command of own) program.addCommand(command.helpGroup(callingGroup));
-  for (const resource of resourceCommands()) {
-    const command = resourceCommand(resource, runtime);
-    if (resource.name === 'tasks') command.addCommand(watchCommand(runtime));
-    program.addCommand(command.helpGroup(categoriesGroup));
+}
+
+/**
+ * All commands, or only what the first word of a command line needs. Those that run on the machine of the server have only help here.
+ */
+export async function newProgram(
+  env: Environment,
+  runtime: Runtime,
+  { fileSources = [], firstWord = '' }: { fileSources?: readonly FileSource[]; firstWord?: string | undefined } = {},
+): Promise<Command> {
+  const program = emptyProgram();
+  const parts = { env, runtime, fileSources, whole: () => newProgram(env, runtime, { fileSources }) };
+  const add = async (group: string, commands: Readonly<Record<string, LoadCommand>>) => {
+    for (const load of Object.values(commands)) program.addCommand((await load(parts)).helpGroup(group));
+  };
+  const own = { ...callingCommands, ...otherCommands };
+  const load = Object.hasOwn(own, firstWord) ? own[firstWord] : undefined;
+  const categories = load ? [] : await categoryCommands(parts, firstWord);
+  if (load) program.addCommand(await load(parts));
+  else if (categories.length === 1) program.addCommand(categories[0] as Command);
+  else {
+    for (const command of await machineCommands()) program.addCommand(command);
+    await add(callingGroup, callingCommands);
+    for (const command of categories) program.addCommand(command.helpGroup(categoriesGroup));
+    await add(otherGroup, otherCommands);
   }
-  program.helpCommand(false);
-  for (const command of [openapiCommand(runtime), conformCommand(runtime, env), completionCommand(program, runtime)])
-    program.addCommand(command.helpGroup(otherGroup));
   for (const command of allCommands(program)) {
     if (command !== program) command.summary(shortOf(command.description()));
     if (command.commands.length === 0)
@@ -101,7 +145,7 @@ export async function runRemote(
     output: ({ quiet }) => standardOutput({ isQuiet: quiet === true }),
     signal: stopping.signal,
   };
-  const program = newProgram(env, runtime, fileSources);
+  const program = await newProgram(env, runtime, { fileSources, firstWord: argv[0] });
   const isJson = argv.includes('--json');
   for (const command of allCommands(program)) {
     command.exitOverride();

@@ -4,23 +4,15 @@ import type { Command } from '../command.ts';
 import { type MigrateOptions, type Migration, migrateStore } from './migrate_store.ts';
 import { type StorePlace, storePlace } from './store_places.ts';
 
-export function storeMigrateCommand({ isLocalEngine }: Pick<MigrateOptions, 'isLocalEngine'>): Command {
-  return {
-    name: 'store migrate',
-    doc: 'Moves the metadata store of stopped servers from `--from` to `--to`, between SQLite and PostgreSQL, and compares all rows. Exits with 0 when the servers are to be started on the new store; with 1 if it could not be moved, and with 2 if a flag is wrong: then the old store is unchanged and in use. It can be repeated after it was interrupted.',
-    settings: ['config', 'secretKey', 'secretKeyFile', 'secretKeyNew'],
-    examples: [
-      'tabularium store migrate --from sqlite:/var/lib/tabularium --to postgres://tabularium@db.example.com/tabularium',
-    ],
-    run: async (settings, print) => {
-      const from = placeOf('--from', settings.from);
-      const to = placeOf('--to', settings.to);
-      const migration = await migrateStore({ from, to, keys: keysOf(settings), isLocalEngine });
-      for (const line of linesOf(migration, from, to)) print(line);
-      return { from: from.name, to: to.name, ...migration };
-    },
+export const migrateStoreWith =
+  ({ isLocalEngine }: Pick<MigrateOptions, 'isLocalEngine'>): Command['run'] =>
+  async (settings, print) => {
+    const from = placeOf('--from', settings.from);
+    const to = placeOf('--to', settings.to);
+    const migration = await migrateStore({ from, to, keys: keysOf(settings), isLocalEngine });
+    for (const line of linesOf(migration, from, to)) print(line);
+    return { from: from.name, to: to.name, ...migration };
   };
-}
 
 function placeOf(flag: string, text: string): StorePlace {
   if (text === '') throw new SettingsError(`store migrate requires ${flag}`);

@@ -58,9 +58,9 @@ const words = (list: string) =>
     .filter((word) => word !== '' && word !== '--help')
     .sort();
 
-it('offers each command and option', () => {
+it('offers each command and option', async () => {
   const positions = new Map(
-    positionsOf(newProgram({}, unused)).map(({ after, words }) => [after, words.map(({ word }) => word)]),
+    positionsOf(await newProgram({}, unused)).map(({ after, words }) => [after, words.map(({ word }) => word)]),
   );
   for (const word of ['tables', 'serve', 'audit', 'conform']) assert.ok(positions.get('')?.includes(word), word);
   assert.ok(positions.get('tables')?.includes('copy-definition'));

@@ -60,7 +60,7 @@ async function requestOf(line: string): Promise<{ sent: Outgoing; written: strin
     output: () => output,
     signal: new AbortController().signal,
   };
-  const program = newProgram({}, runtime);
+  const program = await newProgram({}, runtime);
   for (const command of allCommands(program)) command.exitOverride().configureOutput({ writeErr: () => undefined });
   const [first, ...words] = wordsIn(line);
   assert.equal(first, 'tabularium');
@@ -98,8 +98,8 @@ describe('the example of each command', () => {
   }
 });
 
-it('every operation has a command with a help of its own', () => {
-  const program = newProgram(
+it('every operation has a command with a help of its own', async () => {
+  const program = await newProgram(
     {},
     { connect: () => assert.fail(), output: () => assert.fail(), signal: new AbortController().signal },
   );
@@ -171,8 +171,9 @@ it('lists are read page by page, and a list of tasks has the columns of its reco
 /** They print what a program reads as it is. */
 const withoutJson = new Set(['serve', 'completion']);
 
+const program = await newProgram({}, unused);
+
 describe('each command', () => {
-  const program = newProgram({}, unused);
   const leaves = allCommands(program).filter(({ commands }) => commands.length === 0);
   for (const command of leaves) {
     const above = command.parent === program ? [] : [command.parent?.name() ?? ''];

@@ -2,7 +2,6 @@
 // the name of the step to `struck`. It writes `armed` when it is.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { rootTokenFileName } from '../../../src/access/authentication/root_token.ts';
 import { serveCommand } from '../../../src/cli/serve.ts';
 import { startServer } from '../../../src/main.ts';
 import { readSettings } from '../../../src/settings/read_settings.ts';
@@ -34,7 +33,6 @@ const command = serveCommand({
       wrapEngine: (engine) => faultyEngine(engine, { plan }),
     });
   },
-  rootTokenFileName,
 });
 process.umask(0o077);
 const settings = readSettings(process.argv.slice(2), process.env, command.name);

@@ -4,7 +4,8 @@ import type { Runtime } from '../call_options.ts';
 import { positionsOf } from './positions.ts';
 import { type Shell, scripts, shells } from './scripts.ts';
 
-export function completionCommand(program: Command, runtime: Runtime): Command {
+/** `program`: with all commands. */
+export function completionCommand(program: () => Promise<Command>, runtime: Runtime): Command {
   const command = new Command('completion').description(
     'Prints the script by which a shell completes commands, options, their values and the names of profiles.',
   );
@@ -13,5 +14,5 @@ export function completionCommand(program: Command, runtime: Runtime): Command {
     'after',
     '\nExamples:\n  source <(tabularium completion bash)\n  tabularium completion zsh > ~/.zfunc/_tabularium\n  tabularium completion fish > ~/.config/fish/completions/tabularium.fish',
   );
-  return command.action((shell: Shell) => runtime.output({}).write(scripts[shell](positionsOf(program))));
+  return command.action(async (shell: Shell) => runtime.output({}).write(scripts[shell](positionsOf(await program()))));
 }

@@ -14,7 +14,6 @@ import type { Runtime } from '../call_options.ts';
 import { locationOf } from '../connection.ts';
 import { CommandError, exitCodes } from '../exit_codes.ts';
 import type { Environment } from '../profiles.ts';
-import { readDocument } from './document_source.ts';
 import { addReportOptions, formatOf, selectedRules } from './openapi_command.ts';
 
 interface ConformOptions {
@@ -134,7 +133,10 @@ async function documentOf(
   signal: AbortSignal,
   isDescribed: boolean,
 ): Promise<unknown> {
-  if (document !== undefined) return (await readDocument(document, signal)).value;
+  if (document !== undefined) {
+    const { readDocument } = await import('./document_source.ts');
+    return (await readDocument(document, signal)).value;
+  }
   const exchange = await new Calls(service, signal)
     .send({ method: 'GET', path: discoveredDocument })
     .catch((error: unknown) => {

@@ -11,7 +11,7 @@ import {
 } from '../../../conformance/report/report.ts';
 import type { CallOptions, Runtime } from '../call_options.ts';
 import { CommandError, exitCodes } from '../exit_codes.ts';
-import { type DocumentSource, readDocument } from './document_source.ts';
+import type { DocumentSource } from './document_source.ts';
 
 interface ReportOptions {
   readonly format: ReportFormat;
@@ -65,6 +65,7 @@ function lintCommand(runtime: Runtime): Command {
     const options = command.opts<LintOptions>();
     const selected = selectedRules(rules, options, 'tabularium openapi rules');
     const output = runtime.output(options);
+    const { readDocument } = await import('./document_source.ts');
     const document = await readDocument(source, runtime.signal);
     const unread = unreadReferences(document.value);
     const report = reportOf(source, document, selected, unread);
