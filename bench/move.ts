@@ -156,7 +156,7 @@ export const bench: Bench = {
           measureOf('ClickHouse to DuckDB', times.back, times.handBack),
         ],
         notes: [
-          `Scale ${scale}, ${rows.toLocaleString('en-US')} rows. The time of a move is that of its task: with the proof of each table by both engines, which the copy by hand has not, and the second for which reads of the old copy are waited for.`,
+          `Scale ${scale}, ${rows.toLocaleString('en-US')} rows. The time of a move is that of its task: with the proof of each table by both engines, which the copy by hand has not.`,
         ],
       };
     } finally {

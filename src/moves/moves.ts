@@ -62,8 +62,8 @@ type Run = Pick<TaskContext, 'signal' | 'progress'>;
 /** How long statements that began in the old warehouse may still read it after the switch. */
 const readsEndMsMax = 60_000;
 const readsPollMs = 50;
-/** So long no statement may read it before it is taken away: one that was analyzed there may not have begun. */
-const readsQuietMs = 1_000;
+/** So long nothing may read it before it is taken away. A statement that comes later is run in the new warehouse instead. */
+const readsQuietMs = 100;
 const settleMsMax = 120_000;
 const backendsMax = 1000;
 

@@ -1,39 +1,34 @@
 // Runs SQL: a statement becomes an authorized, bound plan, and the plan returns rows. Synchronous calls and tasks share one path:
-// admission, analysis, authorization of every table of the plan, execution. Analyses are cached by text and namespace.
+// admission, analysis, authorization of every table of the plan, execution; in another warehouse if the catalog is moved there meanwhile.
 import type { Trail } from '../../access/audit/audit_log.ts';
 import type { Authorizer } from '../../access/authorization/authorizer.ts';
 import type { Directory } from '../../access/authorization/directory.ts';
 import { type IdempotencyKeys, keyedStep } from '../../access/idempotency_keys.ts';
 import type { Quotas } from '../../access/limits/quotas.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import type { CatalogObject } from '../../catalog/object.ts';
-import {
-  type DescribedColumn,
-  type EngineWarehouse,
-  mayCallCallerFunction,
-  type PageReady,
-  StaleAnalysis,
-  type Statement,
-  type StatementAnalysis,
-  type TableName,
+import type {
+  DescribedColumn,
+  EngineWarehouse,
+  PageReady,
+  Statement,
+  StatementAnalysis,
 } from '../../engines/engine.ts';
 import { endedEngine } from '../../engines/engine_lost.ts';
 import type { ViewReading } from '../../engines/views.ts';
 import type { Warehouses } from '../../engines/warehouses/warehouses.ts';
 import { newId } from '../../model/ids.ts';
 import type { Actor, Principal } from '../../model/principal.ts';
-import type { CatalogSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type { Code } from '../../standard/codes.ts';
-import { Failure, invalidParameter } from '../../standard/failure.ts';
-import type { Segment } from '../../standard/paths.ts';
+import { Failure } from '../../standard/failure.ts';
 import type { ChangeFeed } from '../../store/changes/change_feed.ts';
 import { QueueCapacity } from '../queue_capacity.ts';
 import type { ResultSources } from '../results/result_access.ts';
+import { AuthorizedAnalyses } from './authorized_analyses.ts';
 import type { QueryHistory } from './history.ts';
 import type { NameVisibility } from './name_visibility.ts';
-import { hiddenObject, requireAccess } from './plan_access.ts';
-import { type ExpectedStatement, requireExpected, requireSelect } from './plan_constraints.ts';
+import { Namespaces, type PlacedStatement } from './namespaces.ts';
+import { requireSelect } from './plan_constraints.ts';
 import { QueryLifecycle } from './query_lifecycle.ts';
 import type { Caller, QueryRequest, QueryRun, RunCaller, StartedRun } from './query_request.ts';
 import { RetriedReads } from './retried_reads.ts';
@@ -43,7 +38,7 @@ export type { Caller, QueryRequest, QueryRun } from './query_request.ts';
 
 export interface QueriesOptions {
   readonly catalog: Catalog;
-  readonly changes: Pick<ChangeFeed, 'follow'>;
+  readonly changes: Pick<ChangeFeed, 'follow' | 'poll'>;
   readonly warehouses: Warehouses;
   readonly authorizer: Authorizer;
   readonly directory: Directory;
@@ -58,21 +53,10 @@ export interface QueriesOptions {
   readonly pageBytesMax: number;
 }
 
-interface CachedAnalysis {
-  readonly analysis: StatementAnalysis;
-  /** Version of the catalog and of the rights at which `authorized` was filled. */
-  version: string;
-  /** Principals that may run the statement. */
-  authorized: WeakSet<Principal>;
-  /** The objects that the statement reads, as found when it was authorized. */
-  sources: ResultSources;
-}
-
-/** Where a statement runs, and the warehouse of its catalog in the form in which access is decided. */
-interface Namespace {
-  readonly root: CatalogObject<CatalogSpec>;
-  readonly database: CatalogObject | undefined;
-  readonly target: Parameters<Authorizer['authorize']>[2];
+/** Work on a statement that can be done again in another warehouse. */
+interface MovableWork<T> {
+  readonly work: (place: PlacedStatement) => Promise<T>;
+  readonly placeAgain: () => Promise<PlacedStatement>;
 }
 
 /** A statement about to be executed. */
@@ -85,47 +69,25 @@ interface Run {
   readonly resultPath: string;
 }
 
-type Requester = Pick<Caller, 'principal' | 'signal'>;
-
-/** Codes of an engine's errors about binding: their messages may reveal which objects exist. */
-const bindingCodes: ReadonlySet<Code> = new Set<Code>([
-  'SQL_INVALID',
-  'SQL_NOT_SUPPORTED',
-  'SQL_FORBIDDEN_FUNCTION',
-  'PARAMETERS_INVALID',
-  'CATALOG_DAMAGED',
-]);
-/** Syntax errors depend on the text alone and reveal nothing. */
-const syntaxErrorPattern = /^(?:syntax error|unterminated|the text |a NUL |more than \d+ arrows)/;
+/** What a statement fails with if its catalog is no longer in the warehouse, before anything is applied. */
+const movedCodes: ReadonlySet<Code> = new Set<Code>(['SQL_INVALID', 'CHANGE_IN_PROGRESS']);
+/** More moves than one while a statement waits are no accident. */
+const movesMax = 3;
 /** Rendering a plan costs 1 to 2 ms, so plans are recorded only for statements slower than this. */
 const planAfterMs = 250;
-const cachedAnalysesMax = 2000;
-const cachedNamespacesMax = 1000;
-const toUse = { privilege: 'use', on: 'object' } as const;
-const staleRetriesMax = 5;
 
 export class Queries {
   readonly queueCapacity: QueueCapacity;
   readonly #options: QueriesOptions;
-  readonly #analyses = new Map<string, CachedAnalysis>();
-  /** Cleared by every change of an object. */
-  readonly #namespaces = new Map<string, Namespace>();
+  readonly #namespaces: Namespaces;
+  readonly #analyses: AuthorizedAnalyses;
   readonly #retriedReads = new RetriedReads();
-  #generation = 0;
 
   constructor(options: QueriesOptions) {
     this.queueCapacity = new QueueCapacity(options);
     this.#options = options;
-    const clear = () => {
-      this.#generation++;
-      this.#namespaces.clear();
-    };
-    options.changes.follow({
-      changed: (change) => {
-        if (change.kind === 'object') clear();
-      },
-      reload: clear,
-    });
+    this.#namespaces = new Namespaces(options);
+    this.#analyses = new AuthorizedAnalyses({ ...options, generation: () => this.#namespaces.generation });
   }
 
   /**
@@ -145,72 +107,72 @@ export class Queries {
 
   async #run(request: QueryRequest, caller: RunCaller): Promise<QueryRun> {
     const { spoolDirectory, pageBytesMax, warehouses, caps } = this.#options;
-    const { statement, warehouse } = await this.#resolve(request, caller.principal);
-    if (caller.taskId === undefined) await warehouses.requireQueueCapacity(warehouse, caller);
+    let place = await this.#namespaces.place(request, caller.principal);
+    if (caller.taskId === undefined) await warehouses.requireQueueCapacity(place.warehouse, caller);
     const { queryId = newId() } = caller;
     const controller = new AbortController();
     const abort = () => controller.abort();
     caller.signal.addEventListener('abort', abort, { once: true });
     if (caller.signal.aborted) abort();
-    const submitted = toSubmitted(request, caller, queryId, warehouse);
+    const submitted = toSubmitted(request, caller, queryId, place.warehouse);
     let sources: ResultSources = [];
     const lifecycle = new QueryLifecycle(this.#options, submitted, abort);
-    try {
-      const admission = { ...toAdmissionRequest(caller), signal: controller.signal };
-      const started = (bytes: number) => ({ queryId, sources, statistics: lifecycle.soFar(bytes) });
-      const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
+    const isRead = () => (lifecycle.kind === undefined || lifecycle.kind === 'select') && !caller.pages?.isTaken;
+    const started = (bytes: number) => ({ queryId, sources, statistics: lifecycle.soFar(bytes) });
+    const admission = { ...toAdmissionRequest(caller), signal: controller.signal };
+    const isKeyed = (caller.step ?? caller.actor.guard) !== undefined;
+    const runAt = ({ statement, warehouse }: PlacedStatement) => {
       warehouses.quarantine.require(warehouse, caller.principal.id, statement, isKeyed);
-      const result = await warehouses.admit(warehouse, admission, async (engine, queuedMs, spec) => {
+      return warehouses.admit(warehouse, admission, async (engine, queuedMs, spec) => {
         lifecycle.begin(queuedMs);
+        const authorized = { engine, statement, warehouse, requester: admission, expected: request.only };
         const work = () =>
-          this.#withAuthorizedAnalysis(
-            engine,
-            statement,
-            warehouse,
-            admission,
-            request.only,
-            async (analysis, readSources) => {
-              sources = readSources;
-              lifecycle.analysed(analysis.kind);
-              if (request.into || request.profile) requireSelect(analysis);
-              await this.#beginAudit(analysis, queryId, caller.actor, request.only?.objectId);
-              const resultPath = `${spoolDirectory}/${queryId}`;
-              const step = await this.#stepFor({ engine, warehouse, statement, analysis, queryId, resultPath }, caller);
-              const end = caps.trackStatement(caller.principal.id, warehouse, (reason) => controller.abort(reason));
-              caller.pages?.restart();
-              const execution = engine.execute(statement, {
-                analysis,
-                rowsMax: request.rowsMax,
-                numbers: request.numbers,
-                timeoutMs: spec.statementTimeoutSeconds * 1000,
-                signal: controller.signal,
-                progress: caller.progress,
-                resultPath,
-                pageBytesMax,
-                into: request.into,
-                profile: request.profile,
-                onPage: this.#receiverOf(caller, controller, started),
-                planAfterMs,
-                get step() {
-                  return step();
-                },
-              });
-              return execution.finally(end);
-            },
-          );
-        return this.#retriedReads.run({
-          warehouse,
-          isRead: () => (lifecycle.kind === undefined || lifecycle.kind === 'select') && !caller.pages?.isTaken,
-          awaitRevival: () => warehouses.use(warehouse),
-          work,
-          signal: controller.signal,
-        });
+          this.#analyses.run(authorized, async (analysis, readSources) => {
+            sources = readSources;
+            lifecycle.analysed(analysis.kind);
+            if (request.into || request.profile) requireSelect(analysis);
+            await this.#beginAudit(analysis, queryId, caller.actor, request.only?.objectId);
+            const resultPath = `${spoolDirectory}/${queryId}`;
+            const step = await this.#stepFor({ engine, warehouse, statement, analysis, queryId, resultPath }, caller);
+            const end = caps.trackStatement(caller.principal.id, warehouse, (reason) => controller.abort(reason));
+            caller.pages?.restart();
+            const execution = engine.execute(statement, {
+              analysis,
+              rowsMax: request.rowsMax,
+              numbers: request.numbers,
+              timeoutMs: spec.statementTimeoutSeconds * 1000,
+              signal: controller.signal,
+              progress: caller.progress,
+              resultPath,
+              pageBytesMax,
+              into: request.into,
+              profile: request.profile,
+              onPage: this.#receiverOf(caller, controller, started),
+              planAfterMs,
+              get step() {
+                return step();
+              },
+            });
+            return execution.finally(end);
+          });
+        const awaitRevival = () => warehouses.use(warehouse);
+        return this.#retriedReads.run({ warehouse, isRead, awaitRevival, work, signal: controller.signal });
+      });
+    };
+    try {
+      const result = await this.#followingMoves(place, {
+        work: runAt,
+        placeAgain: async () => {
+          place = await this.#namespaces.place(request, caller.principal);
+          lifecycle.moved(place.warehouse);
+          return place;
+        },
       });
       const statistics = lifecycle.succeeded(result);
       this.#endAudit(lifecycle.kind, queryId, caller.actor, '0');
       return { queryId, kind: lifecycle.kind ?? 'select', result, statistics, sources };
     } catch (caught) {
-      const run = { statement, warehouse, principal: caller.principal };
+      const run = { ...place, principal: caller.principal };
       const error = this.#quarantineIfCrashed(toStopReason(caught, controller.signal), run, lifecycle.kind);
       const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
       this.#endAudit(lifecycle.kind, queryId, caller.actor, code);
@@ -220,6 +182,20 @@ export class Queries {
       throw lifecycle.failed(error);
     } finally {
       caller.signal.removeEventListener('abort', abort);
+    }
+  }
+
+  /** Runs a statement where its catalog is: again if that was moved to another warehouse while the statement waited for its own. */
+  async #followingMoves<T>(placed: PlacedStatement, { work, placeAgain }: MovableWork<T>): Promise<T> {
+    let place = placed;
+    for (let moves = 0; ; moves++) {
+      try {
+        return await work(place);
+      } catch (error) {
+        const isLate = error instanceof Failure && movedCodes.has(error.code) && moves < movesMax;
+        if (!isLate || !(await this.#namespaces.hasMoved(place))) throw error;
+        place = await placeAgain();
+      }
     }
   }
 
@@ -264,27 +240,34 @@ export class Queries {
     caller: Caller,
     work: (engine: EngineWarehouse, statement: Statement, analysis: StatementAnalysis) => Promise<T>,
   ): Promise<T> {
-    const { statement, warehouse } = await this.#resolve(request, caller.principal);
     const { warehouses } = this.#options;
     const { principal } = caller;
-    await warehouses.requireQueueCapacity(warehouse, caller);
-    warehouses.quarantine.require(warehouse, principal.id, statement);
+    let place = await this.#namespaces.place(request, principal);
+    await warehouses.requireQueueCapacity(place.warehouse, caller);
     const end = this.#options.caps.startQuery(principal.id);
-    try {
-      return await warehouses.admit(warehouse, caller, (engine) =>
+    const inspectAt = ({ statement, warehouse }: PlacedStatement) => {
+      warehouses.quarantine.require(warehouse, principal.id, statement);
+      return warehouses.admit(warehouse, caller, (engine) =>
         this.#retriedReads.run({
           warehouse,
           isRead: () => true,
           awaitRevival: () => warehouses.use(warehouse),
           work: () =>
-            this.#withAuthorizedAnalysis(engine, statement, warehouse, caller, undefined, (analysis) =>
+            this.#analyses.run({ engine, statement, warehouse, requester: caller }, (analysis) =>
               work(engine, statement, analysis),
             ),
           signal: caller.signal,
         }),
       );
+    };
+    const placeAgain = async () => {
+      place = await this.#namespaces.place(request, principal);
+      return place;
+    };
+    try {
+      return await this.#followingMoves(place, { work: inspectAt, placeAgain });
     } catch (error) {
-      throw this.#quarantineIfCrashed(error, { statement, warehouse, principal }, 'select');
+      throw this.#quarantineIfCrashed(error, { ...place, principal }, 'select');
     } finally {
       end();
     }
@@ -353,175 +336,7 @@ export class Queries {
     if (outcome === '0') actor.changed = true;
     this.#options.trail.enqueue(actor, { outcome, details: { queryId, kind } });
   }
-
-  async #resolve(request: QueryRequest, principal: Principal): Promise<{ statement: Statement; warehouse: string }> {
-    const key = JSON.stringify([request.catalog, request.database]);
-    const { root, database, target } = this.#namespaces.get(key) ?? (await this.#namespaceOf(request, key));
-    const { warehouse } = root.spec;
-    if (request.warehouse !== undefined && request.warehouse !== warehouse) {
-      const message = `catalog "${root.name}" belongs to warehouse "${warehouse}"; run the statement there`;
-      throw invalidParameter('/warehouse', 'warehouse', message, message);
-    }
-    const decision = this.#options.authorizer.authorize(principal, toUse, target);
-    if (decision instanceof Promise) await decision;
-    const { sql, parameters } = request;
-    return {
-      statement: {
-        sql,
-        parameters,
-        catalog: { id: root.id, name: root.name },
-        database: database?.name,
-        caller: mayCallCallerFunction(sql) ? principal.name : undefined,
-      },
-      warehouse,
-    };
-  }
-
-  async #namespaceOf(request: QueryRequest, key: string): Promise<Namespace> {
-    const generation = this.#generation;
-    const path: Segment[] = [{ category: 'catalogs', name: request.catalog }];
-    if (request.database !== undefined) path.push({ category: 'databases', name: request.database });
-    const [root, database] = (await this.#options.catalog.require(path)) as [
-      CatalogObject<CatalogSpec>,
-      CatalogObject | undefined,
-    ];
-    const category = 'warehouses';
-    const target = { category, path: [{ category, name: root.spec.warehouse }] };
-    const namespace = { root, database, target };
-    if (this.#namespaces.size >= cachedNamespacesMax) this.#namespaces.clear();
-    if (generation === this.#generation) this.#namespaces.set(key, namespace);
-    return namespace;
-  }
-
-  /** Analyzes, authorizes and runs the statement; repeats all three if the catalog changed in between. */
-  async #withAuthorizedAnalysis<T>(
-    engine: EngineWarehouse,
-    statement: Statement,
-    warehouse: string,
-    requester: Requester,
-    expected: ExpectedStatement | undefined,
-    work: (analysis: StatementAnalysis, sources: ResultSources) => Promise<T>,
-  ): Promise<T> {
-    const { principal } = requester;
-    const key = JSON.stringify([
-      warehouse,
-      statement.catalog.id,
-      statement.catalog.name,
-      statement.database,
-      statement.sql,
-      statement.caller,
-      expected?.isNew,
-    ]);
-    for (let attempt = 0, skipCache = false; ; attempt++) {
-      try {
-        let cached = skipCache ? undefined : this.#analyses.get(key);
-        const wasCached = cached !== undefined;
-        if (!cached) {
-          cached = {
-            analysis: await this.#analyze(engine, statement, requester),
-            version: '',
-            authorized: new WeakSet(),
-            sources: [],
-          };
-          this.#cacheAnalysis(key, cached);
-        }
-        const version = `${this.#generation} ${this.#options.directory.rightsVersion}`;
-        if (cached.version !== version) {
-          cached.version = version;
-          cached.authorized = new WeakSet();
-        }
-        requireExpected(expected, cached.analysis);
-        const { reads, writes, views } = cached.analysis;
-        this.#options.catalog.requireNoOpenChange([...reads, ...writes, ...views].map(toNamePath));
-        if (!cached.authorized.has(principal)) {
-          const { authorized } = cached;
-          const names = () => engine.tableNamesIn(statement.sql);
-          try {
-            cached.sources = await requireAccess(this.#options, cached.analysis, {
-              principal,
-              statement,
-              names,
-              expected,
-            });
-          } catch (error) {
-            if (error instanceof Failure && error.code === 'SQL_INVALID')
-              await this.#requireNotRenamed(statement, await names());
-            // The refusal may rest on a stale analysis, of a view that has since been redefined. A new analysis also takes as long as one
-            // of a missing object, which is never cached.
-            if (!wasCached) throw error;
-            skipCache = true;
-            continue;
-          }
-          authorized.add(principal);
-        }
-        await this.#requireReplicas(cached.analysis, warehouse);
-        return await this.#naming(cached.analysis, warehouse, work(cached.analysis, cached.sources));
-      } catch (error) {
-        if (!(error instanceof StaleAnalysis)) throw error;
-        if (attempt >= staleRetriesMax)
-          throw new Failure('WAREHOUSE_BUSY', 'the tables of the statement are being changed; retry later');
-        this.#analyses.delete(key);
-      }
-    }
-  }
-
-  #cacheAnalysis(key: string, cached: CachedAnalysis): void {
-    if (key.length > 20_000) return; // long texts are seldom repeated and would fill the memory
-    if (this.#analyses.size >= cachedAnalysesMax) this.#analyses.delete(this.#analyses.keys().next().value as string);
-    this.#analyses.set(key, cached);
-  }
-
-  /** Engine messages about names are returned only to callers who may see those objects; other callers get one uniform refusal. */
-  async #analyze(engine: EngineWarehouse, statement: Statement, requester: Requester): Promise<StatementAnalysis> {
-    try {
-      return await engine.analyze(statement, requester);
-    } catch (error) {
-      if (!(error instanceof Failure) || !bindingCodes.has(error.code) || syntaxErrorPattern.test(error.message))
-        throw error;
-      const names = () => engine.tableNamesIn(statement.sql);
-      // A name may be missing only because a change of the object was interrupted.
-      this.#options.catalog.requireNoOpenChange(await names(), true);
-      if (!(await this.#options.names.areVisibleTo(requester.principal, statement, names))) throw hiddenObject();
-      await this.#requireNotRenamed(statement, await names());
-      throw error;
-    }
-  }
-
-  /** A name may also be missing because of a rename that is under way, or that finished after the namespace was resolved. */
-  async #requireNotRenamed({ catalog, database }: Statement, names: readonly (readonly string[])[]): Promise<void> {
-    const namespace = [catalog.name, ...(database === undefined ? [] : [database])];
-    await this.#options.catalog.requireNotBeingRenamed([namespace, ...names]);
-    await this.#options.catalog.require(
-      namespace.map((name, n) => ({ category: n === 0 ? 'catalogs' : 'databases', name })),
-    );
-  }
-
-  /** Where a read is the first to notice that a replica is lost, its refusal names the tables and tablets as later ones do. */
-  async #naming<T>(analysis: StatementAnalysis, warehouse: string, work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      if (error instanceof Failure && error.code === 'REPLICAS_UNAVAILABLE' && analysis.kind === 'select')
-        await this.#requireReplicas(analysis, warehouse);
-      throw error;
-    }
-  }
-
-  async #requireReplicas(analysis: StatementAnalysis, warehouse: string): Promise<void> {
-    const { warehouses } = this.#options;
-    const tables = [...analysis.reads, ...analysis.writes].map(
-      ({ catalog, database, table }) => `${catalog}.${database}.${table}`,
-    );
-    if (tables.length > 0) return warehouses.requireReplicas(warehouse, tables);
-    if ((await warehouses.availableBackends(warehouse)) === 0)
-      throw new Failure('NOT_ENOUGH_BACKENDS', 'the statement needs 1 backend and 0 are available', {
-        needed: 1,
-        available: 0,
-      });
-  }
 }
-
-const toNamePath = ({ catalog, database, table }: TableName): readonly string[] => [catalog, database, table];
 
 /** A statement cancelled for exceeding a limit reports that limit, not a cancellation by its caller. */
 function toStopReason(error: unknown, { reason }: AbortSignal): unknown {

@@ -23,7 +23,7 @@ const roundToMicroseconds = (ms: number) => Math.round(ms * 1000) / 1000;
 export class QueryLifecycle {
   readonly #history: QueryHistory;
   readonly #observe: Observe;
-  readonly #submitted: Submitted;
+  #submitted: Submitted;
   readonly #queuedAt = performance.now();
   #startedAt: number | undefined;
   #queuedMs: number | undefined;
@@ -72,6 +72,12 @@ export class QueryLifecycle {
       startedAt: Date.now(),
       queuedMs: this.#queuedMs,
     });
+  }
+
+  /** The catalog of the statement was moved to another warehouse, where it runs now. */
+  moved(warehouse: string): void {
+    this.#submitted = { ...this.#submitted, warehouse };
+    this.#history.update(this.#submitted.queryId, { warehouse, state: 'queued', startedAt: null });
   }
 
   /** The statistics of a statement that still runs. */

@@ -1,0 +1,70 @@
+// A statement that waits for its warehouse while its catalog is moved to another one runs there.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { engineWith } from '../../../src/engines/derived_engine.ts';
+import type { Engine, EngineWarehouse } from '../../../src/engines/engine.ts';
+import { eventually } from '../../deadline.ts';
+import { start, type TestServer } from '../../server.ts';
+
+/** Statements with this text run until the test lets them end. */
+const longText = 'SELECT 1 AS long';
+let long = Promise.withResolvers<void>();
+
+const held = (engine: EngineWarehouse): EngineWarehouse =>
+  engineWith(engine, {
+    async execute(...[statement, options]: Parameters<EngineWarehouse['execute']>) {
+      if (statement.sql === longText) await long.promise;
+      return engine.execute(statement, options);
+    },
+  });
+
+let server: TestServer;
+before(async () => {
+  const wrapEngine = (engine: Engine): Engine => ({ ...engine, open: (options) => held(engine.open(options)) });
+  server = await start({}, { wrapEngine });
+  (await server.post('/api/v2/warehouses', { name: 'narrow', queriesMax: 1 })).is(201);
+  (await server.post('/api/v2/warehouses', { name: 'other' })).is(201);
+  (await server.post('/api/v2/catalogs', { name: 'busy', warehouse: 'narrow' })).is(201);
+});
+after(async () => {
+  long.resolve();
+  await server.close();
+});
+
+/** Waits until so many statements and tasks run in the warehouse, and so many wait for it. */
+async function load(running: number, queued: number): Promise<void> {
+  await eventually(`${running} run and ${queued} wait`, async () => {
+    const { runningQueries, queuedQueries } = (await server.get('/api/v2/warehouses/narrow')).is(200).result;
+    return runningQueries === running && queuedQueries === queued;
+  });
+}
+
+const query = (catalog: string, sql: string) => server.post(`/api/v2/catalogs/${catalog}/query`, { sql });
+
+for (const { what, sql, warm, rows } of [
+  { what: 'a read', sql: 'SELECT id FROM d.t', rows: [[1]] },
+  { what: 'a read that was analyzed before', sql: 'SELECT id FROM d.t', warm: true, rows: [[1]] },
+  { what: 'a write', sql: 'INSERT INTO d.t VALUES (2)', rows: [[1]] },
+])
+  test(`${what} waits while the catalog is moved, and runs where it is then`, async (t) => {
+    long = Promise.withResolvers<void>();
+    t.after(() => long.resolve());
+    const catalog = `lake_${what.replaceAll(' ', '_')}`;
+    (await server.post('/api/v2/catalogs', { name: catalog, warehouse: 'narrow' })).is(201);
+    (await server.post(`/api/v2/catalogs/${catalog}/databases`, { name: 'd' })).is(201);
+    const tables = `/api/v2/catalogs/${catalog}/databases/d/tables`;
+    (await server.post(tables, { name: 't', columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+    (await server.post(`${tables}/t/rows`, { rows: [[1]] })).is(201);
+    if (warm) (await query(catalog, sql)).is(200);
+    const running = query('busy', longText);
+    await load(1, 0);
+    const waiting = query(catalog, sql);
+    await load(1, 1);
+    const move = (await server.post(`/api/v2/catalogs/${catalog}/move`, { warehouse: 'other' })).is(202);
+    (await server.ended(move)).is(200, '0', { state: 'succeeded' });
+    long.resolve();
+    (await running).is(200);
+    assert.deepEqual((await waiting).is(200).at('rows'), rows);
+    const stored = await query(catalog, 'SELECT id FROM d.t ORDER BY id');
+    assert.deepEqual(stored.is(200).at('rows'), sql.startsWith('INSERT') ? [[1], [2]] : [[1]]);
+  });
