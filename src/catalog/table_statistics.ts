@@ -1,7 +1,9 @@
 // Refreshes the statistics of tables after writes: reads them from the engines once a second, never on the path of a request.
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
+import type { CatalogSpec } from '../model/records.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Catalog } from './catalog.ts';
+import type { CatalogObject } from './object.ts';
 
 export interface StatisticsOptions {
   readonly catalog: Catalog;
@@ -10,6 +12,8 @@ export interface StatisticsOptions {
 }
 
 const refreshMs = 1000;
+
+const warehouseOf = ({ spec }: CatalogObject): string => (spec as CatalogSpec).warehouse;
 
 export class StatisticsRefresher {
   readonly #options: StatisticsOptions;
@@ -39,7 +43,7 @@ export class StatisticsRefresher {
 
   async #refresh(): Promise<void> {
     const { catalog, warehouses, observe } = this.#options;
-    for (const engine of await warehouses.allRunning()) {
+    for (const { name: warehouse, engine } of await warehouses.allRunning()) {
       for (const { catalog: root, database, table: name } of engine.takeChangedTables()) {
         const path = [
           { category: 'catalogs', name: root },
@@ -48,14 +52,16 @@ export class StatisticsRefresher {
         ];
         try {
           const [catalogObject, , table] = (await catalog.findFolded(path)) ?? [];
-          if (!catalogObject || !table) continue;
+          // A catalog that was moved has its statistics from the move.
+          if (!catalogObject || !table || warehouseOf(catalogObject) !== warehouse) continue;
           const ref = { catalog: { id: catalogObject.id, name: root }, database, table: name };
           const { rowCount, dataBytes } = await engine.tableStatistics(ref);
           await catalog.saveStatistics(table.id, { rowCount, dataBytes, asOf: new Date().toISOString() });
         } catch (error) {
-          // The table was dropped or renamed meanwhile, or the engine is stopping: the next write triggers another refresh.
+          // The table was dropped, renamed or moved meanwhile, or the engine is stopping: the next write triggers another refresh.
           const chain = engine.running ? await catalog.findFolded(path).catch(() => undefined) : undefined;
-          if (chain?.every(({ state }) => state === 'ready'))
+          const isHere = chain?.[0] !== undefined && warehouseOf(chain[0]) === warehouse;
+          if (isHere && chain.every(({ state }) => state === 'ready'))
             observe({ kind: 'backgroundError', what: 'table statistics', error });
         }
       }

@@ -243,8 +243,10 @@ export class Warehouses {
     return open.engine;
   }
 
-  async allRunning(): Promise<readonly EngineWarehouse[]> {
-    return (await this.#open.all()).flatMap(({ engine }) => (engine.running ? engine : []));
+  async allRunning(): Promise<readonly { readonly name: string; readonly engine: EngineWarehouse }[]> {
+    return (await this.#open.all()).flatMap(({ engine, description }) =>
+      engine.running ? { name: description.name, engine } : [],
+    );
   }
 
   /** The servers of each warehouse on a cluster that this server watches, by the id of the warehouse. */

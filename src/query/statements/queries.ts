@@ -56,6 +56,8 @@ export interface QueriesOptions {
 /** Work on a statement that can be done again in another warehouse. */
 interface MovableWork<T> {
   readonly work: (place: PlacedStatement) => Promise<T>;
+  /** Called after the work failed. A write that reached the engine is not done again, because it may have been applied. */
+  readonly isRead: () => boolean;
   readonly placeAgain: () => Promise<PlacedStatement>;
 }
 
@@ -69,7 +71,7 @@ interface Run {
   readonly resultPath: string;
 }
 
-/** What a statement fails with if its catalog is no longer in the warehouse, before anything is applied. */
+/** What a statement fails with if its catalog is no longer in the warehouse. */
 const movedCodes: ReadonlySet<Code> = new Set<Code>(['SQL_INVALID', 'CHANGE_IN_PROGRESS']);
 /** More moves than one while a statement waits are no accident. */
 const movesMax = 3;
@@ -162,6 +164,7 @@ export class Queries {
     try {
       const result = await this.#followingMoves(place, {
         work: runAt,
+        isRead,
         placeAgain: async () => {
           place = await this.#namespaces.place(request, caller.principal);
           lifecycle.moved(place.warehouse);
@@ -174,11 +177,7 @@ export class Queries {
     } catch (caught) {
       const run = { ...place, principal: caller.principal };
       const error = this.#quarantineIfCrashed(toStopReason(caught, controller.signal), run, lifecycle.kind);
-      const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
-      this.#endAudit(lifecycle.kind, queryId, caller.actor, code);
-      // The request that submitted the task was not refused, so nothing else audits this refusal.
-      if (code === 'FORBIDDEN' && caller.taskId !== undefined)
-        this.#options.trail.enqueue(caller.actor, { outcome: code, objectId: caller.taskId });
+      this.#auditFailure(error, lifecycle.kind, queryId, caller);
       throw lifecycle.failed(error);
     } finally {
       caller.signal.removeEventListener('abort', abort);
@@ -186,14 +185,14 @@ export class Queries {
   }
 
   /** Runs a statement where its catalog is: again if that was moved to another warehouse while the statement waited for its own. */
-  async #followingMoves<T>(placed: PlacedStatement, { work, placeAgain }: MovableWork<T>): Promise<T> {
+  async #followingMoves<T>(placed: PlacedStatement, { work, isRead, placeAgain }: MovableWork<T>): Promise<T> {
     let place = placed;
     for (let moves = 0; ; moves++) {
       try {
         return await work(place);
       } catch (error) {
-        const isLate = error instanceof Failure && movedCodes.has(error.code) && moves < movesMax;
-        if (!isLate || !(await this.#namespaces.hasMoved(place))) throw error;
+        const mayBeLate = error instanceof Failure && movedCodes.has(error.code) && isRead() && moves < movesMax;
+        if (!mayBeLate || !(await this.#namespaces.hasMoved(place))) throw error;
         place = await placeAgain();
       }
     }
@@ -245,12 +244,13 @@ export class Queries {
     let place = await this.#namespaces.place(request, principal);
     await warehouses.requireQueueCapacity(place.warehouse, caller);
     const end = this.#options.caps.startQuery(principal.id);
+    const isRead = () => true;
     const inspectAt = ({ statement, warehouse }: PlacedStatement) => {
       warehouses.quarantine.require(warehouse, principal.id, statement);
       return warehouses.admit(warehouse, caller, (engine) =>
         this.#retriedReads.run({
           warehouse,
-          isRead: () => true,
+          isRead,
           awaitRevival: () => warehouses.use(warehouse),
           work: () =>
             this.#analyses.run({ engine, statement, warehouse, requester: caller }, (analysis) =>
@@ -265,7 +265,7 @@ export class Queries {
       return place;
     };
     try {
-      return await this.#followingMoves(place, { work: inspectAt, placeAgain });
+      return await this.#followingMoves(place, { work: inspectAt, isRead, placeAgain });
     } catch (error) {
       throw this.#quarantineIfCrashed(error, { ...place, principal }, 'select');
     } finally {
@@ -328,6 +328,19 @@ export class Queries {
     const name = writes[0]?.catalog;
     if (name === undefined || name === catalog.name) return catalog.id;
     return (await this.#options.catalog.require([{ category: 'catalogs', name }]))[0]?.id ?? catalog.id;
+  }
+
+  #auditFailure(
+    error: unknown,
+    kind: StatementAnalysis['kind'] | undefined,
+    queryId: string,
+    { actor, taskId }: RunCaller,
+  ): void {
+    const code = error instanceof Failure ? error.code : 'INTERNAL_ERROR';
+    this.#endAudit(kind, queryId, actor, code);
+    // The request that submitted the task was not refused, so nothing else audits this refusal.
+    if (code === 'FORBIDDEN' && taskId !== undefined)
+      this.#options.trail.enqueue(actor, { outcome: code, objectId: taskId });
   }
 
   #endAudit(kind: StatementAnalysis['kind'] | undefined, queryId: string, actor: Actor, outcome: Code | '0'): void {

@@ -41,12 +41,14 @@ async function load(running: number, queued: number): Promise<void> {
 
 const query = (catalog: string, sql: string) => server.post(`/api/v2/catalogs/${catalog}/query`, { sql });
 
-for (const { what, sql, warm, rows } of [
-  { what: 'a read', sql: 'SELECT id FROM d.t', rows: [[1]] },
-  { what: 'a read that was analyzed before', sql: 'SELECT id FROM d.t', warm: true, rows: [[1]] },
-  { what: 'a write', sql: 'INSERT INTO d.t VALUES (2)', rows: [[1]] },
+for (const { what, sql, warm, rows, stored } of [
+  { what: 'a read', sql: 'SELECT id FROM d.t', rows: [[1]], stored: [[1]] },
+  { what: 'a read that was analyzed before', sql: 'SELECT id FROM d.t', warm: true, rows: [[1]], stored: [[1]] },
+  { what: 'a write', sql: 'INSERT INTO d.t VALUES (2)', rows: [[1]], stored: [[1], [2]] },
+  // It was passed to the engine, so that it is not done again: only its caller knows whether that would be right.
+  { what: 'a write that was analyzed before', sql: 'INSERT INTO d.t VALUES (2)', warm: true, stored: [[1], [2]] },
 ])
-  test(`${what} waits while the catalog is moved, and runs where it is then`, async (t) => {
+  test(`${what} waits while the catalog is moved, and ${rows ? 'runs where it is then' : 'is refused'}`, async (t) => {
     long = Promise.withResolvers<void>();
     t.after(() => long.resolve());
     const catalog = `lake_${what.replaceAll(' ', '_')}`;
@@ -64,7 +66,8 @@ for (const { what, sql, warm, rows } of [
     (await server.ended(move)).is(200, '0', { state: 'succeeded' });
     long.resolve();
     (await running).is(200);
-    assert.deepEqual((await waiting).is(200).at('rows'), rows);
-    const stored = await query(catalog, 'SELECT id FROM d.t ORDER BY id');
-    assert.deepEqual(stored.is(200).at('rows'), sql.startsWith('INSERT') ? [[1], [2]] : [[1]]);
+    if (rows) assert.deepEqual((await waiting).is(200).at('rows'), rows);
+    else assert.equal((await waiting).is(503, 'CHANGE_IN_PROGRESS').at('outcome'), 'notApplied');
+    const found = await query(catalog, 'SELECT id FROM d.t ORDER BY id');
+    assert.deepEqual(found.is(200).at('rows'), stored);
   });
