@@ -1,6 +1,6 @@
 // A REST client for tests: every response is data and none is thrown; if the connection breaks before the response is complete, it
 // is `noAnswer`, because the outcome is unknown. Paths are sent exactly as given.
-import { type Client, createClient, type TaskRecord } from '../../../src/client/index.ts';
+import { type Client, createClient, TabulariumError, type TaskRecord } from '../../../src/client/index.ts';
 import { deadlineMs } from '../../deadline.ts';
 import { RawHttp } from '../../raw_http.ts';
 
@@ -87,14 +87,17 @@ export class Api {
     return this.client.tasks.list({ pageSize: 1000 }).all();
   }
 
-  /** Waits until every existing task has ended; returns the records. Throws if one does not end in time. */
+  /**
+   * Waits until every existing task has ended; returns the records. Throws if one does not end in time. A fault may strike a read that is made
+   * here, which is then made again.
+   */
   async endOfTasks(waitMs: number): Promise<TaskRecord[]> {
     const signal = AbortSignal.timeout(waitMs);
     const ended: TaskRecord[] = [];
-    for (const { taskId } of await this.tasks()) {
-      const task = await this.client.task(taskId, { signal });
+    for (const { taskId } of await unlessStruck(() => this.tasks())) {
+      const task = await unlessStruck(() => this.client.task(taskId, { signal }));
       // A task that fails has ended, too.
-      await task.done({ signal }).catch((error: unknown) => {
+      await unlessStruck(() => task.done({ signal })).catch((error: unknown) => {
         if (task.record.endedAt === null) throw error;
       });
       ended.push(task.record);
@@ -104,5 +107,15 @@ export class Api {
 
   close(): void {
     this.#http.close();
+  }
+}
+
+/** Reads again what a fault of the store let fail. */
+async function unlessStruck<T>(read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof TabulariumError) || error.code !== 'INTERNAL_ERROR') throw error;
+    return read();
   }
 }
