@@ -155,10 +155,25 @@ export class LoadPipeline {
     this.#parts = parts;
   }
 
-  /** Validates what can be checked before the task runs. Throws INVALID_PARAMETER and NOT_SUPPORTED_BY_ENGINE. */
-  async validate<A extends FileInput>(warehouse: string, input: A, principal: Principal): Promise<A & FileRequest> {
-    const { name } = await this.#parts.files.check(input.source, principal);
-    const byName = fileKindByName(name);
+  /**
+   * Validates what can be checked before the task runs. Throws INVALID_PARAMETER and NOT_SUPPORTED_BY_ENGINE. An upload that does not exist is
+   * accepted if `isLoaded`: the task returns the result of the label without a file, so that callers can ask before they send one.
+   */
+  async validate<A extends FileInput>(
+    warehouse: string,
+    input: A,
+    principal: Principal,
+    isLoaded: (label: string) => Promise<boolean>,
+  ): Promise<A & FileRequest> {
+    const { source, label, dryRun } = input;
+    const byName = await this.#parts.files.check(source, principal).then(
+      ({ name }) => fileKindByName(name),
+      async (error: unknown) => {
+        const canBeLoaded = error instanceof Failure && source.upload !== undefined && !dryRun;
+        if (!canBeLoaded || label === undefined || !(await isLoaded(label))) throw error;
+        return { format: 'csv', compression: 'none' } as const;
+      },
+    );
     const format = input.format ?? byName.format;
     if (format === undefined) throw invalidField('/format', 'is required: it cannot be derived from the file name');
     if (format === 'parquet') await this.requireCapability(warehouse, 'parquetFiles');

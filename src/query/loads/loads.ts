@@ -57,7 +57,8 @@ export class Loads {
     const [root, , table] = (await this.#catalog.require(path)) as Chain;
     await this.#pipeline.requireUse(root.spec.warehouse, principal);
     if (input.mode === 'upsert') await this.#pipeline.requireCapability(root.spec.warehouse, 'upsert');
-    const validated = await this.#pipeline.validate(root.spec.warehouse, input, principal);
+    const isLoaded = async (label: string) => (await this.#pipeline.findLabelTask(table.id, label)) !== undefined;
+    const validated = await this.#pipeline.validate(root.spec.warehouse, input, principal, isLoaded);
     validateColumns(input.columns);
     return { ...validated, path, tableId: table.id };
   }

@@ -112,7 +112,9 @@ export class NewTableLoads {
     const { catalog, pipeline } = this.#parts;
     const [root, database] = (await catalog.require(path)) as Parents;
     await pipeline.requireUse(root.spec.warehouse, principal);
-    const validated = await pipeline.validate(root.spec.warehouse, input, principal);
+    const isLoaded = async () =>
+      !input.inferOnly && (await this.findLabelled({ ...input, path, databaseId: database.id })) !== undefined;
+    const validated = await pipeline.validate(root.spec.warehouse, input, principal, isLoaded);
     validateColumns(input.columns);
     return { ...validated, path, databaseId: database.id };
   }
@@ -209,7 +211,9 @@ export class NewTableLoads {
     databaseId,
     table: name,
     label,
-  }: NewTableRequest): Promise<{ readonly taskId: string; readonly tableId: string | undefined } | undefined> {
+  }: Pick<NewTableRequest, 'path' | 'databaseId' | 'table' | 'label'>): Promise<
+    { readonly taskId: string; readonly tableId: string | undefined } | undefined
+  > {
     if (label === undefined) return undefined;
     const { catalog, pipeline } = this.#parts;
     const table = (await catalog.find([...path, { category: 'tables', name }]))?.at(-1);

@@ -137,7 +137,15 @@ test('a load with a label is done once, also from a pipe, and what it rejects is
   const loaded = await run(words);
   assert.equal(loaded.code, 0, loaded.stderr);
   assert.match(loaded.stdout, /^orders\.csv: 2 rows loaded, 1 rejected\n {2}row 3, note: /);
-  assert.equal((await run(words)).code, 0);
+  const uploads = async () => {
+    const events = await server.client.auditEvents.search({}).all();
+    return events.filter(({ action }) => action === 'uploads.create').length;
+  };
+  const sent = await uploads();
+  assert.ok(sent > 0);
+  const again = await run(words);
+  assert.equal(again.stdout, 'orders.csv: loaded before with this label (2 rows), and not again\n', again.stderr);
+  assert.equal(await uploads(), sent, 'the file is not sent again');
   const piped = await run(['load', '-', '--name', 'x.ndjson', '-d', 'shop', '-t', 'orders'], { input: '{"id":9}\n' });
   assert.equal(piped.stdout, 'x.ndjson: 1 row loaded\n', piped.stderr);
   assert.deepEqual(await server.rows('shop', 'SELECT count(*), sum(id) FROM orders'), [[3, 12]]);

@@ -384,6 +384,11 @@ test('a label is loaded once: its task is returned, or its result if the task no
   const repeated = await load(body);
   assert.notEqual(repeated.at('taskId'), first.at('taskId'));
   assert.partialDeepStrictEqual(repeated.at('result'), { rowsLoaded: 2, repeated: true, table });
+  // Also asked before the file is sent.
+  const unsent = { ...body, source: { upload: 'not-sent-yet' } };
+  assert.partialDeepStrictEqual((await load(unsent)).at('result'), { rowsLoaded: 2, repeated: true, table });
+  (await post({ ...unsent, label: 'day 2' })).is(400, 'INVALID_PARAMETER');
+  (await post({ ...unsent, inferOnly: true })).is(400, 'INVALID_PARAMETER');
   assert.deepEqual(await server.rows('d', `SELECT count(*) FROM ${table}`), [[2]]);
   (await server.delete(uri`/databases/${'d'}/tables/${table}`)).is(200);
   assert.partialDeepStrictEqual(await loadSucceeding(body), { rowsLoaded: 2, repeated: false });

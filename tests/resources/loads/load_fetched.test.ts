@@ -116,6 +116,22 @@ test('an upload is loaded once, by its owner, and then deleted; the rejected row
   assert.equal(await count(), 2);
 });
 
+test('whether a label was loaded can be asked before the file is sent', async () => {
+  const ask = { source: { upload: 'not-sent-yet' }, label: 'asked', mode: 'append' };
+  const refused = (await post(ask)).is(400, 'INVALID_PARAMETER');
+  assert.partialDeepStrictEqual(refused.at('violations'), [{ pointer: '/source/upload' }]);
+  const before = Number(await count());
+  const upload = (await server.post('/api/v2/uploads', { name: 'people.csv', bytes: csv.length })).is(201);
+  const sent = await server.send('PUT', upload.at('link'), { body: csv, headers: { 'content-type': undefined } });
+  assert.equal(sent.status, 200, sent.text);
+  const loaded = await load({ ...ask, source: { upload: upload.at<string>('uploadId') } });
+  assert.equal(loaded.at('state'), 'succeeded', loaded.text);
+  assert.partialDeepStrictEqual((await load(ask)).at('result'), { rowsLoaded: 2, repeated: true });
+  (await post({ ...ask, dryRun: true })).is(400, 'INVALID_PARAMETER');
+  (await post({ ...ask, label: 'another' })).is(400, 'INVALID_PARAMETER');
+  assert.equal(await count(), before + 2);
+});
+
 test('an object of an object store is loaded; its credentials are shown nowhere and deleted with the task', async () => {
   const location = { endpoint: store.endpoint, region: 'us-east-1', bucket: store.bucket, pathStyle: true };
   const rules = new HostAllowlist(['127.0.0.1']);

@@ -27,6 +27,8 @@ interface LoadOptions extends CallOptions {
 }
 
 interface LoadResult {
+  /** It was loaded before with this label, and not again. */
+  readonly repeated?: boolean;
   readonly rowsLoaded: number | null;
   readonly rowsRejected: number | null;
   readonly rejectedRows?: readonly { readonly row: number; readonly column: string | null; readonly reason: string }[];
@@ -105,6 +107,8 @@ async function loadFile(
 ): Promise<LoadResult> {
   const uploadId = randomId();
   try {
+    const earlier = await loadedBefore(work, uploadId, connection, output, signal);
+    if (earlier) return earlier;
     await sendFile(work.file, uploadId, connection, output, signal);
     signal.throwIfAborted();
     const result = await loadUpload(work, uploadId, connection, output, signal);
@@ -114,6 +118,33 @@ async function loadFile(
     if (!isServerLost(error)) await removeUpload(uploadId, connection);
     throw error;
   }
+}
+
+/** Asks for the load before its file is sent: only a load that is done already needs none. */
+async function loadedBefore(
+  work: FileToLoad,
+  uploadId: string,
+  connection: Connection,
+  output: Output,
+  signal: AbortSignal,
+): Promise<LoadResult | undefined> {
+  if (work.body.label === undefined) return undefined;
+  try {
+    const result = await loadUpload(work, uploadId, connection, output, signal);
+    // Read to its end: a writer whose pipe breaks would end with a failure.
+    if (work.file.isInput) for await (const _ of chunksOf(work.file, signal)) signal.throwIfAborted();
+    return result;
+  } catch (error) {
+    if (lacksUpload(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether the one thing wrong with a request is that its upload does not exist. */
+function lacksUpload(error: unknown): boolean {
+  if (!(error instanceof TabulariumError) || error.code !== 'INVALID_PARAMETER') return false;
+  const { violations } = error.result as { readonly violations?: readonly { readonly pointer?: string }[] };
+  return violations?.length === 1 && violations[0]?.pointer === '/source/upload';
 }
 
 async function loadUpload(
@@ -214,7 +245,9 @@ function sourceOf(file: string, { name }: LoadOptions): Source {
   }
 }
 
-function loadedText(file: string, { rowsLoaded, rowsRejected, rejectedRows = [] }: LoadResult): string {
+function loadedText(file: string, { repeated, rowsLoaded, rowsRejected, rejectedRows = [] }: LoadResult): string {
+  if (repeated)
+    return `${file}: loaded before with this label (${rowsLoaded ?? 'an unknown number of'} rows), and not again\n`;
   const rejected = rowsRejected ? `, ${rowsRejected} rejected` : '';
   const lines = rejectedRows
     .slice(0, rejectedShownMax)

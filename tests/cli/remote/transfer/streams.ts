@@ -63,7 +63,9 @@ export async function loadFromPipe(options: StreamsOptions, table: string, bytes
   assert.equal(written, `rows.csv: ${sums.rows} rows loaded\n`);
   await requireRows(options, table, sums);
   const result = measure(options, began, loaded, { bytes, rows: sums.rows });
-  succeeded(await runMeasured(line, words, { input: numberedRows(seed, bytes, { rows: 0, amount: 0 }), timeoutMs }));
+  const again = { rows: 0, amount: 0 };
+  succeeded(await runMeasured(line, words, { input: numberedRows(seed, bytes, again), timeoutMs }));
+  assert.deepEqual(again, sums, 'the pipe is read to its end');
   await requireRows(options, table, sums);
   assert.deepEqual(await options.server.client.uploads.list().all(), []);
   return result;
