@@ -19,6 +19,7 @@ import { deadlineMs } from '../../deadline.ts';
 import { Random, seedFrom } from '../../random.ts';
 import { main } from '../remote/command_process.ts';
 import { type ApplyWorld, definitionsOf, newApplyWorld, requireExit } from './apply_world.ts';
+import { untilDone } from './broken_runs.ts';
 import { largeTable, writeWarehouse } from './warehouse_files.ts';
 
 let world: ApplyWorld;
@@ -27,58 +28,13 @@ before(async () => {
 });
 after(() => world.close());
 
-type Broken = {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-  readonly steps: number;
-  readonly stderr: string;
-};
-
-/** Runs the command and sends it a signal some time after it has begun its step number `at`. */
-async function brokenOff(signal: NodeJS.Signals, at: number, delayMs: number): Promise<Broken> {
-  const child = spawn(process.execPath, [main, 'apply', world.files, '--prune', '--yes'], {
-    cwd: world.line.directory,
-    env: world.line.env,
-    stdio: ['ignore', 'ignore', 'pipe'],
-    timeout: deadlineMs(60_000),
-  });
-  let stderr = '';
-  let steps = 0;
-  let isSent = false;
-  child.stderr.on('data', (chunk: Buffer) => {
-    stderr += chunk;
-    const begun = [...stderr.matchAll(/^\d+ of (\d+): /gm)];
-    steps = Number(begun[0]?.[1] ?? 0);
-    // Once: a second Ctrl-C would end the command before it says how to continue.
-    if (isSent || begun.length < at) return;
-    isSent = true;
-    setTimeout(() => child.kill(signal), delayMs);
-  });
-  const [code, ended] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-  return { code, signal: ended, steps, stderr };
-}
-
-/** Until a run ends by itself. @returns how many runs were broken off. */
-async function untilDone(t: TestContext, random: Random, stepsAtOnce: number): Promise<number> {
-  for (let count = 0; ; count++) {
-    const signal = random.chance(0.25) ? 'SIGINT' : 'SIGKILL';
-    const at = runsAll ? 1 + random.below(2) : 1 + random.below(stepsAtOnce);
-    const run = await brokenOff(signal, at, random.below(40));
-    t.diagnostic(`${signal} at step ${at} of ${run.steps}: ${run.signal ?? run.code}`);
-    if (run.code === 0) return count;
-    if (run.signal === 'SIGKILL') continue;
-    assert.equal(run.code, 130, run.stderr);
-    assert.match(run.stderr, /run the same command again: it continues from what the server has\n/);
-  }
-}
-
 const seed = seedFrom('APPLY_SEED');
 
 test('a creation that is killed again and again ends with everything that is declared', async (t) => {
   const random = new Random(seed);
   t.diagnostic(`APPLY_SEED=${seed}`);
   writeWarehouse(world.files, false);
-  const count = await untilDone(t, random, 24);
+  const count = await untilDone(t, world, random, 24);
   assert.ok(count > 0, 'no run was broken off');
   const again = await world.apply({ prune: true });
   requireExit(again, 0);
@@ -93,7 +49,7 @@ test('a change with renames, a rewrite and drops that is killed again and again 
     .summary();
   await world.client.query("INSERT INTO staff.t3 VALUES (1, 2.5, 'kept', now())").summary();
   writeWarehouse(world.files, true);
-  const count = await untilDone(t, random, 16);
+  const count = await untilDone(t, world, random, 16);
   assert.ok(count > 0, 'no run was broken off');
   const counted = await world.server.post(`/api/v2/databases/${database}/query`, {
     sql: `SELECT count(*), sum(amount) = ${(rows * (rows - 1)) / 2}, (SELECT note FROM people.renamed3) FROM ${table}`,
