@@ -18,6 +18,7 @@ export interface FilesOptions {
   readonly audit: AuditTrail;
   readonly directory: Directory;
   readonly holder: LeaseHolder;
+  readonly disk: { requireRoom(): void };
   /** Whether the result of the task still exists and its submitter may read it. */
   readonly mayReadResult: (taskId: string) => Promise<boolean>;
 }
@@ -31,6 +32,7 @@ export function assembleFiles(options: FilesOptions): FileStore {
     limits: options.settings,
     trail: options.audit,
     holder: options.holder,
+    requireRoom: () => options.disk.requireRoom(),
     isLinkAllowed: ({ owner, kind, taskId }) =>
       directory.isActive({ id: owner, name: '' }) && (kind !== 'export' || (taskId !== null && mayReadResult(taskId))),
   });

@@ -88,6 +88,8 @@ export interface FileStoreOptions {
   /** Called at each use of a link. */
   readonly isLinkAllowed: (file: StoredFile) => boolean | Promise<boolean>;
   readonly clock?: (() => number) | undefined;
+  /** Called before a part is received. Throws STORAGE_FULL. */
+  readonly requireRoom?: (() => void) | undefined;
 }
 
 /** For an upload, `kind` and `createdAt` are required: a later upload may reuse its id. */
@@ -370,6 +372,7 @@ export class FileStore {
     if (file.state === 'ready') throw new Failure('CHANGE_NOT_SUPPORTED', 'the upload is complete; create another one');
     const total = part.total ?? file.bytes ?? undefined;
     validatePart(file, part, total, limits.uploadBytesMax);
+    this.#options.requireRoom?.();
     // Recorded before the file is truncated: the store must never record more bytes than the file has, not even after a crash.
     if (part.offset < file.receivedBytes) await this.#recordReceived(fileId, part.offset);
     const received = await receive(exactlySized(content, part, total ?? limits.uploadBytesMax), {

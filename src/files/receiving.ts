@@ -35,7 +35,7 @@ const durableEveryBytes = 64 * 1024 * 1024;
 const fullDiskCodes = new Set(['ENOSPC', 'EDQUOT']);
 
 /**
- * Received bytes are retained even if the content is incomplete, unless its digest is wrong. The memory of the chunks is released.
+ * Received bytes are retained even if the content is incomplete, unless its digest is wrong or the disk is full. The memory of the chunks is released.
  * Throws STORAGE_FULL.
  */
 export async function receive(content: AsyncIterable<Uint8Array>, options: ReceivingOptions): Promise<ReceivedFile> {
@@ -59,7 +59,9 @@ export async function receive(content: AsyncIterable<Uint8Array>, options: Recei
       fault = error;
     }
     await writing.end().catch(async (error: unknown) => {
-      await file.sync().then(() => options.onDurable(writing.written), ignored);
+      // What is not recorded as received is given back: on a full disk not even the deletion of the upload could be recorded.
+      if (isFullDisk(error)) await file.truncate(await writing.durable()).catch(ignored);
+      else await file.sync().then(() => options.onDurable(writing.written), ignored);
       throw error;
     });
     const found = fault === undefined ? await running.result() : undefined;
@@ -115,6 +117,12 @@ class FileWriter {
     await this.#flush();
     await this.#writing;
     await this.#flushingToDisk;
+  }
+
+  /** How many bytes are recorded as received. */
+  async durable(): Promise<number> {
+    await this.#flushingToDisk?.catch(ignored);
+    return this.#durableBytes;
   }
 
   /** One piece is written while the next one is received. */

@@ -34,6 +34,36 @@ const served = async () => {
   (await disk.server.get(path)).is(200);
 };
 
+test('an upload that fills the disk leaves room for its deletion, and one below the mark is refused', {
+  skip,
+  timeout: deadlineMs(60_000),
+}, async () => {
+  const { server } = disk;
+  const upload = (await server.post('/api/v2/uploads', { name: 'rows.csv' })).is(201);
+  const send = (at: number, bytes: number) =>
+    server.send('PUT', upload.at('link'), {
+      body: 'x'.repeat(bytes),
+      headers: { 'content-type': undefined, 'content-range': `bytes ${at}-${at + bytes - 1}/*` },
+    });
+  // A part is larger than the mark, so that the disk is full before it is noticed.
+  const partBytes = 16_000_000;
+  let at = 0;
+  for (; at < diskMegabytes * 1_000_000; at += partBytes) {
+    const sent = await send(at, partBytes);
+    if (sent.status === 200) continue;
+    assert.match(sent.text, /"STORAGE_FULL"/);
+    break;
+  }
+  assert.ok(disk.freeBytes > 0, 'the bytes of the failed part are given back');
+  assert.equal((await server.get(upload.at('uri'))).at('receivedBytes'), at);
+  await disk.fillLeaving(belowMark);
+  await eventually('the mark is noticed', async () => /low on disk space/.test(await readinessText()));
+  assert.match((await send(at, 1000)).text, /"STORAGE_FULL".*"notApplied"/);
+  (await server.delete(upload.at('uri'))).is(200);
+  await disk.free();
+  await eventually('the room is noticed', async () => (await readinessText()) === 'ready\n');
+});
+
 test('below the mark writes are refused, reads and deletes are served, and health reports it', {
   skip,
   timeout: deadlineMs(60_000),
