@@ -26,6 +26,7 @@ import { fuzzSql } from '../fuzz/sql/sql_fuzz.ts';
 import { missingPostgresql } from '../postgresql.ts';
 import { Random } from '../random.ts';
 import { start, startProcess } from '../server.ts';
+import { breakStreams } from './broken_streams.ts';
 import { measureBesideHostile } from './hostile.ts';
 import { checkDataDirectory, killAtInstants } from './instants.ts';
 import { killRandomly } from './kills.ts';
@@ -63,6 +64,7 @@ const clusterStepsEach = 150;
 const statementsEach = 4000;
 /** The search for a linearization of a register grows with its history. */
 const historyMs = 30_000;
+const brokenBytes = 1_000_000_000;
 
 const parts: readonly Part[] = [
   { name: 'killed at steps', share: 0.2, isFinite: true, run: killedAtSteps },
@@ -82,6 +84,7 @@ const parts: readonly Part[] = [
   { name: 'real sets of data', share: 0.1, isFinite: true, run: realSets },
   { name: 'star schema at scale 1', share: 0.1, isFinite: true, run: starSchema },
   { name: 'streams of the command line', share: 0, isFinite: true, run: commandStreams },
+  { name: 'broken streams of the command line', share: 0, isFinite: true, run: brokenStreams },
   { name: 'sampled tests in full', share: 0, isFinite: true, run: testsInFull },
 ];
 
@@ -366,6 +369,14 @@ async function commandStreams(seed: number, deadline: number, problems: string[]
   const text = ([name, { bytes, rows, seconds, commandMiB, serverMiB }]: [string, Transferred]) =>
     `${name} ${(bytes / 1e6).toFixed(0)} MB (${rows} rows) in ${seconds.toFixed(1)} s, at most ${commandMiB} MiB in the command and ${serverMiB} MiB in the server`;
   return `${Object.entries(transfers).map(text).join('; ')}; ${sets} real sets there and back`;
+}
+
+/** With `--all`: transfers of a gigabyte that end in the middle, however long that takes. */
+async function brokenStreams(seed: number, deadline: number, problems: string[]): Promise<string> {
+  if (Number.isFinite(deadline)) return 'nothing: with --all only';
+  const log = (text: string) => process.stdout.write(`${new Date().toISOString()} ${text}\n`);
+  const { ended, commandMiB, serverGrowthMiB } = await breakStreams(new Random(seed), brokenBytes, problems, log);
+  return `${ended.join('; ')} (exit codes); at most ${commandMiB} MiB in a command, and ${serverGrowthMiB} MiB more in the server than before`;
 }
 
 /** With `--all`: runs all cases of the tests from which `npm test` takes a sample. */
