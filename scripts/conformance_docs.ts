@@ -102,7 +102,10 @@ be reached or does not answer a call within \`--timeout\`, and otherwise that of
 ## What it knows and what it sends
 
 - The paths come from the OpenAPI document: of \`--document\`, or of the service itself at \`/openapi.json\`. Collections without a parameter in their path
-  are read, at most 100. Of those whose objects need nothing but a \`name\` and have no id in their path, the first ten are exercised with \`--namespace\`.
+  are read, at most 100. With \`--namespace\` objects are created in them, in at most ten, and below an object that was created in the categories of its path,
+  and so on, in at most 40. A body has the required fields, with constants, examples, values of enums or the simplest value of their type; if it is refused,
+  the example of the document is sent. What is not created is a note with its reason: ids instead of names, a required field of which nothing is known,
+  or the refusal of the service.
 - \`--collection\` names others, or those of a service without a document; \`--create\` is the body of a creation there and \`--update\` a change, each as JSON,
   in which \`{name}\` is replaced in every text.
 - The credentials are sent to the origin of the base URL only, and redirects are not followed. A token is that of \`--token-file\`, \`TABULARIUM_TOKEN\` or a
@@ -112,9 +115,10 @@ be reached or does not answer a call within \`--timeout\`, and otherwise that of
 ## What it writes
 
 Without \`--namespace\` it creates nothing; the one other request than GET is then PATCH with an empty object to a collection that declares no PATCH. With it,
-every object that it creates is called \`{namespace}_{random}_{number}\`, so that it meets no other object and no other run. It changes and deletes only these,
+every object that it creates is called \`{namespace}_{random}_{number}\`, so that it meets no other object and no other run, or is below one that is called so. It changes and deletes only these,
 and at its end it deletes all of them, also after a failure or Ctrl-C. Whatever could not be deleted is reported with its path. After a \`kill -9\` the objects
-with names in the namespace remain.
+with names in the namespace remain. Objects have the values of the examples in the document, which may have a meaning, such as a schedule that runs while it
+exists: use an installation for tests, or name collections with \`--collection\`.
 
 ## Rules
 

@@ -58,6 +58,10 @@ test('a service that keeps the standard passes whole, every rule is checked, and
     );
     const notes = result.report.rules.flatMap(({ notes }) => notes);
     assert.ok(notes.includes('a missing object is 404 NOT_FOUND (There is no such object.)'), notes.join('\n'));
+    assert.ok(
+      notes.includes('nothing is created in /api/v1/seals: /print is required and has a pattern, but no example'),
+      notes.join('\n'),
+    );
     assert.deepEqual([server.names(), result.left], [['first'], []]);
   }));
 

@@ -36,10 +36,22 @@ test('this server passes whole, and nothing is left on it', async () => {
     assert.deepEqual([code, stderr], [0, ''], stdout.slice(0, 3000));
     const first = JSON.parse(stdout) as {
       readonly requestCount: number;
-      readonly rules: readonly { readonly id: string; readonly outcome: string }[];
+      readonly rules: readonly {
+        readonly id: string;
+        readonly outcome: string;
+        readonly notes: readonly string[];
+        readonly findings: readonly object[];
+      }[];
     };
     const { rules, requestCount } = first;
-    assert.ok(requestCount > 50, String(requestCount));
+    // Down to the columns of a table.
+    assert.ok(requestCount > 300, String(requestCount));
+    const notes = rules.flatMap((rule) => rule.notes);
+    for (const reason of ['roles/{role}/grants: its objects have ids', 'tables/{table}/rows: its objects have no path'])
+      assert.ok(
+        notes.some((note) => note.includes(reason)),
+        notes.join('\n'),
+      );
     // Its definitions need no tasks.
     assert.deepEqual(
       rules.filter(({ outcome }) => outcome !== 'passed').map(({ id }) => id),

@@ -1,5 +1,5 @@
-// A small service that keeps the REST standard, with boxes that are created at once and parcels that are created by tasks; and with a switch for
-// each fault that `conform` must find. It knows nothing of Tabularium.
+// A small service that keeps the REST standard, with boxes that are created at once, items in each box, and parcels that are created by tasks;
+// and with a switch for each fault that `conform` must find. It knows nothing of Tabularium.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -44,6 +44,15 @@ export const faults = {
   'a task is not deleted twice': 'task-delete',
   'objects are found by a slug of their name': 'object-names',
   'the body takes precedence': 'path-precedence',
+  'below a box: a list is an array': 'envelope',
+  'below a box: fields are in snake_case': 'camel-case',
+  'below a box: an object is shown with 201': 'get',
+  'below a box: POST replaces what exists': 'post',
+  'below a box: PUT of what exists fails': 'put',
+  'below a box: PATCH changes nothing': 'patch',
+  'below a box: DELETE of what is gone fails': 'delete',
+  'below a box: the URI of a creation leads nowhere': 'created-uri',
+  'below a box: the body takes precedence': 'path-precedence',
 } as const;
 export type Fault = keyof typeof faults;
 
@@ -53,7 +62,11 @@ export type Trouble = 'deletions are refused' | 'creations are never answered';
 interface Box {
   name: string;
   comment: string | null;
+  /** What is below it: a service of its own with the rest of the path. */
+  readonly below?: Service;
 }
+
+const belowPrefix = 'below a box: ';
 
 interface StoredTask {
   readonly taskId: string;
@@ -88,23 +101,37 @@ class Answer extends Error {
   }
 }
 
+const topCategories: readonly string[] = ['boxes', 'parcels', 'seals'];
 const slugOf = (name: string): string => name.replaceAll(/[^a-z0-9_]/gi, '-');
 
 class Service {
+  readonly #base: string;
+  readonly #planted: readonly string[];
   readonly #faults: ReadonlySet<string>;
-  readonly #objects: Readonly<Record<string, Map<string, Box>>> = {
-    boxes: new Map([['first', { name: 'first', comment: null }]]),
-    parcels: new Map(),
-  };
+  readonly #objects: Readonly<Record<string, Map<string, Box>>>;
   readonly #tasks = new Map<string, StoredTask>();
   #taskCount = 0;
 
-  constructor(planted: readonly (Fault | Trouble)[]) {
+  constructor(planted: readonly string[], base = '/api/v1', categories: readonly string[] = topCategories) {
+    this.#base = base;
+    this.#planted = planted;
     this.#faults = new Set(planted);
+    this.#objects = Object.fromEntries(categories.map((category) => [category, new Map<string, Box>()]));
+    this.#objects.boxes?.set('first', this.#newBox('boxes', 'first'));
+  }
+
+  #newBox(category: string, name: string): Box {
+    if (category !== 'boxes') return { name, comment: null };
+    const planted = this.#planted.flatMap((fault) =>
+      fault.startsWith(belowPrefix) ? [fault.slice(belowPrefix.length)] : [],
+    );
+    const base = `${this.#base}/boxes/${encodeURIComponent(this.#segment(name))}`;
+    return { name, comment: null, below: new Service(planted, base, ['items']) };
   }
 
   names(): string[] {
-    return Object.values(this.#objects).flatMap((objects) => [...objects.keys()]);
+    const all = Object.values(this.#objects).flatMap((objects) => [...objects.values()]);
+    return all.flatMap(({ name, below }) => [name, ...(below?.names() ?? [])]);
   }
 
   #has(fault: Fault | Trouble): boolean {
@@ -129,13 +156,19 @@ class Service {
   }
 
   async handle(request: IncomingMessage): Promise<void> {
-    const { method = '', url = '' } = request;
+    const { url = '' } = request;
     if (url === '/openapi.json') throw new Answer(200, document);
     const parts = this.#segmentsOf(url);
     this.#authenticate(request);
     if (!/application\/json|\*\/\*/.test(request.headers.accept ?? '*/*') && !this.#has('Accept is ignored'))
       this.fail(406, 'NOT_ACCEPTABLE', 'The response is JSON.');
+    await this.#handlePath(parts, request);
+  }
+
+  async #handlePath(parts: readonly string[], request: IncomingMessage): Promise<void> {
+    const { method = '' } = request;
     const [category = '', name, action] = parts;
+    if (category === 'boxes' && action === 'items') return this.#handleBelow(parts, request);
     if (category === 'tasks' && name !== undefined) this.#task(method, name, action);
     const objects = this.#objects[category];
     if (!objects || action !== undefined) this.#unknown();
@@ -152,7 +185,28 @@ class Service {
         'The path has no such method.',
         { allow: 'GET, POST, PUT' },
       );
-    this.#create({ method, category, objects }, name === 'create' ? undefined : name, await this.#bodyOf(request));
+    const body = await this.#bodyOf(request);
+    if (category === 'items') this.#requireItem(body);
+    this.#create({ method, category, objects }, name === 'create' ? undefined : name, body);
+  }
+
+  /** As the document says: what has no example is any value that fits. */
+  #requireItem({ size, kind, code, origin, tags }: Readonly<Record<string, unknown>>): void {
+    const isValid =
+      Number.isInteger(size) &&
+      Number(size) >= 3 &&
+      ['round', 'square'].includes(String(kind)) &&
+      /^[A-Z]{2}\d$/.test(String(code)) &&
+      typeof (origin as { readonly city?: unknown } | undefined)?.city === 'string' &&
+      Array.isArray(tags);
+    if (!isValid) this.fail(400, 'INVALID', 'The body is wrong.');
+  }
+
+  #handleBelow([, box = '', ...rest]: readonly string[], request: IncomingMessage): Promise<void> {
+    const { below } = this.#find(this.#objects.boxes ?? new Map(), box) ?? {};
+    if (below) return below.#handlePath(rest, request);
+    if (request.method === 'DELETE') return this.succeed(200, { deleted: false });
+    return this.fail(404, 'NOT_FOUND', 'There is no such box.');
   }
 
   #unknown(): never {
@@ -203,7 +257,9 @@ class Service {
 
   #record(category: string, { name, comment }: Box): Readonly<Record<string, unknown>> {
     const segment = this.#has('the URI of a creation leads nowhere') ? `nothing-${name}` : this.#segment(name);
-    const uri = this.#has('a creation has no URI') ? {} : { uri: `/api/v1/${category}/${encodeURIComponent(segment)}` };
+    const uri = this.#has('a creation has no URI')
+      ? {}
+      : { uri: `${this.#base}/${category}/${encodeURIComponent(segment)}` };
     return { name, comment, ...uri, ...(this.#has('fields are in snake_case') ? { created_at: 'now' } : {}) };
   }
 
@@ -260,7 +316,7 @@ class Service {
       this.fail(this.#has('a duplicate is 409') ? 409 : 400, 'EXISTS', 'The object exists.');
     if (exists && method === 'PUT' && this.#has('PUT of what exists fails'))
       this.fail(400, 'EXISTS', 'The object exists.');
-    const box = objects.get(name) ?? { name, comment: null };
+    const box = objects.get(name) ?? this.#newBox(category, name);
     if (category === 'parcels' && !exists) this.#accept(() => void objects.set(name, box));
     objects.set(name, box);
     return this.succeed(method === 'POST' && this.#has('POST is 200') ? 200 : 201, this.#record(category, box));
@@ -308,7 +364,7 @@ class Service {
     if (this.#has('creations are never answered') && request.method === 'POST') {
       // It is created all the same.
       const { name } = JSON.parse(await textOf(request)) as { readonly name: string };
-      this.#objects.boxes?.set(name, { name, comment: null });
+      this.#objects.boxes?.set(name, this.#newBox('boxes', name));
       return;
     }
     try {
@@ -339,24 +395,56 @@ const change = {
   content: { 'application/json': { schema: { type: 'object', properties: { comment: { type: 'string' } } } } },
 };
 const responses = { default: { description: 'See the standard.' } };
-const pathsOf = (category: string) => ({
-  [`/${category}`]: { get: { responses }, post: { requestBody: body, responses } },
+const parameter = (name: string) => ({ name, in: 'path', required: true, schema: { type: 'string' } });
+const pathsOf = (category: string, requestBody: object = body) => ({
+  [`/${category}`]: { get: { responses }, post: { requestBody, responses } },
   [`/${category}/{name}`]: {
-    parameters: [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }],
+    parameters: [parameter('name')],
     get: { responses },
-    put: { requestBody: body, responses },
+    put: { requestBody, responses },
     patch: { requestBody: change, responses },
     delete: { responses },
   },
 });
+const bodyWith = (properties: Readonly<Record<string, object>>) => ({
+  content: {
+    'application/json': {
+      schema: {
+        type: 'object',
+        required: ['name', ...Object.keys(properties)],
+        properties: { name: { type: 'string' }, comment: { type: 'string' }, ...properties },
+      },
+    },
+  },
+});
+const item = bodyWith({
+  size: { type: 'integer', minimum: 3 },
+  kind: { type: 'string', enum: ['round', 'square'] },
+  code: { type: 'string', pattern: '^[A-Z]{2}\\d$', examples: ['AB1'] },
+  origin: { $ref: '#/components/schemas/Origin' },
+  tags: { type: 'array', items: { type: 'string' } },
+});
+const origin = {
+  type: 'object',
+  required: ['city'],
+  properties: { city: { type: 'string', minLength: 2 }, street: { type: 'string' } },
+};
+/** Nothing says what fits. */
+const seal = bodyWith({ print: { type: 'string', pattern: '^[0-9a-f]{32}$' } });
+const itemPaths = Object.fromEntries(
+  Object.entries(pathsOf('items', item)).map(([path, operations]) => [
+    `/boxes/{box}${path}`,
+    { ...operations, parameters: [parameter('box'), ...('parameters' in operations ? operations.parameters : [])] },
+  ]),
+);
 /** What `conform` reads by itself. */
 const document = {
   openapi: '3.1.0',
   info: { title: 'Boxes', version: '1' },
   servers: [{ url: '/api/v1' }],
   security: [{ bearer: [] }],
-  paths: { ...pathsOf('boxes'), ...pathsOf('parcels') },
-  components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
+  paths: { ...pathsOf('boxes'), ...itemPaths, ...pathsOf('parcels'), ...pathsOf('seals', seal) },
+  components: { schemas: { Origin: origin }, securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
 };
 
 export async function startFaultyServer(...planted: readonly (Fault | Trouble)[]): Promise<FaultyServer> {

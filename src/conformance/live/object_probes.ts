@@ -19,7 +19,7 @@ const creationPath = (probe: ObjectProbe, { place }: CreationPath, name: string)
 async function create(probe: ObjectProbe, creation: CreationPath, name: string, body?: string): Promise<Exchange> {
   const { subject, created } = probe;
   const path = objectPath(probe, name);
-  const exchange = await sendCreation(probe, creation, name, body ?? JSON.stringify(subject.bodyOf(name)));
+  const exchange = await sendCreation(probe, creation, name, body ?? JSON.stringify(subject.body.of(name)));
   if (exchange.status === 202 && (await followTask(probe, exchange, () => exists(probe, name))))
     created.pending.delete(path);
   if (exchange.status === 201) await followUri(probe, exchange, name);
@@ -77,30 +77,33 @@ async function firstCreation(
   return undefined;
 }
 
-/** Runs all probes of a subject. */
-export async function probeObjects(probe: ObjectProbe): Promise<void> {
+/** An object for what is below it. @returns whether it exists. */
+export async function createParent(probe: ObjectProbe, name: string): Promise<boolean> {
+  const made = (await firstCreation(probe, 'POST', name)) ?? (await firstCreation(probe, 'PUT', name));
+  return made !== undefined && isSuccess(made.exchange);
+}
+
+/** Runs all probes of a subject. @returns the refusal of the first creation, after which nothing else is probed. */
+export async function probeObjects(probe: ObjectProbe): Promise<Exchange | undefined> {
   const { findings } = probe;
   const name = probe.newName();
   const posted = await firstCreation(probe, 'POST', name);
-  if (posted && !isSuccess(posted.exchange)) {
-    findings.note(
-      'post',
-      `POST ${posted.exchange.path} does not create: ${outcomeOf(posted.exchange)}; describe the creation with --collection and --create`,
-    );
-    return;
-  }
+  if (posted && !isSuccess(posted.exchange)) return posted.exchange;
   if (posted) await probePost(probe, posted, name);
   await probePut(probe);
+  // A service without POST.
+  if (!posted) await firstCreation(probe, 'PUT', name);
   const shown = await probe.calls.send({ method: 'GET', path: objectPath(probe, name) });
   if (posted && shown.status === 404) {
     findings.check('objectNames', shown, 'the object is not shown under the name with which it was created');
-    return;
+    return undefined;
   }
   findings.check('get', shown, statusProblem(shown, [200], 'an object'));
-  if (!isSuccess(shown)) return;
+  if (!isSuccess(shown)) return undefined;
   await probePatch(probe, name);
   await probeNames(probe);
   await probeDelete(probe, name);
+  return undefined;
 }
 
 async function probePost(
@@ -117,7 +120,10 @@ async function probePost(
     again,
     isSuccess(again) ? `POST of an object that exists is ${again.status}: it must fail` : undefined,
   );
-  if (!isSuccess(again)) findings.note('post', `POST of an object that exists is ${outcomeOf(again)}`);
+  if (!isSuccess(again)) {
+    const text = `POST of an object that exists is ${outcomeOf(again)}`;
+    findings.note('post', text, `exists: ${again.status} ${envelopeOf(again)?.code}`);
+  }
   await probeBodies(probe, creation);
   const missing = await calls.send({
     method: 'GET',
@@ -128,12 +134,13 @@ async function probePost(
     missing,
     isSuccess(missing) ? `an object that does not exist is shown with ${missing.status}` : undefined,
   );
-  findings.note('get', `a missing object is ${outcomeOf(missing)}`);
+  const text = `a missing object is ${outcomeOf(missing)}`;
+  findings.note('get', text, `missing: ${missing.status} ${envelopeOf(missing)?.code}`);
 }
 
 async function probeCancelledCreation(probe: ObjectProbe, creation: CreationPath): Promise<void> {
   const name = probe.newName();
-  const submitted = await sendCreation(probe, creation, name, JSON.stringify(probe.subject.bodyOf(name)));
+  const submitted = await sendCreation(probe, creation, name, JSON.stringify(probe.subject.body.of(name)));
   if (submitted.status === 202) await probeTaskCancel(probe, submitted, name);
 }
 
@@ -143,7 +150,7 @@ async function probeBodies(probe: ObjectProbe, creation: CreationPath): Promise<
   const send = (name: string, body: string, contentType = 'application/json') =>
     sendCreation(probe, creation, name, body, { 'content-type': contentType });
   const text = probe.newName();
-  const plain = await send(text, JSON.stringify(subject.bodyOf(text)), 'text/plain');
+  const plain = await send(text, JSON.stringify(subject.body.of(text)), 'text/plain');
   findings.check('mediaType', plain, statusProblem(plain, [415], 'a body of text/plain'));
   const markup = await send(probe.newName(), '<name>conform</name>');
   findings.check('mediaType', markup, statusProblem(markup, [415], 'XML that is declared as JSON'));
@@ -151,7 +158,7 @@ async function probeBodies(probe: ObjectProbe, creation: CreationPath): Promise<
   findings.note('mediaType', `JSON that breaks off is ${outcomeOf(broken)}`);
   const list = await send(probe.newName(), '[]');
   findings.check('invalidParameters', list, statusProblem(list, [400], 'an array as the body'));
-  const wrong = await send(probe.newName(), JSON.stringify(withObjectName(subject.bodyOf('x'))));
+  const wrong = await send(probe.newName(), JSON.stringify(withObjectName(subject.body.of('x'))));
   findings.check('invalidParameters', wrong, statusProblem(wrong, [400], 'a name that is an object'));
 }
 
@@ -166,6 +173,8 @@ async function probePut(probe: ObjectProbe): Promise<void> {
   const name = probe.newName();
   const put = await firstCreation(probe, 'PUT', name);
   if (!put) return;
+  if (subject.body.isGuessed && put.exchange.status === 400)
+    return findings.note('put', `PUT ${put.exchange.path} does not create another object: ${outcomeOf(put.exchange)}`);
   findings.check('put', put.exchange, statusProblem(put.exchange, [201, 202], 'a creation'));
   if (!isSuccess(put.exchange)) return;
   const again = await create(probe, put.creation, name);
@@ -178,7 +187,7 @@ async function probePrecedence(probe: ObjectProbe, creation: CreationPath): Prom
   const { findings, created, subject } = probe;
   const [inPath, inBody] = [probe.newName(), probe.newName()];
   created.paths.add(objectPath(probe, inBody));
-  const exchange = await create(probe, creation, inPath, JSON.stringify(subject.bodyOf(inBody)));
+  const exchange = await create(probe, creation, inPath, JSON.stringify(subject.body.of(inBody)));
   if (exchange.status === 404 || exchange.status === 405) return;
   if (!isSuccess(exchange)) {
     findings.note('precedence', `a name in the body other than that of the path is ${outcomeOf(exchange)}`);
@@ -194,18 +203,19 @@ async function probePrecedence(probe: ObjectProbe, creation: CreationPath): Prom
 }
 
 async function probePatch(probe: ObjectProbe, name: string): Promise<void> {
-  const { subject, calls, findings } = probe;
-  if (!subject.update) return;
+  const { calls, findings } = probe;
+  const { update } = probe.subject;
+  if (!update) return;
   const path = objectPath(probe, name);
-  const exchange = await calls.send({ method: 'PATCH', path, body: JSON.stringify(subject.update) });
+  const exchange = await calls.send({ method: 'PATCH', path, body: JSON.stringify(update.fields) });
+  if (update.isGuessed && exchange.status === 400)
+    return findings.note('patch', `PATCH ${path} of ${Object.keys(update.fields).join()} is ${outcomeOf(exchange)}`);
   findings.check('patch', exchange, statusProblem(exchange, [200, 202], 'a change of one field'));
   if (!isSuccess(exchange)) return;
   const isChanged = async (): Promise<boolean> => {
     const shown = fieldsOf(envelopeOf(await calls.send({ method: 'GET', path }))?.result);
     // A field that is not shown cannot be compared.
-    return Object.entries(subject.update ?? {}).every(
-      ([key, value]) => shown[key] === undefined || shown[key] === value,
-    );
+    return Object.entries(update.fields).every(([key, value]) => shown[key] === undefined || shown[key] === value);
   };
   if (exchange.status === 202) await followTask(probe, exchange, isChanged);
   findings.check(

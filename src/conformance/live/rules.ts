@@ -107,21 +107,21 @@ export const liveRules = {
     'post',
     'POST creates with 201, or submits a task with 202, and fails if the object exists.',
     [clauses.post, clauses.task],
-    'Creates an object twice. Which failure the second has is noted.',
+    'Creates an object twice. Which failure the second has is noted, and so are categories in which nothing can be created, each with the reason.',
     needsNamespace,
   ),
   put: rule(
     'put',
     'PUT creates with 201, also if the object exists.',
     [clauses.put],
-    'Creates an object twice: at the collection, at its action `create` or at the object, whichever there is.',
+    'Creates an object twice: at the collection, at its action `create` or at the object, whichever there is. A refusal (400) of a second object with the same values from the document is noted.',
     needsNamespace,
   ),
   patch: rule(
     'patch',
     'PATCH with only the fields to change is 200 and changes them.',
     [clauses.patch],
-    'Changes one text field of an object, and reads it again.',
+    'Changes one text field of an object, and reads it again. A refusal (400) of a field whose name does not say that it is for people is noted.',
     'no object with a PATCH whose fields are known was created: give --update',
   ),
   delete: rule(
@@ -181,7 +181,7 @@ export type LiveRuleName = keyof typeof liveRules;
 export class Findings {
   readonly #checked = new Set<LiveRuleName>();
   readonly #findings = new Map<LiveRuleName, ReportedFinding[]>();
-  readonly #notes = new Map<LiveRuleName, Set<string>>();
+  readonly #notes = new Map<LiveRuleName, Map<string, string>>();
 
   /** @param problem undefined: the rule is kept here. */
   check(name: LiveRuleName, exchange: Exchange, problem: string | undefined): void {
@@ -195,9 +195,11 @@ export class Findings {
     list.push({ place, message: problem, details: { method, path, status } });
   }
 
-  note(name: LiveRuleName, text: string): void {
-    const notes = this.#notes.get(name) ?? new Set();
-    this.#notes.set(name, notes.add(text));
+  /** `kind`: of notes of the same kind, the first is kept. */
+  note(name: LiveRuleName, text: string, kind = text): void {
+    const notes = this.#notes.get(name) ?? new Map<string, string>();
+    this.#notes.set(name, notes);
+    if (!notes.has(kind)) notes.set(kind, text);
   }
 
   report(): ReportedRule[] {
@@ -208,7 +210,7 @@ export class Findings {
         title,
         clauses: cited,
         findings: this.#findings.get(name) ?? [],
-        notes: [...(this.#notes.get(name) ?? [])],
+        notes: [...(this.#notes.get(name)?.values() ?? [])],
         ...(this.#checked.has(name) ? {} : { skipped }),
       };
     });

@@ -4,9 +4,9 @@ import { probeService, readCollections } from './api_probes.ts';
 import { CallError, Calls, type Service } from './calls.ts';
 import { checkExchange } from './exchange_checks.ts';
 import type { CreatedObjects } from './object_probe.ts';
-import { probeObjects } from './object_probes.ts';
 import { Findings } from './rules.ts';
 import type { Subjects } from './subjects.ts';
+import { Walk } from './walk.ts';
 
 export interface LiveRun {
   readonly service: Service;
@@ -80,12 +80,10 @@ async function probe(
   // Two runs with one namespace, and a run after one that was killed, do not meet.
   const run = Math.random().toString(36).slice(2, 8).padEnd(6, '0');
   let count = 0;
-  for (const subject of subjects.subjects) {
-    progress(`creating, changing and deleting objects in ${subject.collection}`);
-    const newName = (suffix = '') => `${namespace}_${run}_${++count}${suffix}`;
-    const tasks = { isDeletionProbed: false };
-    await probeObjects({ subject, calls, findings, newName, created, taskTimeoutMs, tasks });
-  }
+  const newName = (suffix = '') => `${namespace}_${run}_${++count}${suffix}`;
+  const walk = new Walk({ calls, findings, created, taskTimeoutMs, newName, progress });
+  walk.noteUnsatisfied(subjects.unsatisfied);
+  for (const creatable of subjects.subjects) await walk.probe(creatable, creatable.collection);
 }
 
 /** @returns the paths of objects that may still exist. */

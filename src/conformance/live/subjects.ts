@@ -5,6 +5,7 @@ import { child, children, elements, fieldsOf, isObject, listOf, type Node, resol
 import { type OpenApiDocument, type Operation, type PathItem, readOpenApi } from '../document/openapi.ts';
 import { isPlural } from '../document/plural.ts';
 import { shapesOf } from '../document/shapes.ts';
+import { type CreationBody, creationBodies, jsonBody, type Update } from './bodies.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -19,10 +20,22 @@ export interface Subject {
   readonly collection: string;
   /** Tried one after the other. */
   readonly creations: readonly CreationPath[];
-  bodyOf(name: string): Fields;
+  readonly body: CreationBody;
   /** A change of one text field. */
-  readonly update: Fields | undefined;
+  readonly update: Update | undefined;
 }
+
+/** A category in which objects can be created, and those below its objects. */
+export interface Creatable extends Omit<Subject, 'body'> {
+  /** Tried one after the other. At least one. */
+  readonly bodies: readonly CreationBody[];
+  /** By the segment of the category. */
+  readonly below: readonly { readonly category: string; readonly creatable: Creatable }[];
+  /** Below it, at any depth. */
+  readonly unsatisfied: readonly Unsatisfied[];
+}
+
+type Items = ReadonlyMap<string, PathItem>;
 
 export interface Subjects {
   /** Paths of collections that GET lists. */
@@ -31,7 +44,9 @@ export interface Subjects {
   readonly withoutPatch: string | undefined;
   /** Whether the document says that reads need credentials. Undefined: it says nothing. */
   readonly needsCredentials: boolean | undefined;
-  readonly subjects: readonly Subject[];
+  readonly subjects: readonly Creatable[];
+  /** Categories in which nothing is created, of those without a parameter in their path. */
+  readonly unsatisfied: readonly Unsatisfied[];
 }
 
 /** More are not exercised by themselves: they cost time, and further ones show nothing else. */
@@ -41,6 +56,8 @@ const idForm = /^id$|(?:Id|_id|ID)$/;
 const allCreations: readonly CreationPath[] = (['POST', 'PUT'] as const).flatMap((method) =>
   (['collection', 'create', 'object'] as const).map((place) => ({ method, place })),
 );
+/** Fields whose texts mean nothing to a service. */
+const forPeople: ReadonlySet<string> = new Set(['comment', 'description', 'note', 'notes', 'remark', 'summary']);
 const namePlaceholder = '{name}';
 
 export interface DescribedSubject {
@@ -64,16 +81,20 @@ export function subjectsOf(document: unknown, described: readonly DescribedSubje
   const read = document === undefined ? undefined : readOpenApi(document);
   const items = new Map((read?.pathItems ?? []).map((item) => [item.fullPath, item]));
   const collections = [...items.values()].filter(isListed);
-  const subjects = described.map(({ collection, create, update }): Subject => {
+  const subjects = described.map(({ collection, create, update }): Creatable => {
     const declared = read ? creationsOf(items, collection) : [];
     return {
       collection,
       creations: declared.length > 0 ? declared : allCreations,
-      bodyOf: (name) => fieldsOf(named(create, name)),
-      update,
+      bodies: [{ of: (name) => fieldsOf(named(create, name)), isGuessed: false }],
+      update: update && { fields: update, isGuessed: false },
+      below: [],
+      unsatisfied: [],
     };
   });
-  const found = read && described.length === 0 ? collections.flatMap((item) => subjectOf(read, items, item)) : [];
+  const found =
+    read && described.length === 0 ? collections.flatMap((item) => creatableOf(read, items, item) ?? []) : [];
+  const creatable = found.flatMap((each) => ('bodies' in each ? [each] : []));
   const reads = [
     ...new Set([...described.map(({ collection }) => collection), ...collections.map(({ fullPath }) => fullPath)]),
   ];
@@ -81,7 +102,14 @@ export function subjectsOf(document: unknown, described: readonly DescribedSubje
     reads,
     withoutPatch: reads.find((path) => !items.get(path)?.methods.includes('patch')),
     needsCredentials: read && collections[0] ? needsCredentials(read, collections[0]) : undefined,
-    subjects: [...subjects, ...found.slice(0, subjectsMax)],
+    subjects: [...subjects, ...creatable.slice(0, subjectsMax)],
+    unsatisfied: [
+      ...found.flatMap((each) => ('bodies' in each ? [] : [each])),
+      ...creatable.slice(subjectsMax).map(({ collection: path }) => ({
+        path,
+        reason: `only ${subjectsMax} categories without a parameter in their path are exercised`,
+      })),
+    ],
   };
 }
 
@@ -106,7 +134,7 @@ function needsCredentials({ root }: OpenApiDocument, { operations }: PathItem): 
 }
 
 /** The path of the objects in a collection. */
-const objectItem = (items: ReadonlyMap<string, PathItem>, collection: string): PathItem | undefined =>
+const objectItem = (items: Items, collection: string): PathItem | undefined =>
   [...items.values()].find(
     ({ fullPath }) =>
       fullPath.startsWith(`${collection}/{`) &&
@@ -114,7 +142,7 @@ const objectItem = (items: ReadonlyMap<string, PathItem>, collection: string): P
       !fullPath.slice(collection.length + 1).includes('/'),
   );
 
-function creationsOf(items: ReadonlyMap<string, PathItem>, collection: string): CreationPath[] {
+function creationsOf(items: Items, collection: string): CreationPath[] {
   const places = {
     collection: items.get(collection),
     create: items.get(`${collection}/create`),
@@ -125,55 +153,70 @@ function creationsOf(items: ReadonlyMap<string, PathItem>, collection: string): 
   );
 }
 
-/** The schema and the examples of a body in JSON. */
-function jsonBody(
-  document: OpenApiDocument,
-  operation: Operation | undefined,
-): { schema: Node; example: Fields } | undefined {
-  const content = operation?.body?.contents.find(({ mediaType }) => mediaType === 'application/json');
-  if (!content?.schema) return undefined;
-  const media = child(document.root, ...content.at);
-  const { example, examples } = fieldsOf(media?.value);
-  const first = Object.values(fieldsOf(examples))[0];
-  const { example: inSchema } = fieldsOf(resolve(document.root, content.schema)?.value);
-  return { schema: content.schema, example: fieldsOf(example ?? fieldsOf(first).value ?? inSchema) };
+/** Why nothing is created in a category that can be created in, by its path in the document. */
+export interface Unsatisfied {
+  readonly path: string;
+  readonly reason: string;
 }
 
-function subjectOf(document: OpenApiDocument, items: ReadonlyMap<string, PathItem>, item: PathItem): Subject[] {
-  const object = objectItem(items, item.fullPath);
-  if (!object?.methods.includes('delete') || !object.methods.includes('get')) return [];
-  if (idForm.test(/\{([^{}]*)\}$/.exec(object.fullPath)?.[1] ?? '')) return [];
-  const creations = creationsOf(items, item.fullPath);
-  const post = [item, items.get(`${item.fullPath}/create`)]
-    .flatMap((each) => each?.operations ?? [])
-    .find(({ method }) => method === 'post');
-  const body = jsonBody(document, post);
-  if (!body) return [];
-  // The alternative that requires least.
-  const [shape] = [...shapesOf(document.root, body.schema)].sort((a, b) => a.required.size - b.required.size);
-  if (!shape?.fields.has('name') || [...shape.required].some((name) => name !== 'name')) return [];
-  return [
-    {
-      collection: item.fullPath,
-      creations,
-      bodyOf: (name) => ({ name }),
-      update: updateOf(
-        document,
-        object.operations.find(({ method }) => method === 'patch'),
-      ),
-    },
-  ];
+/** Undefined: it is no category in which objects can be created. */
+function creatableOf(document: OpenApiDocument, items: Items, item: PathItem): Creatable | Unsatisfied | undefined {
+  const path = item.fullPath;
+  const creations = creationsOf(items, path);
+  if (creations.length === 0) return undefined;
+  const object = objectItem(items, path);
+  if (!object) return { path, reason: 'its objects have no path of their own' };
+  if (!object.methods.includes('get')) return { path, reason: 'its objects cannot be shown' };
+  if (!object.methods.includes('delete')) return { path, reason: 'its objects cannot be deleted' };
+  if (idForm.test(/\{([^{}]*)\}$/.exec(object.fullPath)?.[1] ?? '')) return { path, reason: 'its objects have ids' };
+  const { bodies, reason } = creationBodies(document, creationOperation(items, path));
+  if (bodies.length === 0) return { path, reason };
+  const update = updateOf(
+    document,
+    object.operations.find(({ method }) => method === 'patch'),
+  );
+  const found = [...items.values()].filter(isCategoryBelow(object)).flatMap((each) => {
+    const below = creatableOf(document, items, each);
+    return below ? [{ below, category: each.fullPath.slice(each.fullPath.lastIndexOf('/') + 1) }] : [];
+  });
+  return {
+    collection: path,
+    creations,
+    bodies,
+    update,
+    below: found.flatMap(({ below, category }) => ('bodies' in below ? [{ category, creatable: below }] : [])),
+    unsatisfied: found.flatMap(({ below }) => ('bodies' in below ? below.unsatisfied : [below])),
+  };
 }
 
-/** A change of the first field that may be any text. */
-function updateOf(document: OpenApiDocument, patch: Operation | undefined): Fields | undefined {
+/** POST, or PUT where there is none: their bodies are the same. */
+function creationOperation(items: Items, collection: string): Operation | undefined {
+  const operations = [collection, `${collection}/create`].flatMap((path) => items.get(path)?.operations ?? []);
+  return ['post', 'put'].flatMap((method) => operations.filter((operation) => operation.method === method))[0];
+}
+
+/** Documents call the same object differently in different paths. */
+const anonymous = (path: string): string => path.replaceAll(/\{[^{}]*\}/g, '{}');
+
+/** Whether a path is a category directly below an object. */
+const isCategoryBelow =
+  (object: PathItem) =>
+  ({ fullPath, template, methods, hasBelow }: PathItem): boolean => {
+    const category = fullPath.slice(fullPath.lastIndexOf('/') + 1);
+    if (anonymous(fullPath) !== `${anonymous(object.fullPath)}/${category}`) return false;
+    const { segments, formProblems } = accessPathOf(fullPath, template, methods, hasBelow);
+    return (
+      !/[{}]/.test(category) && formProblems.length === 0 && segments.at(-1)?.kind === 'category' && isPlural(category)
+    );
+  };
+
+/** A change of a field that may be any text: one that is for people, if there is one, or else the first, of which the service may know more. */
+function updateOf(document: OpenApiDocument, patch: Operation | undefined): Update | undefined {
   const body = jsonBody(document, patch);
   const [shape] = body ? shapesOf(document.root, body.schema) : [];
-  for (const [name, field] of shape?.fields ?? []) {
-    if (name === 'name' || !isFreeText(document, field)) continue;
-    return { [name]: 'Changed by conform.' };
-  }
-  return undefined;
+  const free = [...(shape?.fields ?? [])].filter(([name, field]) => name !== 'name' && isFreeText(document, field));
+  const field = free.find(([name]) => forPeople.has(name)) ?? free[0];
+  return field && { fields: { [field[0]]: 'Changed by conform.' }, isGuessed: !forPeople.has(field[0]) };
 }
 
 function isFreeText({ root }: OpenApiDocument, field: Node): boolean {
