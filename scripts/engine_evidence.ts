@@ -2,21 +2,16 @@
 
 export const clickhouseEvidence = `## What was shown of ClickHouse, and where
 
-The tests start two kinds of clusters on one machine, because no package has a current server with replication. A third one is of the oldest version that
-warehouses may have, and replicates; its library is not installed in CI. A cluster of your own is tested where it is named.
+The tests start three kinds of clusters on one machine, because no package has a current server with replication. A cluster of your own is tested where it is named.
 
-| | cluster of a current version | cluster that replicates |
-|---|---|---|
-| is | nodes of 26.7, made of the library in npm \`chdb\` (\`tests/engines/clickhouse/ring/\`) | three servers of 18.16, of 2018, and one ZooKeeper, from Debian (\`tests/engines/clickhouse/replicated_ring/\`) |
-| shows | everything of the adapter that needs no replication: SQL, types, changes of tables, rows, loads, results, copies written by Distributed tables, the loss of a node | the replication layer (\`src/engines/clickhouse/replication/\`): ReplicatedMergeTree, inserts with a quorum of two, killed and frozen servers, lost disks, ZooKeeper down, when a server counts, what keeps one from leaving, servers that return |
-| cannot show | ReplicatedMergeTree: such a node has no port for other replicas, and its replicated tables stay read-only. Warehouses on it are not replicated | any SQL of the adapter: it lacks half of the statements. Users' warehouses need 24.8 |
+| | cluster of a current version | cluster of the oldest version that warehouses may have | cluster that replicates, of 2018 |
+|---|---|---|---|
+| is | nodes of 26.7, made of the library in npm \`chdb\` (\`tests/engines/clickhouse/ring/\`) | three servers of 24.8.4.1, which the library in version 3.1.2 of the Python package \`chdb\` contains, and Debian's ZooKeeper (\`tests/engines/clickhouse/replicated_ring/\`) | three servers of 18.16, and one ZooKeeper, from Debian (\`tests/engines/clickhouse/replicated_ring/\`) |
+| shows | everything of the adapter that needs no replication: SQL, types, changes of tables, rows, loads, results, copies written by Distributed tables, the loss of a node | a warehouse that replicates, through the REST API (\`oldest_version.test.ts\`): tables with three replicas, exact values, inserts by rows and by a statement, an update and a deletion while a server is killed that returns and catches up, a new column; the suites of the engine port for changes, statements, rows and checksums (\`suites.test.ts\`) | the replication layer (\`src/engines/clickhouse/replication/\`): ReplicatedMergeTree, inserts with a quorum of two, killed and frozen servers, lost disks, ZooKeeper down, when a server counts, what keeps one from leaving, servers that return |
+| cannot show | ReplicatedMergeTree: such a node has no port for other replicas, and its replicated tables stay read-only. Warehouses on it are not replicated | Keeper (it is built without NuRaft), values of \`BINARY\` in text files (it lacks the functions of base64) | any SQL of the adapter: it lacks half of the statements. Users' warehouses need 24.8 |
 
 What follows for a cluster of your own:
 
-- **24.8 was shown with replication, by request.** The library in version 3.1.2 of the Python package \`chdb\` is ClickHouse 24.8.4.1 with its server. With
-  \`CLICKHOUSE_SERVER_LIBRARY\` set to it ([CONTRIBUTING.md](../CONTRIBUTING.md)), three such servers and Debian's ZooKeeper run tables with three replicas, exact
-  values, inserts by rows and by a statement, an update and a deletion while a server is killed that returns and catches up, and a new column
-  (\`tests/engines/clickhouse/replicated_ring/oldest_version.test.ts\`: 5 of 5). It lacks Keeper (it is built without NuRaft) and the functions of base64.
 - **The suites of the engine port run on a cluster of your own** that \`CLICKHOUSE_TEST_URLS\` and \`CLICKHOUSE_TEST_CLUSTER\` name, with loads, the exact values and a
   catalog through the REST API (\`tests/engines/clickhouse/given_cluster/\`). On servers of 24.8.4.1 of that library and one ZooKeeper:
 
@@ -30,7 +25,7 @@ What follows for a cluster of your own:
   rows, loads and texts in statements are exact. Maps whose keys are arrays, maps or structs cannot be read (\`SQL_NOT_SUPPORTED\`).
 - **Not run with replication on a supported version:** the tests that cut single connections or damage copies (\`lost_server.test.ts\`, \`left_writes.test.ts\`,
   \`half_done.test.ts\`: they are about copies without replication), decommission, \`move\`, and the tests of faults at every step.
-- **No cluster of the tests that run in CI has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version
+- **No cluster of the tests has both a current version and replication.** What differs there between 18.16 and a current version is guarded by version
   (\`replication_features.ts\`): tokens of inserts, several quorums at once, waiting for parts without merges, deleting what a lost replica left in Keeper,
   and the session by which a replica is active. These branches of current versions have not run against ClickHouse Keeper.
 - **Two replicas have a row before it is acknowledged** where a shard has three or more: an insert asks for a quorum of two. No acknowledged row was lost

@@ -1,10 +1,9 @@
-// The only tests that a run in CI may skip: they need a cluster of the user's own, or software that no package manager installs. Each needs one
-// variable of the environment; scripts/test.ts fails in CI for any other skip.
+// The only tests that a run in CI may skip: they need a cluster of the user's own, which a variable of the environment names; scripts/test.ts
+// fails in CI for any other skip.
 
 /** What the tests need, by the variable that names it. */
 const needs = {
   CLICKHOUSE_TEST_URLS: "needs a ClickHouse cluster of the user's own: CLICKHOUSE_TEST_URLS names no servers",
-  CLICKHOUSE_SERVER_LIBRARY: 'needs a library with the server of ClickHouse 24.8: CLICKHOUSE_SERVER_LIBRARY names none',
 } as const;
 type Variable = keyof typeof needs;
 
@@ -26,11 +25,6 @@ export const skippedInCi: readonly SkippedTest[] = [
     file: 'tests/engines/clickhouse/given_cluster/catalog.test.ts',
     name: 'a catalog on a given cluster',
     needs: 'CLICKHOUSE_TEST_URLS',
-  },
-  {
-    file: 'tests/engines/clickhouse/replicated_ring/oldest_version.test.ts',
-    name: 'a cluster of 24.8 that replicates',
-    needs: 'CLICKHOUSE_SERVER_LIBRARY',
   },
 ];
 

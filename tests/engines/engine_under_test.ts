@@ -9,6 +9,7 @@ import type { TestedEngine } from '../conformance/engine/engine_world.ts';
 import { analysisTimeoutMs } from '../deadline.ts';
 import { newClusterEngine } from './clickhouse/engine.ts';
 import { givenEngine } from './clickhouse/given_cluster/given_cluster.ts';
+import { replicatedEngine } from './clickhouse/replicated_ring/replicated_engine.ts';
 import { newSqliteEngine } from './sqlite/sqlite.ts';
 
 /** The SQL texts of the suites that engines write differently. */
@@ -48,6 +49,8 @@ const kinds = {
   shards: { engine: () => newClusterEngine(2, 'shards'), dialect: clusterDialect },
   /** Each server has all rows. */
   copies: { engine: () => newClusterEngine(2, 'copies'), dialect: clusterDialect },
+  /** Of the oldest version, and replicated by ZooKeeper. */
+  replicas: { engine: replicatedEngine, dialect: clusterDialect },
   /** That of the user (CLICKHOUSE_TEST_URLS). */
   given: { engine: givenEngine, dialect: clusterDialect },
   sqlite: {

@@ -1,6 +1,6 @@
 // Starts a cluster of 24.8 that replicates on this machine, and runs a command with the variables that name it, such as
-// `npm test -- tests/engines/clickhouse/given_cluster`; without a command it prints the variables and runs until it is interrupted. It needs
-// CLICKHOUSE_SERVER_LIBRARY (CONTRIBUTING.md). `--shards=1,1,2,2`: the shard of each server; by default three replicas of one.
+// `npm test -- tests/engines/clickhouse/given_cluster`; without a command it prints the variables and runs until it is interrupted
+// (CONTRIBUTING.md). `--shards=1,1,2,2`: the shard of each server; by default three replicas of one.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';

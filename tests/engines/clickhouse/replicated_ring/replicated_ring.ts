@@ -6,13 +6,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../../deadline.ts';
-import { skippedFor } from '../../../skipped_in_ci.ts';
 import { freePorts } from '../ring/free_ports.ts';
-import { endProcess, isRunning, missingZookeeper, newZookeeper, type RingProcess } from './zookeeper.ts';
+import { type RingHost, type RingNode, thisMachine } from '../ring/ring.ts';
+import {
+  endProcess,
+  isRunning,
+  missingZookeeper,
+  newZookeeper,
+  type RingProcess,
+  type ZookeeperPlace,
+} from './zookeeper.ts';
 
 const program = '/usr/sbin/clickhouse-server';
+const installedLibrary = '.venv/library/chdb/_chdb.cpython-311-x86_64-linux-gnu.so';
 /** The library of the Python package `chdb` 3.1.2, which contains the server of 24.8.4.1 (CONTRIBUTING.md). */
-const library = process.env.CLICKHOUSE_SERVER_LIBRARY ?? '';
+const library = fileURLToPath(new URL(installedLibrary, import.meta.url));
 const libraryProgram = fileURLToPath(new URL('server_of_library.py', import.meta.url));
 const startMs = 60_000;
 /** After which ZooKeeper drops what a killed server held; until then that server, restarted, is stale. */
@@ -25,6 +33,9 @@ export interface RingOptions {
   readonly sessionMs?: number;
   /** By default that of Debian, 18.16. `24.8` needs the library. */
   readonly version?: '18.16' | '24.8';
+  /** Where each server runs, and ZooKeeper; by default on this machine. */
+  readonly hosts?: readonly RingHost[];
+  readonly zookeeperHost?: RingHost;
 }
 
 /** Why tests on such a cluster cannot run; false if they can. */
@@ -33,16 +44,16 @@ export const missingReplicatedRing: string | false =
   (!existsSync(program) && 'ClickHouse of Debian is not installed (apt-get install clickhouse-server)');
 
 /** Why tests on such a cluster of 24.8 cannot run; false if they can. */
-export const missingOldestVersion: string | false = skippedFor('CLICKHOUSE_SERVER_LIBRARY') || missingZookeeper;
+export const missingOldestVersion: string | false =
+  missingZookeeper ||
+  (!existsSync(library) && 'the library with the server of ClickHouse 24.8 is not installed (CONTRIBUTING.md)');
 
 /** The name of the cluster definition: one shard, of which each server is a replica. */
 export const clusterName = 'replicated';
 
-export interface RingServer extends RingProcess {
+export interface RingServer extends RingNode {
   /** `r1`, the value of the macro `replica`. */
   readonly name: string;
-  /** Of its HTTP interface. */
-  readonly url: string;
   /** Deletes its data, as a new disk does. It must not run. */
   wipe(): void;
 }
@@ -71,6 +82,8 @@ export async function startReplicatedRing({
   shards = [1, 1, 1],
   sessionMs = sessionMsDefault,
   version = '18.16',
+  hosts = [],
+  zookeeperHost = thisMachine,
 }: RingOptions = {}): Promise<ReplicatedRing> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-replicated-ring-'));
   directories.push(directory);
@@ -78,11 +91,12 @@ export async function startReplicatedRing({
   const [zookeeperPort = 0, ...ports] = await freePorts(1 + portsEach * shards.length);
   const places = shards.map((shard, index): Place => {
     const [httpPort = 0, nativePort = 0, interserverPort = 0] = ports.slice(portsEach * index);
-    return { shard, name: `r${index + 1}`, httpPort, nativePort, interserverPort };
+    return { shard, name: `r${index + 1}`, host: hosts[index] ?? thisMachine, httpPort, nativePort, interserverPort };
   });
-  const zookeeper = newZookeeper(join(directory, 'zookeeper'), zookeeperPort, track);
-  const servers = places.map((place) =>
-    newServer(join(directory, place.name), { place, places, zookeeperPort, sessionMs, version }),
+  const place = { host: zookeeperHost, port: zookeeperPort };
+  const zookeeper = newZookeeper(join(directory, 'zookeeper'), place, track);
+  const servers = places.map((each) =>
+    newServer(join(directory, each.name), { place: each, places, zookeeper: place, sessionMs, version }),
   );
   await zookeeper.start();
   await Promise.all(servers.map((server) => server.start()));
@@ -111,6 +125,7 @@ const reachesZookeeper = ({ url }: RingServer): Promise<boolean> =>
 interface Place {
   readonly shard: number;
   readonly name: string;
+  readonly host: RingHost;
   readonly httpPort: number;
   readonly nativePort: number;
   readonly interserverPort: number;
@@ -119,7 +134,7 @@ interface Place {
 interface ServerOptions {
   readonly place: Place;
   readonly places: readonly Place[];
-  readonly zookeeperPort: number;
+  readonly zookeeper: ZookeeperPlace;
   readonly sessionMs: number;
   readonly version: '18.16' | '24.8';
 }
@@ -133,11 +148,15 @@ function newServer(directory: string, options: ServerOptions): RingServer {
   writeFileSync(join(directory, 'users.xml'), usersConfig);
   const command =
     version === '18.16' ? [program, `--config-file=${configFile}`] : ['python3', libraryProgram, library, configFile];
-  const url = `http://127.0.0.1:${place.httpPort}`;
+  const { address, enter } = place.host;
+  const url = `http://${address}:${place.httpPort}`;
   let child: ChildProcess | undefined;
   return {
     name: place.name,
     url,
+    get pid() {
+      return child?.pid;
+    },
     async kill() {
       await endProcess(child);
     },
@@ -145,7 +164,8 @@ function newServer(directory: string, options: ServerOptions): RingServer {
       if (isRunning(child)) return;
       const log = openSync(logFile, 'a');
       // The kernel ends it when this process ends, however it ends.
-      const started = spawn('setpriv', ['--pdeathsig=KILL', ...command], {
+      const [first = '', ...words] = [...enter, 'setpriv', '--pdeathsig=KILL', ...command];
+      const started = spawn(first, words, {
         cwd: directory,
         stdio: ['ignore', log, log],
       });
@@ -168,14 +188,11 @@ function newServer(directory: string, options: ServerOptions): RingServer {
   };
 }
 
-function serverConfig(
-  directory: string,
-  { place: own, places, zookeeperPort, sessionMs, version }: ServerOptions,
-): string {
+function serverConfig(directory: string, { place: own, places, zookeeper, sessionMs, version }: ServerOptions): string {
   const shards = Map.groupBy(places, ({ shard }) => shard);
   const definitions = [...shards.values()].map((replicas) => {
     const each = replicas.map(
-      ({ nativePort }) => `<replica><host>127.0.0.1</host><port>${nativePort}</port></replica>`,
+      ({ host, nativePort }) => `<replica><host>${host.address}</host><port>${nativePort}</port></replica>`,
     );
     return `<shard><internal_replication>true</internal_replication>${each.join('')}</shard>`;
   });
@@ -185,10 +202,10 @@ function serverConfig(
   <user_files_path>${directory}/data/user_files/</user_files_path>
   <format_schema_path>${directory}/data/format_schemas/</format_schema_path>
   <logger><level>warning</level><console>1</console></logger>
-  <listen_host>127.0.0.1</listen_host>
+  <listen_host>${own.host.address}</listen_host>
   <http_port>${own.httpPort}</http_port>
   <tcp_port>${own.nativePort}</tcp_port>
-  <interserver_http_host>127.0.0.1</interserver_http_host>
+  <interserver_http_host>${own.host.address}</interserver_http_host>
   <interserver_http_port>${own.interserverPort}</interserver_http_port>
   <max_concurrent_queries>100</max_concurrent_queries>
   ${version === '18.16' ? '' : '<max_server_memory_usage>1500000000</max_server_memory_usage>'}
@@ -198,7 +215,7 @@ function serverConfig(
   <default_profile>default</default_profile>
   <default_database>default</default_database>
   <zookeeper>
-    <node><host>127.0.0.1</host><port>${zookeeperPort}</port></node>
+    <node><host>${zookeeper.host.address}</host><port>${zookeeper.port}</port></node>
     <session_timeout_ms>${sessionMs}</session_timeout_ms>
     <operation_timeout_ms>2000</operation_timeout_ms>
   </zookeeper>
@@ -209,6 +226,7 @@ function serverConfig(
 `;
 }
 
+/** Hosts of tests with partitions have addresses for benchmarks of networks (RFC 2544). */
 const usersConfig = `<yandex>
   <profiles><default>
     <max_memory_usage>500000000</max_memory_usage>
@@ -217,7 +235,7 @@ const usersConfig = `<yandex>
   <quotas><default></default></quotas>
   <users><default>
     <password></password>
-    <networks><ip>127.0.0.1</ip></networks>
+    <networks><ip>127.0.0.1</ip><ip>198.18.0.0/15</ip></networks>
     <profile>default</profile>
     <quota>default</quota>
   </default></users>

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'no
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { eventually } from '../../../deadline.ts';
+import type { RingHost } from '../ring/ring.ts';
 
 const jarDirectory = '/usr/share/java';
 const jars = [
@@ -41,16 +42,26 @@ export interface RingProcess {
 /** Sessions of clients that are gone expire after at least two ticks. */
 export const sessionMsMin = 2 * tickMs;
 
+export interface ZookeeperPlace {
+  readonly host: RingHost;
+  readonly port: number;
+}
+
 /** @param spawned receives each process, which it ends when this process exits. */
-export function newZookeeper(directory: string, port: number, spawned: (child: ChildProcess) => void): RingProcess {
+export function newZookeeper(
+  directory: string,
+  place: ZookeeperPlace,
+  spawned: (child: ChildProcess) => void,
+): RingProcess {
+  const { address, enter } = place.host;
   mkdirSync(join(directory, 'data'), { recursive: true });
   const configFile = join(directory, 'zoo.cfg');
   const logFile = join(directory, 'log');
   const config = {
     tickTime: tickMs,
     dataDir: join(directory, 'data'),
-    clientPort: port,
-    clientPortAddress: '127.0.0.1',
+    clientPort: place.port,
+    clientPortAddress: address,
     maxClientCnxns: 0,
     'admin.enableServer': false,
     forceSync: 'no',
@@ -71,7 +82,8 @@ export function newZookeeper(directory: string, port: number, spawned: (child: C
       if (isRunning(child)) return;
       const log = openSync(logFile, 'a');
       const main = ['-cp', jars.join(':'), 'org.apache.zookeeper.server.ZooKeeperServerMain', configFile];
-      const started = spawn('setpriv', ['--pdeathsig=KILL', java, ...javaFlags, ...main], {
+      const [first = '', ...words] = [...enter, 'setpriv', '--pdeathsig=KILL', java, ...javaFlags, ...main];
+      const started = spawn(first, words, {
         cwd: directory,
         stdio: ['ignore', log, log],
       });
@@ -79,7 +91,7 @@ export function newZookeeper(directory: string, port: number, spawned: (child: C
       child = started;
       const isUp = async () => {
         if (started.exitCode !== null) throw new Error(`ZooKeeper ended: ${readFileSync(logFile, 'utf8')}`);
-        return (await answerOf(port, 'ruok')) === 'imok';
+        return (await answerOf(place, 'ruok')) === 'imok';
       };
       await eventually('ZooKeeper answers', isUp, startMs);
     },
@@ -101,10 +113,10 @@ export async function endProcess(child: ChildProcess | undefined): Promise<void>
 }
 
 /** What a server answers to one of ZooKeeper's four-letter words; nothing if it does not answer. */
-function answerOf(port: number, word: string): Promise<string> {
+function answerOf({ host, port }: ZookeeperPlace, word: string): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
-    const socket = connect({ port, host: '127.0.0.1', timeout: 1000 }, () => socket.write(word));
+    const socket = connect({ port, host: host.address, timeout: 1000 }, () => socket.write(word));
     socket.setEncoding('utf8').on('data', (data) => {
       text += data;
     });

@@ -69,7 +69,7 @@ export interface RingHost {
   readonly enter: readonly string[];
 }
 
-const thisMachine: RingHost = { address: '127.0.0.1', enter: [] };
+export const thisMachine: RingHost = { address: '127.0.0.1', enter: [] };
 
 /** Starts the nodes of a new ring; each answers when it resolves. */
 export async function startRing(
