@@ -194,7 +194,7 @@ async function measureRates(server: TabulariumServer, { quick, print }: BenchOpt
 
 export const bench: Bench = {
   name: 'several_servers',
-  claim: `Two servers on one PostgreSQL: a change is in force on the other within ${inForceMsMax} ms, and at once for a request that names its position; GET of a table at least ${getsPerSecondMin} and create at least ${createsPerSecondMin} a second on one core; two servers answer at least ${requestsPerProcessorRatioMin} times the requests of one in the same processor time.`,
+  claim: `Two servers on one PostgreSQL: a change is in force on the other within ${inForceMsMax} ms, and at once for a request that names its position; GET of a table at least ${getsPerSecondMin} and create at least ${createsPerSecondMin} a second on one core; two servers that share a store answer at least ${requestsPerProcessorRatioMin} times the requests of two with a store each in the same processor time.`,
   async run(options) {
     if (missingPostgresql) throw new Error(missingPostgresql);
     const { workDirectory } = options;
