@@ -79,6 +79,11 @@ contradicts the standard as the rule says; none is a false alarm.
 In the document of GitHub's REST API (version 23.0.2 of \`@octokit/openapi\`, 13 MB, read in 4 s) there are 8024 findings, of which a sample of each rule was
 read: most are fields in snake_case (4676), statuses such as 204, 304 and 422 (948), paths without \`/api/{version}\` (811) and responses without the
 envelope (685).
+
+In the documents of two catalogs, Unity Catalog (\`api/all.yaml\`, commit 135164139) and the management service of Apache Polaris
+(\`spec/polaris-management-service.yml\`, commit 4b42186383), there are 304 and 55 findings. All kinds of them were read, and none is a false alarm: paths under
+\`/api/2.1/unity-catalog\` and \`/api/management/v1\`, categories with hyphens, two objects in a row, 200 for creations, 204, 409, 429 and 501, a body of GET,
+3 and 4 query parameters, responses without the envelope, and 207 fields in snake_case in the first.
 `;
 
 const all = Object.values(liveRules);

@@ -73,7 +73,7 @@ export class MovedWrites {
     return this.#others?.heldBy;
   }
 
-  /** Writes go on, unless the move has switched. */
+  /** Writes continue, unless the move has switched. */
   async release(): Promise<void> {
     this.#own.release(this.#catalogId);
     await this.#others?.endHold();

@@ -1,4 +1,4 @@
-// A time in which no write to a catalog begins, with an end: when it is over, the work that needed it is aborted and writes go on.
+// A time in which no write to a catalog begins, with an end: when it is over, the work that needed it is aborted and writes continue.
 import { Failure } from '../standard/failure.ts';
 import type { MovedWrites } from './moved_writes.ts';
 
@@ -48,7 +48,7 @@ export class PausedWrites {
     throw new Failure('MOVE_PAUSE_EXCEEDED', 'the time without writes is over');
   }
 
-  /** If the time is over, writes go on. Otherwise whoever knows how the move ended releases them. */
+  /** If the time is over, writes continue. Otherwise whoever knows how the move ended releases them. */
   async end(): Promise<void> {
     clearTimeout(this.#timer);
     if (this.#hasEnded || !this.isOver) return;

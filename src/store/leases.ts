@@ -38,7 +38,7 @@ export class LeaseHolder {
   /** In the time of `performance.now`; undefined: this process does not report contacts. */
   #lastContactAt: number | undefined;
   #trustsFrom = 0;
-  /** When the renewal of the lease of this server began that succeeded last, by both clocks: only one of them goes on in a suspended machine. */
+  /** When the renewal of the lease of this server began that succeeded last, by both clocks: only one of them continues in a suspended machine. */
   #leasedAt: { readonly elapsed: number; readonly time: number } | undefined;
   #lapses = 0;
   #hasEnded = false;

@@ -35,7 +35,7 @@ export const moveCatalogApi = action('object', {
         maximum: 600,
         default: pauseSecondsDefault,
         description:
-          'The longest time for which writes are refused before the switch, in seconds. If it is over, writes go on and a further round begins.',
+          'The longest time for which writes are refused before the switch, in seconds. If it is over, writes continue and a further round begins.',
       }),
     ),
     roundsMax: Type.Optional(

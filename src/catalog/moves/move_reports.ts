@@ -64,7 +64,7 @@ export async function endHold(context: CatalogContext, taskId: string, asks?: nu
   });
 }
 
-/** Throws TASK_INTERRUPTED if writes have gone on since the hold of this question was reported. */
+/** Throws TASK_INTERRUPTED if writes have continued since the hold of this question was reported. */
 export async function requireHeld(tx: Tx, taskId: string, asks: number): Promise<void> {
   const row = await tx
     .selectFrom('catalog_moves')

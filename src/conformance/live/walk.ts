@@ -1,4 +1,4 @@
-// Walks down the categories of a service: probes the objects of one, then creates one that stays, and goes on in the categories below it
+// Walks down the categories of a service: probes the objects of one, then creates one that stays, and continues in the categories below it
 // (rest-standard A1). All names are in the namespace, so that what is below an object that the kit created is the kit's own.
 import { statusProblem } from './api_probes.ts';
 import { type ObjectProbe, objectPath, outcomeOf } from './object_probe.ts';

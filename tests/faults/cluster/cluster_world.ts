@@ -67,7 +67,7 @@ export class ClusterServer {
       throw last ?? error;
     });
     if (process.env.FAULTS_LOG) this.#process.child.stderr?.pipe(process.stderr);
-    // Its address stays the same, so that clients go on.
+    // Its address stays the same, so that clients continue.
     this.#api ??= new CheckedApi(this.#process.url, this.#process.token);
     this.#patientApi ??= new PatientApi(this.#process.url, this.#process.token);
   }

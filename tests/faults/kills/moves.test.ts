@@ -1,5 +1,5 @@
 // The server is killed at steps of a move of a catalog, before statements of the store and before and after calls of the engines: when it starts
-// again the move goes on, and no row is lost or doubled. SOAK_SEED replays a run; TEST_BUDGET=all kills it at every step.
+// again the move continues, and no row is lost or doubled. SOAK_SEED replays a run; TEST_BUDGET=all kills it at every step.
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { Budget, runsAll } from '../../budget.ts';

@@ -81,7 +81,7 @@ const refusedColumns: readonly [what: string, columns: unknown, pointer: string]
   ['a decimal too wide', [{ name: 'a', type: 'DECIMAL(39,0)' }], '/columns/0/type'],
   ['a scale over its precision', [{ name: 'a', type: 'DECIMAL(3,4)' }], '/columns/0/type'],
   ['a text of no length', [{ name: 'a', type: 'VARCHAR(0)' }], '/columns/0/type'],
-  ['a type that goes on', [{ name: 'a', type: 'INT; DROP TABLE x' }], '/columns/0/type'],
+  ['a type that continues', [{ name: 'a', type: 'INT; DROP TABLE x' }], '/columns/0/type'],
   ['a type of types of types', [{ name: 'a', type: `${'ARRAY<'.repeat(30)}INT${'>'.repeat(30)}` }], '/columns/0/type'],
   ['a struct with a field twice', [{ name: 'a', type: 'STRUCT<a: INT, A: INT>' }], '/columns/0/type'],
   ['a name twice, but for its case', [id, { name: 'ID', type: 'INT' }], '/columns/1/name'],
@@ -98,7 +98,7 @@ const refusedColumns: readonly [what: string, columns: unknown, pointer: string]
     '/columns/1/defaultValue',
   ],
   ['a default with a NUL', [id, { name: 'n', type: 'INT', defaultValue: '1\u0000' }], '/columns/1/defaultValue'],
-  ['a default that goes on', [id, { name: 'n', type: 'INT', defaultValue: '1, x INT' }], '/columns/1/defaultValue'],
+  ['a default that continues', [id, { name: 'n', type: 'INT', defaultValue: '1, x INT' }], '/columns/1/defaultValue'],
 ];
 
 scenarios(

@@ -1,4 +1,4 @@
-// The decommission of a server of which others have all rows: its tables are dropped there, and the rest goes on without it.
+// The decommission of a server of which others have all rows: its tables are dropped there, and the rest continues without it.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../deadline.ts';
@@ -52,7 +52,7 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
     await countIs(101);
   });
 
-  test('the cluster goes on with the servers that remain', async () => {
+  test('the cluster continues with the servers that remain', async () => {
     const shape = async () => (await server.get(`${warehouses}/copies`)).is(200).at<number>('replicaCount');
     await eventually('the warehouse follows the definition of its cluster', async () => (await shape()) === 2);
     (await server.post(`${shop}/tables/orders/rows`, { rows: [[101]] })).is(201);

@@ -1,5 +1,5 @@
 // A backend that is disabled on servers that cannot replicate: what is changed without it, it could never catch up with. So nothing is changed
-// meanwhile, and reads go on.
+// meanwhile, and reads continue.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../deadline.ts';

@@ -62,7 +62,7 @@ export const scenarioOn = (kind: 'shards' | 'copies'): void =>
       ['killed', (index: number) => node(index).kill(), (index: number) => node(index).start()],
       ['frozen', async (index: number) => node(index).freeze(), async (index: number) => node(index).resume()],
     ] as const)
-      test(`a server is ${how}: copies go on, shards name the tablet, and it clears`, async () => {
+      test(`a server is ${how}: copies continue, shards name the tablet, and it clears`, async () => {
         const index = how === 'killed' ? 1 : 2;
         const name = `node${index + 1}`;
         await stop(index);

@@ -1,5 +1,5 @@
 // Servers are killed, some with their disks, or freeze, alone or all at once, and so does ZooKeeper, while batches are inserted: no acknowledged
-// row is lost, none is there twice. TEST_SEED replays a run; TEST_BUDGET=60 goes on for a minute.
+// row is lost, none is there twice. TEST_SEED replays a run; TEST_BUDGET=60 continues for a minute.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -30,6 +30,6 @@ if (process.argv[1] === program) {
   const [address = '', port, target] = process.argv.slice(2);
   const proxy = await startResetProxy(Number(target), { address, port: Number(port) });
   process.send?.('ready');
-  // It has no other reason to go on.
+  // It has no other reason to continue.
   setInterval(() => proxy.port, 2 ** 30);
 }
