@@ -6,7 +6,7 @@ import { Warehouses, type WarehousesOptions } from '../engines/warehouses/wareho
 import type { Store } from '../store/store.ts';
 import type { CatalogReader } from './catalog_reader.ts';
 import { filePositions } from './file_positions.ts';
-import { catalogsOf, describeWarehouse } from './warehouse_objects.ts';
+import { catalogsOf, describeWarehouse, hiddenCatalogsOf } from './warehouse_objects.ts';
 
 export interface AssembleWarehousesOptions
   extends Pick<WarehousesOptions, 'dataDirectory' | 'spoolDirectory' | 'disk' | 'observe' | 'otherServers'> {
@@ -27,6 +27,7 @@ export function assembleWarehouses(
     load: (name) => describeWarehouse(objects, name),
     passwordOf: (warehouseId) => warehousePassword(secrets).of(warehouseId),
     catalogsOf: (warehouse) => catalogsOf(objects, warehouse),
+    hiddenCatalogsOf: (warehouse) => hiddenCatalogsOf(store, warehouse),
     positions: filePositions(store),
     readableDirectories: loading.directories,
     queueWaitMs: settings.queueWaitMs,

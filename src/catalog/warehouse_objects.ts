@@ -1,12 +1,14 @@
 // Describes warehouses, and the catalogs in them, for the component that starts their processes.
 
 import type { Transaction } from 'kysely';
-import type { CatalogRef } from '../engines/refs.ts';
+import type { CatalogRef, HiddenCatalog } from '../engines/refs.ts';
 import type { WarehouseDescription } from '../engines/warehouse_description.ts';
 import type { BackendSpec, CatalogSpec, ServerIdentity, WarehouseSpec } from '../model/records.ts';
 import type { Schema } from '../store/schema.ts';
+import type { Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { CatalogReader } from './catalog_reader.ts';
+import { leftCopyCategory, leftName } from './moves/move_catalog.ts';
 import type { CatalogObject } from './object.ts';
 
 const pageSize = 1000;
@@ -64,6 +66,41 @@ export async function catalogsByWarehouse(catalog: CatalogReader): Promise<Reado
     if (page.length < pageSize) return found;
     after = page.at(-1)?.name;
   }
+}
+
+const invisible = ['creating', 'dropping', 'dropped', 'restoring', 'purging'] as const;
+/** The data of a catalog in one of these states have no name of their own. */
+const nameless: readonly string[] = ['dropped', 'purging'];
+
+/**
+ * The catalogs that nobody sees and that have data in a warehouse: those being created, moved there, dropped or restored, those that can be restored,
+ * and what is left of one that was moved away.
+ */
+export async function hiddenCatalogsOf({ db }: Pick<Store, 'db'>, warehouse: string): Promise<HiddenCatalog[]> {
+  const rows = await db
+    .selectFrom('objects')
+    .leftJoin('dropped_objects', 'dropped_objects.object_id', 'objects.id')
+    .select(['objects.id', 'name', 'category', 'state', 'spec', 'dropped_objects.warehouse'])
+    .where('parent_id', 'is', null)
+    .where('category', 'in', ['catalogs', leftCopyCategory])
+    .where('state', 'in', invisible)
+    .execute();
+  const isHere = (row: (typeof rows)[0]) =>
+    (row.category === leftCopyCategory ? row.warehouse : (JSON.parse(row.spec) as CatalogSpec).warehouse) === warehouse;
+  const here = rows.filter(isHere);
+  if (here.length === 0) return [];
+  // Just before a moved catalog belongs to the warehouse, its data there get its name.
+  const moves = await db
+    .selectFrom('catalog_moves')
+    .innerJoin('objects', 'objects.id', 'catalog_moves.catalog_id')
+    .select(['target_id', 'objects.name'])
+    .where('switched_at', 'is', null)
+    .execute();
+  return here.map(({ id, name, category, state }) => {
+    if (category === leftCopyCategory) return { id, names: [leftName(id)] };
+    const moved = moves.flatMap((move) => (move.target_id === id ? [move.name] : []));
+    return { id, names: nameless.includes(state) ? [] : [name, ...moved] };
+  });
 }
 
 /** The names of the dropped catalogs of a warehouse that can be restored. */

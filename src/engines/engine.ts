@@ -20,12 +20,12 @@ import type {
 import type { TableToSum } from './copies/checksum.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
-import type { CatalogRef, DatabaseRef, TableName, TableRef, ViewRef } from './refs.ts';
+import type { CatalogRef, DatabaseRef, HiddenCatalog, TableName, TableRef, ViewRef } from './refs.ts';
 import type { RecentBytes } from './results/recent_blocks.ts';
 import type { PartToRestore, Snapshot } from './snapshot.ts';
 import type { Applied, DependentView, ParsedCreateView, RestoredView, ViewReading } from './views.ts';
 
-export type { CatalogRef, DatabaseRef, EngineEvent, TableName, TableRef, ViewRef };
+export type { CatalogRef, DatabaseRef, EngineEvent, HiddenCatalog, TableName, TableRef, ViewRef };
 
 /**
  * A dropped table that can be restored. SQL cannot name it: `id` is the id of the object, `database` the name of its database when
@@ -562,6 +562,8 @@ export interface EngineWarehouseOptions {
   readonly observe: (event: EngineEvent) => void;
   /** Every catalog of the warehouse. */
   readonly catalogs: () => Promise<readonly CatalogRef[]>;
+  /** Those that nobody sees and that have data here: being created, moved or dropped, or dropped and retained. Absent: none. */
+  readonly hiddenCatalogs?: (() => Promise<readonly HiddenCatalog[]>) | undefined;
   /** The catalogs to attach, called at each start; absent: all. */
   readonly toAttach?: (() => Promise<readonly AttachRequest[]>) | undefined;
   /** Called for each catalog that was attached or could not be; a failure does not keep the others from being attached. */

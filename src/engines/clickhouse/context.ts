@@ -47,12 +47,16 @@ export class WarehouseContext {
     this.#stopped.abort();
   }
 
-  /** The databases of the catalogs of this warehouse: others on the same servers are not touched. */
+  /** The databases of the catalogs of this warehouse, also of those that nobody sees: others on the same servers are not touched. */
   async #owns(): Promise<OwnsDatabase> {
-    const catalogs = await this.options.catalogs();
-    const prefixes = catalogs.flatMap(({ id, name }) => [databasePrefix(name), hiddenPrefix(id)]);
-    const hidden = new Set(catalogs.map(({ id }) => hiddenDatabase(id)));
-    return (database) => hidden.has(database) || prefixes.some((prefix) => database.startsWith(prefix));
+    const [catalogs, hidden] = await Promise.all([
+      this.options.catalogs(),
+      this.options.hiddenCatalogs?.() ?? Promise.resolve([]),
+    ]);
+    const all = [...catalogs.map(({ id, name }) => ({ id, names: [name] })), ...hidden];
+    const prefixes = all.flatMap(({ id, names }) => [...names.map(databasePrefix), hiddenPrefix(id)]);
+    const ofDropped = new Set(all.map(({ id }) => hiddenDatabase(id)));
+    return (database) => ofDropped.has(database) || prefixes.some((prefix) => database.startsWith(prefix));
   }
 
   get isRunning(): boolean {

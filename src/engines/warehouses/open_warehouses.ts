@@ -9,7 +9,7 @@ import type { DamagedCatalog, PositionRecords } from '../catalog_storage.ts';
 import { clusterAccess } from '../cluster/cluster_access.ts';
 import { CatalogWrites } from '../copies/catalog_writes.ts';
 import type { WriteFence } from '../copies/write_fence.ts';
-import type { CatalogRef, Engine, EngineWarehouse } from '../engine.ts';
+import type { CatalogRef, Engine, EngineWarehouse, HiddenCatalog } from '../engine.ts';
 import { withGroupedInserts } from '../grouped_inserts.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { WarehouseDescription } from '../warehouse_description.ts';
@@ -25,6 +25,8 @@ export interface OpenWarehousesOptions {
   /** Of the connections to the cluster of a warehouse; undefined: it has none. */
   readonly passwordOf: (warehouseId: string) => Promise<string | undefined>;
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
+  /** See `EngineWarehouseOptions.hiddenCatalogs`. */
+  readonly hiddenCatalogsOf: (warehouse: string) => Promise<readonly HiddenCatalog[]>;
   /** Free space on the disk of the data directory. */
   readonly disk: { requireRoom(): void };
   /** Records of the positions of the catalog files. */
@@ -114,7 +116,7 @@ export class OpenWarehouses {
   }
 
   #opened(description: WarehouseDescription): OpenWarehouse {
-    const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf } = this.#options;
+    const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf, hiddenCatalogsOf } = this.#options;
     const adapter = this.#adapterOf(description);
     const guard = new CatalogGuard({
       dataDirectory,
@@ -139,6 +141,7 @@ export class OpenWarehouses {
       ...(readableDirectories ? { readableDirectories } : {}),
       observe,
       catalogs: () => catalogsOf(description.name),
+      hiddenCatalogs: () => hiddenCatalogsOf(description.name),
       toAttach: async () => guard.attachable(await catalogsOf(description.name)),
       attached: (report) => guard.reported(report),
     });

@@ -103,8 +103,8 @@ export async function openEngine(
   await engine.start();
   const change = (request: Change) =>
     engine.apply(request, { step: randomUUID(), signal: new AbortController().signal });
-  await change({ kind: 'createCatalog', catalog });
-  await change({ kind: 'createDatabase', database: { catalog, database } });
+  await begun(() => change({ kind: 'createCatalog', catalog }));
+  await begun(() => change({ kind: 'createDatabase', database: { catalog, database } }));
   const statement: EngineWorld['statement'] = (sql, options = {}) => ({
     sql,
     parameters: options.parameters,
@@ -182,4 +182,13 @@ export async function rowsOf(world: EngineWorld, sql: string, options: RunOption
   const { rows } = await world.run(sql, options);
   const text = rows.kind === 'text' ? rows.text : readFileSync(rows.path, 'utf8').replace(/,\n$/, '');
   return parseJson(`[${text}]`);
+}
+
+/** On a busy machine, not all servers of a cluster may have answered when its engine has started. */
+async function begun(change: () => Promise<unknown>): Promise<void> {
+  const isTaken = (error: unknown) => {
+    if (error instanceof Failure && error.code === 'NOT_ENOUGH_BACKENDS') return false;
+    throw error;
+  };
+  await eventually('the engine takes changes', () => change().then(() => true, isTaken));
 }

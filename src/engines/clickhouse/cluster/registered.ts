@@ -4,8 +4,9 @@ import type { DrainBlocker, DrainState, RegisteredServers } from '../../cluster/
 import { tabletIdOf } from '../../cluster/registered_servers.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
 import { decommissionBlockers } from '../replication/decommission_blockers.ts';
-import { replicaStates } from '../replication/replica_states.ts';
-import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { asideDatabase, isProvenDropped, strayReplicas } from '../replication/missed_changes.ts';
+import { type ReplicaState, replicaStates } from '../replication/replica_states.ts';
+import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import type { Cluster } from './cluster.ts';
 import type { Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
@@ -15,6 +16,8 @@ import { isEqual } from './unreplicated_catch_up.ts';
 
 const callMs = 5000;
 const dropMs = 120_000;
+
+type NamedTable = Pick<OwnedTable, 'database' | 'name'>;
 
 interface Options {
   readonly signal: AbortSignal;
@@ -47,7 +50,7 @@ export class Registered implements RegisteredServers {
 
   async drainState(backend: string, { signal }: Options): Promise<DrainState> {
     const member = this.#require(backend);
-    let tables: OwnedTable[];
+    let tables: NamedTable[];
     let runningQueries: number;
     try {
       [tables, runningQueries] = await Promise.all([
@@ -88,14 +91,31 @@ export class Registered implements RegisteredServers {
   async dropTables(backend: string, { signal }: Options): Promise<void> {
     const member = this.#require(backend);
     const owns = await this.#owns();
-    const { databases } = await ownedSchema(member.server, { owns, timeoutMs: callMs, signal });
-    for (const database of databases)
-      await member.server.text({
-        sql: `DROP DATABASE IF EXISTS ${quoteIdentifier(database)} SYNC`,
+    const run = (sql: string) =>
+      member.server.text({
+        sql,
         timeoutMs: dropMs,
         signal,
         settings: { ...checkSettings, max_table_size_to_drop: 0 },
       });
+    const { databases } = await ownedSchema(member.server, { owns, timeoutMs: callMs, signal });
+    for (const database of databases) await run(`DROP DATABASE IF EXISTS ${quoteIdentifier(database)} SYNC`);
+    const strays = await this.#strays(member, owns);
+    for (const { database, table } of strays)
+      await run(`DROP TABLE IF EXISTS ${qualifiedName({ database, table })} SYNC`);
+    for (const database of new Set(strays.map((stray) => stray.database))) {
+      const isFormer = (name: string) => name === database && name !== asideDatabase;
+      const { tables } = await ownedSchema(member.server, { owns: isFormer, timeoutMs: callMs, signal });
+      if (database !== asideDatabase && !tables.some(hasRows))
+        await run(`DROP DATABASE IF EXISTS ${quoteIdentifier(database)} SYNC`);
+    }
+  }
+
+  /** Tables of catalogs that got another name when the server was out of service. */
+  #strays(member: Member, owns: OwnsDatabase): Promise<readonly Pick<ReplicaState, 'database' | 'table'>[]> {
+    if (!this.#cluster.isReplicated) return Promise.resolve([]);
+    const peers = this.#peersOf(member).map(({ server }) => server);
+    return strayReplicas(member.server, { peers, owns, timeoutMs: callMs });
   }
 
   #require(backend: string): Member {
@@ -108,10 +128,12 @@ export class Registered implements RegisteredServers {
   }
 
   /** The tables with rows of their own. Throws REMOTE_UNAVAILABLE. */
-  async #tablesOf(member: Member, signal: AbortSignal): Promise<OwnedTable[]> {
+  async #tablesOf(member: Member, signal: AbortSignal): Promise<NamedTable[]> {
     const owns = await this.#owns();
     try {
-      return (await ownedSchema(member.server, { owns, timeoutMs: callMs, signal })).tables.filter(hasRows);
+      const { tables } = await ownedSchema(member.server, { owns, timeoutMs: callMs, signal });
+      const strays = (await this.#strays(member, owns)).map(({ database, table }) => ({ database, name: table }));
+      return [...tables.filter(hasRows), ...strays];
     } catch (cause) {
       throw new Failure('REMOTE_UNAVAILABLE', 'the backend does not respond', {}, { cause, outcome: 'notApplied' });
     }
@@ -129,7 +151,7 @@ export class Registered implements RegisteredServers {
 
   async #lastReplica(
     member: Member,
-    table: OwnedTable,
+    table: NamedTable,
     peers: readonly Member[],
     signal: AbortSignal,
   ): Promise<DrainBlocker | undefined> {
@@ -164,10 +186,10 @@ export class Registered implements RegisteredServers {
   }
 }
 
-/** By the names of parts, which replicas have in common; while rows are written, contents are never the same. */
+/** Or dropped on them. By the names of parts, which replicas have in common; while rows are written, contents are never the same. */
 async function isOnOtherReplica(
   { server }: Member,
-  { database, name }: OwnedTable,
+  { database, name }: NamedTable,
   replicas: readonly Member[],
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -178,6 +200,8 @@ async function isOnOtherReplica(
     if (!own) return false;
     const tables = [{ uuid: own.uuid, database, localTable: name }];
     const remaining = replicas.map((replica) => replica.server);
+    // The others have dropped it; no row that counts is lost with this one.
+    if (replicas.length > 0 && (await isProvenDropped(server, own, callMs))) return true;
     const { replica, shard } = own;
     return (await decommissionBlockers({ replica, shard, tables, remaining, timeoutMs: callMs, signal })).length === 0;
   } catch {

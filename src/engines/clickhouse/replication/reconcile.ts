@@ -1,11 +1,14 @@
 // Brings a server that was away to the definitions of the servers that count: what it missed is created, renamed and dropped.
 import type { ClickHouseServer } from '../connection/server.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import { withClaim } from '../steps/claim.ts';
 import { replicasInKeeper } from './keeper.ts';
+import { asideDatabase, isProvenDropped, straysAmong } from './missed_changes.ts';
 import { pathOfTable } from './replicated_tables.ts';
 import { replicationFeatures } from './replication_features.ts';
 import { macroOf } from './server_macros.ts';
 import {
+  type AgreedSchema,
   agreedSchema,
   keyOf,
   type OwnsDatabase,
@@ -28,14 +31,11 @@ export interface ReconcileReport {
   readonly created: readonly string[];
   readonly renamed: readonly string[];
   readonly dropped: readonly string[];
-  /** Tables with rows of which nothing proves that they were dropped: they are in the database `asideDatabase`, named by their UUID. */
+  /** Tables with rows of which nothing proves that they were dropped, or to which catalog they belonged: they are in the database `asideDatabase`, named by their UUID. */
   readonly movedAside: readonly string[];
   /** Objects that were left as they are, because the peers do not agree on them: a change is under way that will reach this server, too. */
   readonly undecided: readonly string[];
 }
-
-/** No database of a catalog has this name. */
-export const asideDatabase = '_tabularium_aside';
 
 /**
  * Idempotent; a call that fails half-way is repeated. The server must not count, so that no one uses what is created again. Throws what a
@@ -70,11 +70,9 @@ class Reconciliation {
 
   async run(): Promise<ReconcileReport> {
     const { peers, owns, timeoutMs } = this.#options;
-    const [own, ...others] = await Promise.all(
-      [this.#server, ...peers].map((server) => readSchema(server, owns, timeoutMs)),
-    );
-    const schema = own as ServerSchema;
+    const others = await Promise.all(peers.map((server) => readSchema(server, owns, timeoutMs)));
     const agreed = agreedSchema(others);
+    const { schema, formerDatabases } = await this.#ownSchema(agreed);
     const isSettled = (object: StoredObject) => !agreed.undecided.has(keyOf(object));
     this.#report.undecided.push(...agreed.undecided);
     for (const database of agreed.databases)
@@ -90,13 +88,60 @@ class Reconciliation {
     for (const object of settled.filter(isDerived)) if (!isCurrent(object)) await this.#dropDerived(object);
     for (const object of superfluous.filter(hasRows)) await this.#retire(object);
     await this.#rename(settled.filter(hasRows), agreed.objects);
+    for (const database of formerDatabases) await this.#clear(database);
+    await this.#clearAbandoned();
     const present = new Set(settled.filter((object) => hasRows(object) || isCurrent(object)).map(keyOf));
     const absent = needed.filter((object) => !present.has(keyOf(object)));
-    for (const object of absent.filter(hasRows)) await this.#createReplica(object);
+    await this.#createReplicas(absent.filter(hasRows));
     await this.#createDerived(absent.filter(isDerived));
     for (const database of schema.databases)
       if (!agreed.databasesOfAny.has(database)) await this.#dropDatabase(database);
     return this.#report;
+  }
+
+  /**
+   * With the replicas of agreed tables in databases that are no longer owned: catalogs had other names when the server was away. What was moved aside
+   * and is agreed again belongs to it, too.
+   */
+  async #ownSchema(agreed: AgreedSchema) {
+    const { owns, timeoutMs } = this.#options;
+    const all = await readSchema(this.#server, () => true, timeoutMs);
+    const candidates = all.objects.filter(({ database }) => !owns(database));
+    const strays = straysAmong(candidates, (uuid) => agreed.objects.has(uuid));
+    const objects = [...all.objects.filter(({ database }) => owns(database)), ...strays];
+    const schema: ServerSchema = { ...all, databases: all.databases.filter(owns), objects };
+    return { schema, formerDatabases: new Set(strays.map(({ database }) => database)) };
+  }
+
+  /**
+   * Moves tables aside that nobody has any more, in databases that no catalog has: they were dropped with their catalog. They would occupy the names
+   * of the next catalog of that name.
+   */
+  async #clearAbandoned(): Promise<void> {
+    const { owns, peers, timeoutMs } = this.#options;
+    const { objects } = await readSchema(this.#server, (name) => !owns(name) && name !== asideDatabase, timeoutMs);
+    const databases = Map.groupBy(objects, ({ database }) => database);
+    for (const [database, contents] of databases) {
+      const tables = contents.filter(hasRows);
+      if (tables.length === 0 || !contents.every((object) => hasRows(object) || isDerived(object))) continue;
+      const sql = `SELECT 1 AS found FROM system.databases WHERE name = ${quoteLiteral(database)}`;
+      const ofPeers = await Promise.all(peers.map((peer) => peer.rows({ sql, timeoutMs })));
+      if (ofPeers.some(({ length }) => length > 0)) continue;
+      const dropped = await Promise.all(tables.map((table) => this.#isProvenDropped(table)));
+      if (dropped.includes(false)) continue;
+      for (const table of tables) await this.#moveAside(table);
+      await this.#clear(database);
+    }
+  }
+
+  /** Drops what is left of a database whose tables have been moved elsewhere, unless it has others with rows. */
+  async #clear(database: string): Promise<void> {
+    if (database === asideDatabase) return;
+    const { timeoutMs } = this.#options;
+    const { objects } = await readSchema(this.#server, (name) => name === database, timeoutMs);
+    if (!objects.every(isDerived)) return;
+    for (const object of objects) await this.#dropDerived(object);
+    await this.#dropDatabase(database);
   }
 
   /** Servers of different versions word the same definition differently. */
@@ -142,27 +187,21 @@ class Reconciliation {
       this.#report.dropped.push(nameOf(object));
       return;
     }
+    await this.#moveAside(object);
+  }
+
+  async #moveAside(object: StoredObject): Promise<void> {
     await this.#run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(asideDatabase)}`);
     const aside = { database: asideDatabase, table: String(object.uuid) };
     await this.#run(`RENAME TABLE ${quoted(object)} TO ${qualifiedName(aside)}`);
     this.#report.movedAside.push(nameOf(object));
   }
 
-  /**
-   * A drop removes a replica from Keeper, a lost disk does not. So other replicas were dropped if none is registered there, of any shard, and
-   * at least one has been: a table that only ever had this replica is not proven to be dropped.
-   */
   async #isProvenDropped({ uuid, path }: StoredObject): Promise<boolean> {
-    const { timeoutMs, peers } = this.#options;
+    const { timeoutMs } = this.#options;
     if (uuid === undefined || path === undefined) return false;
-    const own = await macroOf(this.#server, 'replica', timeoutMs);
-    const registered = await replicasInKeeper(this.#server, path, timeoutMs);
-    if (!registered.includes(own) || registered.some((replica) => replica !== own)) return false;
-    // The counter of the children of a node: 1 if this replica is the only one that was ever made.
-    const where = `path = ${quoteLiteral(path)} AND name = 'replicas'`;
-    const sql = `SELECT toInt32(cversion) AS changes FROM system.zookeeper WHERE ${where}`;
-    const [node] = await this.#server.rows<{ changes: number }>({ sql, timeoutMs });
-    return peers.length > 0 && node !== undefined && node.changes > 1;
+    const replica = await macroOf(this.#server, 'replica', timeoutMs);
+    return isProvenDropped(this.#server, { path, replica }, timeoutMs);
   }
 
   async #rename(tables: readonly StoredObject[], agreed: ReadonlyMap<string, StoredObject>): Promise<void> {
@@ -181,19 +220,35 @@ class Reconciliation {
     }
   }
 
+  /**
+   * One process at a time: what another one is just creating is registered before it can be seen, and would be taken for what a lost disk has left.
+   * Servers that cannot drop what it has left are not given claims either.
+   */
+  async #createReplicas(objects: readonly StoredObject[]): Promise<void> {
+    if (objects.length === 0) return;
+    const createAll = async (server: ClickHouseServer) => {
+      const present = await readSchema(server, () => true, this.#options.timeoutMs);
+      const keys = new Set(present.objects.map(keyOf));
+      for (const object of objects) if (!keys.has(keyOf(object))) await this.#createReplica(server, object);
+    };
+    if (replicationFeatures(this.#server.version).dropReplica) await withClaim(this.#server, 'reconcile', createAll);
+    else await createAll(this.#server);
+  }
+
   /** A replica that the server had on a disk it has lost is still registered; its rows come from the others. */
-  async #createReplica(object: StoredObject): Promise<void> {
-    const { peers, timeoutMs } = this.#options;
-    const path = `${pathOfTable(object.uuid as string)}/${await macroOf(this.#server, 'shard', timeoutMs)}`;
-    const own = await macroOf(this.#server, 'replica', timeoutMs);
+  async #createReplica(server: ClickHouseServer, object: StoredObject): Promise<void> {
+    const { timeoutMs } = this.#options;
+    const path = `${pathOfTable(object.uuid as string)}/${await macroOf(server, 'shard', timeoutMs)}`;
+    const own = await macroOf(server, 'replica', timeoutMs);
     const createSql = withMacros(object);
-    const isRegistered = (await replicasInKeeper(this.#server, path, timeoutMs)).includes(own);
-    if (!isRegistered) await this.#run(createSql);
-    else if (replicationFeatures(this.#server.version).dropReplica) {
+    const isRegistered = (await replicasInKeeper(server, path, timeoutMs)).includes(own);
+    if (!isRegistered) await server.text({ sql: createSql, timeoutMs });
+    else if (replicationFeatures(server.version).dropReplica) {
+      // A server that has a replica of the table refuses this. While the session of the former process lasts, this one does, too.
       const sql = `SYSTEM DROP REPLICA ${quoteLiteral(own)} FROM ZKPATH ${quoteLiteral(path)}`;
-      await (peers[0] as ClickHouseServer).text({ sql, timeoutMs });
-      await this.#run(createSql);
-    } else await this.#run(createSql.replace(/^CREATE/, 'ATTACH'));
+      await server.text({ sql, timeoutMs });
+      await server.text({ sql: createSql, timeoutMs });
+    } else await server.text({ sql: createSql.replace(/^CREATE/, 'ATTACH'), timeoutMs });
     this.#report.created.push(nameOf(object));
   }
 

@@ -7,7 +7,7 @@ import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
 import { blockSettings } from '../rows/block_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { replicationFeatures } from './replication_features.ts';
-import { isAbsent, isWaiting, serverCodeOf } from './server_errors.ts';
+import { isAbsent, isKilled, isWaiting, serverCodeOf } from './server_errors.ts';
 
 /** Of a batch for a server without tokens of inserts: it stores at most this many rows as one block, all or nothing. */
 const oldBlockRowsMax = 1_000_000;
@@ -108,7 +108,7 @@ async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOpti
       if (isAbsent(error)) withoutTable.add(server);
       const hasOthers = isAbsent(error) && withoutTable.size < servers.length;
       // A Failure: of the connection, or a condition of the servers after which the rows may be stored.
-      const isUncertain = failure instanceof Failure && outcomeOf(failure) === 'unknown';
+      const isUncertain = isKilled(error) || (failure instanceof Failure && outcomeOf(failure) === 'unknown');
       const isRepeatable = error instanceof Failure || isUncertain || isWaiting(error) || hasOthers;
       if (!isRepeatable) throw mayBeStored ? unavailable('unknown', error) : error;
       mayBeStored ||= isUncertain || (error instanceof Failure && error.outcome !== 'notApplied');

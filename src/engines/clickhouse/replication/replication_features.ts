@@ -8,7 +8,7 @@ export interface ReplicationFeatures {
   readonly parallelQuorum: boolean;
   /** A replica can wait for the parts that others have, and not for merges too (`SYSTEM SYNC REPLICA ... LIGHTWEIGHT`). */
   readonly lightweightSync: boolean;
-  /** What a lost replica left in Keeper can be deleted through another one (`SYSTEM DROP REPLICA`). */
+  /** What a lost replica left in Keeper can be deleted (`SYSTEM DROP REPLICA`). */
   readonly dropReplica: boolean;
   /** The server tells its session with Keeper (`system.zookeeper_connection`). */
   readonly keeperSession: boolean;

@@ -9,6 +9,7 @@ const waitingCodes: ReadonlySet<number> = new Set([164, 225, 242, 285, 286, 319,
 /** The server has no such table or database. */
 const absentCodes: ReadonlySet<number> = new Set([60, 81]);
 const keeperCode = 999;
+const killedCode = 394;
 
 /** The number of a server's error; undefined for any other error, such as a lost connection. */
 export const serverCodeOf = (error: unknown): number | undefined =>
@@ -22,3 +23,6 @@ export const isMissingNode = (error: unknown): boolean =>
 
 /** Of an insert: the server that was asked lacks the table, as one that has lost its disk does. */
 export const isAbsent = (error: unknown): boolean => absentCodes.has(serverCodeOf(error) ?? 0);
+
+/** A decommission of the server, or its operator, has ended the statement. */
+export const isKilled = (error: unknown): boolean => serverCodeOf(error) === killedCode;

@@ -5,6 +5,7 @@ import type { CatalogRef, InsertStep, StepsPage } from '../../engine.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
+import { isAbsent } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 
 const table = qualifiedName({ database: internalDatabase, table: 'steps' });
@@ -162,19 +163,23 @@ export class AppliedSteps {
   }
 
   async #on<T>(server: ClickHouseServer, work: (server: ClickHouseServer) => Promise<T>): Promise<T> {
-    if (!this.#prepared.has(server)) {
-      const database = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
-      await server.text({ sql: database, timeoutMs: callTimeoutMs });
-      await server.text({ sql: createTable, timeoutMs: callTimeoutMs });
-      this.#prepared.add(server);
-    }
+    const wasPrepared = this.#prepared.has(server);
+    if (!wasPrepared) await this.#prepare(server);
     try {
       return await work(server);
     } catch (error) {
-      // The server may have been set up anew.
       this.#prepared.delete(server);
+      // The server was set up anew, or has lost its disk.
+      if (wasPrepared && isAbsent(error)) return this.#on(server, work);
       throw error;
     }
+  }
+
+  async #prepare(server: ClickHouseServer): Promise<void> {
+    const database = `CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(internalDatabase)} ENGINE = Atomic`;
+    await server.text({ sql: database, timeoutMs: callTimeoutMs });
+    await server.text({ sql: createTable, timeoutMs: callTimeoutMs });
+    this.#prepared.add(server);
   }
 }
 

@@ -1,6 +1,9 @@
 // The oldest version that warehouses may have, 24.8, with real replication: three servers and one ZooKeeper.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { HttpServer } from '../../../../src/engines/clickhouse/connection/http_server.ts';
+import { reconcile } from '../../../../src/engines/clickhouse/replication/reconcile.ts';
+import { eventually, statementWaitSeconds } from '../../../deadline.ts';
 import { start, type TestServer } from '../../../server.ts';
 import {
   availabilityIs,
@@ -9,7 +12,15 @@ import {
   createWarehouse,
   register,
 } from '../../../servers/clusters/cluster_server.ts';
-import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
+import { createTable, newTable, database as ordersDatabase, timeoutMs } from '../replication/replicated_tables.ts';
+import {
+  clusterName,
+  missingOldestVersion,
+  type ReplicatedRing,
+  type RingServer,
+  startReplicatedRing,
+} from './replicated_ring.ts';
+import { clientOf } from './ring_client.ts';
 
 const names = ['node1', 'node2', 'node3'];
 
@@ -88,5 +99,95 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     (await query('UPDATE t SET price = 5 WHERE id = 3')).is(200);
     (await server.post(`${table}/columns`, { name: 'note', type: 'STRING' })).is(201);
     assert.deepEqual((await query('SELECT price, note FROM t WHERE id = 3')).is(200).at('rows'), [[5, null]]);
+  });
+
+  test('a server that has lost its disk gets its tables again', async () => {
+    const [, second] = ring.servers;
+    await second?.kill();
+    await availabilityIs(server, 'w', ['node2'], 'unavailable');
+    second?.wipe();
+    await second?.start();
+    await availabilityIs(server, 'w', ['node2'], 'available');
+    assert.equal(await ask(second?.url, 'SELECT count() FROM c__d.t__local'), '4');
+  });
+
+  test('a server that was away while a catalog got another name has its tables under that name', async () => {
+    const third = ring.servers[2];
+    (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
+    (await server.post('/api/v2/catalogs/c/rename', { newName: 'renamed' })).is(200);
+    (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    assert.equal(await ask(third?.url, 'SELECT count() FROM renamed__d.t__local'), '4');
+    const left = `SELECT count() FROM system.databases WHERE name = 'c__d'`;
+    assert.equal(await ask(third?.url, left), '0');
+    const sql = 'SELECT count(*) FROM t';
+    const answer = await server.post('/api/v2/catalogs/renamed/databases/d/query', { sql });
+    assert.deepEqual(answer.is(200).at('rows'), [[4]]);
+  });
+
+  test('a decommission drops what was dropped or got another name while the server was out of service', async () => {
+    const third = ring.servers[2];
+    const database = '/api/v2/catalogs/renamed/databases/d';
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    (await server.post(`${database}/tables`, { name: 'gone', columns })).is(201);
+    (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
+    (await server.delete(`${database}/tables/gone?purge=true`)).is(200);
+    (await server.post('/api/v2/catalogs/renamed/rename', { newName: 'again' })).is(200);
+    const options = { drainSeconds: 1, timeoutSeconds: statementWaitSeconds(20) };
+    const accepted = (await server.post(`${backendsOf('w')}/node3/decommission`, options)).is(202);
+    (await server.ended(accepted)).is(200, '0', { state: 'succeeded' });
+    const left = "SELECT database, table FROM system.replicas WHERE database != '_tabularium'";
+    assert.equal(await ask(third?.url, left), '');
+    assert.equal(await ask(third?.url, `SELECT count() FROM system.databases WHERE name = 'renamed__d'`), '0');
+    (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    assert.equal(await ask(third?.url, 'SELECT count() FROM again__d.t__local'), '4');
+  });
+
+  test('a server that loses its disk while a catalog is dropped has its tables when the catalog is restored', async () => {
+    const second = ring.servers[1];
+    (await server.delete('/api/v2/catalogs/again?cascade=true')).is(200);
+    await second?.kill();
+    await availabilityIs(server, 'w', ['node2'], 'unavailable');
+    second?.wipe();
+    await second?.start();
+    await availabilityIs(server, 'w', ['node2'], 'available');
+    (await server.post('/api/v2/catalogs/undrop', { name: 'again' })).is(200);
+    assert.equal(await ask(second?.url, 'SELECT count() FROM again__d.t__local'), '4');
+  });
+
+  test('a catalog that was dropped while a server was out of service is created again', async () => {
+    const third = ring.servers[2];
+    (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
+    (await server.delete('/api/v2/catalogs/again?cascade=true&purge=true')).is(200);
+    (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    (await server.post('/api/v2/catalogs', { name: 'again', warehouse: 'w' })).is(201);
+    const database = '/api/v2/catalogs/again/databases/d';
+    (await server.put(database)).is(201);
+    const columns = [{ name: 'other', type: 'STRING' }];
+    (await server.post(`${database}/tables`, { name: 't', columns })).is(201);
+    (await server.post(`${database}/tables/t/rows`, { rows: [['new']] })).is(201);
+    assert.equal(await ask(third?.url, 'SELECT other FROM again__d.t'), 'new');
+  });
+
+  test('what two servers of the product give back to a server at once is replicated', async () => {
+    const tables = ['one', 'two', 'three'].map(newTable);
+    const clients = await Promise.all(ring.servers.map(clientOf));
+    const third = ring.servers[2] as RingServer;
+    const peers = clients.slice(0, 2);
+    for (const table of tables) await createTable(clients, table);
+    for (let round = 0; round < 5; round++) {
+      await ask(third.url, `DROP DATABASE ${ordersDatabase} SYNC`);
+      const both = await Promise.all([third, third].map(clientOf));
+      const isReconciled = async (client: HttpServer) =>
+        reconcile(client, { peers, owns: (database) => database === ordersDatabase, timeoutMs }).then(
+          () => true,
+          () => false,
+        );
+      await Promise.all(both.map((client) => eventually('it is reconciled', () => isReconciled(client), 30_000)));
+      const replicated = `SELECT count() FROM system.replicas WHERE database = '${ordersDatabase}' AND NOT is_readonly`;
+      await eventually('all of them are', async () => (await ask(third.url, replicated)) === '3');
+    }
   });
 });

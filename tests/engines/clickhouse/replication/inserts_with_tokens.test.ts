@@ -7,7 +7,7 @@ import { HttpServer } from '../../../../src/engines/clickhouse/connection/http_s
 import type { ClickHouseServer } from '../../../../src/engines/clickhouse/connection/server.ts';
 import { ReplicatedInserts } from '../../../../src/engines/clickhouse/replication/replicated_inserts.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
-import { deadlineMs } from '../../../deadline.ts';
+import { deadlineMs, eventually } from '../../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../ring/ring.ts';
 
 const timeoutMs = deadlineMs(10_000);
@@ -97,6 +97,21 @@ describe('inserts with tokens', { skip: missingRing }, () => {
     };
     await assert.rejects(inserts.insert(batch('d', [-1]), options([counting])), ClickHouseError);
     assert.equal(calls, 1);
+  });
+
+  test('a batch whose statement a server ends, as a decommission does, is sent to another server', async () => {
+    const [first, second] = servers as [HttpServer, HttpServer];
+    const reading = "SELECT toInt64(a) + sleepEachRow(1) AS id FROM input('a String')";
+    const inserted = inserts.insert({ ...batch('k', [70]), reading }, options([first, second]));
+    const where = `query LIKE 'INSERT%sleepEachRow%' AND is_initial_query`;
+    const running = { sql: `SELECT 1 AS found FROM system.processes WHERE ${where}`, timeoutMs };
+    await eventually('the insert runs', async () => (await first.rows(running)).length > 0);
+    await first.text({ sql: `KILL QUERY WHERE ${where} ASYNC`, timeoutMs });
+    await inserted;
+    assert.deepEqual(
+      (await stored()).filter((id) => id === 70),
+      [70],
+    );
   });
 
   test('without a server it is refused, and with one that is gone it is given up in time', async () => {

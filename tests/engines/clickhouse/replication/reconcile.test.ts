@@ -3,11 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { HttpServer } from '../../../../src/engines/clickhouse/connection/http_server.ts';
 import { catchUp } from '../../../../src/engines/clickhouse/replication/catch_up.ts';
-import {
-  asideDatabase,
-  type ReconcileReport,
-  reconcile,
-} from '../../../../src/engines/clickhouse/replication/reconcile.ts';
+import { asideDatabase } from '../../../../src/engines/clickhouse/replication/missed_changes.ts';
+import { type ReconcileReport, reconcile } from '../../../../src/engines/clickhouse/replication/reconcile.ts';
 import { ReplicatedInserts } from '../../../../src/engines/clickhouse/replication/replicated_inserts.ts';
 import type { ReplicatedTable } from '../../../../src/engines/clickhouse/replication/replicated_tables.ts';
 import { readSchema } from '../../../../src/engines/clickhouse/replication/server_schema.ts';
