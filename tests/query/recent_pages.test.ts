@@ -99,7 +99,13 @@ test('a slow reader keeps its own bytes, and memory stays bounded', async () => 
     if (held) inMemory++;
   }
   assert.ok(inMemory > 1 && inMemory <= blocksInMemoryMax, `${inMemory} blocks are in memory`);
+  const late = recent?.hold(file.bytes - 3 * blockBytes, file.bytes);
+  const lateBytes = Buffer.from(late?.bytes ?? []);
   await file.finish();
+  // Its blocks are filled again for another result, but for those that are being read.
+  await (await grow(join(directory, 'other'), () => undefined)).finish();
+  assert.ok(lateBytes.length > 0 && lateBytes.equals(late?.bytes ?? Buffer.alloc(0)));
+  late?.release();
   const parts: Buffer[] = [];
   for (let next = await state.first; next && !next.done; next = await state.reader?.next())
     parts.push(Buffer.from(next.value));

@@ -34,15 +34,17 @@ export class PagedFile {
   /** How many of the offsets were reported. */
   #reported = 1;
   #block: Buffer = Buffer.allocUnsafe(firstBlockBytes);
-  /** Filled while the other one is written. */
-  #nextBlock: Buffer | undefined;
+  /** One that was written. */
+  #spareBlock: Buffer | undefined;
   readonly #recent: RecentBlocks | undefined;
   #used = 0;
   #written = 0;
   #rows = 0;
   #handle: FileHandle | undefined;
-  /** The block that is being written while the next one is filled. */
+  /** Resolves when all blocks that are full are written. */
   #writing: Promise<void> = Promise.resolve();
+  /** The number of blocks that are full and not written. */
+  #unwritten = 0;
 
   constructor(options: PagedFileOptions) {
     this.#options = options;
@@ -55,9 +57,10 @@ export class PagedFile {
 
   /**
    * `parts`: whole rows, each of which ends with a newline and has no other; `rowCount` in all parts together. They are copied before
-   * this resolves.
+   * this returns. While the returned promise is pending, too many blocks wait to be written.
    */
-  async append(parts: Iterable<Uint8Array>, rowCount: number): Promise<void> {
+  append(parts: Iterable<Uint8Array>, rowCount: number): Promise<void> | undefined {
+    let earlier: Promise<void> | undefined;
     const before: Uint8Array[] = [];
     for (const rows of parts) {
       this.#notePages(rows, before);
@@ -68,14 +71,20 @@ export class PagedFile {
         this.#block.set(rows.subarray(start, end), this.#used);
         this.#used += end - start;
         start = end;
-        if (this.#used === blockBytes) await this.#flush();
+        if (this.#used < blockBytes) continue;
+        earlier = this.#writing;
+        this.#flush();
       }
     }
     this.#rows += rowCount;
-    if (this.#recent && this.#handle) {
-      this.#recent.filled(this.#used);
-      this.#report(this.bytes);
-    }
+    this.#reportRecent();
+    return this.#unwritten > 1 ? earlier : undefined;
+  }
+
+  #reportRecent(): void {
+    if (!this.#recent || !this.#handle) return;
+    this.#recent.filled(this.#used);
+    this.#report(this.bytes);
   }
 
   #makeRoom(bytes: number): void {
@@ -110,7 +119,7 @@ export class PagedFile {
   async finish(): Promise<{ readonly offsets: readonly number[]; readonly firstRows: readonly number[] }> {
     // The result itself is about to be reported.
     this.#reported = Number.POSITIVE_INFINITY;
-    await this.#flush();
+    this.#flush();
     await this.#writing;
     await this.close();
     if (this.#offsets.at(-1) === this.#written) return { offsets: this.#offsets, firstRows: this.#firstRows };
@@ -118,39 +127,49 @@ export class PagedFile {
   }
 
   async close(): Promise<void> {
+    await this.#writing.catch(() => undefined);
     const handle = this.#handle;
     this.#handle = undefined;
-    await this.#writing.catch(() => undefined);
     this.#recent?.close();
     await handle?.close();
   }
 
-  async #flush(): Promise<void> {
-    await this.#writing;
-    this.#handle ??= await open(this.#options.path, 'w', 0o600);
-    const block = this.#block.subarray(0, this.#used);
-    if (this.#written === 0) this.#recent?.begin(0, this.#block);
-    this.#recent?.filled(this.#used);
-    this.#written += this.#used;
+  /** The block is written after those before it. */
+  #flush(): void {
+    const block = this.#block;
+    const used = this.#used;
+    if (this.#written === 0) this.#recent?.begin(0, block);
+    this.#recent?.filled(used);
+    this.#written += used;
     this.#used = 0;
-    this.#block = this.#emptyBlock();
-    this.#writing = this.#write(this.#handle, block);
+    this.#unwritten++;
+    const end = this.#written;
+    this.#writing = this.#writing.then(() => this.#write(block, used, end));
     this.#writing.catch(() => undefined);
+    this.#block = this.#emptyBlock();
   }
 
   #emptyBlock(): Buffer {
     if (this.#recent) return this.#recent.begin(this.#written);
-    const empty = this.#nextBlock ?? Buffer.allocUnsafe(blockBytes);
-    this.#nextBlock = this.#block;
+    const empty = this.#spareBlock ?? Buffer.allocUnsafe(blockBytes);
+    this.#spareBlock = undefined;
     return empty;
   }
 
-  async #write(handle: FileHandle, block: Uint8Array): Promise<void> {
-    const end = this.#written;
+  async #write(block: Buffer, used: number, end: number): Promise<void> {
+    if (!this.#handle) {
+      this.#handle = await open(this.#options.path, 'w', 0o600);
+      this.#reportRecent();
+    }
     // A nearly full disk accepts only a part of the bytes; writing the rest throws the reason.
-    for (let start = 0; start < block.length; ) start += (await handle.write(block, start)).bytesWritten;
-    if (this.#recent) this.#recent.written();
-    else this.#report(end);
+    for (let start = 0; start < used; ) start += (await this.#handle.write(block, start, used - start)).bytesWritten;
+    this.#unwritten--;
+    if (this.#recent) {
+      this.#recent.written();
+      return;
+    }
+    this.#report(end);
+    if (block.length === blockBytes) this.#spareBlock = block;
   }
 
   /** Reports the pages that are followed by bytes before `end`. */

@@ -19,6 +19,20 @@ const blocksOfFileMax = 16;
 /** Of all files together. */
 const blocksMax = 64;
 let keptBlocks = 0;
+/** Buffers of files that were closed. New ones for each result would make V8 collect the heap, as part of which it counts them. */
+const spare: Buffer[] = [];
+const spareMax = blocksOfFileMax + 2;
+const spareMs = 10_000;
+let forgetting: NodeJS.Timeout | undefined;
+
+function keepSpare(buffer: Buffer): void {
+  if (buffer.length !== blockBytes || spare.length >= spareMax) return;
+  spare.push(buffer);
+  clearTimeout(forgetting);
+  forgetting = setTimeout(() => {
+    spare.length = 0;
+  }, spareMs).unref();
+}
 
 interface Block {
   readonly buffer: Buffer;
@@ -36,7 +50,7 @@ export class RecentBlocks implements RecentBytes {
 
   /** A block from this position of the file on, which is filled from now on. `given`: one that is filled already. */
   begin(start: number, given?: Buffer): Buffer {
-    const buffer = given ?? this.#reusable() ?? Buffer.allocUnsafeSlow(blockBytes);
+    const buffer = given ?? this.#reusable() ?? spare.pop() ?? Buffer.allocUnsafeSlow(blockBytes);
     this.#unwritten.push({ buffer, start, used: 0, holds: 0 });
     return buffer;
   }
@@ -55,12 +69,13 @@ export class RecentBlocks implements RecentBytes {
     keptBlocks++;
   }
 
-  /** Nothing is found any more. */
+  /** Nothing is found any more. Nothing is filled or written any more. */
   close(): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     keptBlocks -= this.#written.length;
-    this.#written.length = 0;
-    this.#unwritten.length = 0;
+    for (const { buffer, holds } of [...this.#written.splice(0), ...this.#unwritten.splice(0)])
+      if (holds === 0) keepSpare(buffer);
   }
 
   hold(position: number, end: number): HeldBytes | undefined {
@@ -73,6 +88,7 @@ export class RecentBlocks implements RecentBytes {
       bytes: buffer.subarray(position - start, Math.min(used, end - start)),
       release: () => {
         block.holds--;
+        if (this.#isClosed && block.holds === 0) keepSpare(buffer);
       },
     };
   }

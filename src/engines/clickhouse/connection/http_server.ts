@@ -9,6 +9,7 @@ import { lazyPackage } from '../../../model/lazy_package.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import type { Failure } from '../../../standard/failure.ts';
 import { cancelledFailure, timeoutFailure } from './clickhouse_error.ts';
+import { connectorOf } from './receive_buffers.ts';
 import { SentCall } from './sent_call.ts';
 import type { ClickHouseServer, ServerCall } from './server.ts';
 import { settingsFor } from './server_settings.ts';
@@ -45,13 +46,13 @@ export class HttpServer implements ClickHouseServer {
   constructor(options: HttpServerOptions) {
     this.name = options.name;
     this.#options = options;
-    const { Pool } = loadUndici();
+    const { Pool, buildConnector } = loadUndici();
     this.#pool = new Pool(options.url, {
       connections: options.connectionsMax ?? 64,
-      connect: {
+      connect: connectorOf(buildConnector, {
         timeout: connectTimeoutMs,
         ...(options.hosts ? { lookup: options.hosts.lookupFor(new URL(options.url)) } : {}),
-      },
+      }),
       // Each call has its own deadline.
       headersTimeout: 0,
       bodyTimeout: 0,

@@ -21,6 +21,7 @@ export class ResponseBody extends Readable {
   /** The last bytes, in which an error would be. */
   #tail: Buffer[] = [];
   #tailBytes = 0;
+  #lends = false;
   readonly #tag: string | undefined;
   readonly #isFailed: boolean;
 
@@ -47,12 +48,34 @@ export class ResponseBody extends Readable {
     callback(error);
   }
 
+  /** From now on chunks are not copied: one is valid, and may be changed, only while the listeners of `data` run. */
+  lend(): void {
+    this.#lends = true;
+  }
+
+  override resume(): this {
+    super.resume();
+    this._read();
+    return this;
+  }
+
+  /** `chunk`: valid only during the call. */
   add(chunk: Buffer): void {
-    this.#tail.push(chunk);
-    this.#tailBytes += chunk.length;
-    while (this.#tail.length > 1 && this.#tailBytes - (this.#tail[0] as Buffer).length >= errorBytesMax)
+    // What its reader filled may have been given to another one.
+    if (this.destroyed) return;
+    this.#keepTail(chunk);
+    const isFlowing = this.readableFlowing === true && this.readableLength === 0;
+    if (this.#lends && isFlowing) {
+      this.emit('data', chunk);
+      if (this.isPaused()) this.#controller?.pause();
+    } else if (!this.push(Buffer.from(chunk))) this.#controller?.pause();
+  }
+
+  #keepTail(chunk: Buffer): void {
+    this.#tail.push(Buffer.from(chunk.subarray(Math.max(0, chunk.length - errorBytesMax))));
+    this.#tailBytes += Math.min(chunk.length, errorBytesMax);
+    while (this.#tailBytes - (this.#tail[0] as Buffer).length >= errorBytesMax)
       this.#tailBytes -= (this.#tail.shift() as Buffer).length;
-    if (!this.push(chunk)) this.#controller?.pause();
   }
 
   /** The server has ended the body in order. */

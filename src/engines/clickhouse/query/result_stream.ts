@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import type { ExecuteOptions, StatementResult } from '../../engine.ts';
 import { PagedFile, type PageEnd, rowsFile } from '../../results/paged_file.ts';
 import { readToEnd } from '../connection/read_to_end.ts';
+import { ResponseBody } from '../connection/response_body.ts';
 import { type RowsRewriter, rowsRewriter } from '../types/json_rows.ts';
 import { RowLines } from './row_lines.ts';
 
@@ -17,6 +18,7 @@ type Options = Pick<ExecuteOptions, 'resultPath' | 'pageBytesMax' | 'onPage' | '
 /** Reads the stream to its end. Throws the error with which a server ends it, or if it is incomplete; the file is removed then. */
 export async function readResult(stream: Readable, options: Options): Promise<StatementResult> {
   const reader = new ResultReader(options);
+  if (stream instanceof ResponseBody) stream.lend();
   try {
     return await readToEnd(
       stream,
@@ -49,8 +51,11 @@ class ResultReader {
     return (rows) => (this.#file.bytes < inlineBytesMax ? exact : quick)(rows);
   }
 
-  async add(chunk: Buffer): Promise<void> {
-    for (const { rows, count } of this.#lines.add(chunk)) await this.#file.append([rows], count);
+  /** `chunk`: valid only during the call, in which it is changed. */
+  add(chunk: Buffer): Promise<void> | undefined {
+    let written: Promise<void> | undefined;
+    for (const { rows, count } of this.#lines.add(chunk)) written = this.#file.append([rows], count) ?? written;
+    return written;
   }
 
   async finish(): Promise<StatementResult> {

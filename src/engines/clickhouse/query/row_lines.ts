@@ -75,16 +75,19 @@ export class RowLines {
     return this.#rest.reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** @returns whole rows, each with `,\n` after it, in up to two parts: only the row that began in an earlier chunk is copied. */
+  /**
+   * @param chunk is changed, and not used after this returns.
+   * @returns whole rows, each with `,\n` after it, in up to two parts: only the row that began in an earlier chunk is copied.
+   */
   add(chunk: Buffer): readonly AddedRows[] {
     const end = chunk.lastIndexOf(newline) + 1;
     if (end === 0) {
-      this.#rest.push(chunk);
+      this.#rest.push(Buffer.from(chunk));
       return [];
     }
     const begin = this.#rest.length === 0 ? 0 : chunk.indexOf(newline) + 1;
     const begun = Buffer.concat([...this.#rest, chunk.subarray(0, begin)]);
-    this.#rest = end < chunk.length ? [chunk.subarray(end)] : [];
+    this.#rest = end < chunk.length ? [Buffer.from(chunk.subarray(end))] : [];
     return [begun, chunk.subarray(begin, end)].flatMap((lines) => {
       const rows = this.#header ? lines : this.#withoutHeader(lines);
       return rows.length === 0 ? [] : this.#rowsOf(rows);
