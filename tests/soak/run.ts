@@ -10,6 +10,8 @@ import { runHistory } from '../consistency/run_history.ts';
 import { MovedSsb } from '../demo/moved_ssb.ts';
 import { clusterHosts } from '../engines/clickhouse/cluster_warehouse.ts';
 import { missingRing, startRing } from '../engines/clickhouse/ring/ring.ts';
+import { type ClusterKind, missingCluster } from '../faults/cluster/cluster_world.ts';
+import { noDecommissions } from '../faults/cluster/decommissioner.ts';
 import { runRandomFaults } from '../faults/cluster/random_faults.ts';
 import { allClusterSteps, killAtSteps, ReachedSteps } from '../faults/cluster/steps.ts';
 import { closeExternalSystems } from '../faults/injection/external_systems.ts';
@@ -72,8 +74,10 @@ const parts: readonly Part[] = [
   { name: 'tasks killed at instants', share: 0.1, run: tasksKilled },
   { name: 'killed at random', share: 0.1, run: killedAtRandom },
   { name: 'servers of a store killed at random', share: 0.1, run: serversKilled },
-  { name: 'faults of a cluster', share: 0.1, run: clusterFaults },
-  { name: 'steps of a cluster', share: 0.1, isFinite: true, run: clusterSteps },
+  { name: 'faults of a cluster', share: 0.1, run: clusterFaults('unreplicated') },
+  { name: 'faults of a cluster that replicates', share: 0.1, run: clusterFaults('replicated') },
+  { name: 'steps of a cluster', share: 0.1, isFinite: true, run: clusterSteps('unreplicated') },
+  { name: 'steps of a cluster that replicates', share: 0.1, isFinite: true, run: clusterSteps('replicated') },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -191,58 +195,65 @@ async function serversKilled(seed: number, deadline: number, problems: string[])
 }
 
 /** Each round is a new cluster; a round that ends early because of its time leaves the others what they need to replay. */
-async function clusterFaults(seed: number, deadline: number, problems: string[]): Promise<string> {
-  const missing = missingPostgresql || missingRing;
-  if (missing) return `nothing: ${missing}`;
-  const hasTime = () => Date.now() < deadline;
-  const names: Record<string, number> = {};
-  let [faults, acknowledged, tasks, rows, refused, clearedMs] = [0, 0, 0, 0, 0, 0];
-  const probed = { reads: 0, writes: 0, changes: 0, moves: 0 };
-  // A round that finds something wrong ends; the next one has a new installation.
-  for (let n = 0; hasTime() && problems.length < problemsMax; n++) {
-    const roundSeed = new Random(seed).fork(n).seed;
-    const log = (text: string) => process.stdout.write(`${new Date().toISOString()} seed ${roundSeed}: ${text}\n`);
-    const report = await runRandomFaults({ seed: roundSeed, faults: roundsEach, hasTime, log });
-    problems.push(...report.problems.map((problem) => `seed ${roundSeed}: ${problem}`));
-    for (const problem of report.problems) log(`WRONG: ${problem}`);
-    for (const [name, count] of Object.entries(report.byName)) names[name] = (names[name] ?? 0) + count;
-    faults += report.faults;
-    acknowledged += report.counts.acknowledged;
-    tasks += report.counts.tasks;
-    rows += report.counts.rows;
-    for (const key of Object.keys(probed) as (keyof typeof probed)[]) probed[key] += report.probes[key];
-    refused += report.probes.refused + report.probes.unanswered;
-    clearedMs = Math.max(clearedMs, report.clearedMsMax);
-    reportProgress(`seed ${roundSeed}: ${faults} faults`, problems);
-  }
-  const { reads, writes, changes, moves } = probed;
-  const acknowledgedParts = { changes: acknowledged + changes, inserts: writes, tasks, rows, moves };
-  const summary = { faults, byKind: names, wrong: problems.length, clearedMsMax: clearedMs, reads, refused };
-  process.stdout.write(`summary: ${JSON.stringify({ ...summary, acknowledged: acknowledgedParts })}\n`);
-  const kinds = Object.keys(names).length;
-  return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads, ${writes} inserts, ${changes} changes of tables and ${moves} moves of a catalog beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
+function clusterFaults(kind: ClusterKind): Part['run'] {
+  return async (seed, deadline, problems) => {
+    const missing = missingCluster(kind);
+    if (missing) return `nothing: ${missing}`;
+    const hasTime = () => Date.now() < deadline;
+    const names: Record<string, number> = {};
+    let [faults, acknowledged, tasks, rows, refused, clearedMs] = [0, 0, 0, 0, 0, 0];
+    const probed = { reads: 0, stale: 0, writes: 0, changes: 0, moves: 0 };
+    const decommissions = noDecommissions();
+    // A round that finds something wrong ends; the next one has a new installation.
+    for (let n = 0; hasTime() && problems.length < problemsMax; n++) {
+      const roundSeed = new Random(seed).fork(n).seed;
+      const log = (text: string) => process.stdout.write(`${new Date().toISOString()} seed ${roundSeed}: ${text}\n`);
+      const report = await runRandomFaults({ seed: roundSeed, kind, faults: roundsEach, hasTime, log });
+      problems.push(...report.problems.map((problem) => `seed ${roundSeed}: ${problem}`));
+      for (const problem of report.problems) log(`WRONG: ${problem}`);
+      for (const [name, count] of Object.entries(report.byName)) names[name] = (names[name] ?? 0) + count;
+      faults += report.faults;
+      acknowledged += report.counts.acknowledged;
+      tasks += report.counts.tasks;
+      rows += report.counts.rows;
+      for (const key of Object.keys(probed) as (keyof typeof probed)[]) probed[key] += report.probes[key];
+      for (const key of Object.keys(decommissions) as (keyof typeof decommissions)[])
+        decommissions[key] += report.decommissions[key];
+      refused += report.probes.refused + report.probes.unanswered;
+      clearedMs = Math.max(clearedMs, report.clearedMsMax);
+      reportProgress(`seed ${roundSeed}: ${faults} faults`, problems);
+    }
+    const { reads, stale, writes, changes, moves } = probed;
+    const acknowledgedParts = { changes: acknowledged + changes, inserts: writes, tasks, rows, moves, decommissions };
+    const summary = { faults, byKind: names, wrong: problems.length, clearedMsMax: clearedMs, reads, stale, refused };
+    process.stdout.write(`summary: ${JSON.stringify({ ...summary, acknowledged: acknowledgedParts })}\n`);
+    const kinds = Object.keys(names).length;
+    return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads (${stale} without rows of the other server), ${writes} inserts, ${changes} changes of tables, ${moves} moves of a catalog and ${decommissions.completed} decommissions (${decommissions.cancelled} cancelled) beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
+  };
 }
 
 /** In random order, with a new cluster after some of them. */
-async function clusterSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
-  const missing = missingPostgresql || missingRing;
-  if (missing) return `nothing: ${missing}`;
-  const random = new Random(seed);
-  const steps = random.shuffled(allClusterSteps);
-  const reached = new ReachedSteps();
-  const log = (text: string) => process.stdout.write(`${new Date().toISOString()} ${text}\n`);
-  let [tried, struck] = [0, 0];
-  while (tried < steps.length && Date.now() < deadline && problems.length < problemsMax) {
-    const some = steps.slice(tried, tried + clusterStepsEach);
-    const inTime = some.values().filter(() => Date.now() < deadline);
-    const report = await killAtSteps(inTime, random.fork(tried), log, reached);
-    problems.push(...report.problems);
-    // After a problem the installation is a new one.
-    tried += Math.max(1, report.tried);
-    struck += report.struck;
-    reportProgress(`${tried} of ${steps.length} steps, ${struck} reached`, problems);
-  }
-  return `${struck} kills of a server or a node (${tried} of ${steps.length} steps tried or known to be none)`;
+function clusterSteps(kind: ClusterKind): Part['run'] {
+  return async (seed, deadline, problems) => {
+    const missing = missingCluster(kind);
+    if (missing) return `nothing: ${missing}`;
+    const random = new Random(seed);
+    const steps = random.shuffled(allClusterSteps(kind));
+    const reached = new ReachedSteps();
+    const log = (text: string) => process.stdout.write(`${new Date().toISOString()} ${text}\n`);
+    let [tried, struck] = [0, 0];
+    while (tried < steps.length && Date.now() < deadline && problems.length < problemsMax) {
+      const some = steps.slice(tried, tried + clusterStepsEach);
+      const inTime = some.values().filter(() => Date.now() < deadline);
+      const report = await killAtSteps(inTime, { kind, random: random.fork(tried), log, reached });
+      problems.push(...report.problems);
+      // After a problem the installation is a new one.
+      tried += Math.max(1, report.tried);
+      struck += report.struck;
+      reportProgress(`${tried} of ${steps.length} steps, ${struck} reached`, problems);
+    }
+    return `${struck} kills of a server or a node (${tried} of ${steps.length} steps tried or known to be none)`;
+  };
 }
 
 async function model(seed: number, deadline: number): Promise<string> {

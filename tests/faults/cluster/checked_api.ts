@@ -3,7 +3,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { codes } from '../../../src/standard/codes.ts';
 import { deadlineFromNow } from '../../deadline.ts';
-import { type Answer, Api, type Request } from '../injection/api.ts';
+import type { Random } from '../../random.ts';
+import { type Answer, Api, isAcknowledged, type Request } from '../injection/api.ts';
 
 /** How long a 503 may last after the end of its cause, for a quiet machine. */
 export const clearedMs = 30_000;
@@ -32,6 +33,26 @@ export class PatientApi extends CheckedApi {
       await pause(repeatPauseMs);
     }
   }
+}
+
+/** For requests under faults: longer than a server waits for anything before it refuses. */
+const keyedAnswerMs = 20_000;
+
+/** Sends a request with its key through any server, again until it is acknowledged, refused for good, or the time is over. */
+export async function certainAnswer(apis: readonly CheckedApi[], request: Request, random: Random): Promise<Answer> {
+  const isOver = deadlineFromNow(clearedMs + keyedAnswerMs);
+  for (;;) {
+    const answer = await random.pick(apis).send(request, keyedAnswerMs);
+    const isRefused = answer.status !== 0 && answer.status !== 503;
+    if (isAcknowledged(answer) || isRefused || isOver()) return answer;
+    await pause(repeatPauseMs);
+  }
+}
+
+/** How a task has ended, by its record; undefined if it has not. */
+export function endedState(record: object): string | undefined {
+  const { state, endedAt } = record as { readonly state?: string; readonly endedAt?: string | null };
+  return typeof endedAt === 'string' ? state : undefined;
 }
 
 function problemOf({ status, code, result }: Answer): string | undefined {

@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Budget, runsAll } from '../../budget.ts';
 import { deadlineMs } from '../../deadline.ts';
-import { missingRing } from '../../engines/clickhouse/ring/ring.ts';
-import { missingPostgresql } from '../../postgresql.ts';
 import { seedFrom } from '../../random.ts';
+import { missingCluster } from './cluster_world.ts';
 import { missingNamespaces } from './network.ts';
 import { runRandomFaults } from './random_faults.ts';
 
@@ -18,7 +17,7 @@ const seconds = 3;
 
 test('nothing acknowledged is lost or done twice under faults of a cluster, and what fails works again afterwards', {
   timeout,
-  skip: missingPostgresql || missingRing || missingNamespaces,
+  skip: missingCluster('unreplicated') || missingNamespaces,
 }, async (t) => {
   t.diagnostic(`SOAK_SEED=${seed}`);
   const hasTime = new Budget(seconds).part();

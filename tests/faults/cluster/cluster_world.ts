@@ -1,23 +1,48 @@
-// A whole installation: two servers on a store of a primary and a standby, and three ClickHouse nodes with a warehouse of shards and one of
-// copies; each process on a host of its own where the machine permits that. All of it ends with this process.
+// A whole installation: two servers on a store of a primary and a standby, and three ClickHouse nodes, with a warehouse of shards and one of
+// copies, or with one that replicates (24.8 and a ZooKeeper); each process on a host of its own where the machine permits that. All of it ends
+// with this process.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '../../deadline.ts';
 import { createClusterWarehouse } from '../../engines/clickhouse/cluster_warehouse.ts';
+import {
+  clusterName,
+  missingOldestVersion,
+  startReplicatedRing,
+} from '../../engines/clickhouse/replicated_ring/replicated_ring.ts';
+import type { RingProcess } from '../../engines/clickhouse/replicated_ring/zookeeper.ts';
 import { freePorts } from '../../engines/clickhouse/ring/free_ports.ts';
-import { type clusters, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
+import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
+import { missingPostgresql } from '../../postgresql.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
 import { CheckedApi, PatientApi } from './checked_api.ts';
 import { type Host, loopback, missingNamespaces, type Network, openNetwork } from './network.ts';
 import { PostgresqlPair } from './postgresql_pair.ts';
 
-export const warehouses = ['copies', 'shards'] as const satisfies (keyof typeof clusters)[];
+/** Whether the nodes replicate. */
+export type ClusterKind = 'unreplicated' | 'replicated';
+
+/** The warehouses of an installation, named after their clusters. */
+export const warehousesOf: Readonly<Record<ClusterKind, readonly string[]>> = {
+  unreplicated: [clusters.copies, clusters.shards],
+  replicated: [clusterName],
+};
+const missingNodes: Readonly<Record<ClusterKind, string | false>> = {
+  unreplicated: missingRing,
+  replicated: missingOldestVersion,
+};
+/** Why such an installation cannot be started; false if it can. */
+export const missingCluster = (kind: ClusterKind): string | false => missingPostgresql || missingNodes[kind];
+
 const nodeCount = 3;
 const startMs = 30_000;
+/** A node that returns within this time is stale until its former session has expired. */
+const replicaSessionMs = 4000;
 const serverNames = ['one', 'two'];
 const nodeNames = Array.from({ length: nodeCount }, (_, index) => `node${index + 1}`);
 const storeNames = ['store1', 'store2'];
+const keeperName = 'keeper';
 /** Requests of the warehouse wait for nothing longer than this, so that a fault is answered soon. */
 const flags = [
   '--spare-engine=false',
@@ -99,9 +124,12 @@ export class ClusterServer {
 export interface ClusterWorld {
   readonly network: Network;
   readonly servers: readonly ClusterServer[];
-  readonly ring: Ring;
+  readonly warehouses: readonly string[];
+  readonly ring: Pick<Ring, 'nodes'>;
   /** In the order of the nodes of the ring. */
   readonly nodeHosts: readonly Host[];
+  /** ZooKeeper, where the nodes replicate. */
+  readonly keeper: { readonly process: RingProcess; readonly host: Host } | undefined;
   readonly store: PostgresqlPair;
   readonly storeHosts: readonly Host[];
   /** Files in it can be loaded. */
@@ -109,9 +137,15 @@ export interface ClusterWorld {
   close(): Promise<void>;
 }
 
-/** `entry`: the module that starts the servers, instead of that of `npm start`. */
-export async function startCluster({ entry }: { readonly entry?: URL } = {}): Promise<ClusterWorld> {
-  const network = missingNamespaces === false ? openNetwork([...serverNames, ...nodeNames, ...storeNames]) : loopback;
+export interface ClusterOptions {
+  readonly kind?: ClusterKind | undefined;
+  /** The module that starts the servers, instead of that of `npm start`. */
+  readonly entry?: URL;
+}
+
+export async function startCluster({ kind = 'unreplicated', entry }: ClusterOptions = {}): Promise<ClusterWorld> {
+  const names = [...serverNames, ...nodeNames, ...storeNames, keeperName];
+  const network = missingNamespaces === false ? openNetwork(names) : loopback;
   const ends: (() => Promise<void> | void)[] = [() => network.close()];
   const close = async () => {
     for (const end of ends.reverse()) await end();
@@ -123,8 +157,8 @@ export async function startCluster({ entry }: { readonly entry?: URL } = {}): Pr
     const storeHosts = storeNames.map((name) => network.host(name));
     const store = await PostgresqlPair.start(storeHosts);
     ends.push(() => store.close());
-    const ring = await startRing(nodeCount, { hosts: nodeHosts });
-    ends.push(() => ring.close());
+    const { ring, keeper, close: closeNodes } = await startNodes(kind, nodeHosts, network.host(keeperName));
+    ends.push(closeNodes);
     const loadDirectory = join(directory, 'loads');
     mkdirSync(loadDirectory);
     const keyFile = join(directory, serverNames[0] as string, 'secret.key');
@@ -148,10 +182,21 @@ export async function startCluster({ entry }: { readonly entry?: URL } = {}): Pr
       await server.start();
     }
     const { client } = (servers[0] as ClusterServer).api;
+    const warehouses = warehousesOf[kind];
     for (const name of warehouses) await createClusterWarehouse(client, ring, { name, cluster: name });
-    return { network, servers, ring, nodeHosts, store, storeHosts, loadDirectory, close };
+    return { network, servers, warehouses, ring, nodeHosts, keeper, store, storeHosts, loadDirectory, close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+async function startNodes(kind: ClusterKind, hosts: readonly Host[], keeperHost: Host) {
+  if (kind === 'unreplicated') {
+    const ring = await startRing(nodeCount, { hosts });
+    return { ring, keeper: undefined, close: () => ring.close() };
+  }
+  const options = { version: '24.8', sessionMs: replicaSessionMs, hosts, zookeeperHost: keeperHost } as const;
+  const { servers, zookeeper, close } = await startReplicatedRing(options);
+  return { ring: { nodes: servers }, keeper: { process: zookeeper, host: keeperHost }, close };
 }

@@ -118,16 +118,41 @@ const cuts: readonly Fault[] = (['both', 'there', 'back'] as const).flatMap((whi
   ),
 ]);
 
+const keeperOf = ({ keeper }: ClusterWorld) => {
+  if (keeper === undefined) throw new Error('the nodes have no ZooKeeper');
+  return keeper;
+};
+const ofKeeper: readonly Fault[] = [
+  killed('ZooKeeper', (world) => [keeperOf(world).process]),
+  frozen('ZooKeeper', (world) => [keeperOf(world).process]),
+];
+const cutsOfKeeper: readonly Fault[] = (['both', 'there', 'back'] as const).flatMap((which) => [
+  ...[0, 1, 2].map((node) =>
+    cut(`node ${node + 1} cut from ZooKeeper`, which, (world) => [
+      [world.nodeHosts[node] as Host, keeperOf(world).host],
+    ]),
+  ),
+  cut('all nodes cut from ZooKeeper', which, (world) =>
+    world.nodeHosts.map((host): [Host, Host] => [host, keeperOf(world).host]),
+  ),
+]);
+
 export const faultsOfProcesses: readonly Fault[] = [
   ...groups.flatMap(({ name, chosen }) => [killed(name, chosen), frozen(name, chosen)]),
 ];
 
 /** In kinds, each as likely as the others: those with many hosts to choose from do not crowd out the rest. */
-const kinds = { processes: faultsOfProcesses, store: ofStore, cuts };
+const kinds = { processes: faultsOfProcesses, store: ofStore, cuts, keeper: ofKeeper, cutsOfKeeper };
 
 /** One that the network of the world permits. `only`: a part of its name. */
-export function randomFault(random: Random, { network }: ClusterWorld, only = ''): Fault {
-  const permitted = network.canCut ? (['processes', 'store', 'cuts'] as const) : (['processes', 'store'] as const);
+export function randomFault(random: Random, { network, keeper }: ClusterWorld, only = ''): Fault {
+  const permitted: readonly (keyof typeof kinds)[] = [
+    'processes',
+    'store',
+    ...(network.canCut ? (['cuts'] as const) : []),
+    ...(keeper ? (['keeper'] as const) : []),
+    ...(keeper && network.canCut ? (['cutsOfKeeper'] as const) : []),
+  ];
   const chosen = permitted.map((kind) => kinds[kind].filter(({ name }) => name.includes(only)));
   return random.pick(random.pick(chosen.filter(({ length }) => length > 0)));
 }

@@ -2,11 +2,11 @@
 // one of them, which the end of the task tells, with each row that was acknowledged once.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { deadlineFromNow, eventually } from '../../deadline.ts';
+import { eventually } from '../../deadline.ts';
 import type { Random } from '../../random.ts';
 import { type Answer, isAcknowledged, pathOf, type Request } from '../injection/api.ts';
 import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
-import { type CheckedApi, clearedMs, type PatientApi } from './checked_api.ts';
+import { type CheckedApi, certainAnswer, clearedMs, type PatientApi } from './checked_api.ts';
 
 export interface EndOfMove {
   readonly state: string;
@@ -16,7 +16,6 @@ export interface EndOfMove {
 const home = 'default';
 const catalog = pathOf('catalogs', 'moving');
 const rowsEach = 20;
-const answerMs = 20_000;
 const pauseMs = 100;
 
 export class Mover {
@@ -103,19 +102,11 @@ export class Mover {
     if (answer) this.#taskId = String(answer.result.taskId);
   }
 
-  /** The same request with the same key, through either server, until it is acknowledged. */
   async #certain(apis: readonly CheckedApi[], request: Request): Promise<Answer | undefined> {
-    const isOver = deadlineFromNow(clearedMs + answerMs);
-    for (;;) {
-      const answer = await this.#random.pick(apis).send(request, answerMs);
-      if (isAcknowledged(answer)) return answer;
-      const isRefused = answer.status !== 0 && answer.status !== 503;
-      if (isRefused || isOver()) {
-        const what = `${request.method} ${request.path}: ${answer.status} ${answer.code} ${answer.message}`;
-        this.problems.push(`the moved catalog: ${what} ${JSON.stringify(answer.result)}`);
-        return undefined;
-      }
-      await pause(pauseMs);
-    }
+    const answer = await certainAnswer(apis, request, this.#random);
+    if (isAcknowledged(answer)) return answer;
+    const what = `${request.method} ${request.path}: ${answer.status} ${answer.code} ${answer.message}`;
+    this.problems.push(`the moved catalog: ${what} ${JSON.stringify(answer.result)}`);
+    return undefined;
   }
 }

@@ -1,17 +1,34 @@
 // What the nodes of a ring themselves have: the same tables on each, and on copies the same rows.
-import type { Ring, RingNode } from '../../engines/clickhouse/ring/ring.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { deadlineFromNow } from '../../deadline.ts';
+import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
+import type { ClusterWorld } from './cluster_world.ts';
 
 /** Local tables are called so by the adapter. */
 const tablesSql = `SELECT database, name, arrayStringConcat(groupArray(column), ', ') FROM (
     SELECT t.database AS database, t.name AS name, c.name || ' ' || c.type AS column
     FROM system.tables AS t JOIN system.columns AS c ON c.database = t.database AND c.table = t.name
-    WHERE t.name LIKE '%__local' ORDER BY c.position)
+    WHERE t.name LIKE '%__local' AND t.database != '_tabularium_aside' ORDER BY c.position)
   GROUP BY database, name ORDER BY database, name FORMAT TSV`;
 const copiesDatabase = /^copies__|^catalog "[01]"__/;
 
-/** An empty list: the nodes agree. */
-export async function nodeDifferences({ nodes }: Pick<Ring, 'nodes'>): Promise<string[]> {
-  const contents = await Promise.all(nodes.map(contentOf));
+/** For replicas to carry out what they have in their logs. */
+const equalMs = 30_000;
+const pauseMs = 200;
+
+/** An empty list: the nodes agree. Those that replicate may need a while for that. */
+export async function nodeDifferences({ ring, keeper }: Pick<ClusterWorld, 'ring' | 'keeper'>): Promise<string[]> {
+  const isOver = keeper ? deadlineFromNow(equalMs) : () => true;
+  const isCopy = (database: string) => keeper !== undefined || copiesDatabase.test(database);
+  for (;;) {
+    const differences = await differencesOf(ring.nodes, isCopy);
+    if (differences.length === 0 || isOver()) return differences;
+    await pause(pauseMs);
+  }
+}
+
+async function differencesOf(nodes: readonly RingNode[], isCopy: (database: string) => boolean): Promise<string[]> {
+  const contents = await Promise.all(nodes.map((node) => contentOf(node, isCopy)));
   const [first = new Map<string, string>()] = contents;
   const names = new Set(contents.flatMap((content) => [...content.keys()]));
   return [...names].flatMap((name) => {
@@ -23,11 +40,11 @@ export async function nodeDifferences({ nodes }: Pick<Ring, 'nodes'>): Promise<s
   });
 }
 
-async function contentOf(node: RingNode): Promise<Map<string, string>> {
+async function contentOf(node: RingNode, isCopy: (database: string) => boolean): Promise<Map<string, string>> {
   const content = new Map<string, string>();
   for (const line of (await ask(node, tablesSql)).split('\n').filter(Boolean)) {
     const [database = '', table = '', columns = ''] = line.split('\t');
-    const rows = copiesDatabase.test(database)
+    const rows = isCopy(database)
       ? await ask(
           node,
           `SELECT count(), groupBitXor(sipHash64(formatRow('RowBinary', *))) FROM \`${database}\`.\`${table}\` FORMAT TSV`,

@@ -6,14 +6,17 @@ import { Random } from '../../random.ts';
 import { type Counts, type Numbers, noCounts, Worker, type WorkerPlace } from '../../soak/worker.ts';
 import { endOfTask, type InterruptedChange } from '../scenarios/atomicity.ts';
 import { clearedMs, type PatientApi } from './checked_api.ts';
-import { type ClusterServer, type ClusterWorld, startCluster, warehouses } from './cluster_world.ts';
+import { type ClusterKind, type ClusterServer, type ClusterWorld, startCluster } from './cluster_world.ts';
+import { Decommissioner, noDecommissions } from './decommissioner.ts';
 import { hold, randomFault } from './faults.ts';
 import { Mover } from './mover.ts';
 import { nodeDifferences } from './node_contents.ts';
-import { ProbedTables, Prober } from './prober.ts';
+import { noProbes, ProbedTables, Prober } from './prober.ts';
 
 export interface FaultRunOptions {
   readonly seed: number;
+  /** By default nodes that do not replicate. Those that do are decommissioned and return, too. */
+  readonly kind?: ClusterKind;
   readonly faults: number;
   /** After this many, others begin only if there is time left. */
   readonly atLeast?: number;
@@ -30,6 +33,7 @@ export interface FaultRunReport {
   readonly byName: Readonly<Record<string, number>>;
   readonly counts: Counts;
   readonly probes: Prober['counts'] & { readonly moves: number };
+  readonly decommissions: Decommissioner['counts'];
   /** From the end of a fault until everything worked. */
   readonly clearedMsMax: number;
   /** Empty if nothing was wrong. */
@@ -51,7 +55,7 @@ const numbersInClickhouse = (count: number): Numbers => ({
 });
 
 export async function runRandomFaults(options: FaultRunOptions): Promise<FaultRunReport> {
-  const world = await startCluster();
+  const world = await startCluster({ kind: options.kind });
   try {
     return await new FaultRun(options, world).all();
   } finally {
@@ -66,9 +70,10 @@ class FaultRun {
   readonly #workers: readonly Worker[];
   readonly #tables: readonly ProbedTables[];
   readonly #mover: Mover;
+  readonly #decommissioner: Decommissioner | undefined;
   readonly #problems: string[] = [];
   readonly #byName: Record<string, number> = {};
-  readonly #probes: Prober['counts'] = { reads: 0, writes: 0, changes: 0, refused: 0, unanswered: 0 };
+  readonly #probes: Prober['counts'] = noProbes();
   #faults = 0;
   #clearedMsMax = 0;
 
@@ -76,9 +81,12 @@ class FaultRun {
     this.#options = options;
     this.#world = world;
     this.#random = new Random(options.seed);
-    this.#tables = warehouses.map((name) => new ProbedTables(name));
+    const { warehouses, ring, keeper } = world;
+    this.#tables = warehouses.map((name) => new ProbedTables(name, keeper !== undefined));
     const repeats = this.#random.fork(0);
     this.#mover = new Mover(this.#random.fork(500), warehouses);
+    // A node that does not replicate and is taken out has missed the changes of that time for good.
+    if (keeper) this.#decommissioner = new Decommissioner(this.#random.fork(501), warehouses[0] as string, ring.nodes);
     this.#workers = warehouses.flatMap((warehouse, index) =>
       Array.from({ length: workersEach }, (_, n) => {
         const place: WorkerPlace = {
@@ -119,6 +127,7 @@ class FaultRun {
       byName: this.#byName,
       counts,
       probes: { ...this.#probes, moves: this.#mover.moves },
+      decommissions: this.#decommissioner?.counts ?? noDecommissions(),
       clearedMsMax: Math.round(this.#clearedMsMax),
       problems: this.#found(),
     };
@@ -128,6 +137,7 @@ class FaultRun {
     return [
       ...this.#problems,
       ...this.#mover.problems,
+      ...(this.#decommissioner?.problems ?? []),
       ...this.#workers.flatMap(({ problems }) => problems),
       ...this.#world.servers.flatMap(({ api, patientApi, failedStarts }) => [
         ...api.problems,
@@ -146,10 +156,12 @@ class FaultRun {
     const probers = this.#world.servers.flatMap(({ host, api }) =>
       this.#tables.map((tables) => new Prober(`${tables.catalog} through ${host.name}`, api, tables)),
     );
+    const apis = this.#world.servers.map(({ api }) => api);
     let halted = false;
     const working = [
       ...probers.map((prober) => prober.run()),
-      this.#mover.run(this.#world.servers.map(({ api }) => api)),
+      this.#mover.run(apis),
+      ...(this.#decommissioner ? [this.#decommissioner.run(apis)] : []),
       ...this.#workers.map((worker, n) => this.#work(worker, random.fork(n), () => halted)),
     ].map((work) => work.catch((error: Error) => void this.#problems.push(String(error.stack))));
     try {
@@ -157,11 +169,14 @@ class FaultRun {
       const end = await fault.begin(this.#world);
       await hold(random);
       await end();
+      // While a node is out of service no table is made: its definition of the cluster has all of them.
+      this.#decommissioner?.halt();
       await this.#cleared(fault.name, probers);
     } finally {
       halted = true;
       for (const prober of probers) prober.halt();
       this.#mover.halt();
+      this.#decommissioner?.halt();
       await this.#ended(working);
     }
     for (const { problems, counts } of probers) {
@@ -174,7 +189,10 @@ class FaultRun {
   /** The clients end with an answer that is certain: what they wait for is said. */
   async #ended(working: readonly Promise<void>[]): Promise<void> {
     const saying = setInterval(
-      () => this.#options.log?.(`clients wait: ${this.#workers.map(({ waitsFor }) => waitsFor).join('; ')}`),
+      () =>
+        this.#options.log?.(
+          `clients wait: ${[...this.#workers.map(({ waitsFor }) => waitsFor), this.#decommissioner?.waitsFor].join('; ')}`,
+        ),
       sayMs,
     );
     try {
@@ -203,11 +221,8 @@ class FaultRun {
         if (late().length === 0) return true;
         if (performance.now() - saidAt < sayMs) return false;
         saidAt = performance.now();
-        this.#options.log?.(
-          late()
-            .map(({ name, last }) => `${name} waits: ${last}`)
-            .join('; '),
-        );
+        const waits = late().map(({ name, last }) => `${name} waits: ${last}`);
+        this.#options.log?.([...waits, this.#decommissioner?.waitsFor].join('; '));
         return false;
       };
       await eventually('everything works', isOver, clearedMs);
@@ -222,7 +237,7 @@ class FaultRun {
 
   /** Until no change is open. */
   async #settled(api: PatientApi): Promise<void> {
-    for (const warehouse of warehouses) {
+    for (const warehouse of this.#world.warehouses) {
       let last: unknown;
       await eventually(
         `no change of ${warehouse} is open`,
@@ -250,7 +265,8 @@ class FaultRun {
       tasks.map((task) => [String(task.taskId), endOfTask(task) as NonNullable<InterruptedChange['task']>]),
     );
     // First the nodes themselves: one that has ended would show as a lasting 503.
-    this.#problems.push(...(await nodeDifferences(this.#world.ring)));
+    this.#problems.push(...(await nodeDifferences(this.#world)));
+    for (const tables of this.#tables) this.#problems.push(...(await tables.check(api)));
     for (const worker of this.#workers) await worker.checkTables(api, ends);
     await this.#mover.check(api, ends);
     if (tasks.length > tasksKeptMax) for (const task of tasks) await api.delete(`/api/v2/tasks/${task.taskId}`);

@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Budget } from '../../budget.ts';
 import { deadlineMs } from '../../deadline.ts';
-import { missingRing } from '../../engines/clickhouse/ring/ring.ts';
-import { missingPostgresql } from '../../postgresql.ts';
 import { Random, seedFrom } from '../../random.ts';
+import { missingCluster } from './cluster_world.ts';
 import { allClusterSteps, killAtSteps } from './steps.ts';
 
 const seed = seedFrom('SOAK_SEED');
@@ -15,12 +14,13 @@ const seconds = 3;
 
 test('a change is done once when a server or a node is killed at one of its steps', {
   timeout: deadlineMs(180_000),
-  skip: missingPostgresql || missingRing,
+  skip: missingCluster('unreplicated'),
 }, async (t) => {
   t.diagnostic(`SOAK_SEED=${seed}`);
   const random = new Random(seed);
-  const steps = new Budget(seconds).sample(allClusterSteps, random, (count) => count >= stepsMin);
-  const report = await killAtSteps(steps, random.fork(1), (text) => t.diagnostic(text));
+  const steps = new Budget(seconds).sample(allClusterSteps('unreplicated'), random, (count) => count >= stepsMin);
+  const log = (text: string) => t.diagnostic(text);
+  const report = await killAtSteps(steps, { kind: 'unreplicated', random: random.fork(1), log });
   t.diagnostic(`${report.struck} of ${report.tried} steps were reached`);
   assert.deepEqual(report.problems, []);
 });

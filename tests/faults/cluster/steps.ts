@@ -13,7 +13,13 @@ import { endOfTask } from '../scenarios/atomicity.ts';
 import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
 import type { ArmedFault } from './armed_server.ts';
 import { type CheckedApi, clearedMs } from './checked_api.ts';
-import { type ClusterServer, type ClusterWorld, startCluster, warehouses } from './cluster_world.ts';
+import {
+  type ClusterKind,
+  type ClusterServer,
+  type ClusterWorld,
+  startCluster,
+  warehousesOf,
+} from './cluster_world.ts';
 import { nodeDifferences } from './node_contents.ts';
 import { columns, renamedTo, rowsBefore, type StepPlace, type StepScenario, stepScenarios } from './step_scenarios.ts';
 
@@ -56,34 +62,42 @@ const stepsMax = { store: 14, before: 2, after: 2 };
 const answerMs = 10_000;
 const certainMs = 120_000;
 const repeatPauseMs = 50;
-const armed = new URL('armed_server.ts', import.meta.url);
+/** The module of servers that can be armed. */
+const armedServer = new URL('armed_server.ts', import.meta.url);
 
-export const allClusterSteps: readonly ClusterStep[] = stepScenarios.flatMap((scenario) =>
-  warehouses.flatMap((warehouse) =>
-    (['store', 'before', 'after'] as const).flatMap((point) =>
-      Array.from({ length: stepsMax[point] }, (_, i): Fault => ({ point, n: i + 1, isLasting: false })).flatMap(
-        (fault) => [undefined, 1].map((node): ClusterStep => ({ scenario, warehouse, fault, node })),
-      ),
-    ),
-  ),
+const faults = (['store', 'before', 'after'] as const).flatMap((point) =>
+  Array.from({ length: stepsMax[point] }, (_, i): Fault => ({ point, n: i + 1, isLasting: false })),
 );
+
+/** Of all changes in all warehouses of an installation. */
+export const allClusterSteps = (kind: ClusterKind): readonly ClusterStep[] =>
+  stepScenarios.flatMap((scenario) =>
+    warehousesOf[kind].flatMap((warehouse) =>
+      faults.flatMap((fault) => [undefined, 1].map((node): ClusterStep => ({ scenario, warehouse, fault, node }))),
+    ),
+  );
 
 export const describeStep = ({ scenario, warehouse, fault, node }: ClusterStep) =>
   `${scenario.name} in ${warehouse}: ${node === undefined ? 'the server' : `node ${node + 1}`} killed at ${fault.point} ${fault.n}`;
 
+export interface StepsOptions {
+  readonly kind: ClusterKind;
+  readonly random: Random;
+  readonly log?: (text: string) => void;
+  readonly reached?: ReachedSteps;
+}
+
 /** Kills at each of these steps, in this order, without those that are known to be none. */
 export async function killAtSteps(
   steps: Iterable<ClusterStep>,
-  random: Random,
-  log: (text: string) => void = () => {},
-  reached = new ReachedSteps(),
+  { kind, random, log = () => {}, reached = new ReachedSteps() }: StepsOptions,
 ): Promise<StepsReport> {
-  const world = await startCluster({ entry: armed });
+  const world = await startCluster({ kind, entry: armedServer });
   const [{ api }] = world.servers as [ClusterServer];
   const problems: string[] = [];
   let [tried, struck] = [0, 0];
   try {
-    for (const warehouse of warehouses) await requireAcknowledged(api.put(databaseIn(warehouse), {}));
+    for (const warehouse of world.warehouses) await requireAcknowledged(api.put(databaseIn(warehouse), {}));
     for (const step of steps) {
       tried++;
       if (reached.isBeyond(step)) continue;
@@ -92,7 +106,7 @@ export async function killAtSteps(
       reached.note(step, isReached);
       if (isReached) struck++;
     }
-    problems.push(...(await nodeDifferences(world.ring)));
+    problems.push(...(await nodeDifferences(world)));
   } catch (error) {
     problems.push(String((error as Error).stack));
   } finally {
