@@ -138,10 +138,10 @@ async function killAt(
   const struck = existsSync(join(server.directory, 'struck'));
   const restart = async () => {
     if (!struck) return;
-    if (victim === undefined) {
-      await server.kill();
-      await server.start();
-    } else await victim.start();
+    const killed = victim ?? server;
+    // The signal may still be on its way: until the process has ended, it counts as started.
+    await killed.kill();
+    await killed.start();
   };
   if (!struck) await arm(server, { fault: { ...fault, n: Number.MAX_SAFE_INTEGER } });
   // A node must be back, because changes need all of them.
