@@ -57,6 +57,8 @@ export class Query<R = Row> implements AsyncIterable<R> {
   readonly #sql: string;
   readonly #options: QueryOptions;
   #answer: Promise<Result> | undefined;
+  /** Its URI. */
+  #task: string | undefined;
 
   constructor(transport: Sender, sql: string, options: QueryOptions) {
     this.#transport = transport;
@@ -133,6 +135,16 @@ export class Query<R = Row> implements AsyncIterable<R> {
     return { response: await this.#transport.download(uri, this.#options.signal), task };
   }
 
+  /**
+   * Cancels the statement where a task computes its result, also if rows were read already; otherwise does nothing: a statement without a task
+   * ends with its request.
+   */
+  async cancel(): Promise<void> {
+    // Cancelling twice is cancelling once.
+    if (this.#task !== undefined)
+      await this.#transport.send({ method: 'POST', path: `${this.#task}/cancel`, body: {}, isRead: true });
+  }
+
   /** All rows in an array. */
   async all(): Promise<R[]> {
     const all: R[] = [];
@@ -171,6 +183,8 @@ export class Query<R = Row> implements AsyncIterable<R> {
       waitMs: (fields.waitSeconds ?? waitSecondsDefault) * 1000,
     });
     const first = await new Submitted<Result>(this.#transport, answer);
+    if (first instanceof Task) this.#task = first.uri;
+    else if (first.nextPage !== undefined) this.#task = taskOf(first.nextPage);
     return first instanceof Task ? this.#resultOf(first) : first;
   }
 

@@ -376,10 +376,13 @@ async function starSchema(): Promise<string> {
 /** With `--all`: a gigabyte through pipes, however long that takes. */
 async function commandStreams(seed: number, deadline: number, problems: string[]): Promise<string> {
   if (Number.isFinite(deadline)) return 'nothing: with --all only';
-  const { transfers, sets } = await streamThroughCommands(new Random(seed), problems);
+  const { transfers, sets, scrolled } = await streamThroughCommands(new Random(seed), problems);
   const text = ([name, { bytes, rows, seconds, commandMiB, serverMiB }]: [string, Transferred]) =>
     `${name} ${(bytes / 1e6).toFixed(0)} MB (${rows} rows) in ${seconds.toFixed(1)} s, at most ${commandMiB} MiB in the command and ${serverMiB} MiB in the server`;
-  return `${Object.entries(transfers).map(text).join('; ')}; ${sets} real sets there and back`;
+  const terminal = scrolled
+    ? `; ${scrolled.rows} rows in a terminal in ${scrolled.seconds} s, ${scrolled.beforeMiB} MiB before and at most ${scrolled.peakMiB} MiB`
+    : '';
+  return `${Object.entries(transfers).map(text).join('; ')}; ${sets} real sets there and back${terminal}`;
 }
 
 /** With `--all`: transfers of a gigabyte that end in the middle, however long that takes. */

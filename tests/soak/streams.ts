@@ -1,8 +1,11 @@
-// `load`, `export` and `sql` with a gigabyte through a pipe, in the memory of 30 MB; and the real sets of data through the command line.
+// `load`, `export` and `sql` with a gigabyte through a pipe, in the memory of 30 MB; the real sets of data through the command line; and a
+// result of a million rows in an interactive session.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CommandLine, newCommandLine } from '../cli/remote/command_process.ts';
+import { type Scrolled, scrollResult } from '../cli/remote/large_result.ts';
+import { missingTerminal, openTerminal } from '../cli/remote/terminal.ts';
 import {
   loadFromPipe,
   readThroughPipe,
@@ -16,6 +19,7 @@ import { type ServerProcess, startProcess } from '../server.ts';
 
 const smallBytes = 30_000_000;
 const largeBytes = 1_000_000_000;
+const scrolledRows = 1_000_000;
 const timeoutMs = 30 * 60_000;
 /** Of the server: DuckDB, a process of its own, has a limit of its own. */
 const serverGrowthMiBMax = 256;
@@ -23,6 +27,8 @@ const serverGrowthMiBMax = 256;
 export interface StreamsReport {
   readonly transfers: Readonly<Record<string, Transferred>>;
   readonly sets: number;
+  /** Undefined where there is no terminal. */
+  readonly scrolled: Scrolled | undefined;
 }
 
 export async function streamThroughCommands(random: Random, problems: string[]): Promise<StreamsReport> {
@@ -35,7 +41,8 @@ export async function streamThroughCommands(random: Random, problems: string[]):
     const options = { line, server, database: 'streams', seed: random.seed, timeoutMs };
     const transfers = await transferred(options, problems);
     const sets = await setsThroughCommands(random, line, server, problems);
-    return { transfers, sets };
+    const scrolled = missingTerminal ? undefined : await scrolledInSession(line, problems);
+    return { transfers, sets, scrolled };
   } finally {
     await server.close();
     line.remove();
@@ -64,6 +71,19 @@ async function transferred(options: StreamsOptions, problems: string[]): Promise
     }
   }
   return transfers;
+}
+
+async function scrolledInSession(line: CommandLine, problems: string[]): Promise<Scrolled | undefined> {
+  const terminal = openTerminal(line, 'scrolled', ['sql', '-d', 'streams']);
+  try {
+    await terminal.shows(/Connected to/);
+    return await scrollResult(terminal, scrolledRows, timeoutMs);
+  } catch (error) {
+    problems.push((error as Error).message);
+    return undefined;
+  } finally {
+    terminal.close();
+  }
 }
 
 /** Each set is loaded, exported to a file and loaded again from that: both tables have the same rows and checksums. */

@@ -7,6 +7,7 @@ import { camelCase, snakeCase } from '../../standard/camel_case.ts';
 import { acceptsExpectedVersion, isPaged, nameFieldOf } from '../../standard/endpoint.ts';
 import type { TObject } from '../../standard/type.ts';
 import { addCallOptions, type CallOptions, type Runtime } from './call_options.ts';
+import { namesIn } from './dotted_name.ts';
 import { exampleLine } from './examples.ts';
 import { CommandError } from './exit_codes.ts';
 import { addFieldOptions, bodyOf, textOfFile } from './field_options.ts';
@@ -173,13 +174,6 @@ export function requireName(text: string, what: string): void {
     throw new CommandError('usage', `${what} is empty: give it, or set the variable that should contain it`);
   if (text === '.' || text === '..')
     throw new CommandError('usage', `${what} must not be ${JSON.stringify(text)}: give the one that a list shows`);
-}
-
-/** Names as written with dots, the last of them first; a part in double quotes may contain dots. */
-function namesIn(text: string): string[] {
-  if (text === '.' || text === '..') return [text];
-  const parts = [...`.${text}`.matchAll(/\.("(?:[^"]|"")*"(?=\.|$)|[^.]*)/g)].map(([, part = '']) => part);
-  return parts.map((part) => (part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : part)).reverse();
 }
 
 /** The path of the collection or object, and its name. Throws CommandError if an object above is not given. */

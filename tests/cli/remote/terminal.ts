@@ -1,5 +1,6 @@
 // A command in a terminal of its own (tmux): keys are typed into it, and its screen is read.
 import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { eventually } from '../../deadline.ts';
 import { type CommandLine, main } from './command_process.ts';
@@ -16,6 +17,10 @@ export interface Terminal {
   enter(text: string): void;
   /** Waits for it. */
   shows(pattern: RegExp): Promise<void>;
+  /** All lines that the terminal still has. */
+  screen(): string;
+  /** Of the command. */
+  pid(): number;
   close(): void;
 }
 
@@ -28,6 +33,11 @@ export function openTerminal({ directory, env }: CommandLine, name: string, word
   const quoted = [process.execPath, main, ...words].map((word) => `'${word}'`).join(' ');
   tmux('-f', '/dev/null', 'new-session', '-d', '-x', '100', '-y', '40', `${quoted}; echo "exit code $?"; cat`);
   const terminal: Terminal = {
+    screen,
+    pid() {
+      const shell = tmux('display-message', '-p', '#{pane_pid}').trim();
+      return Number(readFileSync(`/proc/${shell}/task/${shell}/children`, 'utf8').split(' ')[0]);
+    },
     type: (text) => void tmux('send-keys', '-l', '--', text.replace(/;$/, '\\;')),
     press: (...keys) => void tmux('send-keys', ...keys),
     enter(text) {

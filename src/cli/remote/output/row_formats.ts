@@ -124,11 +124,13 @@ function verticalWriter(columns: readonly Column[]): RowWriter {
   };
 }
 
-/** Widths are those of the first rows; a later value that is wider is cut as on a narrow terminal. */
+/** Widths are those of the first rows. Where later values are wider, columns grow from there on, as far as a line has room. */
 class TableWriter implements RowWriter {
   readonly #columns: readonly Column[];
   readonly #width: number | undefined;
   #waiting: string[][] = [];
+  /** Of the widest values so far. */
+  readonly #natural: number[] = [];
   #widths: number[] | undefined;
 
   constructor(columns: readonly Column[], width: number | undefined) {
@@ -138,8 +140,11 @@ class TableWriter implements RowWriter {
 
   rows(rows: readonly (readonly Value[])[]): string {
     const lines = rows.map((row) => row.map((value, i) => oneLine(shownText(value, this.#columns[i]?.type ?? ''))));
-    if (this.#widths) return lines.map((line) => this.#line(line)).join('');
-    this.#waiting.push(...lines);
+    if (this.#widths) {
+      this.#measure(lines);
+      return lines.map((line) => this.#line(line)).join('');
+    }
+    for (const line of lines) this.#waiting.push(line);
     return this.#waiting.length < measuredRowsMax ? '' : this.#head();
   }
 
@@ -150,14 +155,28 @@ class TableWriter implements RowWriter {
 
   #head(): string {
     const names = this.#columns.map(({ name }) => oneLine(name));
-    const natural = names.map((name, i) =>
-      Math.max(stringWidth(name), ...this.#waiting.map((line) => stringWidth(line[i] ?? ''))),
-    );
-    this.#widths = fitted(natural, this.#width);
-    const rule = `${this.#widths.map((width) => '─'.repeat(width)).join('─┼─')}\n`;
+    const widths = this.#measure([names, ...this.#waiting]);
+    const rule = `${widths.map((width) => '─'.repeat(width)).join('─┼─')}\n`;
     const text = this.#line(names) + rule + this.#waiting.map((line) => this.#line(line)).join('');
     this.#waiting = [];
     return text;
+  }
+
+  /** @returns the widths of the columns with these lines. */
+  #measure(lines: readonly (readonly string[])[]): readonly number[] {
+    let hasGrown = this.#widths === undefined;
+    for (const line of lines)
+      for (const [i, cell] of line.entries()) {
+        const known = this.#natural[i] ?? 0;
+        // A character takes at most two columns.
+        if (cell.length * 2 <= known) continue;
+        const width = stringWidth(cell);
+        if (width <= known) continue;
+        this.#natural[i] = width;
+        hasGrown = true;
+      }
+    if (hasGrown || !this.#widths) this.#widths = fitted(this.#natural, this.#width);
+    return this.#widths;
   }
 
   #line(cells: readonly string[]): string {

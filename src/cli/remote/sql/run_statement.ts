@@ -1,8 +1,9 @@
 // Runs one statement and writes its rows as they arrive, so that a result of any size takes little memory. An abort cancels it on the server.
 
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Query } from '../../../client/query.ts';
 import { randomId } from '../../../client/random_id.ts';
-import { Task, type TaskRecord } from '../../../client/task.ts';
+import type { TaskRecord } from '../../../client/task.ts';
 import type { Value } from '../../../client/values.ts';
 import type { Runtime } from '../call_options.ts';
 import type { Connection } from '../connection.ts';
@@ -38,9 +39,7 @@ export async function runStatement(sql: string, options: StatementOptions): Prom
   const output = runtime.output(options);
   const line = progressLine(output);
   const began = performance.now();
-  let task: TaskRecord | undefined;
   const onProgress = (record: TaskRecord) => {
-    task = record;
     if (performance.now() - began > secondsBeforeProgress * 1000)
       line.show(`${record.progressText || record.state}`, record.progress, began);
   };
@@ -57,7 +56,7 @@ export async function runStatement(sql: string, options: StatementOptions): Prom
     if (options.timing) output.note(`${(performance.now() - began).toFixed(0)} ms`);
   } catch (error) {
     // The statement of a request ends with its connection; a task continues.
-    if (signal.aborted && task) await new Task(connection.transport, task).cancel().catch(() => undefined);
+    if (signal.aborted) await query.cancel().catch(() => undefined);
     throw error;
   } finally {
     line.end();
@@ -76,6 +75,8 @@ async function writeRows(query: Query, format: RowFormat, target: Output, begun:
     count += rows.length;
     await target.write(writer.rows(rows));
     rows = [];
+    // A terminal is written synchronously, and a page has many rows: without a turn of the event loop, Ctrl-C would be read after the page.
+    await turn();
   }
   begun();
   await target.write(writer.rows(rows) + writer.end(count + rows.length));

@@ -1,18 +1,16 @@
 // The interactive session of `sql`: a prompt with history, completion and statements of several lines; Ctrl-C cancels the statement that
 // runs, or discards the one that is being written.
-import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { statementsOf, tokensOf } from '../../../client/statements.ts';
 import type { Runtime } from '../call_options.ts';
 import { shownFailure } from '../exit_codes.ts';
 import { configurationDirectory } from '../profiles.ts';
+import { HistoryFile, historyLinesMax, oneLine } from './history_file.ts';
 import { NameCompletion } from './name_completion.ts';
 import { runStatement } from './run_statement.ts';
 import type { Session, SqlOptions } from './session_state.ts';
 import { runShortcut } from './shortcuts.ts';
-
-const historyLinesMax = 1000;
 
 /** Resolves when the user ends the session with Ctrl-D or `\q`. */
 export async function interactiveSession(options: SqlOptions, runtime: Runtime): Promise<void> {
@@ -21,6 +19,7 @@ export async function interactiveSession(options: SqlOptions, runtime: Runtime):
   const session: Session = { connection, runtime, options, isEnded: false };
   const history = new HistoryFile(join(configurationDirectory(process.env), 'history'));
   const completion = new NameCompletion(session);
+  let prompt: Prompt | undefined;
   const lines = createInterface({
     input: process.stdin,
     output: process.stdout,
@@ -28,13 +27,14 @@ export async function interactiveSession(options: SqlOptions, runtime: Runtime):
     historySize: historyLinesMax,
     removeHistoryDuplicates: true,
     completer: (line: string, done: (error: null, result: [string[], string]) => void) =>
-      void completion.complete(line).then((result) => done(null, result)),
+      void completion.complete(line, prompt?.begun).then((result) => done(null, result)),
   });
   const { name } = await connection.client.users.identify({});
   await output.write(
     `Connected to ${connection.url} as ${name}. Statements end with a semicolon; \\? shows help, \\q ends.\n`,
   );
-  await new Prompt(lines, session, history).run();
+  prompt = new Prompt(lines, session, history);
+  await prompt.run();
 }
 
 class Prompt {
@@ -42,12 +42,22 @@ class Prompt {
   readonly #session: Session;
   readonly #history: HistoryFile;
   #text = '';
+  /** The newest first, of readline. */
+  #entries: string[] = [];
   #running: AbortController | undefined;
 
   constructor(lines: Interface, session: Session, history: HistoryFile) {
     this.#lines = lines;
     this.#session = session;
     this.#history = history;
+    lines.on('history', (entries: string[]) => {
+      this.#entries = entries;
+    });
+  }
+
+  /** The lines before the one that is being written, of the same statement. */
+  get begun(): string {
+    return this.#text;
   }
 
   /** Lines are processed one after the other; those that come while a statement runs wait. */
@@ -104,22 +114,35 @@ class Prompt {
 
   async #line(line: string): Promise<void> {
     if (this.#text === '' && line.trim().startsWith('\\')) {
-      this.#history.add(line);
+      // What ended a session is of no use in the next one.
+      if (line.trim() !== '\\q') this.#remember(line);
       await this.#guarded((signal) => runShortcut(line.trim(), this.#session, signal));
       return;
     }
     if (this.#text === '' && line.trim() === '') return;
+    if (this.#text === '' && Object.hasOwn(plainWords, line.trim().toLowerCase()))
+      return this.#line(plainWords[line.trim().toLowerCase()] as string);
     this.#text = this.#text === '' ? line : `${this.#text}\n${line}`;
     if (!isComplete(this.#text)) return;
     const text = this.#text;
     this.#text = '';
-    this.#history.add(text);
+    this.#remember(text);
     const { connection, runtime, options } = this.#session;
     for (const { from, to } of statementsOf(text)) {
       const sql = text.slice(from, to);
       const done = await this.#guarded((signal) => runStatement(sql, { ...options, connection, runtime, signal }));
       if (!done) break;
     }
+  }
+
+  /** A statement of several lines is one entry, also in this session. */
+  #remember(text: string): void {
+    const note = this.#history.add(text);
+    if (note !== undefined) this.#session.runtime.output(this.#session.options).note(note);
+    const lines = text.split('\n');
+    const entry = oneLine(text);
+    const isLatest = lines.every((line, i) => this.#entries[lines.length - 1 - i] === line);
+    if (lines.length > 1 && entry !== undefined && isLatest) this.#entries.splice(0, lines.length, entry);
   }
 
   /** Shows a failure instead of ending the session. @returns whether the work succeeded. */
@@ -141,33 +164,11 @@ class Prompt {
   }
 }
 
+/** What users of other programs type. */
+const plainWords: Readonly<Record<string, string>> = { exit: '\\q', quit: '\\q', help: '\\?' };
+
 /** Whether the last token that is neither space nor comment is a semicolon, and no text or comment is open. */
 function isComplete(text: string): boolean {
   const last = tokensOf(text).findLast(({ kind }) => kind !== 'space' && kind !== 'comment');
   return last?.kind === 'symbol' && text[last.from] === ';';
-}
-
-/** Statements of earlier sessions, in a file that only the user can read: they may contain values. */
-class HistoryFile {
-  readonly #path: string;
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  /** The newest first, as readline takes them. Statements of several lines are on one. */
-  lines(): string[] {
-    if (!existsSync(this.#path)) return [];
-    const lines = readFileSync(this.#path, 'utf8')
-      .split('\n')
-      .filter((line) => line !== '');
-    return lines.slice(-historyLinesMax).reverse();
-  }
-
-  add(text: string): void {
-    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
-    const isNew = !existsSync(this.#path);
-    appendFileSync(this.#path, `${text.replaceAll(/\s*\n\s*/g, ' ')}\n`, { mode: 0o600 });
-    if (isNew) chmodSync(this.#path, 0o600);
-  }
 }

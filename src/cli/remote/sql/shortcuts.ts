@@ -3,6 +3,7 @@
 import type { tablesApi } from '../../../api/tables/tables.ts';
 import type { CollectionClient } from '../../../client/types.ts';
 import type { Value } from '../../../client/values.ts';
+import { namesIn } from '../dotted_name.ts';
 import { CommandError } from '../exit_codes.ts';
 import { type RowFormat, rowFormats, writerOf } from '../output/row_formats.ts';
 import type { Session } from './session_state.ts';
@@ -25,6 +26,7 @@ export const shortcuts: Readonly<Record<string, Shortcut>> = {
   '\\c': { argument: '[catalog.]database', doc: 'changes the database of unqualified names', run: changeDatabase },
   '\\w': { argument: '', doc: 'lists the warehouses and their state', run: listWarehouses },
   '\\format': { argument: 'format', doc: `shows rows as ${rowFormats.join(', ')}`, run: changeFormat },
+  '\\x': { argument: '', doc: 'shows each row as a list of its columns, or as a table again', run: changeExpanded },
   '\\timing': { argument: '', doc: 'shows how long statements take, or stops to', run: changeTiming },
   '\\?': { argument: '', doc: 'shows this help', run: help },
   '\\q': {
@@ -38,10 +40,10 @@ export const shortcuts: Readonly<Record<string, Shortcut>> = {
 
 /** Throws CommandError and TabulariumError. */
 export async function runShortcut(line: string, session: Session, signal: AbortSignal): Promise<void> {
-  const [word = '', ...rest] = line.replace(/;\s*$/, '').split(/\s+/);
+  const [, word = '', argument = ''] = /^(\S+)\s*(.*)$/s.exec(line.replace(/\s*;?\s*$/, '')) ?? [];
   const shortcut = Object.hasOwn(shortcuts, word) ? shortcuts[word] : undefined;
   if (!shortcut) throw new CommandError('usage', `${word} is not known; \\? lists what is`);
-  await shortcut.run(session, rest.join(' '), signal);
+  await shortcut.run(session, argument, signal);
 }
 
 async function show({ runtime, options }: Session, names: readonly string[], rows: readonly (readonly Value[])[]) {
@@ -91,10 +93,8 @@ async function listViews(session: Session, _argument: string, signal: AbortSigna
 
 async function describe(session: Session, argument: string, signal: AbortSignal): Promise<void> {
   if (argument === '') return listTables(session, argument, signal);
-  const parts = argument.split('.');
-  const name = parts.pop() as string;
   const { catalog, database } = session.options;
-  const [inDatabase = database, inCatalog = catalog] = parts.reverse();
+  const [name = '', inDatabase = database, inCatalog = catalog] = namesIn(argument);
   if (inDatabase === undefined) throw new CommandError('usage', 'no database is selected: \\c DATABASE selects one');
   const place = session.connection.client.catalogs(inCatalog).databases(inDatabase);
   const views = await place.views
@@ -133,10 +133,8 @@ async function listWarehouses(session: Session, _argument: string, signal: Abort
 }
 
 async function changeDatabase(session: Session, argument: string, signal: AbortSignal): Promise<void> {
-  const parts = argument.split('.');
-  const database = parts.pop() ?? '';
+  const [database = '', catalog = session.options.catalog] = namesIn(argument);
   if (database === '') throw new CommandError('usage', 'name a database: \\c DATABASE, or \\c CATALOG.DATABASE');
-  const catalog = parts.join('.') || session.options.catalog;
   const known = await session.connection.client.catalogs(catalog).databases.browse({}, { signal }).all();
   if (!known.some(({ name }) => name === database))
     throw new CommandError(
@@ -150,6 +148,12 @@ async function changeFormat(session: Session, argument: string): Promise<void> {
   if (!(rowFormats as readonly string[]).includes(argument))
     throw new CommandError('usage', `formats are ${rowFormats.join(', ')}`);
   session.options = { ...session.options, format: argument as RowFormat };
+}
+
+async function changeExpanded(session: Session): Promise<void> {
+  const isExpanded = session.options.format === 'vertical';
+  session.options = { ...session.options, format: isExpanded ? 'table' : 'vertical' };
+  session.runtime.output(session.options).note(`rows are shown as ${isExpanded ? 'a table' : 'lists of columns'}`);
 }
 
 async function changeTiming(session: Session): Promise<void> {
