@@ -42,4 +42,7 @@ What follows for a cluster of your own:
 - A server that returns gets definitions that it missed from the servers that count. A table that no other server has is dropped only if Keeper shows that
   its other replicas were dropped; otherwise it is moved to the database \`_tabularium_aside\`.
 - The rows of an insert are one block, which each shard stores whole or not at all, and once, however often it is sent.
+- **Writes that are interrupted on clusters that replicate** were shown on two shards of two replicas of 24.8 (\`replicated_ring/interrupted_writes.test.ts\`): an
+  UPDATE, a DELETE and an \`INSERT ... SELECT\` that one shard has and the other one lacks, keyed inserts before and after they are published, a repetition
+  on replicas that have not heard of the mutation.
 `;

@@ -87,7 +87,7 @@ export class WarehouseContext {
   async #completeAbandoned(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await pause(abandonedEveryMs, undefined, { ref: false, signal }).catch(() => undefined);
-      if (signal.aborted || !this.cluster.writesMany) continue;
+      if (signal.aborted) continue;
       // A server that is not available now is asked again.
       await this.#leftWrites.completeAbandoned(this, signal).catch(() => undefined);
     }

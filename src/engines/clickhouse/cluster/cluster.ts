@@ -170,7 +170,8 @@ export class Cluster implements ClickHouseCluster {
   }
 
   get writesMany(): boolean {
-    return !this.isReplicated && this.#enabled().length + this.#disabledCopies() > 1;
+    if (this.isReplicated) return this.shardCount > 1;
+    return this.#enabled().length + this.#disabledCopies() > 1;
   }
 
   /** Of the enabled servers, if there are any: that of another one may be out of date. */

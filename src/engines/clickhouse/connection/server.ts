@@ -49,7 +49,7 @@ export interface ClickHouseCluster {
   /** The number of shards, and of replicas that the cluster has of each. */
   readonly shardCount: number;
   readonly replicasOfShard: number;
-  /** A write changes several servers, none of which gets it from another one. */
+  /** A write changes several servers, none of which gets it from another one: copies, or shards. */
   readonly writesMany: boolean;
   /**
    * Runs on a server that is available, and once more on another one if the first is lost before `work` has received a byte. Throws 503 if

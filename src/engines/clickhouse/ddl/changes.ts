@@ -5,6 +5,9 @@ import type { CatalogRef, Change, ChangeCost, EngineWarehouse, TableRef } from '
 import type { Applied, AppliedView } from '../../views.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
+import { namesOf, storedDatabase } from '../names.ts';
+import type { PendingSearch } from '../steps/applied_steps.ts';
+import { completeBefore } from '../steps/left_writes.ts';
 import { alterTable, costOfAlteration } from './alter_table.ts';
 import { changeHandlers } from './change_handlers.ts';
 import type { ChangeOn } from './change_on.ts';
@@ -21,6 +24,8 @@ export const changesOf = (context: WarehouseContext): ChangeMethods => ({
       if (found.get(step)?.isApplied) return undefined;
       // A call with that step that arrives from now on does nothing.
       if (undoes !== undefined) await context.steps.record(catalog, [{ step: undoes, state: 'undone' }]);
+      const place = placeChangedBy(change);
+      if (place) await completeBefore(context, catalog, { place });
       const applied = await applyChange(context, change, step, runSignal);
       // Only here does nothing else show that the work was done.
       if (change.kind === 'truncateTable') await context.steps.record(catalog, [{ step, state: 'applied' }]);
@@ -35,6 +40,28 @@ function catalogOf(change: Change): CatalogRef {
   if ('catalog' in change) return change.catalog;
   if ('database' in change) return change.database.catalog;
   return 'table' in change ? change.table.catalog : change.view.catalog;
+}
+
+/** Of the rows that the change moves, removes or gives another form, unless it drops them. */
+function placeChangedBy(change: Change): PendingSearch['place'] {
+  switch (change.kind) {
+    case 'alterTable':
+    case 'renameTable':
+    case 'hideTable':
+    case 'truncateTable': {
+      const { catalog, database, table } = change.table;
+      const { localTable, ...names } = namesOf({ catalog: catalog.name, database, table });
+      return { database: names.database, localTable };
+    }
+    case 'renameDatabase':
+    case 'hideDatabase':
+      return { database: storedDatabase(change.database.catalog.name, change.database.database) };
+    case 'renameCatalog':
+    case 'hideCatalog':
+      return {};
+    default:
+      return undefined;
+  }
 }
 
 const costOf = (change: Change): ChangeCost => (change.kind === 'alterTable' ? costOfAlteration(change) : 'instant');

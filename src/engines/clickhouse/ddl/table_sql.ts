@@ -12,6 +12,8 @@ const loadColumn = '_load';
 
 /** How many inserts a local table remembers, so that one that is repeated is applied once. */
 const deduplicationWindow = 10_000;
+/** As long as steps are recorded (steps/applied_steps.ts). Current servers forget after an hour otherwise, older ones after a week. */
+const deduplicationSeconds = 30 * 24 * 3600;
 
 const names = (list: readonly string[]): string => list.map(quoteIdentifier).join(', ');
 
@@ -91,7 +93,7 @@ export function createLocalSql({ names: stored, definition, replicatedBy }: Loca
     ...(partition.length > 0 ? ['allow_floating_point_partition_key = 1'] : []),
     replicatedBy === undefined
       ? `non_replicated_deduplication_window = ${deduplicationWindow}`
-      : `replicated_deduplication_window = ${deduplicationWindow}`,
+      : `replicated_deduplication_window = ${deduplicationWindow}, replicated_deduplication_window_seconds = ${deduplicationSeconds}`,
   ];
   return [
     `CREATE TABLE IF NOT EXISTS ${qualifiedName({ database: stored.database, table: stored.localTable })}`,

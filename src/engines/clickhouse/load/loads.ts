@@ -13,9 +13,10 @@ import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.t
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { internalDatabase, namesOf } from '../names.ts';
-import { completeBatch, completeEarlier, rowsOfEarlier } from '../rows/pending_steps.ts';
+import { completeEarlier, rowsOfEarlier } from '../rows/pending_steps.ts';
 import { publishStaged } from '../rows/staged_rows.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
+import { completeLeftBatch } from '../steps/left_writes.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { type CheckedRows, checkRows } from './checked_rows.ts';
 import { type MappedColumn, mapColumns } from './column_mapping.ts';
@@ -91,7 +92,7 @@ class Loads {
         'NOT_SUPPORTED_BY_ENGINE',
         'the engine does not support loads that replace the rows with the same primary key',
       );
-    if (!dryRun) await this.#removeAbandoned(table.catalog);
+    if (!dryRun) await this.#removeAbandoned();
     try {
       return await this.#context.cluster.onAny(async (server) => {
         const plan = await planLoad(server, work, options);
@@ -147,12 +148,14 @@ class Loads {
   }
 
   /** Best effort: nothing depends on it. */
-  async #removeAbandoned(catalog: FileLoad['table']['catalog']): Promise<void> {
-    const { cluster } = this.#context;
+  async #removeAbandoned(): Promise<void> {
+    const { cluster, options, steps } = this.#context;
+    const left = new Set<string>();
     try {
-      const pending = await this.#context.steps.pendingBatches(catalog, stagingPrefix);
-      for (const batch of pending) await completeBatch(this.#context, catalog, batch);
-      await dropAbandoned(cluster);
+      for (const catalog of await options.catalogs())
+        for (const batch of await steps.pendingBatches(catalog, { prefix: stagingPrefix }))
+          if (!(await completeLeftBatch(this.#context, catalog, batch).catch(() => false))) left.add(batch);
+      await dropAbandoned(cluster, left);
     } catch {
       // A server is not available now.
     }

@@ -11,6 +11,15 @@ import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 /** What a server shows of the hidden column (ddl/table_sql.ts), on a line of its own: line breaks within names and texts are escaped. */
 const hiddenColumn = /^( *)`_load` UInt64 MATERIALIZED 0(?=,?$)/m;
 const enginePattern = /^ENGINE = (Replicated\w*MergeTree)\('(?:[^'\\]|\\.)*', '(?:[^'\\]|\\.)*'/m;
+/** Before the settings of a table. */
+const settingsPattern = /^SETTINGS /m;
+/**
+ * Parts are never merged: by their checksums the replicas of the table recognize those that were attached before, whoever attaches them again
+ * from whichever replica. So there may be many.
+ */
+const unmergedSettings =
+  'max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, ' +
+  'parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000, max_parts_in_total = 1000000';
 const callMs = 10_000;
 /** For a replica to take over a whole load. A server waits for as long as it waits for an answer. */
 const syncSeconds = 120;
@@ -67,8 +76,10 @@ async function definitionOf(
     .slice(shown.indexOf('\n'))
     .replace(hiddenColumn, `$1\`_load\` UInt64 DEFAULT ${number}`)
     // Of its own, which is never used again, and of which the last replica that is dropped leaves nothing.
-    .replace(enginePattern, `ENGINE = $1('/tabularium/staging/${staging}-{shard}', '{replica}'`);
-  if (!body.includes(`\`_load\` UInt64 DEFAULT ${number}`) || !body.includes(`/staging/${staging}-{shard}'`))
+    .replace(enginePattern, `ENGINE = $1('/tabularium/staging/${staging}-{shard}', '{replica}'`)
+    .replace(settingsPattern, `SETTINGS ${unmergedSettings}, `);
+  const parts = [`\`_load\` UInt64 DEFAULT ${number}`, `/staging/${staging}-{shard}'`, `SETTINGS ${unmergedSettings}`];
+  if (!parts.every((part) => body.includes(part)))
     throw new Error('a table of rows has a definition of another product');
   return `CREATE TABLE IF NOT EXISTS ${staged(staging)}${body}`;
 }
@@ -111,6 +122,12 @@ async function synchronize(server: ClickHouseServer, table: string, seconds: num
     timeoutMs: seconds * 1000,
   });
 }
+
+/** Lets a replica take over what was published on another one. */
+export const takeOverPublished = (
+  server: ClickHouseServer,
+  { database, localTable }: ReplicatedStaging,
+): Promise<void> => synchronize(server, qualifiedName({ database, table: localTable }), publishedSeconds);
 
 /**
  * Lets the other replicas take over what was published on one, so that a caller reads it on any server that counts. Throws 503 with the outcome

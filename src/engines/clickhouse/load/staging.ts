@@ -8,7 +8,7 @@ import { parseDistributed } from '../ddl/table_sql.ts';
 import { internalDatabase } from '../names.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { dropClaims, withClaim } from '../steps/claim.ts';
-import { createReplicas, onStaged, takeOver } from './replicated_staging.ts';
+import { createReplicas, onStaged, takeOver, takeOverPublished } from './replicated_staging.ts';
 
 /** The hidden column with the number of the load; 0 in rows that were not loaded (ddl/table_sql.ts). */
 export const loadColumn = '_load';
@@ -102,8 +102,8 @@ export async function dropStaging(cluster: ClickHouseCluster, staging: string): 
   await cluster.onEach(drop, { isBegunWork: true, withoutDisabled: true });
 }
 
-/** Removes what loads and claims left behind that ended without it a day ago or earlier. Recorded loads must have been published. */
-export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
+/** Removes what loads and claims left behind that ended without it a day ago or earlier. `kept`: the names of loads that are to be published. */
+export async function dropAbandoned(cluster: ClickHouseCluster, kept: ReadonlySet<string>): Promise<void> {
   const drop = async (server: ClickHouseServer) => {
     const tables = await server.rows<{ name: string }>({
       ...callOf(),
@@ -111,9 +111,8 @@ export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
         `SELECT name FROM system.tables WHERE database = ${quoteLiteral(internalDatabase)} AND startsWith(name, ${quoteLiteral(stagingPrefix)}) ` +
         `AND metadata_modification_time < now() - INTERVAL ${abandonedHours} HOUR`,
     });
-    for (const { name } of tables) {
-      await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
-    }
+    for (const { name } of tables)
+      if (!kept.has(name)) await server.text({ ...callOf(), sql: `DROP TABLE IF EXISTS ${staged(name)} SYNC` });
     await dropClaims(server, abandonedHours * 3600 * 1000);
   };
   await cluster.onEach(drop, { withoutDisabled: true });
@@ -121,27 +120,37 @@ export async function dropAbandoned(cluster: ClickHouseCluster): Promise<void> {
 
 /**
  * Moves the staged rows into the table. `isRepeated`: an earlier attempt may have moved some of them. A server carries out the change of one
- * partition whole or not at all, except that one that is killed may have attached a part of it, which is then removed and attached again.
+ * partition whole or not at all, except that one that is killed and cannot replicate may have attached a part of it, which is then removed and
+ * attached again.
  */
 export async function publish(
   cluster: ClickHouseCluster,
   load: StagedLoad,
   { number, isRepeated }: { readonly number: string; readonly isRepeated: boolean },
 ): Promise<void> {
-  const work = (server: ClickHouseServer) => publishOn(server, load, number, isRepeated);
-  if (cluster.isReplicated)
+  const { isReplicated } = cluster;
+  const work = (server: ClickHouseServer) => publishOn(server, load, { number, isRepeated, isReplicated });
+  if (isReplicated)
     await onStaged(cluster, load, async (server, others) => {
+      // Another replica may have been published on, of which this one has not heard yet.
+      if (isRepeated) await takeOverPublished(server, load);
       await work(server);
       await takeOver(cluster, load, others);
     });
   else await cluster.onEach((server) => withClaim(server, load.staging, work), { isBegunWork: isRepeated });
 }
 
+interface Publication {
+  readonly number: string;
+  readonly isRepeated: boolean;
+  /** The change of a partition is one entry of the log of its replicas, which remember the parts that were attached. */
+  readonly isReplicated: boolean;
+}
+
 async function publishOn(
   server: ClickHouseServer,
   load: StagedLoad,
-  number: string,
-  isRepeated: boolean,
+  { number, isRepeated, isReplicated }: Publication,
 ): Promise<void> {
   const call = callOf();
   const table = localName(load);
@@ -155,7 +164,8 @@ async function publishOn(
   if (load.mode === 'replace' && present.size === 0) await dropOthers(server, load, new Set(all.keys()), call);
   for (const [id, rowCount] of all) {
     const found = present.get(id);
-    if (found === rowCount) continue;
+    // Where it cannot be a part of a change, rows that lack were deleted since.
+    if (found === rowCount || (found !== undefined && isReplicated)) continue;
     const partition = `PARTITION ID ${quoteLiteral(id)}`;
     if (load.mode === 'replace') {
       await server.text({ ...call, sql: `ALTER TABLE ${table} REPLACE ${partition} FROM ${staged(load.staging)}` });
@@ -165,7 +175,7 @@ async function publishOn(
       await server.text({
         ...call,
         sql: `ALTER TABLE ${table} DELETE IN ${partition} WHERE ${column} = ${number}`,
-        settings: { mutations_sync: 2 },
+        settings: { mutations_sync: 1 },
       });
     await server.text({ ...call, sql: `ALTER TABLE ${table} ATTACH ${partition} FROM ${staged(load.staging)}` });
   }

@@ -1,9 +1,12 @@
 // Runs statements of callers that write.
 import type { ExecuteOptions, StatementResult, TableName } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
+import { stagingPrefix } from '../load/staging.ts';
+import { namesOf } from '../names.ts';
 import { insertSelect } from '../rows/insert_select.ts';
 import { mutate } from '../rows/mutations.ts';
 import { completeEarlier } from '../rows/pending_steps.ts';
+import { completeBefore } from '../steps/left_writes.ts';
 import type { BoundStatement, BoundWrite } from './bound_statement.ts';
 import type { RunningWrites } from './running_writes.ts';
 
@@ -17,6 +20,11 @@ export async function executeWrite(
   const { catalog } = write.table;
   const earlier = step === undefined ? undefined : await completeEarlier(context, catalog, step);
   if (earlier !== undefined) return { ...countResult(earlier), repeated: true };
+  // A load may be of rows that the statement deletes.
+  if (write.kind !== 'insert') {
+    const { database, localTable } = namesOf({ ...write.table, catalog: catalog.name });
+    await completeBefore(context, catalog, { prefix: stagingPrefix, place: { database, localTable } });
+  }
   try {
     return await writes.run(resultPath, step, async (takeStep) => {
       const work = { parameters, timeoutMs, signal, takeStep, toFailure };

@@ -57,3 +57,26 @@ export async function activeNode(
   const [node] = await server.rows<{ session: string; created: number }>({ sql, timeoutMs });
   return node && { session: node.session, createdAtSeconds: node.created };
 }
+
+/** The path of a replicated table; undefined if it is none. */
+export async function pathInKeeper(
+  server: ClickHouseServer,
+  { database, table }: { readonly database: string; readonly table: string },
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const where = `database = ${quoteLiteral(database)} AND table = ${quoteLiteral(table)}`;
+  const sql = `SELECT zookeeper_path AS path FROM system.replicas WHERE ${where}`;
+  return (await server.rows<{ path: string }>({ sql, timeoutMs }))[0]?.path;
+}
+
+/** Whether a mutation was begun that has this text in its command, and was not ended so long ago that it is forgotten. */
+export async function hasMutationInKeeper(
+  server: ClickHouseServer,
+  path: string,
+  text: string,
+  timeoutMs: number,
+): Promise<boolean> {
+  const where = `path = ${quoteLiteral(`${path}/mutations`)} AND position(value, ${quoteLiteral(text)}) > 0`;
+  const sql = `SELECT 1 AS found FROM system.zookeeper WHERE ${where} LIMIT 1`;
+  return (await server.rows({ sql, timeoutMs })).length > 0;
+}

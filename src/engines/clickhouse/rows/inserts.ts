@@ -69,17 +69,18 @@ async function insertOnce(
     return;
   }
   const token = tokenOf(steps);
-  const insert = () => insertBlock(context, { ...block, token });
   if (isSmall(batch)) {
     const payload: StoredBlock = { ...block, data: Buffer.from(block.data).toString('base64') };
-    return recordedWrite(context, catalog, { ...recorded, batch: token, payload }, insert);
+    const write = { ...recorded, batch: token, payload };
+    return recordedWrite(context, catalog, write, () => insertBlock(context, { ...block, token }));
   }
-  if (context.cluster.writesMany) return insertStaged(context, catalog, block, recorded);
-  await insert();
-  await recordApplied(context, catalog, steps);
+  return insertStaged(context, catalog, block, recorded);
 }
 
-/** Too many rows for a record: they are staged, so that none of the servers has them before all of them can be given them. */
+/**
+ * Too many rows for a record: they are staged, so that none of the servers has them before all of them can be given them, and so that their
+ * record can name them. A server remembers the token of an insert for a while, and another table than the one that it was for never knew it.
+ */
 async function insertStaged(
   context: WarehouseContext,
   catalog: CatalogRef,
@@ -112,15 +113,3 @@ const tokenOf = (steps: readonly InsertStep[]): string =>
   createHash('sha256')
     .update(JSON.stringify(steps.map(({ step }) => step)))
     .digest('hex');
-
-/** That the rows are stored is known for longer than the servers remember their token. */
-async function recordApplied(
-  context: WarehouseContext,
-  catalog: CatalogRef,
-  steps: readonly InsertStep[],
-): Promise<void> {
-  await context.steps.record(
-    catalog,
-    steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'applied' })),
-  );
-}

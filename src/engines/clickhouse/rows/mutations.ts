@@ -3,12 +3,15 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { wasLost } from '../../engine_lost.ts';
+import { ReadTracker } from '../cluster/read_tracker.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { columnsBeforeAliases, limitSettings } from '../query/statement_settings.ts';
+import { hasMutationInKeeper, pathInKeeper } from '../replication/keeper.ts';
+import { isWaiting } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withClaim } from '../steps/claim.ts';
 import { recordedWrite, stepsOf } from '../steps/recorded_write.ts';
@@ -172,17 +175,38 @@ export async function completeMutation({ cluster }: WarehouseContext, payload: M
 
 /** On one replica of each shard; the others that are available follow. One that is away follows before it counts again. */
 async function runReplicated(cluster: ClickHouseCluster, payload: MarkedMutation): Promise<void> {
-  await cluster.onEachShard((server) => runOn(server, payload));
-  await Promise.all(
+  await allSettled(cluster.availableOfShards().map((replicas) => runOnShard(replicas, payload)));
+  await allSettled(
     cluster.availableOfShards().flatMap((replicas) =>
       replicas.map((server) =>
         waitForMutation(server, payload).catch((error: unknown) => {
-          if (!wasLost(serverFailure(error))) throw error;
+          if (!wasLost(serverFailure(error)) && !isWaiting(error)) throw error;
           cluster.requireCatchUp([server.name]);
         }),
       ),
     ),
   );
+}
+
+/** By all processes on the same replica, as long as it is available. */
+async function runOnShard(replicas: readonly ClickHouseServer[], payload: MarkedMutation): Promise<void> {
+  const inOrder = [...replicas].sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const [index, server] of inOrder.entries()) {
+    const tracker = new ReadTracker(server);
+    try {
+      return await runOnce(payload)(tracker.server);
+    } catch (error) {
+      const failure = serverFailure(error);
+      if (!(failure instanceof Failure) || !wasLost(failure) || index === inOrder.length - 1) throw failure;
+      if (failure.outcome !== 'notApplied' && !tracker.hasOnlyRead) throw failure;
+    }
+  }
+}
+
+/** Throws only when all have ended: what still runs would belong to nobody. */
+async function allSettled(works: readonly Promise<void>[]): Promise<void> {
+  const failed = (await Promise.allSettled(works)).find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
 }
 
 const runOnce = (payload: MarkedMutation) => (server: ClickHouseServer) =>
@@ -193,34 +217,33 @@ const isOfMutation = ({ mark, database, localTable }: MarkedMutation): string =>
 
 async function runOn(server: ClickHouseServer, payload: MarkedMutation): Promise<void> {
   const { mark, table, command, parameters } = payload;
-  const where = isOfMutation(payload);
-  const known = await server.rows<{ done: number }>({
-    sql: `SELECT is_done AS done FROM system.mutations WHERE ${where}`,
-    timeoutMs: callTimeoutMs,
-  });
-  if (known.length > 0 && known.every(({ done }) => done === 1)) return;
-  const marked = `${command} AND ${quoteLiteral(mark)} != ''`;
-  if (known.length === 0) {
-    try {
-      await server.text({
-        sql: `ALTER TABLE ${table} ${marked}`,
-        parameters,
-        // On this server: a replica that is away would make it fail where it must wait for all.
-        settings: { mutations_sync: 1 },
-        timeoutMs: mutationTimeoutMs,
-      });
-    } catch (error) {
-      // A mutation that cannot be computed would be tried again for ever, and keep later ones waiting.
-      if (error instanceof ClickHouseError && serverFailure(error) === error)
-        await server.text({ sql: `KILL MUTATION WHERE ${where}`, timeoutMs: callTimeoutMs });
-      throw error;
-    }
-    return;
+  if (await isKnown(server, payload)) return waitForMutation(server, payload);
+  try {
+    await server.text({
+      sql: `ALTER TABLE ${table} ${command} AND ${quoteLiteral(mark)} != ''`,
+      parameters,
+      // On this server: a replica that is away would make it fail where it must wait for all.
+      settings: { mutations_sync: 1 },
+      timeoutMs: mutationTimeoutMs,
+    });
+  } catch (error) {
+    // A mutation that cannot be computed would be tried again for ever, and keep later ones waiting.
+    if (error instanceof ClickHouseError && serverFailure(error) === error)
+      await server.text({ sql: `KILL MUTATION WHERE ${isOfMutation(payload)}`, timeoutMs: callTimeoutMs });
+    throw error;
   }
-  await waitForMutation(server, payload);
 }
 
-/** A replica learns of it a moment after the one that it was sent to. */
+/** Whether it was begun: a replica learns of it a moment after the one that it was sent to, and has it in Keeper before that. */
+async function isKnown(server: ClickHouseServer, payload: MarkedMutation): Promise<boolean> {
+  const { database, localTable, mark } = payload;
+  const sql = `SELECT 1 AS found FROM system.mutations WHERE ${isOfMutation(payload)} LIMIT 1`;
+  if ((await server.rows({ sql, timeoutMs: callTimeoutMs })).length > 0) return true;
+  const path = await pathInKeeper(server, { database, table: localTable }, callTimeoutMs);
+  return path !== undefined && (await hasMutationInKeeper(server, path, mark, callTimeoutMs));
+}
+
+/** Until this server has carried it out. */
 async function waitForMutation(server: ClickHouseServer, payload: MarkedMutation): Promise<void> {
   const deadline = performance.now() + mutationTimeoutMs;
   for (let pauseMs = 50; performance.now() < deadline; pauseMs = Math.min(2 * pauseMs, 2000)) {
@@ -229,6 +252,8 @@ async function waitForMutation(server: ClickHouseServer, payload: MarkedMutation
       timeoutMs: callTimeoutMs,
     });
     if (Number(row?.known ?? 0) > 0 && Number(row?.pending ?? 0) === 0) return;
+    // Of those that all replicas have carried out, only the latest are remembered.
+    if (row?.known === '0' && !(await isKnown(server, payload))) return;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
   throw new Failure(

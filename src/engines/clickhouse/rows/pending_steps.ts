@@ -4,6 +4,7 @@ import type { CatalogRef, InsertStep } from '../../engine.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
+import { dropStaging } from '../load/staging.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
@@ -17,6 +18,8 @@ export type StoredBlock = Omit<RowsBlock, 'token' | 'data'> & {
 };
 
 const callTimeoutMs = 10_000;
+/** Of `completeBegun`: the servers would refuse the work again. */
+export const refusals: ReadonlySet<string> = new Set(['OBJECT_NOT_FOUND', 'CONSTRAINT_VIOLATED']);
 /** What is not in the table, or is of another type there. */
 const changedCodes: ReadonlySet<number> = new Set([10, 16, 47, 53, 122]);
 
@@ -43,8 +46,7 @@ export async function rowsOfEarlier(
   try {
     return await completeEarlier(context, catalog, step);
   } catch (error) {
-    if (error instanceof Failure && (error.code === 'OBJECT_NOT_FOUND' || error.code === 'CONSTRAINT_VIOLATED'))
-      return undefined;
+    if (error instanceof Failure && refusals.has(error.code)) return undefined;
     throw error;
   }
 }
@@ -100,5 +102,16 @@ export async function completeBatch(context: WarehouseContext, catalog: CatalogR
   await context.steps.record(
     catalog,
     steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'applied' })),
+  );
+  // Not before: whoever finds the steps pending needs the rows.
+  if ('load' in work) await dropStaging(context.cluster, work.load.staging).catch(() => undefined);
+}
+
+/** Only who repeats its steps tries the batch again. */
+export async function refuse(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
+  const { steps } = await context.steps.batch(catalog, batch);
+  await context.steps.record(
+    catalog,
+    steps.map(({ step, rowCount }) => ({ step, rowCount, state: 'refused', batch })),
   );
 }

@@ -38,7 +38,5 @@ const isApplied = async (context: WarehouseContext, catalog: CatalogRef, step: s
   );
 
 /** Publishes the rows of an earlier attempt, which it may have done in part. */
-export async function completeInsert(context: WarehouseContext, { load, number }: StagedRows): Promise<void> {
-  await publish(context.cluster, load, { number, isRepeated: true });
-  await dropStaging(context.cluster, load.staging).catch(() => undefined);
-}
+export const completeInsert = ({ cluster }: WarehouseContext, { load, number }: StagedRows): Promise<void> =>
+  publish(cluster, load, { number, isRepeated: true });

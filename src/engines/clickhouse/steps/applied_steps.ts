@@ -17,9 +17,9 @@ const retentionDays = 30;
 
 /**
  * `applied`: its work is done. `undone`: it must do nothing when it arrives. `pending`: its rows are being inserted together with those of
- * other steps; `batch` and `payload` say which.
+ * other steps; `batch` and `payload` say which. `refused`: nobody but who repeats a pending step tries again what the servers have refused.
  */
-type StepState = 'applied' | 'undone' | 'pending';
+type StepState = 'applied' | 'undone' | 'pending' | 'refused';
 
 export interface StepRecord {
   readonly step: string;
@@ -27,6 +27,16 @@ export interface StepRecord {
   readonly rowCount?: number | undefined;
   readonly batch?: string | undefined;
   readonly payload?: string | undefined;
+}
+
+export interface PendingSearch {
+  /** Of their names. */
+  readonly prefix?: string;
+  /** For how long they have been pending, at least and at most. */
+  readonly minutes?: number;
+  readonly minutesMax?: number | undefined;
+  /** Fields of their payloads. */
+  readonly place?: { readonly database?: string; readonly localTable?: string };
 }
 
 interface StoredStep {
@@ -59,7 +69,7 @@ export class AppliedSteps {
   async find(catalog: CatalogRef, steps: readonly string[]): Promise<ReadonlyMap<string, FoundStep>> {
     if (steps.length === 0) return new Map();
     const list = steps.map(quoteLiteral).join(', ');
-    const sql = `SELECT step, state, toString(row_count) AS row_count, batch FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list})`;
+    const sql = `SELECT step, state, toString(row_count) AS row_count, batch FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list}) AND state != 'refused'`;
     const answers = await this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
     const found = new Map<string, FoundStep>();
     for (const { step, state, row_count, batch } of answers.flat()) {
@@ -119,22 +129,22 @@ export class AppliedSteps {
     }
   }
 
-  /**
-   * Batches that begin so, and have been pending for longer than whoever recorded them would take; `minutes`: for so long, and at most for
-   * `minutesMax`.
-   */
+  /** Batches that have been pending for longer than whoever recorded them would take, and that no server has refused. */
   async pendingBatches(
     catalog: CatalogRef,
-    prefix: string,
-    minutes = pendingMinutes,
-    minutesMax = retentionDays * 24 * 60,
+    { prefix = '', minutes = pendingMinutes, minutesMax = retentionDays * 24 * 60, place = {} }: PendingSearch = {},
   ): Promise<readonly string[]> {
     const inCatalog = `catalog = ${quoteLiteral(catalog.id)}`;
+    // As JSON has them.
+    const places = Object.entries(place).map(
+      ([field, value]) =>
+        ` AND position(payload, ${quoteLiteral(JSON.stringify({ [field]: value }).slice(1, -1))}) > 0`,
+    );
     const sql =
       `SELECT DISTINCT batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
       `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at <= now('UTC') - INTERVAL ${minutes} MINUTE ` +
-      `AND at >= now('UTC') - INTERVAL ${minutesMax} MINUTE ` +
-      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone'))`;
+      `AND at >= now('UTC') - INTERVAL ${minutesMax} MINUTE${places.join('')} ` +
+      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone', 'refused'))`;
     const answers = await this.#onMost((server) =>
       server.rows<Pick<StoredStep, 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
     );

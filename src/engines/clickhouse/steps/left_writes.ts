@@ -6,8 +6,9 @@ import type { CatalogRef } from '../../engine.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix } from '../names.ts';
-import { completeBatch } from '../rows/pending_steps.ts';
+import { completeBegun, refusals, refuse } from '../rows/pending_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
+import type { PendingSearch } from './applied_steps.ts';
 
 const callTimeoutMs = 10_000;
 const pollMs = 100;
@@ -27,9 +28,9 @@ export async function settleWrites(
     settled = Math.max(settled, running);
     await pause(pollMs, undefined, { signal });
   }
-  for (const batch of await context.steps.pendingBatches(catalog, '', 0)) {
+  for (const batch of await context.steps.pendingBatches(catalog, { minutes: 0 })) {
     signal.throwIfAborted();
-    if (await complete(context, catalog, batch)) settled++;
+    if (await completeLeftBatch(context, catalog, batch)) settled++;
   }
   return settled;
 }
@@ -51,10 +52,10 @@ export async function completeLeft(
 ): Promise<number> {
   let completed = 0;
   for (const catalog of await context.options.catalogs())
-    for (const batch of await context.steps.pendingBatches(catalog, '', minutes, minutesMax)) {
+    for (const batch of await context.steps.pendingBatches(catalog, { minutes, minutesMax })) {
       signal.throwIfAborted();
       if (
-        await complete(context, catalog, batch).catch((error: unknown) => {
+        await completeLeftBatch(context, catalog, batch).catch((error: unknown) => {
           if (error instanceof Failure) return false;
           throw error;
         })
@@ -74,13 +75,36 @@ async function runningWrites({ cluster }: WarehouseContext, { name }: CatalogRef
   return counts.reduce((sum, [row]) => sum + Number(row?.n ?? 0), 0);
 }
 
-/** @returns false if the servers refuse the work, so that none of it was ever done. */
-async function complete(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<boolean> {
+/**
+ * Before rows or their place are changed: what an interrupted write has begun is not to be completed afterwards, when it would bring back rows
+ * that were deleted, or find no table. Best effort: a write that cannot be completed now does not keep anybody from anything.
+ */
+export async function completeBefore(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  search: Pick<PendingSearch, 'prefix' | 'place'>,
+): Promise<void> {
   try {
-    await completeBatch(context, catalog, batch);
+    for (const batch of await context.steps.pendingBatches(catalog, { ...search, minutes: 0 }))
+      await completeLeftBatch(context, catalog, batch);
+  } catch {
+    // A server is not available now, or another process is at it.
+  }
+}
+
+/** @returns false if the servers refuse the work. */
+export async function completeLeftBatch(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  batch: string,
+): Promise<boolean> {
+  try {
+    await completeBegun(context, catalog, batch);
     return true;
   } catch (error) {
-    if (error instanceof Failure) throw error;
+    if (!(error instanceof Failure)) return false;
+    if (!refusals.has(error.code)) throw error;
+    await refuse(context, catalog, batch);
     return false;
   }
 }

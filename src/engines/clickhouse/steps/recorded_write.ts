@@ -36,13 +36,14 @@ export async function recordedWrite(
   { steps, batch, payload, isUnnamed }: RecordedWrite,
   work: () => Promise<void>,
 ): Promise<void> {
-  const record = (state: 'pending' | 'undone' | 'applied') =>
+  const record = (state: 'pending' | 'refused' | 'undone' | 'applied') =>
     context.steps.record(
       catalog,
       steps.map((step, index) => ({
         ...step,
         state,
-        ...(state === 'pending' ? { batch, payload: index === 0 ? JSON.stringify(payload) : '' } : {}),
+        ...(state === 'pending' || state === 'refused' ? { batch } : {}),
+        payload: state === 'pending' && index === 0 ? JSON.stringify(payload) : '',
       })),
     );
   // What is recorded may be done later, although it was refused.
@@ -51,18 +52,16 @@ export async function recordedWrite(
   try {
     await work();
   } catch (error) {
-    if (!context.cluster.writesMany) throw error;
-    const isUndone =
-      isUnnamed &&
-      error instanceof Failure &&
-      undoneCodes.has(error.code) &&
-      outcomeOf(error) !== 'unknown' &&
-      (await record('undone').then(
+    const isRefused = error instanceof Failure && undoneCodes.has(error.code) && outcomeOf(error) !== 'unknown';
+    // Nobody does it later, except who repeats a step that has a name.
+    const isRecorded =
+      isRefused &&
+      (await record(isUnnamed ? 'undone' : 'refused').then(
         () => true,
         () => false,
       ));
     // What is still recorded may be completed by others.
-    throw isUndone ? error : withOutcome(error, 'unknown');
+    throw isRecorded ? error : withOutcome(error, 'unknown');
   }
   await record('applied');
 }
