@@ -6,6 +6,8 @@ export interface CuttingProxy {
   readonly url: string;
   /** From the first statement on that matches, which does not arrive, nothing gets through. */
   cutAt(pattern: RegExp): void;
+  /** The next statement that matches arrives once this has resolved. */
+  holdOnce(pattern: RegExp, until: () => Promise<unknown>): void;
   /** Whether such a statement came. */
   readonly isCut: boolean;
   /** The next query that matches finds no rows. Its text is the body of its request. */
@@ -18,6 +20,7 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
   let isCut = false;
   let cutAt: RegExp | undefined;
   let empty: RegExp | undefined;
+  let held: { readonly pattern: RegExp; readonly until: () => Promise<unknown> } | undefined;
   const forward = async (request: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -28,6 +31,11 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     if (empty?.test(statement)) {
       empty = undefined;
       body = Buffer.from(body.toString().replace('WHERE', 'WHERE 0 AND'));
+    }
+    if (held?.pattern.test(statement)) {
+      const { until } = held;
+      held = undefined;
+      await until();
     }
     const headers = Object.entries(request.headers).filter(([name]) => !hopHeaders.has(name)) as [string, string][];
     const answer = await fetch(`${target}${request.url}`, { method: request.method ?? 'POST', headers, body });
@@ -45,6 +53,9 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     cutAt(pattern) {
       cutAt = pattern;
     },
+    holdOnce(pattern, until) {
+      held = { pattern, until };
+    },
     get isCut() {
       return isCut;
     },
@@ -53,6 +64,7 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     },
     mend() {
       cutAt = undefined;
+      held = undefined;
       isCut = false;
     },
     close() {
