@@ -18,6 +18,7 @@ export const engineCodes = [
   'CATALOG_DAMAGED',
   'NOT_ENOUGH_BACKENDS',
   'STORAGE_FULL',
+  'WAREHOUSE_BUSY',
 ] as const;
 
 export const Comment = Type.String({ maxLength: commentCharactersMax });

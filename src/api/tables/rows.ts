@@ -26,7 +26,6 @@ export const rowsApi = category({
       codes: [
         'CHANGE_IN_PROGRESS',
         'REPLICAS_UNAVAILABLE',
-        'WAREHOUSE_BUSY',
         'STATEMENT_TIMEOUT',
         'STATEMENT_CANCELLED',
         'MEMORY_LIMIT_EXCEEDED',
@@ -43,7 +42,6 @@ export const rowsApi = category({
         'ROWS_INVALID',
         'CONSTRAINT_VIOLATED',
         'REPLICAS_UNAVAILABLE',
-        'WAREHOUSE_BUSY',
         'STATEMENT_CANCELLED',
         'MEMORY_LIMIT_EXCEEDED',
         ...engineCodes,
