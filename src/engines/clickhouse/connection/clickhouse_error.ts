@@ -80,6 +80,8 @@ const conditions: Readonly<Record<number, Condition>> = {
   // Replication.
   225: noQuorum,
   242: noQuorum,
+  // The session with Keeper ended while the part was committed.
+  244: { ...noQuorum, outcome: 'unknown' },
   285: noQuorum,
   286: noQuorum,
   305: noQuorum,

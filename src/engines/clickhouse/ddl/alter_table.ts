@@ -4,6 +4,7 @@ import { Failure } from '../../../standard/failure.ts';
 import type { Change, ChangeCost } from '../../engine.ts';
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import { namesOf } from '../names.ts';
+import { takeOverChanges } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 import { distribute } from './change_handlers.ts';
@@ -22,8 +23,8 @@ interface ColumnPair {
 
 /** How long the servers may take to rewrite the data of a table. */
 const rewriteTimeoutMs = 6 * 3600 * 1000;
-/** Waits until this server, or all replicas of it, have done the work. */
-const waiting = { mutations_sync: 2, alter_sync: 2 };
+/** Waits until this server has done the work. To wait for all replicas, also those that are away, would take two minutes and then fail. */
+const waiting = { mutations_sync: 1, alter_sync: 1 };
 /** Errors of an ALTER that the servers do not support: of a column in a key, or to a type. */
 const refusedCodes: readonly number[] = [36, 44, 48, 50, 53, 70, 524];
 
@@ -59,6 +60,7 @@ export async function alterTable(on: ChangeOn, change: Alteration): Promise<void
       { cause: error },
     );
   }
+  await takeOverChanges(on.cluster, place);
   await distribute(on, change.table, change.to);
   await followSources(on, views);
 }

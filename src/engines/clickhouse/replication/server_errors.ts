@@ -5,7 +5,7 @@ import { ClickHouseError } from '../connection/clickhouse_error.ts';
  * The same insert can succeed later: read-only settings while a server starts, no Keeper, a read-only replica, too few live replicas, an
  * earlier insert without quorum, a quorum not reached in time, errors of Keeper.
  */
-const waitingCodes: ReadonlySet<number> = new Set([164, 225, 242, 285, 286, 319, 999]);
+const waitingCodes: ReadonlySet<number> = new Set([164, 225, 242, 244, 285, 286, 319, 999]);
 /** The server has no such table or database. */
 const absentCodes: ReadonlySet<number> = new Set([60, 81]);
 const keeperCode = 999;

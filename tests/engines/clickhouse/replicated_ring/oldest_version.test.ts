@@ -101,6 +101,28 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     assert.deepEqual((await query('SELECT price, note FROM t WHERE id = 3')).is(200).at('rows'), [[5, null]]);
   });
 
+  test('columns are added, stored and changed while a server is out of service, which has them when it counts again', async () => {
+    const third = ring.servers[2];
+    (await server.post(`${backendsOf('w')}/node3/disable`)).is(200);
+    await third?.kill();
+    (await server.post(`${table}/columns`, { name: 'tag', type: 'STRING' })).is(201);
+    const stored = await server.post(`${table}/columns`, { name: 'level', type: 'INT', defaultValue: '7' });
+    (await server.ended(stored.is(202))).is(200, '0', { state: 'succeeded' });
+    const widened = await server.patch(`${table}/columns/level`, { type: 'BIGINT' });
+    (await server.ended(widened.is(202))).is(200, '0', { state: 'succeeded' });
+    // On whichever server it runs.
+    const read = Array.from({ length: 6 }, () => query('SELECT level, tag FROM t WHERE id = 3'));
+    for (const answer of await Promise.all(read)) assert.deepEqual(answer.is(200).at('rows'), [[7, null]]);
+    await third?.start();
+    (await server.post(`${backendsOf('w')}/node3/enable`)).is(200);
+    await availabilityIs(server, 'w', ['node3'], 'available');
+    const columns = `SELECT name, type FROM system.columns WHERE database = 'c__d' AND table = 't__local' AND name IN ('tag', 'level') ORDER BY name`;
+    for (const { url } of ring.servers) {
+      assert.equal(await ask(url, columns), 'level\tNullable(Int64)\ntag\tNullable(String)');
+      assert.equal(await ask(url, 'SELECT uniqExact(level), any(level) FROM c__d.t__local'), '1\t7');
+    }
+  });
+
   test('a server that has lost its disk gets its tables again', async () => {
     const [, second] = ring.servers;
     await second?.kill();
