@@ -119,6 +119,7 @@ export class Transport implements Sender {
       text = await response.text();
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
+      if (cause instanceof TabulariumError) throw cause;
       const reason = deadline.aborted ? 'no answer in time' : reasonOf(cause);
       throw errorOf('NO_ANSWER', { status: 0, message: `${method} ${shownPath(outgoing)}: ${reason}`, cause });
     }
@@ -130,6 +131,7 @@ export class Transport implements Sender {
     const { token, headers } = this.#options;
     if (part) return { 'content-type': 'application/octet-stream', 'content-range': part.contentRange };
     const secret = typeof token === 'function' ? await token() : token;
+    if (secret !== undefined) requireToken(secret);
     return {
       ...headers,
       accept: 'application/json',
@@ -159,6 +161,13 @@ function requireNames({ method, path }: Outgoing): void {
   if (wrong === undefined) return;
   const what = wrong === '' ? 'an empty name' : `the name ${JSON.stringify(wrong)}`;
   throw errorOf('INVALID_NAME', { status: 400, message: `${method} ${beforeQuery}: no object has ${what}` });
+}
+
+/** Throws UNAUTHENTICATED for what cannot be in a header: the error of the platform would contain the token. */
+function requireToken(token: string): void {
+  if (/^[\x21-\x7e]*$/.test(token)) return;
+  const message = 'the token contains spaces, line breaks or other characters that no token has';
+  throw errorOf('UNAUTHENTICATED', { status: 401, message });
 }
 
 /** The signature of a link is a credential. */

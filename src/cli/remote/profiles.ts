@@ -36,21 +36,40 @@ export function readProfiles(env: Environment): Profiles {
   const bytes = readOperatorFile({ path, what: 'the profiles', advice: 'move it away and sign in again' });
   if (bytes === undefined) return none;
   try {
-    const read = JSON.parse(bytes.toString()) as Profiles;
-    if (typeof read.current === 'string' && typeof read.profiles === 'object' && read.profiles !== null) return read;
+    const read: unknown = JSON.parse(bytes.toString());
+    if (isProfiles(read)) return read;
   } catch {
     // Reported below, as a file with other content is.
   }
   throw new CommandError('failed', `${path} is not a file of profiles: move it away and sign in again`);
 }
 
-/** Replaces the file, which contains tokens, as a whole. */
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isProfile = (value: unknown): boolean =>
+  isObject(value) && [value.url, value.token, value.user].every((field) => typeof field === 'string');
+
+const isProfiles = (value: unknown): value is Profiles =>
+  isObject(value) &&
+  typeof value.current === 'string' &&
+  isObject(value.profiles) &&
+  Object.values(value.profiles).every(isProfile);
+
+/** Replaces the file, which contains tokens, as a whole. Throws CommandError. */
 export function writeProfiles(env: Environment, profiles: Profiles): void {
   const path = profilesPath(env);
-  const directory = dirname(path);
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
   const temporary = `${path}.${process.pid}`;
-  writeFileSync(temporary, `${JSON.stringify(profiles, null, 2)}\n`, { mode: 0o600 });
-  chmodSync(temporary, 0o600);
-  renameSync(temporary, path);
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileSync(temporary, `${JSON.stringify(profiles, null, 2)}\n`, { mode: 0o600 });
+    chmodSync(temporary, 0o600);
+    renameSync(temporary, path);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    throw new CommandError(
+      'failed',
+      `${path} cannot be written (${code}): make its directory writable, or set XDG_CONFIG_HOME to another one`,
+    );
+  }
 }

@@ -18,6 +18,8 @@ export interface Ended {
 
 export interface RunOptions {
   readonly input?: string | undefined;
+  /** Instead of those of the command line. */
+  readonly env?: NodeJS.ProcessEnv;
   /** Called when the process has started. */
   readonly started?: (kill: (signal: NodeJS.Signals) => void) => void;
 }
@@ -37,8 +39,9 @@ export function newCommandLine(): CommandLine {
   return {
     directory,
     env,
-    async run(words, { input = '', started } = {}) {
-      const child = spawn(process.execPath, [main, ...words], { cwd: directory, env, timeout: deadlineMs(60_000) });
+    async run(words, { input = '', env: changed, started } = {}) {
+      const options = { cwd: directory, env: { ...env, ...changed }, timeout: deadlineMs(60_000) };
+      const child = spawn(process.execPath, [main, ...words], options);
       started?.((signal) => child.kill(signal));
       child.stdin.on('error', () => undefined);
       child.stdin.end(input);

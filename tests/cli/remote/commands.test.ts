@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../../deadline.ts';
@@ -51,6 +51,33 @@ test('profiles are readable by their user only, and a password is exchanged for 
   assert.deepEqual(Object.keys(profiles().profiles), ['default']);
   const wrong = await run(['login', '--url', server.url, '--user', 'ada', '--password-stdin'], { input: 'wrong\n' });
   assert.equal(wrong.code, 4, wrong.stderr);
+});
+
+test('a token that no header can have is refused without its text', async () => {
+  const { code, stdout, stderr } = await run(['databases', 'list'], { env: { TABULARIUM_TOKEN: 'tab\nularium' } });
+  assert.deepEqual([code, stdout], [4, '']);
+  assert.match(stderr, /^UNAUTHENTICATED: the token contains/);
+  assert.doesNotMatch(stderr, /\bularium/);
+});
+
+test('profiles that are damaged, or cannot be written, are named with what to do', async () => {
+  const directory = path('damaged');
+  mkdirSync(join(directory, 'tabularium'), { recursive: true });
+  const env = { XDG_CONFIG_HOME: directory };
+  for (const written of ['{"current":"default","profiles":{"default":null}}', '{"profiles":[]}', '\u0000', '[]']) {
+    writeFileSync(join(directory, 'tabularium/profiles.json'), written);
+    for (const words of [['profiles'], ['sql', '-c', 'SELECT 1']]) {
+      const { code, stderr } = await run(words, { env });
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, /is not a file of profiles: move it away and sign in again\n$/);
+    }
+  }
+  writeFileSync(path('no_directory'), '');
+  const signIn = ['login', '--url', server.url, '--token-file', 'token'];
+  const { code, stderr } = await run(signIn, { env: { XDG_CONFIG_HOME: path('no_directory') } });
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /profiles\.json cannot be written \(ENOTDIR\): .*set XDG_CONFIG_HOME/);
+  assert.doesNotMatch(stderr, /\n {4}at /);
 });
 
 test('values are exact in every format', async () => {

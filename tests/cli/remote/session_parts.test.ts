@@ -14,6 +14,7 @@ after(() => rmSync(root, { recursive: true, force: true }));
 describe('the history', () => {
   it('has each statement on one line, with the same meaning', () => {
     assert.equal(oneLine('SELECT 1 -- one */\n  , 2;'), 'SELECT 1 /* one * / */ , 2;');
+    assert.equal(oneLine('SELECT 1 -- a /* b\n, 2;'), 'SELECT 1 /* a / * b */ , 2;');
     assert.equal(oneLine("SELECT '  a';"), "SELECT '  a';");
     assert.equal(oneLine("SELECT 'a\nb';"), undefined);
   });

@@ -55,9 +55,12 @@ export function oneLine(sql: string): string | undefined {
   const parts = tokensOf(sql).map(({ kind, from, to }) => {
     const token = sql.slice(from, to);
     if (kind === 'space') return token.includes('\n') ? ' ' : token;
-    if (kind === 'comment' && token.startsWith('--')) return `/*${token.slice(2).trimEnd().replaceAll('*/', '* /')} */`;
+    if (kind === 'comment' && token.startsWith('--')) return `/*${withoutBounds(token.slice(2).trimEnd())} */`;
     return kind === 'comment' ? token.replaceAll(/\s*\n\s*/g, ' ') : token;
   });
   const line = parts.join('').trim();
   return line.includes('\n') ? undefined : line;
 }
+
+/** Comments between `/*` and its end may contain others. */
+const withoutBounds = (text: string): string => text.replaceAll('*/', '* /').replaceAll('/*', '/ *');
