@@ -1,5 +1,5 @@
 // Inserts with a key whose process ends at any of their statements, on a single server, where nobody but that process and the server knows of
-// them: whoever repeats one, or moves or changes its table, has its rows once. Without its record, only the token of the insert told.
+// them: whoever repeats one, or moves or changes its table, has its rows once. Without a record, only the token of the insert shows that it was applied.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';

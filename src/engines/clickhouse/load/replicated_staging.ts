@@ -6,6 +6,7 @@ import { internalDatabase } from '../names.ts';
 import { quorumOf } from '../replication/replicated_inserts.ts';
 import { replicationFeatures } from '../replication/replication_features.ts';
 import { isAbsent } from '../replication/server_errors.ts';
+import { synchronize } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 
 /** What a server shows of the hidden column (ddl/table_sql.ts), on a line of its own: line breaks within names and texts are escaped. */
@@ -95,7 +96,7 @@ export function onStaged<T>(
       const found = await Promise.all(replicas.map((server) => hasTable(server, staging)));
       const server = replicas.find((_, index) => found[index]);
       if (!server) throw new Failure('REPLICAS_UNAVAILABLE', 'no available replica of a shard has the staged rows');
-      await synchronize(server, staged(staging), syncSeconds);
+      await takeRows(server, staged(staging), syncSeconds);
       return work(
         server,
         replicas.filter((other) => other !== server),
@@ -113,21 +114,18 @@ async function hasTable(server: ClickHouseServer, staging: string): Promise<bool
   );
 }
 
-async function synchronize(server: ClickHouseServer, table: string, seconds: number): Promise<void> {
-  // Without waiting for merges.
-  const mode = replicationFeatures(server.version).lightweightSync ? ' LIGHTWEIGHT' : '';
-  await server.text({
-    sql: `SYSTEM SYNC REPLICA ${table}${mode}`,
-    settings: { receive_timeout: seconds },
-    timeoutMs: seconds * 1000,
+/** What was staged or published, without waiting for merges. */
+const takeRows = (server: ClickHouseServer, table: string, seconds: number): Promise<void> =>
+  synchronize(server, table, {
+    seconds,
+    mode: replicationFeatures(server.version).lightweightSync ? ' LIGHTWEIGHT' : '',
   });
-}
 
 /** Lets a replica take over what was published on another one. */
 export const takeOverPublished = (
   server: ClickHouseServer,
   { database, localTable }: ReplicatedStaging,
-): Promise<void> => synchronize(server, qualifiedName({ database, table: localTable }), publishedSeconds);
+): Promise<void> => takeRows(server, qualifiedName({ database, table: localTable }), publishedSeconds);
 
 /**
  * Lets the other replicas take over what was published on one, so that a caller reads it on any server that counts. Throws 503 with the outcome
@@ -141,7 +139,7 @@ export async function takeOver(
   const table = qualifiedName({ database, table: localTable });
   const behind = await Promise.all(
     others.map((server) =>
-      synchronize(server, table, publishedSeconds).then(
+      takeRows(server, table, publishedSeconds).then(
         () => [],
         // A table that was dropped meanwhile.
         (error: unknown) => (isAbsent(error) ? [] : [server.name]),
