@@ -9,7 +9,7 @@ import type { Warehouses } from '../engines/warehouses/warehouses.ts';
 import { systemActor } from '../model/principal.ts';
 import type { BackendSpec, Decommission } from '../model/records.ts';
 import { Failure } from '../standard/failure.ts';
-import type { TaskContext, TaskKind, TaskRecord } from '../tasks/task.ts';
+import { Cancelled, type TaskContext, type TaskKind, type TaskRecord } from '../tasks/task.ts';
 import { storeClusterShape } from './cluster_shape.ts';
 
 export const decommissionTask = 'decommission_backend';
@@ -122,8 +122,8 @@ class DecommissionRun {
     const found = await find(this.#parts.catalog, objectId);
     if (!found) throw new Failure('OBJECT_NOT_FOUND', 'the backend no longer exists', { category: 'backends' });
     const { decommission } = found.backend.spec;
-    if (decommission?.taskId !== this.#task.taskId)
-      throw new Failure('VERSION_CONFLICT', 'the decommission of the backend was cancelled');
+    // The server that cancelled it may have died before it could cancel the task.
+    if (decommission?.taskId !== this.#task.taskId) throw new Cancelled();
     const { warehouse, backend } = found;
     return { warehouse, backend, decommission, found: { id: found.warehouseId, name: warehouse } };
   }
@@ -142,7 +142,7 @@ class DecommissionRun {
     await this.#setPhase('done');
   }
 
-  /** Throws VERSION_CONFLICT if the decommission was cancelled. */
+  /** Throws Cancelled if the decommission was cancelled. */
   #setPhase(phase: Decommission['phase']): Promise<void> {
     const { catalog } = this.#parts;
     return catalog.retrying(async () => {

@@ -49,7 +49,7 @@ function decide(
   }: { readonly pauseMs: number; readonly jitter: number; readonly enginesEnded: number },
 ): Outcome {
   if (ended.ok) return { kind: 'succeeded', result: JSON.stringify(ended.result) };
-  if (reason instanceof Cancelled) return { kind: 'cancelled' };
+  if (reason instanceof Cancelled || ended.error instanceof Cancelled) return { kind: 'cancelled' };
   if (reason instanceof HandedBack) return interruption(kind);
   const { error } = ended;
   if (!kind?.run || !isRetryable(error)) {

@@ -168,7 +168,7 @@ export class HandedBack extends Error {
   override name = 'HandedBack';
 }
 
-/** Abort reason: the task was cancelled. */
+/** Abort reason: the task was cancelled. Also thrown by a task that finds in its object that it was. */
 export class Cancelled extends Error {
   override name = 'Cancelled';
 }

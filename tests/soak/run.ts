@@ -11,6 +11,7 @@ import { MovedSsb } from '../demo/moved_ssb.ts';
 import { clusterHosts } from '../engines/clickhouse/cluster_warehouse.ts';
 import { missingRing, startRing } from '../engines/clickhouse/ring/ring.ts';
 import { type ClusterKind, missingCluster } from '../faults/cluster/cluster_world.ts';
+import { allDecommissionSteps, strikeDecommissions } from '../faults/cluster/decommission_steps.ts';
 import { noDecommissions } from '../faults/cluster/decommissioner.ts';
 import { runRandomFaults } from '../faults/cluster/random_faults.ts';
 import { allClusterSteps, killAtSteps, ReachedSteps } from '../faults/cluster/steps.ts';
@@ -63,6 +64,7 @@ const problemsMax = 100;
 const stepsEach = 30;
 /** With one installation. */
 const clusterStepsEach = 150;
+const decommissionStepsEach = 50;
 const statementsEach = 4000;
 /** The search for a linearization of a register grows with its history. */
 const historyMs = 30_000;
@@ -78,6 +80,7 @@ const parts: readonly Part[] = [
   { name: 'faults of a cluster that replicates', share: 0.1, run: clusterFaults('replicated') },
   { name: 'steps of a cluster', share: 0.1, isFinite: true, run: clusterSteps('unreplicated') },
   { name: 'steps of a cluster that replicates', share: 0.1, isFinite: true, run: clusterSteps('replicated') },
+  { name: 'steps of decommissions', share: 0.1, isFinite: true, run: decommissionSteps },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -254,6 +257,27 @@ function clusterSteps(kind: ClusterKind): Part['run'] {
     }
     return `${struck} kills of a server or a node (${tried} of ${steps.length} steps tried or known to be none)`;
   };
+}
+
+/** The same of decommissions. */
+async function decommissionSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
+  const missing = missingCluster('replicated');
+  if (missing) return `nothing: ${missing}`;
+  const random = new Random(seed);
+  const steps = random.shuffled(allDecommissionSteps);
+  const reached = new ReachedSteps();
+  const log = (text: string) => process.stdout.write(`${new Date().toISOString()} ${text}\n`);
+  let [tried, struck] = [0, 0];
+  while (tried < steps.length && Date.now() < deadline && problems.length < problemsMax) {
+    const some = steps.slice(tried, tried + decommissionStepsEach);
+    const inTime = some.values().filter(() => Date.now() < deadline);
+    const report = await strikeDecommissions(inTime, { random: random.fork(tried), log, reached });
+    problems.push(...report.problems);
+    tried += Math.max(1, report.tried);
+    struck += report.struck;
+    reportProgress(`${tried} of ${steps.length} steps, ${struck} reached`, problems);
+  }
+  return `${struck} faults at steps of decommissions and their cancellations (${tried} of ${steps.length} steps tried or known to be none)`;
 }
 
 async function model(seed: number, deadline: number): Promise<string> {

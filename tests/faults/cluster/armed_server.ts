@@ -1,5 +1,6 @@
-// A server that `SIGUSR2` arms: at the step that the file `fault.json` of its data directory names, it kills a process, by default itself, and writes
-// the name of the step to `struck`. It writes `armed` when it is.
+// A server that `SIGUSR2` arms: at the step that the file `fault.json` of its data directory names, it kills a process, by default itself, or stops
+// itself until it gets SIGCONT, and writes the name of the step to `struck`. It writes `armed` when it is. `asked` steps are statements to ClickHouse.
+import { channel } from 'node:diagnostics_channel';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { serveCommand } from '../../../src/cli/serve.ts';
@@ -12,19 +13,33 @@ export interface ArmedFault {
   readonly fault: Fault;
   /** The process to kill; by default the server. */
   readonly pid?: number | undefined;
+  /** By default SIGKILL. */
+  readonly signal?: 'SIGKILL' | 'SIGSTOP' | undefined;
 }
 
+const statementCharactersMax = 100;
+
 let victim = process.pid;
+let sent: NodeJS.Signals = 'SIGKILL';
 const command = serveCommand({
   start: (settings) => {
     const fileOf = (name: string) => join(settings.dataDir, name);
     const plan = new FaultPlan((_fault, call) => {
       writeFileSync(fileOf('struck'), call);
-      process.kill(victim, 'SIGKILL');
+      process.kill(victim, sent);
+    });
+    channel('undici:request:create').subscribe((message) => {
+      const { body } = (message as { readonly request: { readonly body?: unknown } }).request;
+      if (Buffer.isBuffer(body)) plan.reach('asked', body.toString('utf8', 0, statementCharactersMax));
     });
     process.on('SIGUSR2', () => {
-      const { fault, pid = process.pid } = JSON.parse(readFileSync(fileOf('fault.json'), 'utf8')) as ArmedFault;
+      const {
+        fault,
+        pid = process.pid,
+        signal = 'SIGKILL',
+      } = JSON.parse(readFileSync(fileOf('fault.json'), 'utf8')) as ArmedFault;
       victim = pid;
+      sent = signal;
       plan.arm(fault);
       writeFileSync(fileOf('armed'), '');
     });

@@ -1,7 +1,7 @@
 // A whole installation: two servers on a store of a primary and a standby, and three ClickHouse nodes, with a warehouse of shards and one of
 // copies, or with one that replicates (24.8 and a ZooKeeper); each process on a host of its own where the machine permits that. All of it ends
 // with this process.
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '../../deadline.ts';
@@ -97,6 +97,12 @@ export class ClusterServer {
     this.#patientApi ??= new PatientApi(this.#process.url, this.#process.token);
   }
 
+  /** Whether it stopped itself, or was stopped. */
+  get isStopped(): boolean {
+    const pid = this.#process?.child.pid;
+    return pid !== undefined && isStoppedProcess(pid);
+  }
+
   async kill(): Promise<void> {
     this.#process?.child.kill('SIGKILL');
     await this.#process?.exited;
@@ -118,6 +124,14 @@ export class ClusterServer {
     this.#api?.close();
     this.#patientApi?.close();
     await this.kill();
+  }
+}
+
+function isStoppedProcess(pid: number): boolean {
+  try {
+    return /^\d+ \(.*\) T/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
   }
 }
 

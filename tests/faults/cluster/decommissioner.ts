@@ -7,6 +7,7 @@ import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { Random } from '../../random.ts';
 import { type Answer, isAcknowledged, pathOf, type Request } from '../injection/api.ts';
 import { type CheckedApi, certainAnswer, endedState } from './checked_api.ts';
+import { replicatedTables } from './node_statements.ts';
 
 export const noDecommissions = () => ({ completed: 0, cancelled: 0, enabled: 0, registered: 0 });
 
@@ -122,7 +123,7 @@ export class Decommissioner {
 
   /** It has no replica of a table that others have. While a node is down nobody can ask it. */
   async #requireNoTables(index: number): Promise<void> {
-    const paths = await Promise.all(this.#nodes.map(pathsOf));
+    const paths = await Promise.all(this.#nodes.map(replicatedTables));
     const others = new Set(paths.filter((_, position) => position !== index).flat());
     const left = paths[index]?.filter((path) => others.has(path)) ?? [];
     if (left.length > 0) this.problems.push(`${nameOf(index)} is decommissioned and has ${left}`);
@@ -146,14 +147,3 @@ export class Decommissioner {
 }
 
 const nameOf = (index: number): string => `node-${index + 1}`;
-
-/** In Keeper, of the tables of which it has a replica; staging tables end by themselves. */
-async function pathsOf({ url }: RingNode): Promise<string[]> {
-  const sql = `SELECT zookeeper_path FROM system.replicas WHERE database != '_tabularium'`;
-  const signal = AbortSignal.timeout(5000);
-  const text = await fetch(`${url}/?query=${encodeURIComponent(sql)}`, { signal }).then(
-    (response) => (response.ok ? response.text() : ''),
-    () => '',
-  );
-  return text.split('\n').filter(Boolean);
-}

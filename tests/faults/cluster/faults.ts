@@ -10,14 +10,14 @@ export interface Fault {
   begin(world: ClusterWorld): Promise<() => Promise<void>>;
 }
 
-interface Process {
+export interface Process {
   kill(): Promise<void>;
   start(): Promise<void>;
   freeze(): void;
   resume(): void;
 }
 
-const killed = (name: string, chosen: (world: ClusterWorld) => readonly Process[]): Fault => ({
+export const killed = (name: string, chosen: (world: ClusterWorld) => readonly Process[]): Fault => ({
   name: `kill -9 of ${name}`,
   async begin(world) {
     const processes = chosen(world);
@@ -28,7 +28,7 @@ const killed = (name: string, chosen: (world: ClusterWorld) => readonly Process[
   },
 });
 
-const frozen = (name: string, chosen: (world: ClusterWorld) => readonly Process[]): Fault => ({
+export const frozen = (name: string, chosen: (world: ClusterWorld) => readonly Process[]): Fault => ({
   name: `SIGSTOP of ${name}`,
   begin(world) {
     const processes = chosen(world);
@@ -53,14 +53,16 @@ const groups: readonly { readonly name: string; readonly chosen: (world: Cluster
   { name: 'all nodes', chosen: ({ ring }) => ring.nodes },
 ];
 
-const ofStore: readonly Fault[] = [
-  {
-    name: 'restart of the store',
-    async begin({ store }) {
-      await store.killPrimary();
-      return () => store.startPrimary();
-    },
+export const restartOfStore: Fault = {
+  name: 'restart of the store',
+  async begin({ store }) {
+    await store.killPrimary();
+    return () => store.startPrimary();
   },
+};
+
+const ofStore: readonly Fault[] = [
+  restartOfStore,
   {
     name: 'SIGSTOP of the store',
     begin: ({ store }) => {
@@ -122,7 +124,7 @@ const keeperOf = ({ keeper }: ClusterWorld) => {
   if (keeper === undefined) throw new Error('the nodes have no ZooKeeper');
   return keeper;
 };
-const ofKeeper: readonly Fault[] = [
+export const ofKeeper: readonly Fault[] = [
   killed('ZooKeeper', (world) => [keeperOf(world).process]),
   frozen('ZooKeeper', (world) => [keeperOf(world).process]),
 ];

@@ -122,6 +122,11 @@ export class Prober {
     return this.#readAt > ms && this.#writtenAt > ms && this.#changedAt > ms;
   }
 
+  /** The same without changes of tables, which need all nodes. */
+  hasReadAndWrittenSince(ms: number): boolean {
+    return this.#readAt > ms && this.#writtenAt > ms;
+  }
+
   get last(): string {
     return this.#last;
   }

@@ -1,7 +1,7 @@
 // A server, or a node of the cluster, is killed at a step of a change: the change is repeated with its key through either server until one answers
 // for certain, and is then there once.
 import { randomUUID } from 'node:crypto';
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineFromNow, deadlineMs, eventually } from '../../deadline.ts';
@@ -35,17 +35,18 @@ export interface ClusterStep {
 export class ReachedSteps {
   readonly #ends = new Map<string, number>();
 
-  isBeyond(step: ClusterStep): boolean {
-    return step.fault.n >= (this.#ends.get(keyOf(step)) ?? Number.POSITIVE_INFINITY);
+  /** `kind`: of the steps that are counted together. `n`: of its step. */
+  isBeyond(kind: string, n: number): boolean {
+    return n >= (this.#ends.get(kind) ?? Number.POSITIVE_INFINITY);
   }
 
-  note(step: ClusterStep, isReached: boolean): void {
-    const end = step.fault.n + (isReached ? Number.POSITIVE_INFINITY : spareSteps);
-    this.#ends.set(keyOf(step), Math.min(end, this.#ends.get(keyOf(step)) ?? Number.POSITIVE_INFINITY));
+  note(kind: string, n: number, isReached: boolean): void {
+    const end = n + (isReached ? Number.POSITIVE_INFINITY : spareSteps);
+    this.#ends.set(kind, Math.min(end, this.#ends.get(kind) ?? Number.POSITIVE_INFINITY));
   }
 }
 
-const keyOf = ({ scenario, warehouse, fault }: ClusterStep) => `${scenario.name} ${warehouse} ${fault.point}`;
+const kindOf = ({ scenario, warehouse, fault }: ClusterStep) => `${scenario.name} ${warehouse} ${fault.point}`;
 /** Work beside a change can add or take a step. */
 const spareSteps = 2;
 
@@ -63,7 +64,7 @@ const answerMs = 10_000;
 const certainMs = 120_000;
 const repeatPauseMs = 50;
 /** The module of servers that can be armed. */
-const armedServer = new URL('armed_server.ts', import.meta.url);
+export const armedServer = new URL('armed_server.ts', import.meta.url);
 
 const faults = (['store', 'before', 'after'] as const).flatMap((point) =>
   Array.from({ length: stepsMax[point] }, (_, i): Fault => ({ point, n: i + 1, isLasting: false })),
@@ -100,10 +101,11 @@ export async function killAtSteps(
     for (const warehouse of world.warehouses) await requireAcknowledged(api.put(databaseIn(warehouse), {}));
     for (const step of steps) {
       tried++;
-      if (reached.isBeyond(step)) continue;
+      const kind = kindOf(step);
+      if (reached.isBeyond(kind, step.fault.n)) continue;
       log(describeStep(step));
       const isReached = await killAt(world, step, { id: tried, random });
-      reached.note(step, isReached);
+      reached.note(kind, step.fault.n, isReached);
       if (isReached) struck++;
     }
     problems.push(...(await nodeDifferences(world)));
@@ -135,7 +137,7 @@ async function killAt(
   // Either the same server continues after its restart, or the other one takes over.
   const restartsFirst = random.chance(0.5);
   const firstAnswer = await first;
-  const struck = existsSync(join(server.directory, 'struck'));
+  const struck = struckAt(server) !== undefined;
   const restart = async () => {
     if (!struck) return;
     const killed = victim ?? server;
@@ -177,7 +179,7 @@ async function certain(apis: readonly CheckedApi[], request: Request): Promise<A
   }
 }
 
-async function arm(server: ClusterServer, fault: ArmedFault): Promise<void> {
+export async function arm(server: ClusterServer, fault: ArmedFault): Promise<void> {
   const [file, armedFile, struck] = ['fault.json', 'armed', 'struck'].map((name) => join(server.directory, name)) as [
     string,
     string,
@@ -187,6 +189,12 @@ async function arm(server: ClusterServer, fault: ArmedFault): Promise<void> {
   writeFileSync(file, JSON.stringify(fault));
   server.signal('SIGUSR2');
   await eventually('the server is armed', () => existsSync(armedFile));
+}
+
+/** The step at which an armed server struck; undefined if it has not reached it. */
+export function struckAt({ directory }: ClusterServer): string | undefined {
+  const file = join(directory, 'struck');
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
 }
 
 async function taskSucceeds(api: CheckedApi, taskId: string): Promise<void> {

@@ -1,4 +1,5 @@
 // An engine with a FaultPlan around each call that changes or reads something; reports its process id.
+import type { RegisteredServers } from '../../../src/engines/cluster/registered_servers.ts';
 import type { Engine, EngineWarehouse } from '../../../src/engines/engine.ts';
 import type { FaultPlan } from './fault_plan.ts';
 
@@ -30,6 +31,15 @@ const counted: ReadonlySet<string> = new Set([
   'recordSteps',
 ] satisfies (keyof EngineWarehouse)[]);
 
+/** Of the servers of a cluster. */
+const countedOfServers: ReadonlySet<string> = new Set([
+  'refresh',
+  'drainState',
+  'cancelStatements',
+  'dropTables',
+  'tableCount',
+] satisfies (keyof RegisteredServers)[]);
+
 export interface FaultyEngineOptions {
   readonly plan: FaultPlan;
   /** Gets the warehouse `default` itself, without faults. */
@@ -56,12 +66,19 @@ export function faultyEngine(engine: Engine, { plan, opened, started }: FaultyEn
 }
 
 function faulty(warehouse: EngineWarehouse, plan: FaultPlan): EngineWarehouse {
-  return new Proxy(warehouse, {
+  const servers = warehouse.servers && withFaults(warehouse.servers, countedOfServers, plan);
+  return new Proxy(withFaults(warehouse, counted, plan), {
+    get: (target, key) => (key === 'servers' ? servers : Reflect.get(target, key, target)),
+  });
+}
+
+function withFaults<Target extends object>(all: Target, names: ReadonlySet<string>, plan: FaultPlan): Target {
+  return new Proxy(all, {
     get(target, key) {
       const value: unknown = Reflect.get(target, key, target);
       if (typeof value !== 'function') return value;
       const call = value.bind(target) as (...parameters: unknown[]) => unknown;
-      if (typeof key !== 'string' || !counted.has(key)) return call;
+      if (typeof key !== 'string' || !names.has(key)) return call;
       return async (...parameters: unknown[]) => {
         const callName = key === 'apply' ? `apply ${(parameters[0] as { kind: string }).kind}` : key;
         plan.reach('before', callName);

@@ -1,6 +1,8 @@
 // The decommission of a server of which others have all rows: its tables are dropped there, and the rest continues without it.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { systemActor } from '../../../src/model/principal.ts';
+import type { Services } from '../../../src/resources/records/handler_context.ts';
 import { eventually } from '../../deadline.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { start, type TestServer } from '../../server.ts';
@@ -9,9 +11,13 @@ import { availabilityIs, backendsOf, clusterSettings, registerAll, warehouses } 
 describe('a server whose copies others have', { skip: missingRing }, () => {
   let ring: Ring;
   let server: TestServer;
+  let services: Services | undefined;
   const shop = '/api/v2/catalogs/copies/databases/shop';
   before(async () => {
-    [ring, server] = await Promise.all([startRing(3), start(clusterSettings)]);
+    const assembled = (all: Services) => {
+      services = all;
+    };
+    [ring, server] = await Promise.all([startRing(3), start(clusterSettings, { assembled })]);
     await registerAll(server, 'copies', ring, clusters.copies);
     (await server.post('/api/v2/catalogs', { name: 'copies', warehouse: 'copies' })).is(201);
     (await server.put(shop)).is(201);
@@ -27,6 +33,25 @@ describe('a server whose copies others have', { skip: missingRing }, () => {
     assert.deepEqual((await server.post(`${shop}/query`, { sql: 'SELECT count(*) FROM orders' })).is(200).at('rows'), [
       [count],
     ]);
+
+  test('a decommission is cancelled, and has not failed, if its server died before it cancelled the task', async () => {
+    const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`)).is(202);
+    assert.ok(services);
+    const { catalog, warehouses } = services;
+    const path = [
+      { category: 'warehouses', name: 'copies' },
+      { category: 'backends', name: 'node3' },
+    ] as const;
+    // What the cancellation does first.
+    await catalog.retrying(async () => {
+      const [, backend] = await catalog.require(path);
+      const { decommission: _, ...spec } = backend.spec;
+      await catalog.update(backend, { spec: { ...spec, disabled: false }, principal: systemActor });
+    });
+    await warehouses.apply('copies');
+    (await server.ended(accepted)).is(200, '0', { state: 'cancelled' });
+    await availabilityIs(server, 'copies', ['node3'], 'available');
+  });
 
   test('it is decommissioned when the definition of the cluster is without it, and then deleted', async () => {
     const accepted = (await server.post(`${backendsOf('copies')}/node3/decommission`, { drainSeconds: 5 })).is(202);
