@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import type { KyselyPlugin } from 'kysely';
 import { AuditJournal, lostLines, StoreBehind } from '../../src/access/audit/audit_journal.ts';
 import { AuditTrail } from '../../src/access/audit/audit_log.ts';
 import { listAudit, verifyAudit } from '../../src/access/audit/audit_reader.ts';
@@ -97,6 +98,24 @@ test('a fault is in the chain of its server, and a chain that is gone is missed'
   assert.deepEqual(await faultsOf(store), ['two 0 end']);
   await store.close();
 });
+
+for (const read of numbers(8))
+  test(`a chain that begins after read ${read + 1} of a verification is not missed`, async () => {
+    const { store } = await stores.open({ isShared: true });
+    const [one, two] = twoOn(store);
+    await one.change('a');
+    let reads = 0;
+    const begins: KyselyPlugin = {
+      transformQuery: ({ node }) => node,
+      transformResult: async ({ result }) => {
+        if (reads++ === read) await two.change('b');
+        return result;
+      },
+    };
+    const { faults } = await verifyAudit({ ...store, db: store.db.withPlugin(begins) } as Store, key);
+    assert.deepEqual(faults, []);
+    await store.close();
+  });
 
 test('expired events of a server that no longer runs are removed by the others', async () => {
   const { store } = await stores.open();

@@ -70,6 +70,8 @@ const faultsMax = 100;
 
 /** Checks that no event is missing or changed, and that each chain begins and ends where it should. */
 export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<AuditVerdict> {
+  // Before the chains: a server that begins its chain meanwhile is not one whose chain is missing.
+  const expected = await serversWithChain(db);
   const chains = await db.selectFrom('audit_chains').select('server_id').orderBy('server_id').execute();
   const known = new Set(chains.map(({ server_id: serverId }) => serverId));
   const faults: AuditFault[] = [];
@@ -81,18 +83,22 @@ export async function verifyAudit({ db }: Store, key: Uint8Array): Promise<Audit
     faults.push(...verdict.faults);
     heads.push(verdict.head);
   }
+  for (const serverId of expected.difference(known)) faults.push({ serverId, sequence: 0, fault: 'end' });
+  return { eventCount, faults: faults.slice(0, faultsMax), heads };
+}
+
+type Db = Store['db'];
+
+/** By their events and by the settings that are written with the first one. */
+async function serversWithChain(db: Db): Promise<Set<string>> {
   const written = await db.selectFrom('audit_events').select('server_id').distinct().execute();
   const begun = await db
     .selectFrom('settings')
     .select('value')
     .where((e) => e.or([e('key', '=', serverIdSetting), e('key', 'like', chainSettings)]))
     .execute();
-  const expected = new Set([...written.map((row) => row.server_id), ...begun.map(({ value }) => value)]);
-  for (const serverId of expected.difference(known)) faults.push({ serverId, sequence: 0, fault: 'end' });
-  return { eventCount, faults: faults.slice(0, faultsMax), heads };
+  return new Set([...written.map((row) => row.server_id), ...begun.map(({ value }) => value)]);
 }
-
-type Db = Store['db'];
 
 interface ChainEnds extends AuditChain {
   readonly oldest: number | null;
