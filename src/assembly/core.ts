@@ -8,6 +8,7 @@ import { assembleWarehouses } from '../catalog/assemble_warehouses.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import { CatalogReader, objectSource } from '../catalog/catalog_reader.ts';
 import { RecordCache } from '../catalog/record_cache.ts';
+import type { ReplicaFinding, ReplicaNotices } from '../engines/cluster/replica_notices.ts';
 import type { Engine } from '../engines/engine.ts';
 import type { WarehouseReports } from '../engines/warehouses/other_servers.ts';
 import type { Warehouses } from '../engines/warehouses/warehouses.ts';
@@ -19,7 +20,7 @@ import { resultUsage } from '../query/results/result_usage.ts';
 import { userOfVisitor } from '../resources/namespaces/bootstrap.ts';
 import { ChangeFeed } from '../store/changes/change_feed.ts';
 import { Servers } from '../store/servers.ts';
-import { getOrCreateSetting } from '../store/store.ts';
+import { getOrCreateSetting, type Store } from '../store/store.ts';
 import { Tasks } from '../tasks/tasks.ts';
 import type { Foundation } from './foundation.ts';
 
@@ -33,6 +34,7 @@ export async function assembleCore(foundation: Foundation, engines: readonly Eng
   const otherServers = servers && {
     serverId: servers.serverId,
     reportOf: (id: string) => servers.find(id)?.report,
+    noticesOf: noticesIn(store, changes),
   };
   const warehouses = assembleWarehouses(
     { ...foundation, otherServers },
@@ -101,6 +103,21 @@ export async function assembleCore(foundation: Foundation, engines: readonly Eng
 }
 
 export type Core = Awaited<ReturnType<typeof assembleCore>>;
+
+/** How the servers of the store tell each other of the replicas of a warehouse. */
+const noticesIn =
+  (store: Store, changes: ChangeFeed) =>
+  (warehouseId: string): ReplicaNotices => {
+    const tell = (backends: readonly string[], finding: ReplicaFinding) =>
+      store.transaction(async (tx) => {
+        for (const backend of backends) changes.append(tx, { kind: 'replica', warehouseId, backend, finding });
+      });
+    return {
+      follow: () => changes.readNow(),
+      tellBehind: (backends) => tell(backends, 'behind'),
+      tellReading: (backend) => tell([backend], 'reading'),
+    };
+  };
 
 /** Undefined if this server alone uses the store. */
 function otherServersOf(

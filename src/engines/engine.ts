@@ -17,6 +17,7 @@ import type {
   DescribedBackend,
   RegisteredServers,
 } from './cluster/registered_servers.ts';
+import type { ReplicaNotices } from './cluster/replica_notices.ts';
 import type { TableToSum } from './copies/checksum.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
@@ -546,6 +547,8 @@ export interface ClusterAccess {
   /** All registered servers as of now. A disabled one serves no statements and has no replica that counts, until it is enabled. */
   readonly backends: () => Promise<readonly DescribedBackend[]>;
   readonly credentials: () => Promise<Credentials>;
+  /** Absent: no other server reads the warehouse. */
+  readonly notices?: ReplicaNotices | undefined;
 }
 
 export interface EngineWarehouseOptions {

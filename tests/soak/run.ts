@@ -205,7 +205,7 @@ function clusterFaults(kind: ClusterKind): Part['run'] {
     const hasTime = () => Date.now() < deadline;
     const names: Record<string, number> = {};
     let [faults, acknowledged, tasks, rows, refused, clearedMs] = [0, 0, 0, 0, 0, 0];
-    const probed = { reads: 0, stale: 0, writes: 0, changes: 0, moves: 0 };
+    const probed = { reads: 0, writes: 0, changes: 0, moves: 0 };
     const decommissions = noDecommissions();
     // A round that finds something wrong ends; the next one has a new installation.
     for (let n = 0; hasTime() && problems.length < problemsMax; n++) {
@@ -226,12 +226,12 @@ function clusterFaults(kind: ClusterKind): Part['run'] {
       clearedMs = Math.max(clearedMs, report.clearedMsMax);
       reportProgress(`seed ${roundSeed}: ${faults} faults`, problems);
     }
-    const { reads, stale, writes, changes, moves } = probed;
+    const { reads, writes, changes, moves } = probed;
     const acknowledgedParts = { changes: acknowledged + changes, inserts: writes, tasks, rows, moves, decommissions };
-    const summary = { faults, byKind: names, wrong: problems.length, clearedMsMax: clearedMs, reads, stale, refused };
+    const summary = { faults, byKind: names, wrong: problems.length, clearedMsMax: clearedMs, reads, refused };
     process.stdout.write(`summary: ${JSON.stringify({ ...summary, acknowledged: acknowledgedParts })}\n`);
     const kinds = Object.keys(names).length;
-    return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads (${stale} without rows of the other server), ${writes} inserts, ${changes} changes of tables, ${moves} moves of a catalog and ${decommissions.completed} decommissions (${decommissions.cancelled} cancelled) beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
+    return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads, ${writes} inserts, ${changes} changes of tables, ${moves} moves of a catalog and ${decommissions.completed} decommissions (${decommissions.cancelled} cancelled) beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
   };
 }
 

@@ -3,6 +3,7 @@
 import type { WarehouseSpec } from '../../model/records.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { Failure } from '../../standard/failure.ts';
+import type { ReplicaChange } from '../../store/changes/change.ts';
 import { Admission } from '../admission.ts';
 import { CatalogGuard } from '../catalog_guard.ts';
 import type { DamagedCatalog, PositionRecords } from '../catalog_storage.ts';
@@ -135,6 +136,7 @@ export class OpenWarehouses {
       cluster: clusterAccess(description, {
         current: async () => (await this.#open.get(description.id))?.description ?? description,
         passwordOf: this.#options.passwordOf,
+        noticesOf: this.#options.otherServers?.noticesOf,
       }),
       dataDirectory,
       spoolDirectory,
@@ -190,6 +192,12 @@ export class OpenWarehouses {
     applied.catch((error: unknown) =>
       this.#options.observe({ kind: 'backgroundError', what: 'change of a warehouse', error }),
     );
+  }
+
+  /** A warehouse that is not open here reads none of its backends. */
+  async told({ warehouseId, backend, finding }: ReplicaChange): Promise<void> {
+    const open = await this.#open.get(warehouseId);
+    open?.engine.servers?.told(backend, finding);
   }
 
   async describeAllAgain(): Promise<void> {

@@ -2,6 +2,7 @@
 // such a warehouse is in the data directory of that server: here no engine is opened for it.
 import { Failure } from '../../standard/failure.ts';
 import type { DamagedCatalog } from '../catalog_storage.ts';
+import type { ReplicaNotices } from '../cluster/replica_notices.ts';
 import type { WarehouseCondition } from './warehouse_condition.ts';
 
 export interface WarehouseReport {
@@ -17,6 +18,8 @@ export interface OtherServers {
   readonly serverId: string;
   /** The last report of another server, as JSON; undefined if it is down. */
   readonly reportOf: (serverId: string) => string | undefined;
+  /** How this one tells them of the replicas of a warehouse. */
+  readonly noticesOf: (warehouseId: string) => ReplicaNotices;
 }
 
 /** Thrown instead of opening an engine. Requests are forwarded before that (http/forwarding/). */

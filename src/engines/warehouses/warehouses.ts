@@ -203,8 +203,9 @@ export class Warehouses {
     return this.#options.engines.flatMap(({ storage }) => storage ?? []);
   }
 
-  /** Follows the feed of changes: reads the changed description of a warehouse. `apply` passes it on to the engine. */
+  /** Follows the feed of changes: reads the changed description of a warehouse, which `apply` passes on to the engine, and tells of replicas. */
   changed(change: Change): Promise<void> | undefined {
+    if (change.kind === 'replica') return this.#open.told(change);
     if (change.kind !== 'object') return undefined;
     const id =
       change.category === 'warehouses' ? change.objectId : change.category === 'backends' ? change.parentId : null;

@@ -61,7 +61,18 @@ export interface MoveChange {
   readonly taskId: string;
 }
 
-export type Change = ObjectChange | GrantChange | MembersChange | TokenChange | TaskChange | MoveChange;
+/**
+ * What a server found of a replica (engines/cluster/replica_notices.ts). `behind`: it may lack what was acknowledged; `reading`: the server
+ * will read it. Only in the feed of a shared store.
+ */
+export interface ReplicaChange {
+  readonly kind: 'replica';
+  readonly warehouseId: string;
+  readonly backend: string;
+  readonly finding: 'behind' | 'reading';
+}
+
+export type Change = ObjectChange | GrantChange | MembersChange | TokenChange | TaskChange | MoveChange | ReplicaChange;
 
 /** What the store keeps of a change: which rows changed, without their contents. */
 export type ChangeNotice =
@@ -70,7 +81,8 @@ export type ChangeNotice =
   | Omit<MembersChange, 'userIds'>
   | Omit<TokenChange, 'token'>
   | TaskChange
-  | MoveChange;
+  | MoveChange
+  | ReplicaChange;
 
 /** Equal for changes of the same rows. */
 export function keyOf(notice: ChangeNotice): string {
@@ -87,6 +99,8 @@ export function keyOf(notice: ChangeNotice): string {
       return `task ${notice.taskId}`;
     case 'move':
       return `move ${notice.taskId}`;
+    case 'replica':
+      return `replica ${notice.warehouseId} ${notice.finding} ${notice.backend}`;
   }
 }
 
@@ -110,6 +124,7 @@ export function noticeOf(change: Change): ChangeNotice {
     }
     case 'task':
     case 'move':
+    case 'replica':
       return change;
   }
 }

@@ -196,10 +196,11 @@ export class ChangeFeed {
   upToDate(position = 0): Promise<void> | undefined {
     if (!this.#options.store.isShared) return undefined;
     if (position <= this.#reached && performance.now() - this.#readAtMs <= silentMsMax) return undefined;
-    return this.#waitForPoll();
+    return this.readNow();
   }
 
-  async #waitForPoll(): Promise<void> {
+  /** Resolves when the followers have what other servers committed before the call. Throws STORE_UNAVAILABLE. */
+  async readNow(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<boolean>((resolve) => {
       timer = setTimeout(resolve, readWaitMsMax, false);

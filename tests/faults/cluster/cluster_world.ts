@@ -16,6 +16,7 @@ import { freePorts } from '../../engines/clickhouse/ring/free_ports.ts';
 import { clusters, missingRing, type Ring, startRing } from '../../engines/clickhouse/ring/ring.ts';
 import { missingPostgresql } from '../../postgresql.ts';
 import { type ServerProcess, startProcess } from '../../server.ts';
+import type { Known } from '../injection/api.ts';
 import { CheckedApi, PatientApi } from './checked_api.ts';
 import { type Host, loopback, missingNamespaces, type Network, openNetwork } from './network.ts';
 import { PostgresqlPair } from './postgresql_pair.ts';
@@ -55,14 +56,24 @@ export class ClusterServer {
   readonly directory: string;
   readonly #flags: readonly string[];
   readonly #entry: URL | undefined;
+  readonly #known: Known;
   /** Starts that did not succeed at once. Nothing else fails while a server starts, so that there should be none. */
   readonly failedStarts: string[] = [];
   #process: ServerProcess | undefined;
   #api: CheckedApi | undefined;
   #patientApi: PatientApi | undefined;
 
-  constructor(host: Host, directory: string, ownFlags: readonly string[], entry?: URL) {
+  constructor(
+    host: Host,
+    directory: string,
+    {
+      ownFlags,
+      entry,
+      known,
+    }: { readonly ownFlags: readonly string[]; readonly entry?: URL | undefined; readonly known: Known },
+  ) {
     this.#entry = entry;
+    this.#known = known;
     this.host = host;
     this.directory = directory;
     this.#flags = ownFlags;
@@ -93,8 +104,8 @@ export class ClusterServer {
     });
     if (process.env.FAULTS_LOG) this.#process.child.stderr?.pipe(process.stderr);
     // Its address stays the same, so that clients continue.
-    this.#api ??= new CheckedApi(this.#process.url, this.#process.token);
-    this.#patientApi ??= new PatientApi(this.#process.url, this.#process.token);
+    this.#api ??= new CheckedApi(this.#process.url, this.#process.token, this.#known);
+    this.#patientApi ??= new PatientApi(this.#process.url, this.#process.token, this.#known);
   }
 
   /** Whether it stopped itself, or was stopped. */
@@ -178,6 +189,7 @@ export async function startCluster({ kind = 'unreplicated', entry }: ClusterOpti
     const keyFile = join(directory, serverNames[0] as string, 'secret.key');
     const ports = await freePorts(serverNames.length);
     const clusterHosts = [...new Set(nodeHosts.map(({ address }) => address))];
+    const known: Known = { position: 0 };
     const servers = serverNames.map((name, index) => {
       const host = network.host(name);
       const own = [
@@ -189,7 +201,7 @@ export async function startCluster({ kind = 'unreplicated', entry }: ClusterOpti
         ...(host.enter.length > 0 ? ['--insecure=true'] : []),
         ...(index > 0 ? [`--secret-key-file=${keyFile}`] : []),
       ];
-      return new ClusterServer(host, join(directory, name), own, entry);
+      return new ClusterServer(host, join(directory, name), { ownFlags: own, entry, known });
     });
     for (const server of servers) {
       ends.push(() => server.close());

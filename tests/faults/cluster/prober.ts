@@ -16,28 +16,17 @@ const pauseMs = 25;
 const changePauseMs = 500;
 const rowsEach = 3;
 
-/** `stale`: reads that did not see what another server had acknowledged before they began. */
-export const noProbes = () => ({ reads: 0, writes: 0, changes: 0, stale: 0, refused: 0, unanswered: 0 });
+export const noProbes = () => ({ reads: 0, writes: 0, changes: 0, refused: 0, unanswered: 0 });
 
 /** The tables of a warehouse, and what its probers have written. */
 export class ProbedTables {
   readonly catalog: string;
-  /** Batches of `rowsEach` rows. */
+  /** Batches of `rowsEach` rows, through all servers. */
   sent = 0;
   acknowledged = 0;
-  /** By the server that acknowledged them. */
-  readonly acknowledgedBy = new Map<CheckedApi, number>();
-  readonly #isReplicated: boolean;
 
-  /** `isReplicated`: another server than that of the writer can read, for a while, from a replica that the writer knows to be behind. */
-  constructor(catalog: string, isReplicated: boolean) {
+  constructor(catalog: string) {
     this.catalog = catalog;
-    this.#isReplicated = isReplicated;
-  }
-
-  acknowledge(api: CheckedApi): void {
-    this.acknowledged++;
-    this.acknowledgedBy.set(api, (this.acknowledgedBy.get(api) ?? 0) + 1);
   }
 
   /** When all writes have ended: each batch is there once. @returns what is wrong. */
@@ -47,11 +36,6 @@ export class ProbedTables {
     const rows = this.acknowledged * rowsEach;
     if (status === 200 && JSON.stringify(result.rows) === JSON.stringify([[rows, rows]])) return [];
     return [`${this.catalog}: ${status} ${code} ${JSON.stringify(result.rows)} instead of ${rows} rows`];
-  }
-
-  /** The batches that a read through a server must see at least, if it begins now. */
-  leastFor(api: CheckedApi): number {
-    return this.#isReplicated ? (this.acknowledgedBy.get(api) ?? 0) : this.acknowledged;
   }
 
   get database(): string {
@@ -140,12 +124,10 @@ export class Prober {
   }
 
   async #readGrown(): Promise<void> {
-    const least = this.#tables.leastFor(this.#api) * rowsEach;
-    const all = this.#tables.acknowledged * rowsEach;
+    const least = this.#tables.acknowledged * rowsEach;
     const rows = await this.#query('SELECT count(*), count(DISTINCT id) FROM grown');
     if (rows === undefined) return;
     const most = this.#tables.sent * rowsEach;
-    if ((rows[0]?.[0] ?? 0) < all) this.counts.stale++;
     this.#require(rows, ([count = -1, ids]) => count >= least && count <= most && count === ids, `${least} to ${most}`);
   }
 
@@ -176,7 +158,7 @@ export class Prober {
     if (!isAcknowledged(answer))
       return this.#note(answer.status, `insert: ${answer.status} ${answer.code} ${answer.message}`);
     this.#insert = undefined;
-    this.#tables.acknowledge(this.#api);
+    this.#tables.acknowledged++;
     this.counts.writes++;
     this.#writtenAt = began;
   }

@@ -82,7 +82,7 @@ class FaultRun {
     this.#world = world;
     this.#random = new Random(options.seed);
     const { warehouses, ring, keeper } = world;
-    this.#tables = warehouses.map((name) => new ProbedTables(name, keeper !== undefined));
+    this.#tables = warehouses.map((name) => new ProbedTables(name));
     const repeats = this.#random.fork(0);
     this.#mover = new Mover(this.#random.fork(500), warehouses);
     // A node that does not replicate and is taken out has missed the changes of that time for good.

@@ -34,16 +34,24 @@ export function pathOf(...segments: readonly string[]): string {
 }
 
 const answerMsMax = deadlineMs(120_000);
+const readAfter = 'x-service-read-after';
+
+/** What one caller knows of the changes of several servers: it reads through each what any of them has acknowledged to it. */
+export interface Known {
+  position: number;
+}
 
 export class Api {
   readonly #http: RawHttp;
   readonly #token: string;
+  readonly #known: Known | undefined;
   /** For what is no part of a fault: its calls fail at once. */
   readonly client: Client;
 
-  constructor(url: string, token: string) {
+  constructor(url: string, token: string, known?: Known) {
     this.#http = new RawHttp(url);
     this.#token = token;
+    this.#known = known;
     this.client = createClient({ url, token, retryForMs: 0, timeoutMs: answerMsMax });
   }
 
@@ -53,10 +61,12 @@ export class Api {
     const headers = {
       authorization: `Bearer ${this.#token}`,
       'x-service-idempotency-key': key,
+      [readAfter]: this.#known && String(this.#known.position),
       'content-type': body === undefined || bytes !== undefined ? undefined : 'application/json',
     };
     try {
       const reply = await this.#http.send({ method, path, headers, body: text, timeoutMs: answerMs, onSent });
+      if (this.#known) this.#known.position = Math.max(this.#known.position, Number(reply.headers[readAfter] ?? 0));
       return { ...(JSON.parse(reply.text) as Omit<Answer, 'status'>), status: reply.status };
     } catch {
       return noAnswer;

@@ -1,4 +1,5 @@
 // Whether a server has everything that it must have before it takes statements.
+import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
 import { cutOff, takeBack } from '../replication/return_of_server.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
@@ -12,6 +13,7 @@ export interface CatchUpOptions {
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
   /** As the servers that were asked say. */
   readonly isReplicated: () => boolean;
+  readonly notices: ReplicaNotices | undefined;
 }
 
 export class CatchUp {
@@ -27,6 +29,9 @@ export class CatchUp {
     const owns = await this.#options.owns();
     if (this.#options.isReplicated()) {
       const servers = peers.map(({ server }) => server);
+      // Before the check: what is acknowledged from now on is on this replica, or makes it lost again.
+      member.toldBehind = undefined;
+      await this.#options.notices?.tellReading(member.name);
       const message = await takeBack(member.server, { peers: servers, owns, signal });
       return message === undefined ? undefined : { message, isBegunWork: false };
     }

@@ -2,12 +2,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ServerIdentity } from '../../../model/records.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
-import { Failure } from '../../../standard/failure.ts';
+import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
+import type { ReplicaFinding } from '../../cluster/replica_notices.ts';
 import type { ClusterAccess, Replica } from '../../engine.ts';
 import { wasLost } from '../../engine_lost.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
-import type { ClickHouseCluster, ClickHouseServer, OnEachOptions } from '../connection/server.ts';
+import type { ClickHouseCluster, ClickHouseServer, OnEachOptions, TakeOverOptions } from '../connection/server.ts';
 import { CatchUp } from './catch_up.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
@@ -24,7 +25,10 @@ export interface ClusterOptions {
 
 /** How long a start, a change of the registered servers, or a statement that found a shard lost, waits until they were checked. */
 const firstCheckMs = 5000;
+const lacksRows = 'it lacks rows that other replicas have';
 const credentialsMsMax = 5000;
+/** How long a change waits for a replica that is catching up. */
+const catchingUpMs = 2000;
 /** How long a call waits for newer credentials than those that are known. */
 const credentialsReadMs = 500;
 
@@ -40,7 +44,6 @@ export class Cluster implements ClickHouseCluster {
   #refreshing: Promise<void> = Promise.resolve();
   #isOpen = false;
   #withdrawals = 0;
-  #next = 0;
 
   constructor(access: ClusterAccess, options: ClusterOptions) {
     this.name = access.name;
@@ -51,6 +54,7 @@ export class Cluster implements ClickHouseCluster {
       owns: options.owns,
       completeLeft: options.completeLeft,
       isReplicated: () => this.isReplicated,
+      notices: access.notices,
     });
     this.#health = new Health({
       cluster: access.name,
@@ -210,8 +214,39 @@ export class Cluster implements ClickHouseCluster {
     return [...available].sort((a, b) => Number(b === least) - Number(a === least)).map(({ counted }) => counted);
   }
 
-  requireCatchUp(backends: readonly string[]): void {
-    for (const name of backends) this.#members.get(name)?.lose('it lacks rows that other replicas have');
+  async takeOver(
+    follow: (server: ClickHouseServer) => Promise<void>,
+    { from, shard }: TakeOverOptions = {},
+  ): Promise<number> {
+    const { notices } = this.#access;
+    const replicas = this.#enabled().filter(
+      (member) => member.counted !== from && (shard === undefined || member.shard === shard),
+    );
+    if (replicas.some(({ isAvailable }) => !isAvailable)) await notices?.follow().catch(asUnknown);
+    // After that: whoever begins to read another one finds on it what was changed.
+    const read = replicas.filter(({ isAvailable, toldBehind }) => isAvailable || !toldBehind);
+    const followed = await Promise.all(read.map((member) => takesOver(member, follow)));
+    const behind = read.filter((_, index) => !followed[index]);
+    if (behind.length > 0) {
+      const told = (notices?.tellBehind(behind.map(({ name }) => name)) ?? Promise.resolve()).catch(asUnknown);
+      for (const member of behind) {
+        if (member.availability !== 'unavailable') member.lose(lacksRows);
+        member.toldBehind = told;
+        told.catch(() => {
+          if (member.toldBehind === told) member.toldBehind = undefined;
+        });
+      }
+    }
+    // Also what another change has found.
+    await Promise.all(replicas.map(({ toldBehind }) => toldBehind));
+    return read.length - behind.length;
+  }
+
+  told(backend: string, finding: ReplicaFinding): void {
+    const member = this.#members.get(backend);
+    if (!member) return;
+    if (finding === 'reading') member.toldBehind = undefined;
+    else if (member.availability !== 'unavailable') member.lose(lacksRows);
   }
 
   /** The servers with each shard, in the order of shards. */
@@ -321,8 +356,8 @@ export class Cluster implements ClickHouseCluster {
   }
 
   #leastLoaded(members: readonly Member[]): Member | undefined {
-    // Servers with the same load take turns.
-    const offset = this.#next++;
+    // Servers with the same load are picked at random: taking turns, statements with as many calls each as there are servers would all meet the same one.
+    const offset = Math.floor(Math.random() * members.length);
     let least: Member | undefined;
     for (let index = 0; index < members.length; index++) {
       const member = members[(index + offset) % members.length] as Member;
@@ -347,6 +382,30 @@ export class Cluster implements ClickHouseCluster {
     }
     return orKnown(this.#credentials.value, this.#knownCredentials);
   }
+}
+
+/** Whether a replica has taken over a change; one that does not count yet is not waited for as long. */
+async function takesOver(member: Member, follow: (server: ClickHouseServer) => Promise<void>): Promise<boolean> {
+  if (!member.isAvailable && !member.answers) return false;
+  const following = follow(member.counted).then(
+    () => true,
+    () => false,
+  );
+  if (member.isAvailable) return following;
+  const late = new AbortController();
+  try {
+    return await Promise.race([
+      following,
+      pause(catchingUpMs, false, { ref: false, signal: late.signal }).catch(() => false),
+    ]);
+  } finally {
+    late.abort();
+  }
+}
+
+/** What was changed is not acknowledged, and stays. */
+function asUnknown(error: unknown): never {
+  throw withOutcome(error, 'unknown');
 }
 
 /** Where they are kept may not answer, which says nothing about the servers: then with those that are known. */

@@ -22,8 +22,6 @@ const answerMs = 2000;
 const lostAnswerMs = 5000;
 /** Of checks in a row. A single one may have waited for a processor, of the server or of this process. */
 const lateMax = 2;
-/** Calls that wait for a server that has answered no check for as long are given up. */
-const abandonMs = 10_000;
 const factsEveryMs = 6000;
 /** For one attempt to catch up. */
 const catchUpMs = 30_000;
@@ -137,7 +135,8 @@ class Watch {
       if (this.#stopped.signal.aborted) return;
       if (isLate(error) && ++this.#late < lateMax) return;
       member.lose(reasonOf(error));
-      if (performance.now() - member.lastAnswerAt > abandonMs) member.server.disconnect();
+      // Calls that wait for it are given up.
+      if (!member.answers) member.server.disconnect();
     }
   }
 
@@ -156,8 +155,10 @@ class Watch {
       member.errorMessage = missing;
     }
     member.availability = 'catchingUp';
+    const { losses } = member;
     const lack = await this.#options.catchUp(member, AbortSignal.any([signal, AbortSignal.timeout(catchUpMs)]));
-    if (signal.aborted || member.isDisabled) return;
+    // Lost meanwhile: what was checked before does not count.
+    if (signal.aborted || member.isDisabled || member.losses !== losses) return;
     member.errorMessage = lack?.message ?? null;
     member.takesBegunWork = lack?.isBegunWork ?? false;
     if (lack === undefined) member.availability = 'available';

@@ -23,6 +23,8 @@ export interface Lack {
 }
 
 const lostMessage = 'it does not respond';
+/** A server that has answered no check for as long is asked for nothing else. */
+const abandonMs = 10_000;
 
 export class Member {
   readonly name: string;
@@ -37,6 +39,13 @@ export class Member {
   errorMessage: string | null = null;
   /** While it is catching up: whether it lacks only what others have of work that was begun. That cannot be completed without it. */
   takesBegunWork = false;
+  /** How often it was lost. */
+  losses = 0;
+  /**
+   * While no server reads it: until it is stored that this one has found it behind, after that for as long as no server has told that it will
+   * read it. Undefined: a server may read it.
+   */
+  toldBehind: Promise<void> | undefined;
   /** Its tables that were found to have the rows of the others since it was lost: from then on it gets what they get. */
   readonly equalTables = new Set<string>();
   facts: ServerFacts | undefined;
@@ -76,10 +85,16 @@ export class Member {
 
   /** It must be checked, and catch up, before it is available again. */
   lose(message: string): void {
+    this.losses++;
     this.availability = 'unavailable';
     this.takesBegunWork = false;
     this.equalTables.clear();
     this.errorMessage = message;
+  }
+
+  /** Its last answers are recent enough to ask it for something. */
+  get answers(): boolean {
+    return performance.now() - this.lastAnswerAt <= abandonMs;
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@
 import { Failure } from '../../../standard/failure.ts';
 import type { DrainBlocker, DrainState, RegisteredServers } from '../../cluster/registered_servers.ts';
 import { tabletIdOf } from '../../cluster/registered_servers.ts';
+import type { ReplicaFinding } from '../../cluster/replica_notices.ts';
 import { parsedDatabase, parsedTable } from '../names.ts';
 import { decommissionBlockers } from '../replication/decommission_blockers.ts';
 import { asideDatabase, isProvenDropped, strayReplicas } from '../replication/missed_changes.ts';
@@ -38,6 +39,10 @@ export class Registered implements RegisteredServers {
 
   withdraw(backends: readonly string[]): void {
     this.#cluster.withdraw(backends);
+  }
+
+  told(backend: string, finding: ReplicaFinding): void {
+    this.#cluster.told(backend, finding);
   }
 
   identityOf(backend: string) {

@@ -41,6 +41,13 @@ export interface OnEachOptions {
   readonly withoutDisabled?: boolean;
 }
 
+export interface TakeOverOptions {
+  /** It has what was changed. */
+  readonly from?: ClickHouseServer | undefined;
+  /** From 1. Absent: of all shards. */
+  readonly shard?: number | undefined;
+}
+
 export interface ClickHouseCluster {
   /** The name of the cluster definition. */
   readonly name: string;
@@ -69,8 +76,12 @@ export interface ClickHouseCluster {
   onEachShard<T>(work: (server: ClickHouseServer, shard: number) => Promise<T>): Promise<T[]>;
   /** The available servers of each shard, in the order of shards. Throws REPLICAS_UNAVAILABLE if a shard has none. */
   availableOfShards(): readonly (readonly ClickHouseServer[])[];
-  /** These servers lack rows that were acknowledged: they take no statements until they have caught up. */
-  requireCatchUp(backends: readonly string[]): void;
+  /**
+   * Lets the replicas take over what was changed on others, before it is acknowledged. `follow` fails if a server does not in time: then it takes
+   * no statements, neither of this server of Tabularium nor of those that share its store, until it has caught up.
+   * @returns how many have taken it over. Throws STORE_UNAVAILABLE with the outcome `unknown`.
+   */
+  takeOver(follow: (server: ClickHouseServer) => Promise<void>, options?: TakeOverOptions): Promise<number>;
 }
 
 /** The names of a table on the servers. */

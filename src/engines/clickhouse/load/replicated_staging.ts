@@ -4,9 +4,7 @@ import { Failure } from '../../../standard/failure.ts';
 import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { quorumOf } from '../replication/replicated_inserts.ts';
-import { replicationFeatures } from '../replication/replication_features.ts';
-import { isAbsent } from '../replication/server_errors.ts';
-import { synchronize } from '../replication/take_over.ts';
+import { takeRows } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 
 /** What a server shows of the hidden column (ddl/table_sql.ts), on a line of its own: line breaks within names and texts are escaped. */
@@ -85,22 +83,19 @@ async function definitionOf(
   return `CREATE TABLE IF NOT EXISTS ${staged(staging)}${body}`;
 }
 
-/** Runs on one replica of each shard that has all that was staged. `others`: the other available servers of its shard. */
+/** Runs on one replica of each shard that has all that was staged. Shards are numbered from 1. */
 export function onStaged<T>(
   cluster: ClickHouseCluster,
   { staging }: Pick<ReplicatedStaging, 'staging'>,
-  work: (server: ClickHouseServer, others: readonly ClickHouseServer[]) => Promise<T>,
+  work: (server: ClickHouseServer, shard: number) => Promise<T>,
 ): Promise<T[]> {
   return Promise.all(
-    cluster.availableOfShards().map(async (replicas) => {
+    cluster.availableOfShards().map(async (replicas, index) => {
       const found = await Promise.all(replicas.map((server) => hasTable(server, staging)));
-      const server = replicas.find((_, index) => found[index]);
+      const server = replicas.find((_, position) => found[position]);
       if (!server) throw new Failure('REPLICAS_UNAVAILABLE', 'no available replica of a shard has the staged rows');
-      await takeRows(server, staged(staging), syncSeconds);
-      return work(
-        server,
-        replicas.filter((other) => other !== server),
-      );
+      await takeRows(server, { database: internalDatabase, table: staging }, syncSeconds);
+      return work(server, index + 1);
     }),
   );
 }
@@ -114,41 +109,23 @@ async function hasTable(server: ClickHouseServer, staging: string): Promise<bool
   );
 }
 
-/** What was staged or published, without waiting for merges. */
-const takeRows = (server: ClickHouseServer, table: string, seconds: number): Promise<void> =>
-  synchronize(server, table, {
-    seconds,
-    mode: replicationFeatures(server.version).lightweightSync ? ' LIGHTWEIGHT' : '',
-  });
-
 /** Lets a replica take over what was published on another one. */
 export const takeOverPublished = (
   server: ClickHouseServer,
-  { database, localTable }: ReplicatedStaging,
-): Promise<void> => takeRows(server, qualifiedName({ database, table: localTable }), publishedSeconds);
+  { database, localTable: table }: ReplicatedStaging,
+): Promise<void> => takeRows(server, { database, table }, publishedSeconds);
 
 /**
- * Lets the other replicas take over what was published on one, so that a caller reads it on any server that counts. Throws 503 with the outcome
- * `unknown` if fewer replicas have it than an insert needs.
+ * Lets the other replicas of a shard take over what was published on one, so that a caller reads it on any server that counts. Throws 503 with
+ * the outcome `unknown` if fewer replicas have it than an insert needs.
  */
 export async function takeOver(
   cluster: ClickHouseCluster,
-  { database, localTable }: ReplicatedStaging,
-  others: readonly ClickHouseServer[],
+  load: ReplicatedStaging,
+  { from, shard }: { readonly from: ClickHouseServer; readonly shard: number },
 ): Promise<void> {
-  const table = qualifiedName({ database, table: localTable });
-  const behind = await Promise.all(
-    others.map((server) =>
-      takeRows(server, table, publishedSeconds).then(
-        () => [],
-        // A table that was dropped meanwhile.
-        (error: unknown) => (isAbsent(error) ? [] : [server.name]),
-      ),
-    ),
-  );
-  cluster.requireCatchUp(behind.flat());
-  const having = 1 + others.length - behind.flat().length;
-  if (having < quorumOf(cluster.replicasOfShard))
+  const followed = await cluster.takeOver((server) => takeOverPublished(server, load), { from, shard });
+  if (1 + followed < quorumOf(cluster.replicasOfShard))
     throw new Failure(
       'REPLICAS_UNAVAILABLE',
       'too few replicas are available to store rows',

@@ -131,11 +131,11 @@ export async function publish(
   const { isReplicated } = cluster;
   const work = (server: ClickHouseServer) => publishOn(server, load, { number, isRepeated, isReplicated });
   if (isReplicated)
-    await onStaged(cluster, load, async (server, others) => {
+    await onStaged(cluster, load, async (server, shard) => {
       // Another replica may have been published on, of which this one has not heard yet.
       if (isRepeated) await takeOverPublished(server, load);
       await work(server);
-      await takeOver(cluster, load, others);
+      await takeOver(cluster, load, { from: server, shard });
     });
   else await cluster.onEach((server) => withClaim(server, load.staging, work), { isBegunWork: isRepeated });
 }

@@ -43,11 +43,6 @@ export interface ReplicatedInsertOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface ReplicatedInsertResult {
-  /** The servers that do not have the rows of their shard yet, and must not be read until they have caught up. */
-  readonly behind: readonly string[];
-}
-
 /** Of three replicas one can be lost with its disk, and the rows be acknowledged and there. Two would refuse rows while one is down. */
 const quorumReplicasMin = 3;
 const quorum = 2;
@@ -56,8 +51,6 @@ const quorumTimeoutMs = 10_000;
 const retryMsMin = 100;
 const retryMsMax = 1000;
 const countMs = 15_000;
-/** For another replica to take over what was acknowledged; a later one does not count. */
-const syncMs = 2000;
 
 /** How many replicas must have a batch before it is acknowledged; 0 where the one that is asked suffices. */
 export const quorumOf = (replicasOfShard: number): number => (replicasOfShard >= quorumReplicasMin ? quorum : 0);
@@ -69,9 +62,10 @@ export class ReplicatedInserts {
 
   /**
    * Stores a batch once. Throws REPLICAS_UNAVAILABLE if it is not stored within the time; whether it will be is unknown if a server may have
-   * received it. Other errors of servers are thrown as they are: nothing was stored.
+   * received it. Other errors of servers are thrown as they are: nothing was stored. @returns the server that has the rows of its shard; those
+   * of other replicas take them over.
    */
-  async insert(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ReplicatedInsertResult> {
+  async insert(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ClickHouseServer> {
     const [first] = options.servers;
     if (!first) throw unavailable('notApplied');
     if (replicationFeatures(first.version).parallelQuorum) return insertBatch(batch, options);
@@ -90,7 +84,7 @@ export class ReplicatedInserts {
 const unavailable = (outcome: 'notApplied' | 'unknown', cause?: unknown): Failure =>
   new Failure('REPLICAS_UNAVAILABLE', 'too few replicas are available to store rows', {}, { outcome, cause });
 
-async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ReplicatedInsertResult> {
+async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ClickHouseServer> {
   const { servers, timeoutMs, attemptMs = timeoutMs, signal } = options;
   const endMs = performance.now() + timeoutMs;
   const withoutTable = new Set<ClickHouseServer>();
@@ -100,7 +94,7 @@ async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOpti
     const server = servers[attempt % servers.length] as ClickHouseServer;
     try {
       await insertOnce(server, batch, options, Math.min(attemptMs, Math.max(1000, endMs - performance.now())));
-      return { behind: await serversBehind(server, batch, options) };
+      return server;
     } catch (error) {
       const failure = serverFailure(error);
       last = error;
@@ -179,28 +173,4 @@ async function rowsOfBatch(
   const sql = `SELECT count() AS stored FROM ${table} WHERE ${quoteIdentifier(column)} = ${quoteLiteral(token)}`;
   const [row] = await server.rows<{ stored: string }>({ sql, timeoutMs: countMs });
   return Number(row?.stored);
-}
-
-/** Lets the other replicas take over what was acknowledged, so that a caller reads it on any server that counts. */
-async function serversBehind(
-  inserted: ClickHouseServer,
-  { names }: ReplicatedBatch,
-  { servers, replicasOfShard }: ReplicatedInsertOptions,
-): Promise<string[]> {
-  if (replicasOfShard < 2) return [];
-  const table = qualifiedName({ database: names.database, table: names.localTable });
-  const behind = await Promise.all(
-    servers
-      .filter((server) => server !== inserted)
-      .map((server) => {
-        // Without waiting for merges.
-        const mode = replicationFeatures(server.version).lightweightSync ? ' LIGHTWEIGHT' : '';
-        return server.text({ sql: `SYSTEM SYNC REPLICA ${table}${mode}`, timeoutMs: syncMs }).then(
-          () => [],
-          // A table that was dropped meanwhile.
-          (error: unknown) => (isAbsent(error) ? [] : [server.name]),
-        );
-      }),
-  );
-  return behind.flat();
 }

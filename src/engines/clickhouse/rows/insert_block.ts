@@ -4,6 +4,7 @@ import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
 import type { ReplicatedBatch } from '../replication/replicated_inserts.ts';
+import { takeRows } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { doesNotFit } from '../types/checked_conversion.ts';
 import { blockSettings } from './block_settings.ts';
@@ -11,6 +12,8 @@ import { blockSettings } from './block_settings.ts';
 /** `names`: of the table; its Distributed table takes the rows. `token`: the same for each attempt to insert these rows. */
 export type RowsBlock = Omit<ReplicatedBatch, 'batchColumn' | 'data'> & { readonly data: Uint8Array };
 
+/** For another replica to take over what is to be acknowledged; a later one does not count. */
+const takeOverSeconds = 2;
 const attemptsMax = 3;
 const pauseMs = 200;
 const thrownCode = 395;
@@ -31,12 +34,12 @@ export async function insertBlock(context: WarehouseContext, block: RowsBlock): 
 }
 
 async function insertReplicated({ cluster, inserts, spec }: WarehouseContext, block: RowsBlock): Promise<void> {
-  const { behind } = await inserts.insert(block, {
-    servers: cluster.availableServers(),
-    replicasOfShard: cluster.replicasOfShard,
-    timeoutMs: spec.statementTimeoutSeconds * 1000,
-  });
-  cluster.requireCatchUp(behind);
+  const { replicasOfShard } = cluster;
+  const timeoutMs = spec.statementTimeoutSeconds * 1000;
+  const from = await inserts.insert(block, { servers: cluster.availableServers(), replicasOfShard, timeoutMs });
+  const { database, localTable: table } = block.names;
+  if (replicasOfShard > 1)
+    await cluster.takeOver((server) => takeRows(server, { database, table }, takeOverSeconds), { from });
 }
 
 async function insertUnreplicated(context: WarehouseContext, block: RowsBlock): Promise<void> {

@@ -176,16 +176,17 @@ export async function completeMutation({ cluster }: WarehouseContext, payload: M
 /** On one replica of each shard; the others that are available follow. One that is away follows before it counts again. */
 async function runReplicated(cluster: ClickHouseCluster, payload: MarkedMutation): Promise<void> {
   await allSettled(cluster.availableOfShards().map((replicas) => runOnShard(replicas, payload)));
-  await allSettled(
-    cluster.availableOfShards().flatMap((replicas) =>
-      replicas.map((server) =>
-        waitForMutation(server, payload).catch((error: unknown) => {
-          if (!wasLost(serverFailure(error)) && !isWaiting(error)) throw error;
-          cluster.requireCatchUp([server.name]);
-        }),
-      ),
-    ),
-  );
+  const counting = new Set(cluster.availableOfShards().flat());
+  const failures: unknown[] = [];
+  await cluster.takeOver(async (server) => {
+    try {
+      await waitForMutation(server, payload);
+    } catch (error) {
+      if (!counting.has(server) || wasLost(serverFailure(error)) || isWaiting(error)) throw error;
+      failures.push(error);
+    }
+  });
+  if (failures.length > 0) throw failures[0];
 }
 
 /** By all processes on the same replica, as long as it is available. */
