@@ -138,7 +138,7 @@ class DecommissionsRun {
   constructor(world: ClusterWorld, random: Random) {
     this.#world = world;
     this.#random = random;
-    this.#tables = new ProbedTables(world.warehouses[0] as string, true);
+    this.#tables = new ProbedTables(world.warehouses[0] as string);
   }
 
   async begin(): Promise<void> {
