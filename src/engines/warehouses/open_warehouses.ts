@@ -188,7 +188,8 @@ export class OpenWarehouses {
     }
     // The change may be of another server, which applied it to its own connection only.
     if (!this.#options.otherServers || !this.#adapterOf(open.description).isReachedByAllServers) return;
-    const applied = description?.id === id ? this.apply(name) : this.removed(id);
+    // Not read again: nobody would repeat what a failing store prevents here.
+    const applied = description?.id === id ? this.#applied(open, description) : this.removed(id);
     applied.catch((error: unknown) =>
       this.#options.observe({ kind: 'backgroundError', what: 'change of a warehouse', error }),
     );
@@ -208,8 +209,10 @@ export class OpenWarehouses {
   async apply(name: string): Promise<void> {
     const description = await this.#options.load(name);
     const open = description && (await this.#open.get(description.id));
-    if (!open) return;
-    const { spec } = description;
+    if (open) await this.#applied(open, description);
+  }
+
+  async #applied(open: OpenWarehouse, { name, spec }: WarehouseDescription): Promise<void> {
     await open.engine.servers?.refresh();
     if (spec.suspended) {
       open.admission.refuseAll(suspended(name));
