@@ -1,7 +1,7 @@
 // A server of a cluster over its HTTP interface. A response counts only if it is complete; a call that is aborted or too late is also ended
 // on the server.
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type * as undici from 'undici';
@@ -184,7 +184,8 @@ export class HttpServer implements ClickHouseServer {
         path: `/?${query}`,
         method: 'POST',
         headers: { ...headers, 'x-clickhouse-user': user, 'x-clickhouse-key': password },
-        body,
+        // It takes any async iterable, which its types do not say, and asks for a chunk when it has sent those before.
+        body: body as string | Uint8Array | Readable,
       },
       {
         onRequestStart: (controller) => sent.begin(controller),
@@ -211,7 +212,7 @@ export class HttpServer implements ClickHouseServer {
 }
 
 interface SentBody {
-  readonly body: string | Uint8Array | Readable;
+  readonly body: string | Uint8Array | AsyncIterable<Uint8Array>;
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -223,20 +224,23 @@ function bodyOf({ sql, parameters = {}, data }: ServerCall, query: URLSearchPara
   for (const [name, value] of values) query.set(name, value);
   if (data === undefined) return { body: sql, headers: {} };
   const head = Buffer.from(`${sql}\n`);
-  if (!(data instanceof Readable)) return { body: Buffer.concat([head, Buffer.from(data as string)]), headers: {} };
-  return { body: Readable.from(withFirst(head, data)), headers: {} };
+  if (isWhole(data)) return { body: Buffer.concat([head, Buffer.from(data as string)]), headers: {} };
+  return { body: withFirst(head, data), headers: {} };
 }
+
+const isWhole = (body: SentBody['body']): body is string | Uint8Array =>
+  typeof body === 'string' || body instanceof Uint8Array;
 
 const gzipped = promisify(gzip);
 
 async function compressed({ body, headers }: SentBody, call: ServerCall): Promise<SentBody> {
-  if (!call.gzip || body instanceof Readable) return { body, headers };
+  if (!call.gzip || !isWhole(body)) return { body, headers };
   return { body: await gzipped(body, { level: 1 }), headers: { ...headers, 'content-encoding': 'gzip' } };
 }
 
-async function* withFirst(first: Uint8Array, rest: Readable): AsyncGenerator<Uint8Array> {
+async function* withFirst(first: Uint8Array, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield first;
-  for await (const chunk of rest) yield chunk as Uint8Array;
+  yield* rest;
 }
 
 function formOf(sql: string, values: readonly (readonly [string, string])[]): SentBody {

@@ -11,9 +11,9 @@ export interface ServerCall {
   readonly database?: string | undefined;
   /** By which the call can be cancelled and its progress be read; generated if absent. */
   readonly queryId?: string | undefined;
-  /** The data of an INSERT, which follows the text. */
-  readonly data?: string | Uint8Array | Readable | undefined;
-  /** Sends text and data, which is no stream, in gzip: a body that was cut is then an error, and not an INSERT of fewer rows. */
+  /** The data of an INSERT, which follows the text. A chunk may be changed once the next one is asked for. */
+  readonly data?: string | Uint8Array | AsyncIterable<Uint8Array> | undefined;
+  /** Sends text and data, which has no chunks, in gzip: a body that was cut is then an error, and not an INSERT of fewer rows. */
   readonly gzip?: boolean | undefined;
   readonly timeoutMs: number;
   /** Aborting it also ends the statement on the server. */

@@ -1,7 +1,6 @@
 // Reads a file row by row into a table of one server, with the number and the text of each row, and finds the rows that do not fit. Used only
 // where the servers cannot parse the file, or have refused it: it takes several times as long.
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
 import { formatType, type LogicalType } from '../../../model/types.ts';
 import { Fault, type ValueReader, valueReader } from '../../../model/values/value_validation.ts';
 import { parseJson } from '../../../standard/json/parse_json.ts';
@@ -17,7 +16,7 @@ import type { MappedColumn } from './column_mapping.ts';
 import { type CsvRecord, csvRecords, dialectOf, EndlessRecord, isTooLong } from './csv_records.ts';
 import { type FileColumn, type FileShape, jsonRecordsOf, noObjectReason, objectOf } from './file_shape.ts';
 import { BrokenJsonFile } from './json_records.ts';
-import { computeSettings, type NativeSource, nativeData } from './native_source.ts';
+import { computeSettings, type NativeSource, withNativeData } from './native_source.ts';
 import {
   faultExpression,
   faultReason,
@@ -147,7 +146,7 @@ async function storeRows(
     ...call,
     sql: `INSERT INTO ${table} ${readingOf(raws)} FORMAT JSONCompactEachRow`,
     settings: { ...computeSettings, input_format_null_as_default: 0 },
-    data: Readable.from(data(), { objectMode: false, highWaterMark: linesBytes }),
+    data: data(),
   });
   return rejected;
 }
@@ -326,7 +325,7 @@ async function storeNative(
   const names = native.raws.map(({ name }) => name);
   const labelled = native.raws.map(({ name, file }) => `${name} AS ${quoteIdentifier(file.name)}`);
   const text = `substring(toJSONString(tuple(${labelled.join(', ')})), 1, ${textCharactersMax})`;
-  await server.text({
+  const statement = {
     ...call,
     sql: `INSERT INTO ${table} (${[rowNumber, rowText, ...names].join(', ')}) SELECT rowNumberInAllBlocks() + 1, ${text}, ${names.join(', ')} FROM ${native.from} FORMAT ${native.format}`,
     settings: {
@@ -336,8 +335,8 @@ async function storeNative(
       input_format_parquet_preserve_order: 1,
       enable_named_columns_in_function_tuple: 1,
     },
-    data: await nativeData(shape, undefined),
-  });
+  };
+  await withNativeData(shape, undefined, (data) => server.text({ ...statement, data }));
   return [];
 }
 

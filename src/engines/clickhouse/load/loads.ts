@@ -23,7 +23,7 @@ import { type MappedColumn, mapColumns } from './column_mapping.ts';
 import { requireExpressions } from './expressions.ts';
 import { type FileShape, readShape } from './file_shape.ts';
 import { inferTable } from './infer_table.ts';
-import { computeSettings, type NativeSource, nativeData, nativeSource } from './native_source.ts';
+import { computeSettings, type NativeSource, nativeSource, withNativeData } from './native_source.ts';
 import { type ParquetColumn, readParquetColumns } from './parquet_columns.ts';
 import { faultCount, isNested, type RawColumn, type RowSql, rowSql } from './row_values.ts';
 import {
@@ -315,13 +315,9 @@ async function stageNative(
   { sql, settings }: NativeStatement,
   { signal, progress }: StageOptions,
 ): Promise<void> {
-  await server.text({
-    sql,
-    settings,
-    data: await nativeData(shape, progress && ((fraction) => progress(fraction * readingPart))),
-    timeoutMs: loadTimeoutMs,
-    signal,
-  });
+  await withNativeData(shape, progress && ((fraction) => progress(fraction * readingPart)), (data) =>
+    server.text({ sql, settings, data, timeoutMs: loadTimeoutMs, signal }),
+  );
 }
 
 /** `refused`: the error with which the servers refused the file. */

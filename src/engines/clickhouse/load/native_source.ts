@@ -1,8 +1,6 @@
 // Files that a server parses itself: the bytes of the file follow an INSERT that reads its columns as texts. Which rows do not fit, it cannot
 // say (checked_rows.ts does).
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { Readable } from 'node:stream';
+import { type FileHandle, open } from 'node:fs/promises';
 import type { LogicalType } from '../../../model/types.ts';
 import type { ReportProgress } from '../../engine.ts';
 import type { CsvOptions } from '../../load.ts';
@@ -139,16 +137,46 @@ function parquetSource(parquet: readonly ParquetColumn[]): NativeSource {
 }
 
 const chunkBytes = 1024 * 1024;
+/** A socket takes shorter chunks without having sent those before. */
+const sentBytesMin = 256 * 1024;
 
-/** The bytes that the server gets: of CSV the rows without what is above them, in UTF-8. */
-export async function nativeData({ file, csv }: FileShape, progress: ReportProgress | undefined): Promise<Readable> {
-  const { size } = await stat(file.path);
-  const bytes = counted(createReadStream(file.path, { highWaterMark: chunkBytes }), size, progress);
-  const data =
-    file.format === 'csv'
-      ? belowHeader(inUtf8(bytes, csv), (csv.skipRows ?? 0) + (csv.header ? 1 : 0), csv.skipRows ?? 0)
-      : bytes;
-  return Readable.from(data, { objectMode: false, highWaterMark: chunkBytes });
+/** Sends the bytes that the server gets: of CSV the rows without what is above them, in UTF-8. */
+export async function withNativeData<T>(
+  { file, csv }: FileShape,
+  progress: ReportProgress | undefined,
+  send: (data: AsyncIterable<Uint8Array>) => Promise<T>,
+): Promise<T> {
+  const opened = await open(file.path);
+  try {
+    const { size } = await opened.stat();
+    const bytes = counted(chunksOf(opened), size, progress);
+    const data =
+      file.format === 'csv'
+        ? belowHeader(inUtf8(bytes, csv), (csv.skipRows ?? 0) + (csv.header ? 1 : 0), csv.skipRows ?? 0)
+        : bytes;
+    return await send(withOwnShortChunks(data));
+  } finally {
+    await opened.close();
+  }
+}
+
+/** In two buffers in turn: new memory for each chunk would cost several times as much as sending it. */
+async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
+  let [filled, spare] = [Buffer.allocUnsafeSlow(chunkBytes), Buffer.allocUnsafeSlow(chunkBytes)];
+  let reading = file.read(filled, 0, chunkBytes);
+  for (;;) {
+    const { bytesRead } = await reading;
+    if (bytesRead === 0) return;
+    // While the other one is sent.
+    reading = file.read(spare, 0, chunkBytes);
+    reading.catch(() => undefined);
+    yield filled.subarray(0, bytesRead);
+    [filled, spare] = [spare, filled];
+  }
+}
+
+async function* withOwnShortChunks(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) yield chunk.length < sentBytesMin ? Buffer.from(chunk) : chunk;
 }
 
 async function* counted(
