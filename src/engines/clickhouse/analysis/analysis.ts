@@ -88,8 +88,8 @@ export const bindStatement: BindStatement = async (context, statement, { signal,
   );
 
 /**
- * Binds a statement that reads to what its analysis found, while the servers are asked whether that is still so. Undefined if what it found is
- * not remembered, or if the statement writes.
+ * Binds a statement that reads to what its analysis found, and says how to ask whether that is still so. Undefined if what it found is not
+ * remembered, or if the statement writes. Throws StaleAnalysis.
  */
 export async function bindRemembered(
   context: WarehouseContext,
@@ -99,19 +99,17 @@ export async function bindRemembered(
   const reader = readerOf(context);
   const known = kind === 'select' ? reader.objectsOf(token) : undefined;
   if (!known) return undefined;
-  const confirmed = context.cluster
-    .onAny((server) => reader.isCurrent(server, token, known))
-    .then((isCurrent) => {
-      if (!isCurrent) throw new StaleAnalysis();
-    });
-  // It may reject before anyone waits for it.
-  confirmed.catch(() => undefined);
   const bound = await context.cluster.onAny((server) =>
     bindOn(server, context, statement, { signal, timeoutMs }, known),
   );
-  if (bound.analysis.token === token) return { bound, confirmed };
-  await confirmed;
-  throw new StaleAnalysis();
+  if (bound.analysis.token !== token) throw new StaleAnalysis();
+  return {
+    bound,
+    confirm: async () => {
+      const isCurrent = await context.cluster.onAny((server) => reader.isCurrent(server, token, known));
+      if (!isCurrent) throw new StaleAnalysis();
+    },
+  };
 }
 
 async function bindOn(

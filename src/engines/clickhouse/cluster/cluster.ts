@@ -38,7 +38,7 @@ export class Cluster implements ClickHouseCluster {
   readonly #options: ClusterOptions;
   readonly #health: Health;
   readonly #members = new Map<string, Member>();
-  #credentials: { readonly value: ReturnType<ClusterAccess['credentials']>; readonly at: number } | undefined;
+  #credentials: CredentialsRead | undefined;
   /** Those that were read last. */
   #knownCredentials: Credentials | undefined;
   #refreshing: Promise<void> = Promise.resolve();
@@ -366,21 +366,22 @@ export class Cluster implements ClickHouseCluster {
     return least;
   }
 
-  #readCredentials(): ReturnType<ClusterAccess['credentials']> {
+  async #readCredentials(): Promise<Credentials> {
     const now = performance.now();
     if (!this.#credentials || now - this.#credentials.at > credentialsMsMax) {
-      const value = this.#access.credentials();
-      value.then(
+      const read: CredentialsRead = { value: this.#access.credentials(), at: now, done: undefined };
+      read.value.then(
         (credentials) => {
+          read.done = credentials;
           this.#knownCredentials = credentials;
         },
         () => {
           this.#credentials = undefined;
         },
       );
-      this.#credentials = { value, at: now };
+      this.#credentials = read;
     }
-    return orKnown(this.#credentials.value, this.#knownCredentials);
+    return this.#credentials.done ?? orKnown(this.#credentials.value, this.#knownCredentials);
   }
 }
 
@@ -406,6 +407,13 @@ async function takesOver(member: Member, follow: (server: ClickHouseServer) => P
 /** What was changed is not acknowledged, and stays. */
 function asUnknown(error: unknown): never {
   throw withOutcome(error, 'unknown');
+}
+
+interface CredentialsRead {
+  readonly value: Promise<Credentials>;
+  /** When it began; of `performance.now()`. */
+  readonly at: number;
+  done: Credentials | undefined;
 }
 
 /** Where they are kept may not answer, which says nothing about the servers: then with those that are known. */

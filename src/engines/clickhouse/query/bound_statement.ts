@@ -48,9 +48,12 @@ export type BindStatement = (
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ) => Promise<BoundStatement>;
 
-/** A statement that reads, bound to what its analysis found. */
+/** A statement, bound to what its analysis found. */
 export interface RememberedStatement {
   readonly bound: BoundStatement;
-  /** Rejects if that is no longer so, with StaleAnalysis: nothing that the statement read may be passed on then. */
-  readonly confirmed: Promise<void>;
+  /**
+   * Asks a server whether that is still so, while the statement runs. Throws StaleAnalysis if it is not: nothing that the statement read may be
+   * passed on then. Undefined if it was found just now.
+   */
+  readonly confirm: (() => Promise<void>) | undefined;
 }

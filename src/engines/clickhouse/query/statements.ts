@@ -1,5 +1,6 @@
 // Runs statements of callers: those that read here, those that write in writes.ts.
 import { randomUUID } from 'node:crypto';
+import type { Readable } from 'node:stream';
 import {
   type EngineWarehouse,
   type ExecuteOptions,
@@ -32,10 +33,10 @@ export function statementsOf(context: WarehouseContext): StatementMethods {
         context.runningStatements++;
         const begun = performance.now();
         try {
-          const { bound, confirmed } = await boundAsAnalyzed(context, statement, { ...options, signal });
+          const { bound, confirm } = await boundAsAnalyzed(context, statement, { ...options, signal });
           const result =
             bound.write === undefined
-              ? await executeSelect(context, { bound, confirmed }, { ...options, signal })
+              ? await executeSelect(context, { bound, confirm }, { ...options, signal })
               : await executeWrite(context, { ...bound, write: bound.write }, { ...options, signal }, writes);
           const isSlow = options.planAfterMs !== undefined && performance.now() - begun >= options.planAfterMs;
           return isSlow && bound.write === undefined ? { ...result, plan: await planOf(context, bound) } : result;
@@ -51,7 +52,7 @@ export function statementsOf(context: WarehouseContext): StatementMethods {
   };
 }
 
-/** Throws StaleAnalysis, also as `confirmed`. */
+/** Throws StaleAnalysis. */
 async function boundAsAnalyzed(
   context: WarehouseContext,
   statement: Statement,
@@ -61,32 +62,27 @@ async function boundAsAnalyzed(
   if (remembered) return remembered;
   const bound = await bindStatement(context, statement, options);
   if (bound.analysis.token !== options.analysis.token) throw new StaleAnalysis();
-  return { bound, confirmed: Promise.resolve() };
+  return { bound, confirm: undefined };
 }
 
 async function executeSelect(
   context: WarehouseContext,
-  { bound, confirmed }: RememberedStatement,
+  { bound, confirm }: RememberedStatement,
   options: ExecuteOptions,
 ): Promise<StatementResult> {
   if (options.profile) return unsupported('profiles of queries');
   const { rowsMax, timeoutMs, into } = options;
-  const unconfirmed = new AbortController();
-  confirmed.catch(() => unconfirmed.abort());
-  const signal = AbortSignal.any([options.signal, unconfirmed.signal]);
   const numbers = into && needsNumbersAsStrings(into) ? 'string' : options.numbers;
   const call: ServerCall = {
     sql: `${bound.sql}\nFORMAT ${rowsFormat}`,
     parameters: bound.parameters,
     settings: { ...limitSettings(context), ...rowsSettings({ numbers, rowsMax }) },
     timeoutMs,
-    signal,
+    signal: options.signal,
   };
   try {
-    return await context.cluster.onAny((server) => streamed(server, call, confirmed, options));
+    return await context.cluster.onAny((server) => streamed(server, call, confirm, options));
   } catch (error) {
-    // Whatever the server says of names that have another meaning now.
-    await confirmed;
     throw bound.toFailure(error);
   }
 }
@@ -94,26 +90,42 @@ async function executeSelect(
 async function streamed(
   server: ClickHouseServer,
   call: ServerCall,
-  confirmed: Promise<void>,
+  confirm: RememberedStatement['confirm'],
   options: ExecuteOptions,
 ): Promise<StatementResult> {
   const queryId = randomUUID();
   const progress = watchProgress(server, queryId, options.progress);
   try {
-    const open = async () => {
-      const rows = await server.stream({ ...call, queryId });
-      try {
-        await confirmed;
-      } catch (error) {
-        rows.destroy();
-        throw error;
-      }
-      return rows;
+    const open = () => {
+      const sent = { ...call, queryId };
+      return confirm ? confirmedRows(server, sent, confirm) : server.stream(sent);
     };
     const { into } = options;
     return into ? await exportRows(open, { ...options, into }) : await readResult(await open(), options);
   } finally {
     progress.stop();
+  }
+}
+
+/** The statement is sent first: what it waits for is the longer of the two. */
+async function confirmedRows(
+  server: ClickHouseServer,
+  call: ServerCall,
+  confirm: () => Promise<void>,
+): Promise<Readable> {
+  const unconfirmed = new AbortController();
+  const signal = call.signal ? AbortSignal.any([call.signal, unconfirmed.signal]) : unconfirmed.signal;
+  const opened = server.stream({ ...call, signal });
+  const confirmed = confirm();
+  confirmed.catch(() => unconfirmed.abort());
+  const [rows] = await Promise.allSettled([opened, confirmed]);
+  try {
+    // Before anything that the server says of names that have another meaning now.
+    await confirmed;
+    return await opened;
+  } catch (error) {
+    if (rows.status === 'fulfilled') rows.value.destroy();
+    throw error;
   }
 }
 
