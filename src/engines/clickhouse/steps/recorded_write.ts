@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep } from '../../engine.ts';
+import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
 
 export interface RecordedWrite {
@@ -63,5 +64,8 @@ export async function recordedWrite(
     // What is still recorded may be completed by others.
     throw isRecorded ? error : withOutcome(error, 'unknown');
   }
-  await record('applied');
+  // The work is done, whatever failed here: a request that is told otherwise would do it again.
+  await record('applied').catch((error: unknown) => {
+    throw withOutcome(serverFailure(error), 'unknown');
+  });
 }

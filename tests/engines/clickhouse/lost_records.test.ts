@@ -1,0 +1,89 @@
+// Servers that are lost after they stored rows and before they record that: the outcome of the insert is unknown, and its repetition stores nothing
+// again. If it were said that nothing was applied, a repeated request would be a new one.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { after, describe, test } from 'node:test';
+import { rowReader } from '../../../src/query/rows/row_validation.ts';
+import { Failure, outcomeOf } from '../../../src/standard/failure.ts';
+import { definitionOf, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
+import { eventually } from '../../deadline.ts';
+import { accessTo, engineOn } from './engine.ts';
+import { clusters, missingRing, type RingNode, startRing } from './ring/ring.ts';
+
+const definition = definitionOf({ a: 'INT' });
+const { signal } = new AbortController();
+const clearedMs = 60_000;
+
+/** Passes requests on to a node, and calls `stored` when the node has answered an insert into the table `t`. */
+async function proxyTo(node: RingNode, stored: () => void) {
+  const proxy = createServer(async (request, response) => {
+    const body = await buffer(request);
+    const { method, headers } = request;
+    const passed = httpRequest(`${node.url}${request.url}`, { method, headers }, (answer) => {
+      if (/^INSERT INTO .+\.`t` /.test(body.toString())) stored();
+      response.writeHead(answer.statusCode ?? 0, answer.headers);
+      answer.pipe(response);
+    });
+    passed.on('error', () => response.destroy());
+    passed.end(body);
+  });
+  const listen = async (port: number) => {
+    proxy.listen(port, '127.0.0.1');
+    await once(proxy, 'listening');
+  };
+  await listen(0);
+  const { port } = proxy.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    /** From now on connections are refused. */
+    close() {
+      proxy.close();
+      proxy.closeAllConnections();
+    },
+    open: () => listen(port),
+  };
+}
+
+describe('servers that are lost before they record an insert', { skip: missingRing }, async () => {
+  if (missingRing !== false) return;
+  const ring = await startRing(3);
+  let isArmed = false;
+  const proxies: Awaited<ReturnType<typeof proxyTo>>[] = [];
+  for (const [index, node] of ring.nodes.entries())
+    proxies.push(
+      await proxyTo(node, () => {
+        if (!isArmed) return;
+        isArmed = false;
+        for (const [other, proxy] of proxies.entries()) if (other !== index) proxy.close();
+      }),
+    );
+  const world = await openEngine({}, engineOn(accessTo(proxies, clusters.copies), proxies));
+  after(async () => {
+    await world.close();
+    for (const proxy of proxies) proxy.close();
+    await ring.close();
+  });
+  const { engine, catalog, database } = world;
+
+  test('its outcome is unknown, and its repetition stores nothing', async () => {
+    const table = { catalog, database, table: 't' };
+    await world.change({ kind: 'createTable', table, definition });
+    const batch = rowReader(definition.columns).read([[1], [2]]);
+    const steps = [{ step: `key/${randomUUID()}`, rowCount: 2 }];
+    const insert = () => engine.insertRows(table, batch, { signal, definition, steps });
+    isArmed = true;
+    await assert.rejects(insert(), (error) => {
+      assert.ok(error instanceof Failure);
+      assert.equal(outcomeOf(error), 'unknown', `${error.code} ${error.message}`);
+      return true;
+    });
+    assert.equal(isArmed, false);
+    for (const proxy of proxies) await proxy.open().catch(() => undefined);
+    await eventually('the insert is answered', () => insert().catch(() => false), clearedMs);
+    assert.deepEqual(await rowsOf(world, 'SELECT count(*) FROM t'), [[2]]);
+  });
+});
