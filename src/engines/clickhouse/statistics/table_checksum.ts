@@ -125,11 +125,12 @@ const remaindersOf = ({ name, type }: ColumnDefinition): string =>
   `sum(toInt128(${narrowNumber(quoteIdentifier(name), type)} % toInt64(${checksumP})))`;
 
 /** Operands have one type, because a remainder of operands with and without sign would lose the sign. */
-function widthOf({ kind }: LogicalType): 'toInt64' | 'toInt128' | 'toUInt64' {
-  switch (kind) {
+function widthOf(type: LogicalType): 'toInt64' | 'toInt128' | 'toUInt64' {
+  switch (type.kind) {
     case 'LARGEINT':
-    case 'DECIMAL':
       return 'toInt128';
+    case 'DECIMAL':
+      return isLong(type) ? 'toInt128' : 'toInt64';
     case 'CHAR':
     case 'VARCHAR':
     case 'STRING':
@@ -144,6 +145,9 @@ function widthOf({ kind }: LogicalType): 'toInt64' | 'toInt128' | 'toUInt64' {
       return 'toInt64';
   }
 }
+
+/** Whether 64 bits are too few; remainders of 128 bits take many times as long. */
+const isLong = ({ precision }: { readonly precision: number }): boolean => precision > 18;
 
 const isNested = ({ kind }: LogicalType): boolean => kind === 'ARRAY' || kind === 'MAP' || kind === 'STRUCT';
 
@@ -163,7 +167,9 @@ function numberOf(value: string, type: LogicalType): string {
     case 'DOUBLE':
       return `if(isNaN(${value}), toInt64(${checksumNaN}), reinterpretAsInt64(toFloat64(${value})))`;
     case 'DECIMAL':
-      return `reinterpretAsInt128(toDecimal128(${value}, ${type.scale}))`;
+      return isLong(type)
+        ? `reinterpretAsInt128(toDecimal128(${value}, ${type.scale}))`
+        : `reinterpretAsInt64(toDecimal64(${value}, ${type.scale}))`;
     case 'DATE':
       return `toInt32(${value})`;
     case 'DATETIME':
