@@ -72,10 +72,7 @@ export class Registered implements RegisteredServers {
       blockers.push({ reason: 'runningQueries', table: null, tabletId: null, message });
     }
     const peers = this.#peersOf(member);
-    for (const table of tables) {
-      const problem = await this.#lastReplica(member, table, peers, signal);
-      if (problem) blockers.push(problem);
-    }
+    blockers.push(...(await this.#lastReplicas(member, tables, peers, signal)));
     if (tables.length > 0 && (await this.#isWrittenByOthers(member, peers, signal))) blockers.push(writtenByCluster);
     return { remainingTablets: tables.length, runningQueries, blockers };
   }
@@ -154,27 +151,26 @@ export class Registered implements RegisteredServers {
     return this.#cluster.members().filter((other) => other !== member && other.isAvailable);
   }
 
-  async #lastReplica(
+  /** For the tables of which no other server has all rows. */
+  async #lastReplicas(
     member: Member,
-    table: NamedTable,
+    tables: readonly NamedTable[],
     peers: readonly Member[],
     signal: AbortSignal,
-  ): Promise<DrainBlocker | undefined> {
+  ): Promise<DrainBlocker[]> {
     const replicas = peers.filter(({ shard }) => shard === member.shard);
-    if (this.#cluster.isReplicated && (await isOnOtherReplica(member, table, replicas, signal))) return undefined;
-    for (const peer of this.#cluster.isReplicated ? [] : replicas) {
-      const hasAll = await isEqual(member.server, peer.server, table, signal).catch(() => false);
-      if (hasAll) return undefined;
-    }
+    const complete = this.#cluster.isReplicated
+      ? await onOtherReplicas(member, tables, replicas, signal)
+      : await onEqualCopies(member, tables, replicas, signal);
     signal.throwIfAborted();
-    const named = parsedDatabase(table.database);
     const tabletId = tabletIdOf(member.shard);
-    return {
-      reason: 'lastReplica',
-      table: named ? { ...named, table: parsedTable(table.name) } : null,
-      tabletId,
-      message: `no other backend is available that has all rows of tablet ${tabletId} of a table`,
-    };
+    const message = `no other backend is available that has all rows of tablet ${tabletId} of a table`;
+    return tables.flatMap((table): DrainBlocker[] => {
+      if (complete.has(table)) return [];
+      const named = parsedDatabase(table.database);
+      const of = named ? { ...named, table: parsedTable(table.name) } : null;
+      return [{ reason: 'lastReplica', table: of, tabletId, message }];
+    });
   }
 
   /** Servers that do not replicate write each copy: without the tables of one that their definition contains, all writes would fail. */
@@ -191,27 +187,55 @@ export class Registered implements RegisteredServers {
   }
 }
 
-/** Or dropped on them. By the names of parts, which replicas have in common; while rows are written, contents are never the same. */
-async function isOnOtherReplica(
+async function onEqualCopies(
   { server }: Member,
-  { database, name }: NamedTable,
+  tables: readonly NamedTable[],
+  copies: readonly Member[],
+  signal: AbortSignal,
+): Promise<ReadonlySet<NamedTable>> {
+  const complete = new Set<NamedTable>();
+  for (const table of tables)
+    for (const copy of copies)
+      if (!complete.has(table) && (await isEqual(server, copy.server, table, signal).catch(() => false)))
+        complete.add(table);
+  return complete;
+}
+
+/** Or dropped on them. By the names of parts, which replicas have in common; while rows are written, contents are never the same. */
+async function onOtherReplicas(
+  { server }: Member,
+  tables: readonly NamedTable[],
   replicas: readonly Member[],
   signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    const own = (await replicaStates(server, callMs)).find(
-      (state) => state.database === database && state.table === name,
-    );
-    if (!own) return false;
-    const tables = [{ uuid: own.uuid, database, localTable: name }];
-    const remaining = replicas.map((replica) => replica.server);
-    // The others have dropped it; no row that counts is lost with this one.
-    if (replicas.length > 0 && (await isProvenDropped(server, own, callMs))) return true;
-    const { replica, shard } = own;
-    return (await decommissionBlockers({ replica, shard, tables, remaining, timeoutMs: callMs, signal })).length === 0;
-  } catch {
-    return false;
+): Promise<ReadonlySet<NamedTable>> {
+  const complete = new Set<NamedTable>();
+  const states = await replicaStates(server, callMs).catch((): ReplicaState[] => []);
+  const owned = tables.flatMap((table) => {
+    const state = states.find(({ database, table: name }) => database === table.database && name === table.name);
+    return state ? { table, state } : [];
+  });
+  const remaining = replicas.map((replica) => replica.server);
+  for (const group of Map.groupBy(owned, ({ state }) => JSON.stringify([state.shard, state.replica])).values()) {
+    const [{ replica, shard }] = group.map(({ state }) => state) as [ReplicaState];
+    const asked = group.map(({ state: { uuid, database, table: localTable } }) => ({ uuid, database, localTable }));
+    const blockers = await decommissionBlockers({
+      replica,
+      shard,
+      tables: asked,
+      remaining,
+      timeoutMs: callMs,
+      signal,
+    }).catch(() => asked.map(({ database, localTable: table }) => ({ database, table })));
+    const isBlocked = ({ database, name }: NamedTable) =>
+      blockers.some((blocker) => blocker.database === database && blocker.table === name);
+    for (const { table, state } of group) {
+      // What the others have dropped: no row that counts is lost with this one.
+      const isDropped = async () =>
+        replicas.length > 0 && (await isProvenDropped(server, state, callMs).catch(() => false));
+      if (!isBlocked(table) || (await isDropped())) complete.add(table);
+    }
   }
+  return complete;
 }
 
 const unreachable: DrainBlocker = {

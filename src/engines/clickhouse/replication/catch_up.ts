@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
+import { atOnce } from './at_once.ts';
 import { activeNode, childrenInKeeper, partsOfOthersInKeeper } from './keeper.ts';
 import { missingParts } from './parts.ts';
 import { type ReplicaState, replicaStates, startOf } from './replica_states.ts';
@@ -36,7 +37,7 @@ export interface NotCaughtUp {
 }
 
 /**
- * Waits until a server has taken over what its peers have, table by table. @returns the replicas that have not within the time; none: the
+ * Waits until a server has taken over what its peers have, a few tables at once. @returns the replicas that have not within the time; none: the
  * server counts. Throws if the server does not answer.
  *
  * A server that was killed serves what it has from its start on, which may be nothing, until its former session with Keeper has expired:
@@ -45,16 +46,14 @@ export interface NotCaughtUp {
  */
 export async function catchUp(server: ClickHouseServer, options: CatchUpOptions): Promise<NotCaughtUp[]> {
   const states = new Map((await replicaStates(server, options.timeoutMs)).map((state) => [state.uuid, state]));
-  const behind: NotCaughtUp[] = [];
-  for (const { uuid, database, localTable } of options.expected) {
+  const problems = await atOnce(options.expected, async ({ uuid, database, localTable }) => {
     const state = states.get(uuid);
     const isThere = state?.database === database && state.table === localTable;
-    const problem = isThere
-      ? await catchUpTable(server, state, options)
+    return isThere
+      ? catchUpTable(server, state, options)
       : { database, table: localTable, reason: 'missing' as const, detail: '' };
-    if (problem) behind.push(problem);
-  }
-  return behind;
+  });
+  return problems.flatMap((problem) => problem ?? []);
 }
 
 async function catchUpTable(

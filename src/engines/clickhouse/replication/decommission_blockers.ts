@@ -1,5 +1,6 @@
 // The proof that a server can leave a cluster: each of its tablets is complete on another server that counts.
 import type { ClickHouseServer } from '../connection/server.ts';
+import { atOnce } from './at_once.ts';
 import { activeParts, catchUp } from './catch_up.ts';
 import { partsInKeeper, replicasInKeeper } from './keeper.ts';
 import { missingParts } from './parts.ts';
@@ -35,17 +36,16 @@ export async function decommissionBlockers(options: DecommissionOptions): Promis
       return { server, states };
     }),
   );
-  const blockers: DecommissionBlocker[] = [];
-  for (const table of options.tables) {
+  const blockers = await atOnce(options.tables, async (table): Promise<DecommissionBlocker | undefined> => {
     const path = `${pathOfTable(table.uuid)}/${options.shard}`;
     const others = replicas.flatMap(({ server, states }) => {
       const state = states.find((each) => each.path === path && each.replica !== options.replica);
       return state ? { server, state } : [];
     });
     const reason = await blockerOf(table, path, others, options);
-    if (reason) blockers.push({ database: table.database, table: table.localTable, shard: options.shard, reason });
-  }
-  return blockers;
+    return reason && { database: table.database, table: table.localTable, shard: options.shard, reason };
+  });
+  return blockers.flatMap((blocker) => blocker ?? []);
 }
 
 interface OtherReplica {
