@@ -7,6 +7,8 @@ import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
+import { Cluster } from '../../../src/engines/clickhouse/cluster/cluster.ts';
+import { AppliedSteps } from '../../../src/engines/clickhouse/steps/applied_steps.ts';
 import { rowReader } from '../../../src/query/rows/row_validation.ts';
 import { Failure, outcomeOf } from '../../../src/standard/failure.ts';
 import { definitionOf, openEngine, rowsOf } from '../../conformance/engine/engine_world.ts';
@@ -85,5 +87,34 @@ describe('servers that are lost before they record an insert', { skip: missingRi
     for (const proxy of proxies) await proxy.open().catch(() => undefined);
     await eventually('the insert is answered', () => insert().catch(() => false), clearedMs);
     assert.deepEqual(await rowsOf(world, 'SELECT count(*) FROM t'), [[2]]);
+  });
+
+  test('what a single server may have recorded is unknown, because it is completed later', async () => {
+    const owns = async () => () => false;
+    const cluster = new Cluster(accessTo(proxies, clusters.copies), {
+      hosts: undefined,
+      owns,
+      completeLeft: async () => 0,
+    });
+    await cluster.open();
+    try {
+      const [, ...others] = proxies;
+      for (const proxy of others) proxy.close();
+      const record = { step: randomUUID(), state: 'pending', rowCount: 1, batch: 'b', payload: '{}' } as const;
+      // Once the end of the connections has been noticed, new ones are refused.
+      await eventually('connections are refused', () =>
+        fetch(others[0]?.url ?? '').then(
+          () => false,
+          () => true,
+        ),
+      );
+      await assert.rejects(new AppliedSteps(cluster).record(catalog, [record]), (error) => {
+        assert.ok(error instanceof Failure);
+        assert.equal(outcomeOf(error), 'unknown', `${error.code} ${error.message}`);
+        return true;
+      });
+    } finally {
+      await cluster.close();
+    }
   });
 });

@@ -1,8 +1,9 @@
 // The steps that were applied, and those that were undone before they arrived, on each server of the cluster. A record is on most servers,
 // and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
-import { Failure } from '../../../standard/failure.ts';
+import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep, StepsPage } from '../../engine.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { internalDatabase } from '../names.ts';
 import { isAbsent } from '../replication/server_errors.ts';
@@ -101,7 +102,12 @@ export class AppliedSteps {
     );
     const sql = `INSERT INTO ${table} (catalog, step, state, row_count, batch, payload) FORMAT JSONEachRow`;
     const data = `${rows.join('\n')}\n`;
-    await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs }));
+    await this.#onMost((server) => server.text({ sql, data, timeoutMs: callTimeoutMs })).catch((error: unknown) => {
+      const failure = serverFailure(error);
+      const wasSent = !(failure instanceof Failure) || failure.code !== 'NOT_ENOUGH_BACKENDS';
+      // A single server that has it suffices for others to complete what was begun.
+      throw wasSent ? withOutcome(failure, 'unknown') : failure;
+    });
   }
 
   /** The payload of a batch of pending steps, and the steps. */
