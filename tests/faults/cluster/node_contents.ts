@@ -27,6 +27,17 @@ export async function nodeDifferences({ ring, keeper }: Pick<ClusterWorld, 'ring
   }
 }
 
+/** Why replicas of the nodes are read-only, as these say: what a node that does not return waits for. */
+export async function readOnlyReplicas({ ring, keeper }: Pick<ClusterWorld, 'ring' | 'keeper'>): Promise<string[]> {
+  const sql = `SELECT database, table, is_session_expired, zookeeper_path, last_queue_update_exception, zookeeper_exception
+    FROM system.replicas WHERE is_readonly FORMAT TSV`;
+  const lines = ring.nodes.map(async (node, index) => {
+    const text = await ask(node, sql).catch(String);
+    return text === '' ? [] : [`node ${index + 1}: ${text}`];
+  });
+  return keeper ? (await Promise.all(lines)).flat() : [];
+}
+
 async function differencesOf(nodes: readonly RingNode[], isCopy: (database: string) => boolean): Promise<string[]> {
   const contents = await Promise.all(nodes.map((node) => contentOf(node, isCopy)));
   const [first = new Map<string, string>()] = contents;

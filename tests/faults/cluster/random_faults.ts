@@ -10,7 +10,7 @@ import { type ClusterKind, type ClusterServer, type ClusterWorld, startCluster }
 import { Decommissioner, noDecommissions } from './decommissioner.ts';
 import { hold, randomFault } from './faults.ts';
 import { Mover } from './mover.ts';
-import { nodeDifferences } from './node_contents.ts';
+import { nodeDifferences, readOnlyReplicas } from './node_contents.ts';
 import { noProbes, ProbedTables, Prober } from './prober.ts';
 
 export interface FaultRunOptions {
@@ -228,9 +228,8 @@ class FaultRun {
       await eventually('everything works', isOver, clearedMs);
     } catch {
       const names = late().map(({ name, last }) => `${name} (${last})`);
-      throw new Error(
-        `fault ${this.#faults}: ${deadlineMs(clearedMs)} ms after the end of ${fault}: ${names.join(', ')}`,
-      );
+      const waits = [...names, ...(await readOnlyReplicas(this.#world))].join(', ');
+      throw new Error(`fault ${this.#faults}: ${deadlineMs(clearedMs)} ms after the end of ${fault}: ${waits}`);
     }
     this.#clearedMsMax = Math.max(this.#clearedMsMax, performance.now() - ended);
   }
