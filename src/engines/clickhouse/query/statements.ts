@@ -18,7 +18,7 @@ import { watchProgress } from './progress.ts';
 import { readResult } from './result_stream.ts';
 import { rowsFormat, rowsSettings } from './row_lines.ts';
 import { RunningWrites } from './running_writes.ts';
-import { limitSettings } from './statement_settings.ts';
+import { callerSettings } from './statement_settings.ts';
 import { executeWrite } from './writes.ts';
 
 export type StatementMethods = Pick<EngineWarehouse, 'execute' | 'recordStep' | 'explain'>;
@@ -76,7 +76,7 @@ async function executeSelect(
   const call: ServerCall = {
     sql: `${bound.sql}\nFORMAT ${rowsFormat}`,
     parameters: bound.parameters,
-    settings: { ...limitSettings(context), ...rowsSettings({ numbers, rowsMax }) },
+    settings: { ...callerSettings(context), ...rowsSettings({ numbers, rowsMax }) },
     timeoutMs,
     signal: options.signal,
   };
@@ -135,7 +135,7 @@ async function planOf(context: WarehouseContext, bound: BoundStatement): Promise
   const head = write === undefined ? '' : `${write.kind} ${JSON.stringify(write.table.table)}\n`;
   if (query === undefined) return head;
   const sql = `EXPLAIN PLAN\n${query}\nFORMAT TSVRaw`;
-  const settings = { ...limitSettings(context), readonly: 1 };
+  const settings = { ...callerSettings(context), readonly: 1 };
   try {
     const plan = await context.cluster.onAny((server) =>
       server.text({ sql, parameters: bound.parameters, settings, timeoutMs: explainTimeoutMs }),

@@ -8,7 +8,7 @@ import type { WarehouseContext } from '../context.ts';
 import { countStaged, createStaging, dropStaging, loadNumber, type StagedLoad, stagingName } from '../load/staging.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
-import { limitSettings } from '../query/statement_settings.ts';
+import { callerSettings } from '../query/statement_settings.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { stepsOf } from '../steps/recorded_write.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
@@ -65,7 +65,7 @@ async function stage(
       await server.text({
         sql: `INSERT INTO ${into} (${work.write.columns.map(quoteIdentifier).join(', ')})\n${query}`,
         parameters: work.parameters,
-        settings: { ...limitSettings(context), max_partitions_per_insert_block: 0 },
+        settings: { ...callerSettings(context), max_partitions_per_insert_block: 0 },
         timeoutMs: work.timeoutMs,
         signal: work.signal,
       });

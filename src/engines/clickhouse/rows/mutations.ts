@@ -9,7 +9,7 @@ import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.t
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
-import { columnsBeforeAliases, limitSettings } from '../query/statement_settings.ts';
+import { callerSettings, columnsBeforeAliases } from '../query/statement_settings.ts';
 import { hasMutationInKeeper, pathInKeeper } from '../replication/keeper.ts';
 import { isWaiting } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
@@ -150,7 +150,7 @@ async function checkedCount(
     isNullable ? `'0' AS n${i}` : `toString(countIf(isNull(${sql}))) AS n${i}`,
   );
   const sql = `SELECT ${['toString(count()) AS n', ...computed, ...nulls].join(', ')} FROM ${table} WHERE (\n${write.where}\n)`;
-  const settings = { ...limitSettings(context), ...columnsBeforeAliases, readonly: 1 };
+  const settings = { ...callerSettings(context), ...columnsBeforeAliases, readonly: 1 };
   const [row] = await context.cluster.onAny((server) =>
     server.rows<Readonly<Record<string, string>>>({ sql, parameters, settings, timeoutMs, signal }),
   );

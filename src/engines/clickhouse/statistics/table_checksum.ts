@@ -13,7 +13,7 @@ import type { LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../copies/checksum.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
-import { columnsBeforeAliases } from '../query/statement_settings.ts';
+import { columnsBeforeAliases, currentReplicas } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { serverType } from '../types/type_mapping.ts';
 
@@ -36,7 +36,7 @@ export async function checksumTable(
   const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
   const read = async (values: readonly string[], source: string): Promise<string[]> => {
     const sql = `SELECT ${values.map((value, i) => `toString(${value}) AS s${i}`).join(', ')} FROM ${source}`;
-    const call = { sql, timeoutMs: checksumMsMax, signal, settings };
+    const call = { sql, timeoutMs: checksumMsMax, signal, settings: { ...settings, ...currentReplicas(cluster) } };
     const [row] = await cluster.onAny((server) => server.rows<Readonly<Record<string, string>>>(call));
     if (!row) throw new Error('an aggregation returned no row');
     return values.map((_, i) => row[`s${i}`] ?? '0');

@@ -6,7 +6,7 @@ import type { LogicalType } from '../../../model/types.ts';
 import type { TableToSum } from '../../copies/checksum.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
-import { columnsBeforeAliases } from '../query/statement_settings.ts';
+import { columnsBeforeAliases, currentReplicas } from '../query/statement_settings.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 
 const copyMsMax = 24 * 3600 * 1000;
@@ -28,7 +28,12 @@ export async function writeCopy(
   const limit = rowsMax === undefined ? '' : ` LIMIT ${rowsMax}`;
   const sql = `SELECT ${values.join(', ')} FROM ${from}${limit} FORMAT Parquet`;
   await cluster.onAny(async (server) => {
-    const stream = await server.stream({ sql, settings, timeoutMs: copyMsMax, signal });
+    const stream = await server.stream({
+      sql,
+      settings: { ...settings, ...currentReplicas(cluster) },
+      timeoutMs: copyMsMax,
+      signal,
+    });
     await pipeline(stream, createWriteStream(path, { mode: 0o600 }), { signal });
   });
 }

@@ -5,7 +5,13 @@ import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { qualifiedName } from '../../../../src/engines/clickhouse/sql/identifiers.ts';
 import { rowReader } from '../../../../src/query/rows/row_validation.ts';
-import { definitionOf, type EngineWorld, failureOf, openEngine } from '../../../conformance/engine/engine_world.ts';
+import {
+  definitionOf,
+  type EngineWorld,
+  failureOf,
+  openEngine,
+  rowsOf,
+} from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
 import { type CuttingProxy, startCuttingProxy } from '../ring/cutting_proxy.ts';
@@ -137,6 +143,27 @@ describe('a write that is interrupted on a cluster that replicates', { skip: mis
     for (const each of places) {
       table = each.table;
       await totalBecomes(each.expected);
+    }
+  });
+
+  test('a replica that lacks rows is not read by servers of other shards', async () => {
+    const local = await localName(ring.servers[3]?.url ?? '');
+    await ask(ring.servers[3]?.url ?? '', `SYSTEM STOP FETCHES ${local}`);
+    try {
+      const { catalog, database } = world;
+      let count = present;
+      // Until another replica than this one has got rows first.
+      await eventually('the replica lacks rows', async () => {
+        const batch = rowReader(definition.columns).read(Array.from({ length: 50 }, (_, n) => [n, 'new']));
+        await world.engine.insertRows({ catalog, database, table }, batch, { signal, definition, steps: [] });
+        count += 50;
+        const [, , third = [], fourth = []] = await contents();
+        return String(third) !== String(fourth);
+      });
+      // Servers of the first shard pick a replica of the second one themselves.
+      for (let n = 0; n < 20; n++) assert.deepEqual(await rowsOf(world, `SELECT count(*) FROM "${table}"`), [[count]]);
+    } finally {
+      await ask(ring.servers[3]?.url ?? '', `SYSTEM START FETCHES ${local}`);
     }
   });
 
