@@ -139,10 +139,15 @@ export class Query<R = Row> implements AsyncIterable<R> {
    * Cancels the statement where a task computes its result, also if rows were read already; otherwise does nothing: a statement without a task
    * ends with its request.
    */
-  async cancel(): Promise<void> {
+  async cancel(signal?: AbortSignal): Promise<void> {
     // Cancelling twice is cancelling once.
     if (this.#task !== undefined)
-      await this.#transport.send({ method: 'POST', path: `${this.#task}/cancel`, body: {}, isRead: true });
+      await this.#transport.send({ method: 'POST', path: `${this.#task}/cancel`, body: {}, isRead: true, signal });
+  }
+
+  /** The task that computes the result; undefined if there is none, or if none is known yet. */
+  get taskId(): string | undefined {
+    return this.#task?.split('/').at(-1);
   }
 
   /** All rows in an array. */

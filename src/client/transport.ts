@@ -68,6 +68,11 @@ export class Transport implements Sender {
     this.#base = String(options.url).replace(/\/+$/, '');
   }
 
+  /** As in messages: without credentials that its URL may have. */
+  get #server(): string {
+    return URL.parse(this.#base)?.origin ?? '';
+  }
+
   /** Throws TabulariumError unless the answer is a success, and the signal's reason when it is aborted. */
   async send(outgoing: Outgoing): Promise<Answer> {
     requireNames(outgoing);
@@ -97,7 +102,11 @@ export class Transport implements Sender {
       response = await (this.#options.fetch ?? fetch)(this.#base + link, { headers, ...(signal ? { signal } : {}) });
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
-      throw errorOf('NO_ANSWER', { status: 0, message: `GET ${outgoing.path}: ${reasonOf(cause)}`, cause });
+      throw errorOf('NO_ANSWER', {
+        status: 0,
+        message: `GET ${this.#server}${outgoing.path}: ${reasonOf(cause)}`,
+        cause,
+      });
     }
     if (!response.ok) answerOf(outgoing, response, await response.text());
     return response;
@@ -121,7 +130,8 @@ export class Transport implements Sender {
       if (signal?.aborted) throw signal.reason;
       if (cause instanceof TabulariumError) throw cause;
       const reason = deadline.aborted ? 'no answer in time' : reasonOf(cause);
-      throw errorOf('NO_ANSWER', { status: 0, message: `${method} ${shownPath(outgoing)}: ${reason}`, cause });
+      const message = `${method} ${this.#server}${shownPath(outgoing)}: ${reason}`;
+      throw errorOf('NO_ANSWER', { status: 0, message, cause });
     }
     this.#readAfter = Math.max(this.#readAfter, Number(response.headers.get(readAfterHeader)) || 0);
     return answerOf(outgoing, response, text);

@@ -4,7 +4,7 @@ import { type Client, clientOver } from '../../client/client.ts';
 import { Transport } from '../../client/transport.ts';
 import { readOperatorFile } from '../../operator/operator_file.ts';
 import { CommandError } from './exit_codes.ts';
-import { type Environment, readProfiles } from './profiles.ts';
+import { type Environment, profilesPath, readProfiles } from './profiles.ts';
 
 export interface ConnectionOptions {
   readonly profile?: string | undefined;
@@ -37,7 +37,11 @@ export function locationOf({ profile, url, tokenFile }: ConnectionOptions, env: 
   const { current, profiles } = readProfiles(env);
   const name = profile ?? (env.TABULARIUM_PROFILE || current);
   const found = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
-  if (found) return { url: serverUrl(givenUrl ?? found.url), token: given ?? found.token };
+  if (found)
+    return {
+      url: givenUrl === undefined ? urlOfProfile(name, found.url, env) : serverUrl(givenUrl),
+      token: given ?? found.token,
+    };
   if (profile !== undefined || env.TABULARIUM_PROFILE) {
     const known = Object.keys(profiles);
     const others = known.length > 0 ? `profiles are: ${known.join(', ')}` : 'there are no profiles';
@@ -49,6 +53,18 @@ export function locationOf({ profile, url, tokenFile }: ConnectionOptions, env: 
   return { url: localUrl, token: given ?? localRootToken() };
 }
 
+/** A profile has the URL as login wrote it, unless somebody edited its file. */
+function urlOfProfile(name: string, url: string, env: Environment): string {
+  if (isServerUrl(URL.parse(url))) return serverUrl(url);
+  throw new CommandError(
+    'usage',
+    `the url of the profile ${JSON.stringify(name)} in ${profilesPath(env)}, ${JSON.stringify(url)}, is not the URL of a server: sign in again (tabularium login --profile ${name} --url ${localUrl})`,
+  );
+}
+
+const isServerUrl = (url: URL | null): url is URL =>
+  url !== null && ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.search === '';
+
 /** The token of the profile of this server, if there is one. */
 function tokenOf(url: string, env: Environment): string | undefined {
   const { profiles } = readProfiles(env);
@@ -58,14 +74,15 @@ function tokenOf(url: string, env: Environment): string | undefined {
 /** Throws CommandError. */
 export function serverUrl(text: string): string {
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);
-  if (!url || !['http:', 'https:'].includes(url.protocol) || url.username !== '' || url.search !== '')
+  if (!isServerUrl(url))
     throw new CommandError('usage', `${JSON.stringify(text)} is not the URL of a server, such as ${localUrl}`);
   return url.href.replace(/\/+$/, '');
 }
 
 function tokenIn(path: string): string {
   const bytes = readOperatorFile({ path: resolve(path), what: 'the token', advice: 'give another --token-file' });
-  if (bytes === undefined) throw new CommandError('usage', `the file of the token, ${path}, does not exist`);
+  if (bytes === undefined)
+    throw new CommandError('usage', `the file of the token, ${path}, does not exist: give another --token-file`);
   return bytes.toString().trim();
 }
 

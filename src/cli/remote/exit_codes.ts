@@ -1,8 +1,6 @@
 // The exit code and the message of a failure of a command that calls a server.
-import { adviceFor } from '../../client/advice.ts';
 import { TabulariumError } from '../../client/errors.ts';
 import { OperatorError } from '../../operator/operator_error.ts';
-import { codes } from '../../standard/codes.ts';
 import { type ExitKind, exitCodes } from '../exit_codes.ts';
 
 export { CommandError, exitCodes } from '../exit_codes.ts';
@@ -15,7 +13,7 @@ export interface ShownFailure {
 }
 
 /** Undefined: not a failure that a user can correct, but a defect. */
-export function shownFailure(error: unknown): ShownFailure | undefined {
+export async function shownFailure(error: unknown): Promise<ShownFailure | undefined> {
   if (error instanceof OperatorError) {
     const { exitCode, message } = error;
     return { exitCode, message, record: { code: 'COMMAND_FAILED', message, result: {} } };
@@ -24,7 +22,9 @@ export function shownFailure(error: unknown): ShownFailure | undefined {
   const { code, message, result, requestId } = error;
   const lines = [`${code}: ${message}`];
   for (const violation of violationsOf(result)) lines.push(`  ${violation}`);
-  lines.push(Object.hasOwn(codes, code) ? codes[code as keyof typeof codes].client : adviceFor(error));
+  // It needs the declarations, which most commands do without.
+  const { adviceHere } = await import('./failure_advice.ts');
+  lines.push(adviceHere(error));
   if (error.status >= 500 && requestId !== undefined) lines.push(`request ${requestId} in the log of the server`);
   return {
     exitCode: exitCodes[kindOf(error)].code,

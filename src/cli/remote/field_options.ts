@@ -91,6 +91,15 @@ function numberIn(text: string, pattern: RegExp, what: string): unknown {
   return parseJson(text);
 }
 
+/** The parser of an option that counts: a whole number of at least `least`. */
+export const countFrom =
+  (least: number) =>
+  (text: string): number => {
+    const count = /^\d{1,15}$/.test(text) ? Number(text) : -1;
+    if (count < least) throw new InvalidArgumentError(`It is not a whole number from ${least}.`);
+    return count;
+  };
+
 function jsonIn(text: string): unknown {
   try {
     return parseJson(text);
@@ -141,14 +150,19 @@ export function textOfFile(path: string): string {
 /** Why a file cannot be read, and what to do. */
 export function unreadable(path: string, error: unknown): CommandError {
   const what = path === '-' ? 'the standard input' : `the file ${path}`;
-  const { code, message } = error as NodeJS.ErrnoException;
-  return new CommandError('usage', `${what} cannot be read (${reasons[code ?? ''] ?? message})`, { cause: error });
+  return new CommandError('usage', `${what} cannot be read (${unreadableBecause(error)})`, { cause: error });
+}
+
+export function unreadableBecause(error: unknown): string {
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  return reasons[code] ?? message;
 }
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'it does not exist: check the path, and the directory in which the command runs',
   ENOTDIR: 'a part of its path is a file: check the path',
-  EACCES: 'this user may not read it',
+  EACCES: 'this user may not read it: change its mode, or run the command as its owner',
+  ELOOP: 'its symbolic links form a circle: remove one of them',
   EISDIR: 'it is a directory: give a file',
   EAGAIN: 'nothing is sent to it: send it a file, as in "command < file"',
 };

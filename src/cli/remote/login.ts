@@ -9,7 +9,7 @@ import { Transport } from '../../client/transport.ts';
 import { addServerOptions, type CallOptions, type Runtime } from './call_options.ts';
 import { localUrl, serverUrl } from './connection.ts';
 import { CommandError } from './exit_codes.ts';
-import { textOfFile } from './field_options.ts';
+import { countFrom, textOfFile } from './field_options.ts';
 import { exactJson } from './output/value_text.ts';
 import { type Environment, type Profile, profilesPath, readProfiles, writeProfiles } from './profiles.ts';
 
@@ -21,6 +21,7 @@ interface LoginOptions extends CallOptions {
 }
 
 const daysDefault = 90;
+const daysMax = 3650;
 const dayMs = 86_400_000;
 
 export function loginCommand(runtime: Runtime, env: Environment): Command {
@@ -32,7 +33,7 @@ export function loginCommand(runtime: Runtime, env: Environment): Command {
     .option('--password-stdin', 'read the password from the standard input')
     .option('--token-stdin', 'read the token from the standard input')
     .addOption(
-      new Option('--days <count>', 'how long the created token is valid').argParser(Number).default(daysDefault),
+      new Option('--days <count>', 'how long the created token is valid').argParser(countFrom(1)).default(daysDefault),
     )
     .addHelpText('after', '\nExample:\n  tabularium login --url https://warehouse.example.com --user ada');
   return command.action(async () => {
@@ -44,7 +45,7 @@ export function loginCommand(runtime: Runtime, env: Environment): Command {
       options.user === undefined ? await givenToken(options) : await createdToken(url, options.user, options);
     const user = await userOf(url, token);
     const profile: Profile = { url, token, user };
-    writeProfiles(env, { current: name, profiles: { ...profiles, [name]: profile } });
+    await writeProfiles(env, { current: name, profiles: { ...profiles, [name]: profile } });
     const output = runtime.output(options);
     if (options.json) await output.write(`${exactJson({ profile: name, url, user })}\n`);
     else
@@ -73,8 +74,7 @@ async function createdToken(
   user: string,
   { passwordStdin, days = daysDefault }: LoginOptions,
 ): Promise<string> {
-  if (!Number.isInteger(days) || days < 1 || days > 3650)
-    throw new CommandError('usage', '--days must be a whole number from 1 to 3650');
+  if (days > daysMax) throw new CommandError('usage', `--days must be at most ${daysMax}`);
   const password = passwordStdin ? textOfFile('-').replace(/\r?\n$/, '') : await askedSecret(`Password of ${user}: `);
   const authorization = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
   const client = clientOver(new Transport({ url, headers: { authorization }, retryForMs: 0 }));
@@ -115,7 +115,10 @@ export function logoutCommand(runtime: Runtime, env: Environment): Command {
     const name = options.profile ?? current;
     const { [name]: removed, ...rest } = profiles;
     if (!removed) throw new CommandError('usage', `there is no profile ${JSON.stringify(name)}`);
-    writeProfiles(env, { current: name === current ? (Object.keys(rest)[0] ?? 'default') : current, profiles: rest });
+    await writeProfiles(env, {
+      current: name === current ? (Object.keys(rest)[0] ?? 'default') : current,
+      profiles: rest,
+    });
     const output = runtime.output(options);
     await output.write(
       options.json
@@ -135,7 +138,7 @@ export function profilesCommand(runtime: Runtime, env: Environment): Command {
     if (name !== undefined) {
       if (!Object.hasOwn(read.profiles, name))
         throw new CommandError('usage', `there is no profile ${JSON.stringify(name)}`);
-      writeProfiles(env, { ...read, current: name });
+      await writeProfiles(env, { ...read, current: name });
     }
     const current = name ?? read.current;
     const shown = Object.entries(read.profiles).map(([each, { url, user }]) => ({

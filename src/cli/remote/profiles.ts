@@ -1,7 +1,8 @@
 // The profiles of the command line: the servers that a user has signed in to, in a file that only this user can read.
-import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, renameSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { createOperatorDirectory } from '../../operator/operator_directory.ts';
 import { readOperatorFile } from '../../operator/operator_file.ts';
 import { CommandError } from './exit_codes.ts';
 
@@ -57,11 +58,11 @@ const isProfiles = (value: unknown): value is Profiles =>
   Object.values(value.profiles).every(isProfile);
 
 /** Replaces the file, which contains tokens, as a whole. Throws CommandError. */
-export function writeProfiles(env: Environment, profiles: Profiles): void {
+export async function writeProfiles(env: Environment, profiles: Profiles): Promise<void> {
   const path = profilesPath(env);
   const temporary = `${path}.${process.pid}`;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    await createOperatorDirectory(dirname(path));
     writeFileSync(temporary, `${JSON.stringify(profiles, null, 2)}\n`, { mode: 0o600 });
     chmodSync(temporary, 0o600);
     renameSync(temporary, path);

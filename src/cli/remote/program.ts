@@ -6,6 +6,7 @@ import { release } from '../../model/release.ts';
 import { exitCodes } from '../exit_codes.ts';
 import { onOutputLost } from '../standard_streams.ts';
 import type { Runtime } from './call_options.ts';
+import { NotCancelled } from './cancelling.ts';
 import { connect } from './connection.ts';
 import { shownFailure } from './exit_codes.ts';
 import type { FileSource } from './import/import_command.ts';
@@ -111,7 +112,11 @@ export async function newProgram(
     await add(otherGroup, otherCommands);
   }
   for (const command of allCommands(program)) {
-    if (command !== program) command.summary(shortOf(command.description()));
+    if (command !== program)
+      command
+        .summary(shortOf(command.description()))
+        .showHelpAfterError(`"${wordsOf(command)} --help" shows what it accepts, with an example`)
+        .showSuggestionAfterError();
     if (command.commands.length === 0)
       command
         .helpOption('-h, --help', 'show this help')
@@ -155,11 +160,18 @@ export async function runRemote(
     await program.parseAsync([...argv], { from: 'user' });
     return stopping.exitCode() ?? Number(process.exitCode ?? exitCodes.succeeded.code);
   } catch (error) {
-    return stopping.exitCode() ?? reported(error, isJson);
+    // Of a command that was stopped, only that its work may go on is of interest.
+    const exitCode = stopping.exitCode();
+    if (exitCode === undefined) return await reported(error, isJson);
+    if (error instanceof NotCancelled) await reported(error, isJson);
+    return exitCode;
   } finally {
     stopping.end();
   }
 }
+
+const wordsOf = (command: Command): string =>
+  command.parent ? `${wordsOf(command.parent)} ${command.name()}` : command.name();
 
 /** A command and those below it. */
 export const allCommands = (command: Command): readonly Command[] => [
@@ -168,7 +180,7 @@ export const allCommands = (command: Command): readonly Command[] => [
 ];
 
 /** Writes a failure to the standard error. @returns the exit code. Throws what is a defect. */
-function reported(error: unknown, isJson: boolean): number {
+async function reported(error: unknown, isJson: boolean): Promise<number> {
   // The parser has written its message, or the help that was asked for.
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return exitCodes.succeeded.code;
@@ -176,7 +188,7 @@ function reported(error: unknown, isJson: boolean): number {
     if (isJson) process.stderr.write(`${exactJson(record)}\n`);
     return exitCodes.usage.code;
   }
-  const shown = shownFailure(error);
+  const shown = await shownFailure(error);
   if (!shown) throw error;
   process.stderr.write(`${isJson ? exactJson(shown.record) : shown.message}\n`);
   return shown.exitCode;

@@ -3,6 +3,7 @@
 import { Argument, Command, Option } from 'commander';
 import { categoriesApi } from '../../api/categories.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
+import { databasesApi } from '../../api/namespaces/databases.ts';
 import { camelCase, snakeCase } from '../../standard/camel_case.ts';
 import { acceptsExpectedVersion, isPaged, nameFieldOf } from '../../standard/endpoint.ts';
 import type { TObject } from '../../standard/type.ts';
@@ -10,7 +11,7 @@ import { addCallOptions, type CallOptions, type Runtime } from './call_options.t
 import { namesIn } from './dotted_name.ts';
 import { exampleLine } from './examples.ts';
 import { CommandError } from './exit_codes.ts';
-import { addFieldOptions, bodyOf, textOfFile } from './field_options.ts';
+import { addFieldOptions, bodyOf, countFrom, textOfFile } from './field_options.ts';
 import { type Fields, recordText, recordWriter } from './output/records.ts';
 import { type RowFormat, rowFormats } from './output/row_formats.ts';
 import { exactJson } from './output/value_text.ts';
@@ -58,12 +59,12 @@ function operationCommand(operation: string, variants: readonly DeclaredCategory
   addCallOptions(command, endpoint);
   if (isPaged(endpoint)) {
     command.addOption(new Option('--format <format>', 'the format of the list').choices([...rowFormats]));
-    command.addOption(new Option('--limit <count>', 'show at most this many').argParser(Number));
+    command.addOption(new Option('--limit <count>', 'show at most this many').argParser(countFrom(1)));
   }
   const omitted = new Set(['pageToken', ...(endpoint.verb === 'create' ? [nameFieldOf(endpoint)] : [])]);
   if (acceptsExpectedVersion(endpoint))
     command.addOption(
-      new Option('--expected-version <integer>', 'only if the record still has this version').argParser(Number),
+      new Option('--expected-version <integer>', 'only if the record still has this version').argParser(countFrom(0)),
     );
   if (endpoint.body) command.option('--body <json>', 'the fields as JSON: text, @file, or - for the standard input');
   const textField = Object.values(endpoint.textBodies ?? {})[0];
@@ -118,7 +119,9 @@ function addAncestorOptions(command: Command, variants: readonly DeclaredCategor
       .flatMap((variant) => [...ancestorsOf(variant), variant])
       .find((each) => each.parent?.name === name);
     const text = child?.parentDefault === undefined ? '' : ` (default: ${child.parentDefault})`;
-    command.option(`--${flagOfObject(singular)} <name>`, `the ${singular}${text}`);
+    // As in sql, load and export.
+    const short = name === databasesApi.name ? '-d, ' : '';
+    command.option(`${short}--${flagOfObject(singular)} <name>`, `the ${singular}${text}`);
   }
 }
 

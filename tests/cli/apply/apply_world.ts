@@ -79,7 +79,7 @@ async function appliedHere(files: string, options: ApplyOptions, env: NodeJS.Pro
     await apply(files, options, runtime);
     return { ...written, code: Number(process.exitCode) };
   } catch (error) {
-    const failure = shownFailure(error);
+    const failure = await shownFailure(error);
     if (!failure) throw error;
     return { code: failure.exitCode, stdout: written.stdout, stderr: `${written.stderr}${failure.message}\n` };
   } finally {

@@ -238,7 +238,7 @@ test('files that cannot be read as text, and directories without an end, are ref
   assert.deepEqual(errorsOf(), ['circle is a symbolic link to a directory around it; remove the link']);
   rmSync(join(directory, 'circle'));
   symlinkSync('self.yaml', join(directory, 'self.yaml'));
-  assert.deepEqual(errorsOf(), ['self.yaml cannot be read (its symbolic links form a circle)']);
+  assert.deepEqual(errorsOf(), ['self.yaml cannot be read (its symbolic links form a circle: remove one of them)']);
   rmSync(join(directory, 'self.yaml'));
   write({ 'notes.txt': 'x' });
   assert.throws(() => readSources(join(directory, 'notes.txt')), /is not a \.yaml, \.yml or \.sql file/);

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { CommandError } from '../../remote/exit_codes.ts';
+import { unreadableBecause } from '../../remote/field_options.ts';
 
 export interface SourceFile {
   /** As the user has named it. */
@@ -20,7 +21,8 @@ const depthMax = 32;
 export function readSources(path: string): readonly SourceFile[] {
   const stats = statOf(path);
   if (!stats.isDirectory()) {
-    if (!formats[extname(path)]) throw new CommandError('usage', `${path} is not a .yaml, .yml or .sql file`);
+    if (!formats[extname(path)])
+      throw new CommandError('usage', `${path} is not a .yaml, .yml or .sql file; docs/apply.md describes them`);
     return [readSource(path, stats)];
   }
   const files: SourceFile[] = [];
@@ -29,8 +31,10 @@ export function readSources(path: string): readonly SourceFile[] {
     const file = readSource(each, statOf(each));
     bytes += file.text.length;
     files.push(file);
-    if (files.length > filesMax) throw new CommandError('usage', `${path} has more than ${filesMax} files`);
-    if (bytes > allBytesMax) throw new CommandError('usage', `the files in ${path} have more than 64 MiB`);
+    if (files.length > filesMax)
+      throw new CommandError('usage', `${path} has more than ${filesMax} files: apply its directories one by one`);
+    if (bytes > allBytesMax)
+      throw new CommandError('usage', `the files in ${path} have more than 64 MiB: apply its directories one by one`);
   }
   if (files.length === 0)
     throw new CommandError('usage', `${path} has no .yaml, .yml or .sql file; docs/apply.md describes them`);
@@ -42,7 +46,8 @@ function* pathsIn(directory: string, above: readonly string[], depth: number): G
   const real = realpathSync(directory);
   if (above.includes(real))
     throw new CommandError('usage', `${directory} is a symbolic link to a directory around it; remove the link`);
-  if (depth > depthMax) throw new CommandError('usage', `${directory} is more than ${depthMax} directories deep`);
+  if (depth > depthMax)
+    throw new CommandError('usage', `${directory} is more than ${depthMax} directories deep: move its files up`);
   for (const name of namesIn(directory)) {
     if (name.startsWith('.')) continue;
     const path = join(directory, name);
@@ -68,13 +73,12 @@ function statOf(path: string): Stats {
 }
 
 function unreadable(path: string, cause: unknown): CommandError {
-  const { code } = cause as NodeJS.ErrnoException;
-  const reason = code === 'ELOOP' ? 'its symbolic links form a circle' : (code ?? String(cause));
-  return new CommandError('usage', `${path} cannot be read (${reason})`, { cause });
+  return new CommandError('usage', `${path} cannot be read (${unreadableBecause(cause)})`, { cause });
 }
 
 function readSource(path: string, stats: Stats): SourceFile {
-  if (!stats.isFile()) throw new CommandError('usage', `${path} is not a regular file`);
+  if (!stats.isFile())
+    throw new CommandError('usage', `${path} is not a regular file: give a file, or a directory of files`);
   if (stats.size > fileBytesMax)
     throw new CommandError(
       'usage',
@@ -93,5 +97,5 @@ function readSource(path: string, stats: Stats): SourceFile {
   } catch (cause) {
     if (!(cause instanceof TypeError)) throw cause;
   }
-  throw new CommandError('usage', `${path} is not a text in UTF-8`);
+  throw new CommandError('usage', `${path} is not a text in UTF-8: convert it`);
 }

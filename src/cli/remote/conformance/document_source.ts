@@ -4,6 +4,7 @@ import { isMap, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 import type { Path } from '../../../conformance/document/nodes.ts';
 import { isOpenApi } from '../../../conformance/document/openapi.ts';
 import { CommandError } from '../exit_codes.ts';
+import { unreadable } from '../field_options.ts';
 
 export interface DocumentSource {
   readonly value: unknown;
@@ -40,8 +41,7 @@ async function textOf(source: string, signal: AbortSignal): Promise<string> {
     if (limit.aborted)
       throw new CommandError('unavailable', `${source} was not read within ${documentTimeoutMs / 1000} s; try again`);
     const { code } = error as NodeJS.ErrnoException;
-    if (code !== undefined)
-      throw new CommandError('usage', `the file ${source} cannot be read (${code})`, { cause: error });
+    if (code !== undefined) throw unreadable(source, error);
     const cause = (error as Error).cause as NodeJS.ErrnoException | undefined;
     const reason = cause?.code ?? cause?.message ?? (error as Error).message;
     throw new CommandError('unavailable', `${source} cannot be reached (${reason}); check the URL`, { cause: error });
@@ -114,8 +114,10 @@ function parsedYaml(source: string, text: string): DocumentSource {
     };
   } catch (error) {
     // Nested deeper than the stack, or with aliases that multiply.
-    const message = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    throw new CommandError('failed', `${source} is neither JSON nor YAML: ${message}`, { cause: error });
+    const message = error instanceof Error ? error.message.split('\n')[0]?.replace(/:$/, '') : String(error);
+    throw new CommandError('failed', `${source} is neither JSON nor YAML: ${message}; give an OpenAPI document`, {
+      cause: error,
+    });
   }
 }
 

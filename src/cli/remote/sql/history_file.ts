@@ -1,7 +1,6 @@
 // The statements of earlier interactive sessions, in a file that only the user can read: they may contain values. A statement that could
 // contain a secret is not written, nor is one that begins with a space, as in a shell.
-import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { appendFileSync, chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { tokensOf } from '../../../client/statements.ts';
 
 export const historyLinesMax = 1000;
@@ -37,7 +36,6 @@ export class HistoryFile {
     if (!this.#isUsable || text.startsWith(' ') || secret.test(text) || text.length > entryCharactersMax)
       return undefined;
     try {
-      mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
       appendFileSync(this.#path, `${oneLine(text) ?? text}\n`, { mode: 0o600 });
       // An earlier file, or one that somebody else has created, may have another mode.
       chmodSync(this.#path, 0o600);

@@ -12,8 +12,10 @@ const keywords = (
 ).split(' ');
 /** How long names are used before they are read again. */
 const freshMs = 30_000;
-/** For the names of one completion, in milliseconds: nobody waits longer for a Tab. */
+/** For one completion, in milliseconds: nobody waits longer for a Tab. */
 const deadlineMs = 1_000;
+/** For one read, in milliseconds. What comes after the completion that asked for it is there for the next one. */
+const readMs = 10_000;
 const namesMax = 2000;
 const afterWhichTables = /\b(?:from|join|into|update|table|describe)\s+$/i;
 const plainName = /^[a-z_][a-z0-9_]*$/;
@@ -22,6 +24,9 @@ const withWord = /^(\\\S+)\s+(\S*)$/;
 export class NameCompletion {
   readonly #session: Session;
   readonly #cache = new Map<string, { readonly at: number; readonly names: Promise<readonly string[]> }>();
+  readonly #ended = new AbortController();
+  /** Of the completion that is under way: the terminal is not read meanwhile. */
+  #deadline: AbortSignal = AbortSignal.abort();
 
   constructor(session: Session) {
     this.#session = session;
@@ -32,6 +37,7 @@ export class NameCompletion {
    * statement before this one.
    */
   async complete(line: string, begun = ''): Promise<[string[], string]> {
+    this.#deadline = AbortSignal.timeout(deadlineMs);
     if (begun === '' && line.startsWith('\\') && !line.includes(' '))
       return [Object.keys(shortcuts).filter((word) => word.startsWith(line)), line];
     const word = wordAtEnd(line);
@@ -44,6 +50,11 @@ export class NameCompletion {
       return (isQuoted || !word.startsWith('"')) && name.replace(/^"/, '').toLowerCase().startsWith(start);
     });
     return [[...new Set(matching)].sort(), word];
+  }
+
+  /** Ends the reads that are under way. */
+  end(): void {
+    this.#ended.abort();
   }
 
   #candidates(before: string, word: string, shortcut: string | undefined): Promise<readonly string[]> {
@@ -137,11 +148,13 @@ export class NameCompletion {
     });
   }
 
-  /** What could not be read is read again at the next Tab. */
+  /** None after the deadline. What could not be read is read again at the next Tab. */
   async #names(key: string, read: (signal: AbortSignal) => Promise<readonly string[]>): Promise<readonly string[]> {
+    const deadline = this.#deadline;
+    if (deadline.aborted) return [];
     const known = this.#cache.get(key);
-    if (known && performance.now() - known.at < freshMs) return known.names;
-    const names = read(AbortSignal.timeout(deadlineMs)).then(
+    if (known && performance.now() - known.at < freshMs) return within(deadline, known.names);
+    const names = read(AbortSignal.any([this.#ended.signal, AbortSignal.timeout(readMs)])).then(
       (all) => all.map(quoted),
       () => {
         this.#cache.delete(key);
@@ -149,8 +162,15 @@ export class NameCompletion {
       },
     );
     this.#cache.set(key, { at: performance.now(), names });
-    return names;
+    return within(deadline, names);
   }
+}
+
+function within(deadline: AbortSignal, names: Promise<readonly string[]>): Promise<readonly string[]> {
+  return new Promise((resolve) => {
+    deadline.addEventListener('abort', () => resolve([]), { once: true });
+    void names.then(resolve);
+  });
 }
 
 const quoted = (name: string): string => (plainName.test(name) ? name : `"${name.replaceAll('"', '""')}"`);

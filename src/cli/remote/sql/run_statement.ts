@@ -6,6 +6,7 @@ import { randomId } from '../../../client/random_id.ts';
 import type { TaskRecord } from '../../../client/task.ts';
 import type { Value } from '../../../client/values.ts';
 import type { Runtime } from '../call_options.ts';
+import { cancelTask } from '../cancelling.ts';
 import type { Connection } from '../connection.ts';
 import { CommandError } from '../exit_codes.ts';
 import { writeFileOutput } from '../output/file_output.ts';
@@ -33,7 +34,7 @@ export interface StatementOptions {
 const rowsAtOnce = 1000;
 const secondsBeforeProgress = 1;
 
-/** Throws TabulariumError; after an abort, the reason of the signal. */
+/** Throws TabulariumError; after an abort, the reason of the signal, or NotCancelled. */
 export async function runStatement(sql: string, options: StatementOptions): Promise<void> {
   const { connection, runtime, signal, catalog, database, warehouse } = options;
   const output = runtime.output(options);
@@ -56,7 +57,8 @@ export async function runStatement(sql: string, options: StatementOptions): Prom
     if (options.timing) output.note(`${(performance.now() - began).toFixed(0)} ms`);
   } catch (error) {
     // The statement of a request ends with its connection; a task continues.
-    if (signal.aborted) await query.cancel().catch(() => undefined);
+    const { taskId } = query;
+    if (signal.aborted && taskId !== undefined) await cancelTask(taskId, (within) => query.cancel(within));
     throw error;
   } finally {
     line.end();

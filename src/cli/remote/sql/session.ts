@@ -3,7 +3,9 @@
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { statementsOf, tokensOf } from '../../../client/statements.ts';
+import { createOperatorDirectory } from '../../../operator/operator_directory.ts';
 import type { Runtime } from '../call_options.ts';
+import { NotCancelled } from '../cancelling.ts';
 import { shownFailure } from '../exit_codes.ts';
 import { configurationDirectory } from '../profiles.ts';
 import { HistoryFile, historyLinesMax, oneLine } from './history_file.ts';
@@ -16,8 +18,13 @@ import { runShortcut } from './shortcuts.ts';
 export async function interactiveSession(options: SqlOptions, runtime: Runtime): Promise<void> {
   const connection = runtime.connect(options);
   const output = runtime.output(options);
+  // Before the terminal is read: until then, Ctrl-C ends the command.
+  const { name } = await connection.client.users.identify({}, { signal: runtime.signal });
   const session: Session = { connection, runtime, options, isEnded: false };
-  const history = new HistoryFile(join(configurationDirectory(process.env), 'history'));
+  const directory = configurationDirectory(process.env);
+  // A history that cannot be written is reported with the first statement.
+  await createOperatorDirectory(directory).catch(() => undefined);
+  const history = new HistoryFile(join(directory, 'history'));
   const completion = new NameCompletion(session);
   let prompt: Prompt | undefined;
   const lines = createInterface({
@@ -29,12 +36,11 @@ export async function interactiveSession(options: SqlOptions, runtime: Runtime):
     completer: (line: string, done: (error: null, result: [string[], string]) => void) =>
       void completion.complete(line, prompt?.begun).then((result) => done(null, result)),
   });
-  const { name } = await connection.client.users.identify({});
   await output.write(
     `Connected to ${connection.url} as ${name}. Statements end with a semicolon; \\? shows help, \\q ends.\n`,
   );
   prompt = new Prompt(lines, session, history);
-  await prompt.run();
+  await prompt.run().finally(() => completion.end());
 }
 
 class Prompt {
@@ -153,8 +159,8 @@ class Prompt {
       await work(running.signal);
       return true;
     } catch (error) {
-      const shown = shownFailure(error);
-      if (running.signal.aborted) process.stderr.write('cancelled\n');
+      const shown = await shownFailure(error);
+      if (running.signal.aborted && !(error instanceof NotCancelled)) process.stderr.write('cancelled\n');
       else if (shown) process.stderr.write(`${shown.message}\n`);
       else throw error;
       return false;

@@ -1,5 +1,6 @@
 // Failures about the texts of callers, with the line and column.
 import { Failure } from '../../../standard/failure.ts';
+import { replacementsOfService } from '../../sql_of_the_service.ts';
 
 /** SQL_INVALID with line and column, both from 1, in characters. `offset`: into the text, in UTF-16 units; undefined if unknown. */
 export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {
@@ -12,6 +13,7 @@ export function sqlInvalid(message: string, sql: string, offset: number | undefi
 
 /** The endpoint to use instead of each refused statement. */
 const replacements: readonly (readonly [RegExp, string])[] = [
+  ...replacementsOfService,
   [/^create\b.*\btable\b/is, 'use POST .../tables/create, which accepts this statement, to create tables'],
   [/^create\b.*\bview\b/is, 'use POST .../views/create, which accepts this statement, to create views'],
   [/^create\s+(schema|database)\b/i, 'use POST .../databases to create databases'],
@@ -22,7 +24,7 @@ const replacements: readonly (readonly [RegExp, string])[] = [
   [/^truncate\b/i, 'use POST .../tables/{table}/truncate to truncate tables'],
   [
     /^(show|describe|desc|exists|check)\b/i,
-    'use GET on the URI of an object or collection to list and describe objects',
+    'use GET .../tables to list tables, and GET .../tables/{table} to describe one',
   ],
   [/^explain\b/i, 'use POST .../explain to show plans'],
   [/^use\b/i, 'the path of the request sets the default namespace'],

@@ -1,6 +1,7 @@
 // Converts errors of the engine into failures for the caller: the engine's message without paths, ASCII art or advice for
 // operators, and the position in the caller's text.
 import { Failure } from '../../../standard/failure.ts';
+import { replacementsOfService } from '../../sql_of_the_service.ts';
 import { checkpointFault, damageInError } from '../storage/catalog_damage.ts';
 
 /** SQL_INVALID with line and column, both from 1, in characters. `offset`: into the text, in UTF-16 units; undefined if unknown. */
@@ -15,6 +16,7 @@ export function sqlInvalid(message: string, sql: string, offset: number | undefi
 
 /** The endpoint to use instead of each refused statement. */
 const replacements: readonly (readonly [RegExp, string])[] = [
+  ...replacementsOfService,
   [
     /^create\s+(or\s+replace\s+)?(temp\w*\s+)?table\b/i,
     'use POST .../tables/create, which accepts this statement, to create tables',
@@ -33,7 +35,10 @@ const replacements: readonly (readonly [RegExp, string])[] = [
   [/^drop\s+view\b/i, 'use DELETE .../views/{view} to drop views'],
   [/^drop\s+(schema|database)\b/i, 'use DELETE .../databases/{database} to drop databases'],
   [/^truncate\b/i, 'use POST .../tables/{table}/truncate to truncate tables'],
-  [/^(show|describe|desc|summarize)\b/i, 'use GET on the URI of an object or collection to list and describe objects'],
+  [
+    /^(show|describe|desc|summarize)\b/i,
+    'use GET .../tables to list tables, and GET .../tables/{table} to describe one',
+  ],
   [/^explain\b/i, 'use POST .../explain to show plans'],
   [/^(use)\b/i, 'the path of the request sets the default namespace'],
   [/^(begin|start|commit|rollback|abort)\b/i, 'transaction control is not supported: each request is one transaction'],
