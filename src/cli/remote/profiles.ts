@@ -68,9 +68,10 @@ export async function writeProfiles(env: Environment, profiles: Profiles): Promi
     renameSync(temporary, path);
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException;
+    const reason = ['EEXIST', 'ENOTDIR'].includes(code) ? 'a part of its path is a file' : code;
     throw new CommandError(
       'failed',
-      `${path} cannot be written (${code}): make its directory writable, or set XDG_CONFIG_HOME to another one`,
+      `${path} cannot be written (${reason}): make its directory writable, or set XDG_CONFIG_HOME to another one`,
     );
   }
 }

@@ -76,7 +76,7 @@ test('profiles that are damaged, or cannot be written, are named with what to do
   const signIn = ['login', '--url', server.url, '--token-file', 'token'];
   const { code, stderr } = await run(signIn, { env: { XDG_CONFIG_HOME: path('no_directory') } });
   assert.equal(code, 1, stderr);
-  assert.match(stderr, /profiles\.json cannot be written \(ENOTDIR\): .*set XDG_CONFIG_HOME/);
+  assert.match(stderr, /profiles\.json cannot be written \(a part of its path is a file\): .*set XDG_CONFIG_HOME/);
   assert.doesNotMatch(stderr, /\n {4}at /);
 });
 
