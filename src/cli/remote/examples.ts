@@ -3,7 +3,8 @@ import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
 import { snakeCase } from '../../standard/camel_case.ts';
 import { isPaged, nameFieldOf } from '../../standard/endpoint.ts';
 
-const kebab = (name: string): string => snakeCase(name).replaceAll('_', '-');
+/** The word on the command line of a category or an operation. */
+export const commandName = (name: string): string => snakeCase(name).replaceAll('_', '-');
 const isPlain = /^[\w./:@%+=-]+$/;
 
 /** As a shell reads it. */
@@ -18,7 +19,7 @@ export function exampleLine(category: DeclaredCategory, operation: string): stri
   const endpoint = category.endpoints[operation] as DeclaredEndpoint;
   const body = (endpoint.example?.body ?? {}) as Readonly<Record<string, unknown>>;
   const nameField = nameFieldOf(endpoint);
-  const words = ['tabularium', kebab(category.name), kebab(operation)];
+  const words = ['tabularium', commandName(category.name), commandName(operation)];
   const isCreate = endpoint.verb === 'create' && endpoint.named !== false;
   if (endpoint.on === 'object') words.push(shellWord(String(category.example[category.idField ?? 'name'])));
   else if (isCreate && body[nameField] !== undefined) words.push(shellWord(String(body[nameField])));

@@ -5,7 +5,7 @@ import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
 import { adviceFor } from '../../client/advice.ts';
 import type { TabulariumError } from '../../client/errors.ts';
 import { codes } from '../../standard/codes.ts';
-import { commandName } from './resource_commands.ts';
+import { commandName } from './examples.ts';
 
 const shownCharactersMax = 2_000;
 

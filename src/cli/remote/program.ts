@@ -58,7 +58,8 @@ const otherCommands: Readonly<Record<string, LoadCommand>> = {
 
 /** Those of the category of the first word, or of all categories. */
 async function categoryCommands({ runtime }: CommandParts, firstWord: string): Promise<readonly Command[]> {
-  const { commandName, resourceCommand, resourceCommands } = await import('./resource_commands.ts');
+  const { commandName } = await import('./examples.ts');
+  const { resourceCommand, resourceCommands } = await import('./resource_commands.ts');
   const { watchCommand } = await import('./watch.ts');
   const all = resourceCommands();
   const named = all.filter(({ name }) => commandName(name) === firstWord);

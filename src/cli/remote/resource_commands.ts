@@ -4,20 +4,18 @@ import { Argument, Command, Option } from 'commander';
 import { categoriesApi } from '../../api/categories.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
 import { databasesApi } from '../../api/namespaces/databases.ts';
-import { camelCase, snakeCase } from '../../standard/camel_case.ts';
+import { camelCase } from '../../standard/camel_case.ts';
 import { acceptsExpectedVersion, isPaged, nameFieldOf } from '../../standard/endpoint.ts';
 import type { TObject } from '../../standard/type.ts';
 import { addCallOptions, type CallOptions, type Runtime } from './call_options.ts';
 import { namesIn } from './dotted_name.ts';
-import { exampleLine } from './examples.ts';
+import { commandName, exampleLine } from './examples.ts';
 import { CommandError } from './exit_codes.ts';
 import { addFieldOptions, bodyOf, countFrom, textOfFile } from './field_options.ts';
 import { type Fields, recordText, recordWriter } from './output/records.ts';
 import { type RowFormat, rowFormats } from './output/row_formats.ts';
 import { exactJson } from './output/value_text.ts';
 import { runCall } from './run_call.ts';
-
-export const commandName = (name: string): string => snakeCase(name).replaceAll('_', '-');
 
 /** The categories of one name: most are alone, `grants` are of users and of roles. */
 export interface ResourceCommand {
