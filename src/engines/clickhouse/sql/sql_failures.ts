@@ -1,6 +1,6 @@
 // Failures about the texts of callers, with the line and column.
 import { Failure } from '../../../standard/failure.ts';
-import { replacementsOfService } from '../../sql/service_statements.ts';
+import { replacementsOfService } from '../../sql/refused_statements.ts';
 
 /** SQL_INVALID with line and column, both from 1, in characters. `offset`: into the text, in UTF-16 units; undefined if unknown. */
 export function sqlInvalid(message: string, sql: string, offset: number | undefined): Failure {

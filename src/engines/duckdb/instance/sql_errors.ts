@@ -1,7 +1,7 @@
 // Converts errors of the engine into failures for the caller: the engine's message without paths, ASCII art or advice for
 // operators, and the position in the caller's text.
 import { Failure } from '../../../standard/failure.ts';
-import { replacementsOfService } from '../../sql/service_statements.ts';
+import { replacementsOfService } from '../../sql/refused_statements.ts';
 import { checkpointFault, damageInError } from '../storage/catalog_damage.ts';
 
 /** SQL_INVALID with line and column, both from 1, in characters. `offset`: into the text, in UTF-16 units; undefined if unknown. */
