@@ -102,7 +102,7 @@ test('what cannot be read is refused with what to do, before it fills the memory
   };
   const bomb = `a: &a [x, x]\n${[...'bcdefghijklmnopqrstuvwxyz'].map((name, i) => `${name}: &${name} [${`*${String.fromCharCode(97 + i)}, `.repeat(8)}]`).join('\n')}\nopenapi: 3.1.0\n`;
   const cases: [string, number, RegExp][] = [
-    ['missing.yaml', 2, /cannot be read \(ENOENT\)/],
+    ['missing.yaml', 2, /cannot be read \(it does not exist: check the path/],
     [path('empty.yaml', ''), 1, /is not an OpenAPI document/],
     [path('other.json', '{"a": 1}'), 1, /is not an OpenAPI document/],
     [path('broken.json', '{"openapi": "3.1.0", "a": [}'), 1, /is neither JSON nor YAML: .*line 1/],

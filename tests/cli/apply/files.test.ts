@@ -227,9 +227,9 @@ test('views that read each other in a circle are reported', () => {
 
 test('files that cannot be read as text, and directories without an end, are refused', () => {
   write({ 'a.yaml': Buffer.from([0x6b, 0xff, 0x00, 0x01]) });
-  assert.deepEqual(errorsOf(), ['a.yaml is not a text in UTF-8']);
+  assert.deepEqual(errorsOf(), ['a.yaml is not a text in UTF-8: convert it']);
   write({ 'a.yaml': 'kind: role\0' });
-  assert.deepEqual(errorsOf(), ['a.yaml is not a text in UTF-8']);
+  assert.deepEqual(errorsOf(), ['a.yaml is not a text in UTF-8: convert it']);
   write({ 'a.yaml': `kind: role\nname: a\ncomment: ${'x'.repeat(10_000_000)}\n` });
   assert.deepEqual(errorsOf(), ['a.yaml has 10000029 bytes; a file can have at most 4194304: split it']);
   rmSync(join(directory, 'a.yaml'));
@@ -242,7 +242,7 @@ test('files that cannot be read as text, and directories without an end, are ref
   rmSync(join(directory, 'self.yaml'));
   write({ 'notes.txt': 'x' });
   assert.throws(() => readSources(join(directory, 'notes.txt')), /is not a \.yaml, \.yml or \.sql file/);
-  assert.throws(() => readSources(join(directory, 'gone')), /cannot be read \(ENOENT\)/);
+  assert.throws(() => readSources(join(directory, 'gone')), /cannot be read \(it does not exist: check the path/);
 });
 
 test('hidden files are left alone, and directories below are read', () => {
