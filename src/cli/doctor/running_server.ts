@@ -40,7 +40,7 @@ export async function runningFindings({ dataDir, host, port, tlsCertFile }: Sett
     return [
       wrong(
         check,
-        `the server that runs on this data directory does not respond at ${url} (${error.code}): see its log`,
+        `the server that runs on this data directory does not respond at ${url} (${error.code}): see its log, or give doctor the settings with which it was started, such as --port`,
       ),
     ];
   }

@@ -26,9 +26,18 @@ export function adviceHere(error: TabulariumError): string {
     const list = [quoted.slice(0, -1).join(', '), quoted.at(-1)].filter((part) => part !== '').join(' and ');
     return `On the command line: ${list}; --help shows how.`;
   }
+  const list = code === 'OBJECT_NOT_FOUND' ? listOf(String(result.category)) : undefined;
+  if (list !== undefined) return `"tabularium ${list}" shows which exist; --help says how.`;
   const own = Object.hasOwn(ownAdvice, code) ? ownAdvice[code] : undefined;
   const declared = Object.hasOwn(codes, code) ? codes[code as keyof typeof codes].client : adviceFor(error);
   return own ?? withValues(declared, result).replace('use PUT', 'give --if-exists return');
+}
+
+/** The command that lists a category; undefined if none does. */
+function listOf(category: string): string | undefined {
+  const all: readonly DeclaredCategory[] = categoriesApi;
+  const found = all.find(({ name, endpoints }) => name === category && Object.hasOwn(endpoints, 'list'));
+  return found && `${commandName(found.name)} list`;
 }
 
 /** `result.name` becomes its value; what is no single value is listed before. The command has listed violations already. */

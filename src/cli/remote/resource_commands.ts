@@ -4,6 +4,7 @@ import { Argument, Command, Option } from 'commander';
 import { categoriesApi } from '../../api/categories.ts';
 import type { DeclaredCategory, DeclaredEndpoint } from '../../api/declare.ts';
 import { databasesApi } from '../../api/namespaces/databases.ts';
+import { tablesApi } from '../../api/tables/tables.ts';
 import { camelCase } from '../../standard/camel_case.ts';
 import { acceptsExpectedVersion, isPaged, nameFieldOf } from '../../standard/endpoint.ts';
 import type { TObject } from '../../standard/type.ts';
@@ -109,6 +110,9 @@ function nameArgument(category: DeclaredCategory, { verb, nameOptional, textBodi
 /** Without the dashes before it. */
 const flagOfObject = (singular: string): string => singular.replaceAll('_', '-');
 
+/** As in `sql`, `load` and `export`; by category. */
+const shortFlags: Readonly<Record<string, string>> = { [databasesApi.name]: '-d, ', [tablesApi.name]: '-t, ' };
+
 /** An option for each object above: its flag is the singular of the category. */
 function addAncestorOptions(command: Command, variants: readonly DeclaredCategory[]): void {
   const all = new Map(variants.flatMap((variant) => ancestorsOf(variant).map((each) => [each.name, each] as const)));
@@ -117,8 +121,7 @@ function addAncestorOptions(command: Command, variants: readonly DeclaredCategor
       .flatMap((variant) => [...ancestorsOf(variant), variant])
       .find((each) => each.parent?.name === name);
     const text = child?.parentDefault === undefined ? '' : ` (default: ${child.parentDefault})`;
-    // As in sql, load and export.
-    const short = name === databasesApi.name ? '-d, ' : '';
+    const short = shortFlags[name] ?? '';
     command.option(`${short}--${flagOfObject(singular)} <name>`, `the ${singular}${text}`);
   }
 }

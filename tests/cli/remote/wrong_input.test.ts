@@ -48,7 +48,7 @@ const cases: readonly (readonly [readonly string[], number, RegExp, RunOptions['
   [sql("COPY t TO 'x.csv'"), 1, /"tabularium .*export" and "tabularium .*load"/],
   [sql('USE shop'), 1, /in a session, \\\? lists/],
   [sql('SELECT FROM WHERE'), 1, /\nCorrect the SQL at line 1 and column \d+\.\n$/],
-  [['tables', 'get', 'shop.missing'], 1, /\nCheck category "tables" and name "missing"\.\n$/],
+  [['tables', 'get', 'shop.missing'], 1, /\n"tabularium tables list" shows which exist; --help says how\.\n$/],
   [['databases', 'create', 'shop'], 1, /^OBJECT_ALREADY_EXISTS: [\s\S]*give --if-exists return/],
   [
     ['tables', 'list', '-d', 'shop', '--limit', 'abc'],

@@ -147,7 +147,7 @@ async function openSource(
   if (head.startsWith('SQLite format 3\0')) return (await import('./sqlite_source.ts')).openSqliteSource(path, options);
   throw new CommandError(
     'usage',
-    `${path} is neither a DuckDB file nor a SQLite file; an encrypted one has to be copied without encryption first`,
+    `${path} is neither a DuckDB file nor a SQLite file; an encrypted one has to be copied without encryption first, and "tabularium load" takes CSV, JSON, NDJSON and Parquet files`,
   );
 }
 
