@@ -6,6 +6,7 @@ import type { WarehouseContext } from '../context.ts';
 import type { ReplicatedBatch } from '../replication/replicated_inserts.ts';
 import { takeRows } from '../replication/take_over.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
+import { WriteEnded } from '../steps/ended_write.ts';
 import { doesNotFit } from '../types/checked_conversion.ts';
 import { blockSettings } from './block_settings.ts';
 
@@ -22,15 +23,33 @@ const overflowCode = 70;
 const violationCodes: readonly number[] = [overflowCode, 349, thrownCode, 469];
 
 /**
- * Sends the rows again where a server was lost or cannot say whether it stored them. Throws CONSTRAINT_VIOLATED, and 503 with the outcome
- * `unknown` if the rows of some shards may be stored.
+ * Sends the rows again where a server was lost or cannot say whether it stored them. Throws CONSTRAINT_VIOLATED if no shard has any of them,
+ * WriteEnded if one refuses its rows when others may have theirs, and 503 with the outcome `unknown` if the rows of some shards may be stored.
  */
 export async function insertBlock(context: WarehouseContext, block: RowsBlock): Promise<void> {
   try {
     await (context.cluster.isReplicated ? insertReplicated(context, block) : insertUnreplicated(context, block));
   } catch (error) {
+    if (isRefusedByShard(error, context, block)) throw refusedInPart(error, block.token);
     throw toViolation(serverFailure(error), 'nothing was inserted');
   }
+}
+
+/**
+ * Before any row is sent to a shard, all are checked by the Distributed table, which has the same columns and constraints. If the table of a
+ * shard has others, while it is altered, it refuses its rows after other shards have stored theirs.
+ */
+const isRefusedByShard = (error: unknown, { cluster }: WarehouseContext, { names }: RowsBlock): boolean =>
+  error instanceof ClickHouseError &&
+  cluster.writesMany &&
+  violationCodes.includes(error.code) &&
+  error.message.includes(names.localTable);
+
+/** Who repeats the insert tries again: no shard stores the same rows twice. */
+function refusedInPart(cause: unknown, batch: string): WriteEnded {
+  const message = 'a server of the warehouse refused rows of the insert; others may have stored theirs';
+  const failure = new Failure('WAREHOUSE_FAILED', message, {}, { cause, outcome: 'unknown' });
+  return new WriteEnded(failure, { state: 'refused', batch });
 }
 
 async function insertReplicated({ cluster, inserts, spec }: WarehouseContext, block: RowsBlock): Promise<void> {

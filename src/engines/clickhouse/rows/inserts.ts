@@ -16,7 +16,7 @@ import { readsFloatsExactly } from '../types/read_values.ts';
 import { rowsText } from '../types/row_text.ts';
 import { blockSettings } from './block_settings.ts';
 import { insertBlock, type RowsBlock, toViolation } from './insert_block.ts';
-import { completeBegun, type StoredBlock } from './pending_steps.ts';
+import { completeAsked, type StoredBlock } from './pending_steps.ts';
 import { publishStaged } from './staged_rows.ts';
 
 export const insertsOf = (context: WarehouseContext): Pick<EngineWarehouse, 'insertRows'> => ({
@@ -62,7 +62,7 @@ async function insertOnce(
   );
   if (found.size > 0) {
     const pending = new Set([...found.values()].flatMap(({ batch: id }) => id ?? []));
-    for (const id of pending) await completeBegun(context, catalog, id);
+    for (const id of pending) await completeAsked(context, catalog, id);
     const keyedRows = steps.reduce((sum, { rowCount }) => sum + rowCount, 0);
     if (found.size < steps.length || keyedRows !== batch.rowCount)
       throw new Failure('CHANGE_IN_PROGRESS', 'some of the inserts were already completed');

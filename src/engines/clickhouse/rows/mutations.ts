@@ -10,14 +10,23 @@ import type { WarehouseContext } from '../context.ts';
 import { namesOf } from '../names.ts';
 import type { BoundWrite } from '../query/bound_statement.ts';
 import { callerSettings, columnsBeforeAliases } from '../query/statement_settings.ts';
-import { hasMutationInKeeper, pathInKeeper } from '../replication/keeper.ts';
-import { isWaiting } from '../replication/server_errors.ts';
+import { isWaiting, serverCodeOf } from '../replication/server_errors.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withClaim } from '../steps/claim.ts';
+import { WriteEnded } from '../steps/ended_write.ts';
 import { recordedWrite, stepsOf } from '../steps/recorded_write.ts';
 import { checkedConversion } from '../types/checked_conversion.ts';
 import { mayBeNull } from '../types/type_mapping.ts';
 import { toViolation } from './insert_block.ts';
+import {
+  endOf,
+  isKnown,
+  killMutation,
+  MutationEnded,
+  type MutationName,
+  mayBeForgotten,
+  waitForMutation,
+} from './mutation_progress.ts';
 
 export type BoundMutation = Exclude<BoundWrite, { readonly kind: 'insert' }>;
 
@@ -32,13 +41,10 @@ export interface Mutation {
 }
 
 /** The payload of a pending step. */
-export interface MarkedMutation {
-  readonly mark: string;
+export interface MarkedMutation extends MutationName {
   readonly table: string;
   readonly command: string;
   readonly parameters: Readonly<Record<string, string>>;
-  readonly database: string;
-  readonly localTable: string;
 }
 
 interface NewValue {
@@ -50,6 +56,8 @@ interface NewValue {
 /** How long the servers may take to rewrite the rows of a table. */
 const mutationTimeoutMs = 6 * 3600 * 1000;
 const callTimeoutMs = 10_000;
+/** A statement that waits for a mutation says so of one that was killed, that has failed, and that others have yet to carry out. */
+const unfinishedCode = 341;
 
 /** @returns the number of rows that satisfied the condition. */
 export async function mutate(context: WarehouseContext, work: Mutation): Promise<number> {
@@ -85,7 +93,7 @@ export async function mutate(context: WarehouseContext, work: Mutation): Promise
       try {
         await runMutation(context, payload);
       } catch (error) {
-        throw work.toFailure(serverFailure(error));
+        throw await endOfWrite(context, payload, error, work.toFailure);
       }
     });
   else if (step !== undefined) await context.steps.record(catalog, [{ step, state: 'applied', rowCount }]);
@@ -161,41 +169,66 @@ async function checkedCount(
   return Number(row?.n ?? 0);
 }
 
-/** On every server whose rows do not come from another one, unless it is there already. */
-async function runMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
-  if (cluster.isReplicated) await runReplicated(cluster, payload);
-  else await cluster.onEach(runOnce(payload));
+/** On every server whose rows do not come from another one, unless it is there already. `atSeconds`: see `runOn`. */
+async function runMutation({ cluster }: WarehouseContext, payload: MarkedMutation, atSeconds?: number): Promise<void> {
+  if (cluster.isReplicated) return runReplicated(cluster, payload, atSeconds);
+  const run = runOnce(payload, atSeconds);
+  let ended: MutationEnded | undefined;
+  const work = (server: ClickHouseServer) =>
+    run(server).catch((error: unknown) => {
+      if (!(error instanceof MutationEnded)) throw error;
+      ended = error;
+    });
+  try {
+    await cluster.onEach(work, { isBegunWork: atSeconds !== undefined });
+  } catch (error) {
+    throw ended ?? error;
+  }
+  if (ended) throw ended;
 }
 
-/** What an earlier attempt has left undone. */
-export async function completeMutation({ cluster }: WarehouseContext, payload: MarkedMutation): Promise<void> {
-  if (cluster.isReplicated) await runReplicated(cluster, payload);
-  else await cluster.onEach(runOnce(payload), { isBegunWork: true });
+/** What an earlier attempt has left undone. `atSeconds`: when it was recorded. Throws WriteEnded. */
+export async function completeMutation(
+  context: WarehouseContext,
+  payload: MarkedMutation,
+  atSeconds: number,
+): Promise<void> {
+  try {
+    await runMutation(context, payload, atSeconds);
+  } catch (error) {
+    if (error instanceof MutationEnded) throw endedMutation(context, payload, error, undefined);
+    throw error;
+  }
 }
 
 /** On one replica of each shard; the others that are available follow. One that is away follows before it counts again. */
-async function runReplicated(cluster: ClickHouseCluster, payload: MarkedMutation): Promise<void> {
-  await allSettled(cluster.availableOfShards().map((replicas) => runOnShard(replicas, payload)));
+async function runReplicated(cluster: ClickHouseCluster, payload: MarkedMutation, atSeconds?: number): Promise<void> {
+  await allSettled(cluster.availableOfShards().map((replicas) => runOnShard(replicas, payload, atSeconds)));
   const counting = new Set(cluster.availableOfShards().flat());
   const failures: unknown[] = [];
   await cluster.takeOver(async (server) => {
     try {
-      await waitForMutation(server, payload);
+      await waitForMutation(server, payload, mutationTimeoutMs);
     } catch (error) {
-      if (!counting.has(server) || wasLost(serverFailure(error)) || isWaiting(error)) throw error;
+      const isAway = !counting.has(server) || wasLost(serverFailure(error)) || isWaiting(error);
+      if (isAway && !(error instanceof MutationEnded)) throw error;
       failures.push(error);
     }
   });
-  if (failures.length > 0) throw failures[0];
+  if (failures.length > 0) throw failures.find((failure) => failure instanceof MutationEnded) ?? failures[0];
 }
 
 /** By all processes on the same replica, as long as it is available. */
-async function runOnShard(replicas: readonly ClickHouseServer[], payload: MarkedMutation): Promise<void> {
+async function runOnShard(
+  replicas: readonly ClickHouseServer[],
+  payload: MarkedMutation,
+  atSeconds: number | undefined,
+): Promise<void> {
   const inOrder = [...replicas].sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const [index, server] of inOrder.entries()) {
     const tracker = new ReadTracker(server);
     try {
-      return await runOnce(payload)(tracker.server);
+      return await runOnce(payload, atSeconds)(tracker.server);
     } catch (error) {
       const failure = serverFailure(error);
       if (!(failure instanceof Failure) || !wasLost(failure) || index === inOrder.length - 1) throw failure;
@@ -206,19 +239,21 @@ async function runOnShard(replicas: readonly ClickHouseServer[], payload: Marked
 
 /** Throws only when all have ended: what still runs would belong to nobody. */
 async function allSettled(works: readonly Promise<void>[]): Promise<void> {
-  const failed = (await Promise.allSettled(works)).find((result) => result.status === 'rejected');
-  if (failed) throw failed.reason;
+  const failed = (await Promise.allSettled(works)).filter((result) => result.status === 'rejected');
+  // One that has not come to its end is more than one that may.
+  const worst = failed.find(({ reason }) => reason instanceof MutationEnded) ?? failed[0];
+  if (worst) throw worst.reason;
 }
 
-const runOnce = (payload: MarkedMutation) => (server: ClickHouseServer) =>
-  withClaim(server, payload.mark, (claimed) => runOn(claimed, payload));
+const runOnce = (payload: MarkedMutation, atSeconds?: number) => (server: ClickHouseServer) =>
+  withClaim(server, payload.mark, (claimed) => runOn(claimed, payload, atSeconds));
 
-const isOfMutation = ({ mark, database, localTable }: MarkedMutation): string =>
-  `database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)} AND position(command, ${quoteLiteral(mark)}) > 0`;
-
-async function runOn(server: ClickHouseServer, payload: MarkedMutation): Promise<void> {
+/** `atSeconds`: of an earlier attempt, when it was recorded. */
+async function runOn(server: ClickHouseServer, payload: MarkedMutation, atSeconds?: number): Promise<void> {
   const { mark, table, command, parameters } = payload;
-  if (await isKnown(server, payload)) return waitForMutation(server, payload);
+  if (await isKnown(server, payload)) return waitForMutation(server, payload, mutationTimeoutMs);
+  if (atSeconds !== undefined && (await mayBeForgotten(server, payload, atSeconds)))
+    throw new MutationEnded('the mutation may have been forgotten');
   try {
     await server.text({
       sql: `ALTER TABLE ${table} ${command} AND ${quoteLiteral(mark)} != ''`,
@@ -228,39 +263,53 @@ async function runOn(server: ClickHouseServer, payload: MarkedMutation): Promise
       timeoutMs: mutationTimeoutMs,
     });
   } catch (error) {
-    // A mutation that cannot be computed would be tried again for ever, and keep later ones waiting.
-    if (error instanceof ClickHouseError && serverFailure(error) === error)
-      await server.text({ sql: `KILL MUTATION WHERE ${isOfMutation(payload)}`, timeoutMs: callTimeoutMs });
+    if (serverCodeOf(error) === unfinishedCode) throw (await endOf(server, payload)) ?? error;
     throw error;
   }
 }
 
-/** Whether it was begun: a replica learns of it a moment after the one that it was sent to, and has it in Keeper before that. */
-async function isKnown(server: ClickHouseServer, payload: MarkedMutation): Promise<boolean> {
-  const { database, localTable, mark } = payload;
-  const sql = `SELECT 1 AS found FROM system.mutations WHERE ${isOfMutation(payload)} LIMIT 1`;
-  if ((await server.rows({ sql, timeoutMs: callTimeoutMs })).length > 0) return true;
-  const path = await pathInKeeper(server, { database, table: localTable }, callTimeoutMs);
-  return path !== undefined && (await hasMutationInKeeper(server, path, mark, callTimeoutMs));
+/** The error with which a write ends whose mutation does not come to its end, or is refused. */
+async function endOfWrite(
+  context: WarehouseContext,
+  payload: MarkedMutation,
+  error: unknown,
+  toFailure: Mutation['toFailure'],
+): Promise<unknown> {
+  if (error instanceof MutationEnded)
+    return endedMutation(context, payload, error, error.cause && toFailure(error.cause));
+  const failure = serverFailure(error);
+  if (!(failure instanceof ClickHouseError)) return failure;
+  const shown = toFailure(failure);
+  // Refused before it began; another server may have taken it.
+  const isBegun = await context.cluster
+    .onEach((server) => isKnown(server, payload), { withoutDisabled: true })
+    .then((found) => found.includes(true))
+    .catch(() => true);
+  if (isBegun || !(shown instanceof Failure))
+    return endedMutation(context, payload, new MutationEnded('the mutation was refused', { cause: failure }), shown);
+  return new WriteEnded(shown, { state: 'refused', batch: payload.mark });
 }
 
-/** Until this server has carried it out. */
-async function waitForMutation(server: ClickHouseServer, payload: MarkedMutation): Promise<void> {
-  const deadline = performance.now() + mutationTimeoutMs;
-  for (let pauseMs = 50; performance.now() < deadline; pauseMs = Math.min(2 * pauseMs, 2000)) {
-    const [row] = await server.rows<{ known: string; pending: string }>({
-      sql: `SELECT toString(count()) AS known, toString(countIf(is_done = 0)) AS pending FROM system.mutations WHERE ${isOfMutation(payload)}`,
-      timeoutMs: callTimeoutMs,
-    });
-    if (Number(row?.known ?? 0) > 0 && Number(row?.pending ?? 0) === 0) return;
-    // Of those that all replicas have carried out, only the latest are remembered.
-    if (row?.known === '0' && !(await isKnown(server, payload))) return;
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
-  }
-  throw new Failure(
+/**
+ * A mutation that cannot be computed would be tried again for ever, and keep later ones waiting: it is killed. It is not begun again either,
+ * because rows that it has changed would be changed twice.
+ */
+function endedMutation(
+  { cluster }: WarehouseContext,
+  payload: MarkedMutation,
+  ended: MutationEnded,
+  reason: unknown,
+): WriteEnded {
+  const why = reason instanceof Failure ? `: ${reason.message}` : '';
+  const what =
+    ended.cause === undefined ? 'was ended on the servers' : 'could not be computed for some rows and was ended';
+  const failure = new Failure(
     'WAREHOUSE_FAILED',
-    'the servers of the warehouse do not end a change of rows',
+    `the change ${what}; other rows may have been changed${why}`,
     {},
-    { outcome: 'unknown' },
+    { cause: ended, outcome: 'unknown' },
   );
+  const kill = (server: ClickHouseServer) => killMutation(server, payload);
+  const stop = () => cluster.onEach(kill, { isBegunWork: true, withoutDisabled: true });
+  return new WriteEnded(failure, { state: 'failed', batch: payload.mark, stop });
 }

@@ -7,6 +7,7 @@ import type { WarehouseContext } from '../context.ts';
 import { dropStaging } from '../load/staging.ts';
 import { isAbsent } from '../replication/server_errors.ts';
 import { quoteLiteral } from '../sql/identifiers.ts';
+import { endWrite, WriteEnded } from '../steps/ended_write.ts';
 import { insertBlock, type RowsBlock } from './insert_block.ts';
 import { completeMutation, type MarkedMutation } from './mutations.ts';
 import { completeInsert, type StagedRows } from './staged_rows.ts';
@@ -33,7 +34,7 @@ export async function completeEarlier(
   step: string,
 ): Promise<number | undefined> {
   const found = (await context.steps.find(catalog, [step])).get(step);
-  if (found && !found.isApplied && found.batch !== undefined) await completeBegun(context, catalog, found.batch);
+  if (found && !found.isApplied && found.batch !== undefined) await completeAsked(context, catalog, found.batch);
   return found?.rowCount;
 }
 
@@ -53,12 +54,16 @@ export async function rowsOfEarlier(
 
 /**
  * Completes what an earlier attempt of a request began. Throws OBJECT_NOT_FOUND if its table was dropped or renamed since, and CONSTRAINT_VIOLATED
- * if it has no such columns any more.
+ * if it has no such columns any more. Throws WriteEnded, which it has recorded, if nobody can complete it.
  */
 export async function completeBegun(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
   try {
     await completeBatch(context, catalog, batch);
   } catch (error) {
+    if (error instanceof WriteEnded) {
+      await endWrite(context, catalog, (await workOf(context, catalog, batch)).steps, error);
+      throw error;
+    }
     const refused = serverFailure(error);
     if (!(refused instanceof ClickHouseError)) throw refused;
     if (isAbsent(refused) && (await isGone(context, await workOf(context, catalog, batch)))) {
@@ -70,6 +75,15 @@ export async function completeBegun(context: WarehouseContext, catalog: CatalogR
     if (!changedCodes.has(refused.code)) throw refused;
     const message = 'the columns of the table have changed since an earlier attempt of the request';
     throw new Failure('CONSTRAINT_VIOLATED', message, {}, { cause: refused });
+  }
+}
+
+/** Like `completeBegun`, for who repeats a request: throws the failure of a write that has ended. */
+export async function completeAsked(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
+  try {
+    await completeBegun(context, catalog, batch);
+  } catch (error) {
+    throw error instanceof WriteEnded ? error.failure : error;
   }
 }
 
@@ -85,17 +99,18 @@ async function isGone({ cluster }: WarehouseContext, { work }: PendingWork): Pro
 interface PendingWork {
   readonly work: StagedRows | MarkedMutation | StoredBlock;
   readonly steps: readonly InsertStep[];
+  readonly atSeconds: number;
 }
 
 async function workOf({ steps }: WarehouseContext, catalog: CatalogRef, batch: string): Promise<PendingWork> {
-  const found = await steps.batch(catalog, batch);
-  return { work: JSON.parse(found.payload), steps: found.steps };
+  const { payload, ...found } = await steps.batch(catalog, batch);
+  return { ...found, work: JSON.parse(payload) };
 }
 
 /** All steps that were recorded together. The servers do nothing that they have done already. */
 export async function completeBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
-  const { work, steps } = await workOf(context, catalog, batch);
-  if ('mark' in work) await completeMutation(context, work);
+  const { work, steps, atSeconds } = await workOf(context, catalog, batch);
+  if ('mark' in work) await completeMutation(context, work, atSeconds);
   else if ('data' in work)
     await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch });
   else await completeInsert(context, work);

@@ -1,5 +1,6 @@
 // The steps that were applied, and those that were undone before they arrived, on each server of the cluster. A record is on most servers,
 // and most servers are asked, so that one that is down neither hides a record nor keeps one from being made.
+import type { Code } from '../../../standard/codes.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep, StepsPage } from '../../engine.ts';
 import type { Cluster } from '../cluster/cluster.ts';
@@ -19,8 +20,9 @@ const retentionDays = 30;
 /**
  * `applied`: its work is done. `undone`: it must do nothing when it arrives. `pending`: its rows are being inserted together with those of
  * other steps; `batch` and `payload` say which. `refused`: nobody but who repeats a pending step tries again what the servers have refused.
+ * `failed`: nobody does, because it may be done in part; `payload` is what everybody is told.
  */
-type StepState = 'applied' | 'undone' | 'pending' | 'refused';
+type StepState = 'applied' | 'undone' | 'pending' | 'refused' | 'failed';
 
 export interface StepRecord {
   readonly step: string;
@@ -45,6 +47,7 @@ interface StoredStep {
   readonly state: StepState;
   readonly row_count: string;
   readonly batch: string;
+  readonly payload: string;
 }
 
 export interface FoundStep {
@@ -57,6 +60,11 @@ export interface FoundStep {
 /** Nothing was done: each attempt finds the record before it does anything. */
 const notHere = new Failure('CHANGE_IN_PROGRESS', 'no available server has the record of what was begun');
 
+function failed(payload: string): Failure {
+  const { code, message }: { code: Code; message: string } = JSON.parse(payload);
+  return new Failure(code, message, {}, { outcome: 'unknown' });
+}
+
 export class AppliedSteps {
   readonly #cluster: Cluster;
   /** Servers that have the table. */
@@ -66,14 +74,15 @@ export class AppliedSteps {
     this.#cluster = cluster;
   }
 
-  /** Steps that were applied or are pending. Throws CHANGE_IN_PROGRESS if one of them was undone. */
+  /** Steps that were applied or are pending. Throws CHANGE_IN_PROGRESS if one of them was undone, and the failure of one that has failed. */
   async find(catalog: CatalogRef, steps: readonly string[]): Promise<ReadonlyMap<string, FoundStep>> {
     if (steps.length === 0) return new Map();
     const list = steps.map(quoteLiteral).join(', ');
-    const sql = `SELECT step, state, toString(row_count) AS row_count, batch FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list}) AND state != 'refused'`;
+    const sql = `SELECT step, state, toString(row_count) AS row_count, batch, if(state = 'failed', payload, '') AS payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list}) AND state != 'refused'`;
     const answers = await this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
     const found = new Map<string, FoundStep>();
-    for (const { step, state, row_count, batch } of answers.flat()) {
+    for (const { step, state, row_count, batch, payload } of answers.flat()) {
+      if (state === 'failed') throw failed(payload);
       if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
       const isApplied = state === 'applied';
       if (isApplied || !found.get(step)?.isApplied)
@@ -88,7 +97,7 @@ export class AppliedSteps {
     const settings = { aggregate_functions_null_for_empty: 0 };
     const sql = `SELECT step, toString(max(${table}.row_count)) AS row_count FROM ${table} WHERE ${where} GROUP BY step HAVING countIf(state = 'applied') > 0 AND countIf(state = 'undone') = 0 ORDER BY step LIMIT ${limit}`;
     const answers = await this.#onMost((server) =>
-      server.rows<Omit<StoredStep, 'state' | 'batch'>>({ sql, settings, timeoutMs: callTimeoutMs }),
+      server.rows<Pick<StoredStep, 'step' | 'row_count'>>({ sql, settings, timeoutMs: callTimeoutMs }),
     );
     const steps = new Map(answers.flat().map(({ step, row_count }) => [step, { step, rowCount: Number(row_count) }]));
     // A page ends where the answers of all servers do: one that lacks steps would be further in the order.
@@ -110,22 +119,25 @@ export class AppliedSteps {
     });
   }
 
-  /** The payload of a batch of pending steps, and the steps. */
+  /** The payload of a batch of pending steps, the steps, and when they were recorded, in seconds since 1970. */
   async batch(
     catalog: CatalogRef,
     batch: string,
-  ): Promise<{ readonly payload: string; readonly steps: readonly InsertStep[] }> {
-    const sql = `SELECT step, toString(row_count) AS row_count, payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND batch = ${quoteLiteral(batch)} AND state = 'pending'`;
+  ): Promise<{ readonly payload: string; readonly steps: readonly InsertStep[]; readonly atSeconds: number }> {
+    const sql = `SELECT step, toString(row_count) AS row_count, payload, toUnixTimestamp(at) AS at FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND batch = ${quoteLiteral(batch)} AND state = 'pending'`;
     const servers = await this.#cluster.servers();
     // A record that failed may be on a single server. Where it is, it is whole.
     const attempts = servers.map(async (each) => {
       const work = (server: ClickHouseServer) =>
-        server.rows<{ step: string; row_count: string; payload: string }>({ sql, timeoutMs: callTimeoutMs });
+        server.rows<{ step: string; row_count: string; payload: string; at: number }>({
+          sql,
+          timeoutMs: callTimeoutMs,
+        });
       const rows = await this.#on(each, work);
       const payload = rows.find((row) => row.payload !== '')?.payload;
       if (payload === undefined) throw notHere;
       const steps = rows.map(({ step, row_count }) => ({ step, rowCount: Number(row_count) }));
-      return { payload, steps };
+      return { payload, steps, atSeconds: Math.min(...rows.map(({ at }) => at)) };
     });
     try {
       return await Promise.any(attempts);
@@ -150,7 +162,7 @@ export class AppliedSteps {
       `SELECT DISTINCT batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
       `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at <= now('UTC') - INTERVAL ${minutes} MINUTE ` +
       `AND at >= now('UTC') - INTERVAL ${minutesMax} MINUTE${places.join('')} ` +
-      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone', 'refused'))`;
+      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone', 'refused', 'failed'))`;
     const answers = await this.#onMost((server) =>
       server.rows<Pick<StoredStep, 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
     );

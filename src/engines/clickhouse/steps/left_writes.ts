@@ -3,12 +3,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef } from '../../engine.ts';
+import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix } from '../names.ts';
 import { completeBegun, refusals, refuse } from '../rows/pending_steps.ts';
 import { quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import type { PendingSearch } from './applied_steps.ts';
+import { WriteEnded } from './ended_write.ts';
 
 const callTimeoutMs = 10_000;
 const pollMs = 100;
@@ -102,8 +104,11 @@ export async function completeLeftBatch(
     await completeBegun(context, catalog, batch);
     return true;
   } catch (error) {
-    if (!(error instanceof Failure)) return false;
-    if (!refusals.has(error.code)) throw error;
+    // It has ended, and is recorded so.
+    if (error instanceof WriteEnded) return false;
+    // Servers refuse it: they would again.
+    if (error instanceof Failure && !refusals.has(error.code)) throw error;
+    if (!(error instanceof Failure || error instanceof ClickHouseError)) return false;
     await refuse(context, catalog, batch);
     return false;
   }

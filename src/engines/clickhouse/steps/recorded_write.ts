@@ -4,6 +4,7 @@ import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
 import type { CatalogRef, InsertStep } from '../../engine.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
+import { endWrite, WriteEnded } from './ended_write.ts';
 
 export interface RecordedWrite {
   readonly steps: readonly InsertStep[];
@@ -53,6 +54,10 @@ export async function recordedWrite(
   try {
     await work();
   } catch (error) {
+    if (error instanceof WriteEnded) {
+      await endWrite(context, catalog, steps, error);
+      throw error.failure;
+    }
     const isRefused = error instanceof Failure && undoneCodes.has(error.code) && outcomeOf(error) !== 'unknown';
     // Nobody does it later, except who repeats a step that has a name.
     const isRecorded =

@@ -1,0 +1,181 @@
+// Mutations that do not come to their end on the servers: they cannot be computed for some row, were killed, or may have been forgotten. They are
+// never reported as done, are not begun again, which would change rows twice, and keep nothing waiting.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { rowReader } from '../../../src/query/rows/row_validation.ts';
+import { Failure } from '../../../src/standard/failure.ts';
+import { definitionOf, type EngineWorld, failureOf, openEngine } from '../../conformance/engine/engine_world.ts';
+import { eventually } from '../../deadline.ts';
+import { accessTo, engineOn } from './engine.ts';
+import { type CuttingProxy, startCuttingProxy } from './ring/cutting_proxy.ts';
+import { clusters, missingRing, type Ring, startRing } from './ring/ring.ts';
+
+const definition = definitionOf({ a: 'INT', b: 'STRING' });
+const nodeCount = 3;
+const rowCount = 20;
+const mutation = /ALTER TABLE .* UPDATE /;
+const ended = { code: 'WAREHOUSE_FAILED', outcome: 'unknown' };
+
+describe('a mutation that does not come to its end', { skip: missingRing }, () => {
+  const { signal } = new AbortController();
+  let ring: Ring;
+  let proxies: CuttingProxy[];
+  let world: EngineWorld;
+  let table = '';
+  let step = '';
+
+  before(async () => {
+    ring = await startRing(nodeCount);
+    proxies = await Promise.all(ring.nodes.map(({ url }) => startCuttingProxy(url)));
+    world = await openEngine({}, engineOn(accessTo(proxies, clusters.shards), proxies));
+  });
+  after(async () => {
+    await world?.close();
+    for (const proxy of proxies ?? []) proxy.close();
+    await ring?.close();
+  });
+  beforeEach(async () => {
+    for (const proxy of proxies) proxy.mend();
+    await allAvailable();
+    table = `t ${randomUUID().slice(0, 8)}`;
+    step = randomUUID();
+    const { catalog, database } = world;
+    await world.change({ kind: 'createTable', table: { catalog, database, table }, definition });
+    await world.run(`INSERT INTO "${table}" SELECT number + 1, 'row' FROM numbers(${rowCount})`);
+  });
+
+  const allAvailable = () =>
+    eventually('all servers are available', () =>
+      proxies.every((_, i) => world.engine.status(`node${i + 1}`).availability === 'available'),
+    );
+  const local = () => `"c \\"1\\"__${world.database}"."${table}__local"`;
+  const ofTable = () => `table = '${table}__local'`;
+  async function ask(url: string, body: string): Promise<string> {
+    const response = await fetch(url, { method: 'POST', body });
+    const text = (await response.text()).trim();
+    assert.equal(response.status, 200, text);
+    return text;
+  }
+  const askAll = (sql: string) => Promise.all(ring.nodes.map(({ url }) => ask(url, sql)));
+  const contents = () => askAll(`SELECT count(), sum(a) FROM ${local()}`);
+  const second = () => ring.nodes[1]?.url ?? '';
+  const update = () => world.run(`UPDATE "${table}" SET a = a + 100`, { step });
+  /** How it failed, which must be with `ended`. */
+  async function endOf(work: Promise<unknown>): Promise<string> {
+    const error = await work.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    assert.ok(error instanceof Failure, String(error));
+    assert.deepEqual({ code: error.code, outcome: error.outcome }, ended, error.message);
+    return error.message;
+  }
+  const isLeftAlone = async () => {
+    const untouched = await contents();
+    assert.equal(await world.engine.settleWrites?.(world.catalog, { signal }), 0);
+    assert.deepEqual(await contents(), untouched);
+    return untouched;
+  };
+
+  for (const isKeyed of [true, false])
+    test(`an expression that fails for a row that came meanwhile ends it, ${isKeyed ? 'with' : 'without'} a key`, async () => {
+      const bad = () => ask(second(), `INSERT INTO ${local()} (a, b) VALUES (0, 'bad')`);
+      for (const proxy of proxies.slice(1, 2)) proxy.holdOnce(mutation, bad);
+      const write = () => world.run(`UPDATE "${table}" SET a = a + 100 + intDiv(1, a)`, isKeyed ? { step } : {});
+      const message = await endOf(write());
+      assert.match(message, /could not be computed for some rows.*other rows may have been changed.*zero/is);
+      await eventually('nothing is pending', async () =>
+        (await askAll(`SELECT count() FROM system.mutations WHERE ${ofTable()} AND is_done = 0`)).every(
+          (n) => n === '0',
+        ),
+      );
+      const left = await isLeftAlone();
+      if (isKeyed) {
+        await assert.rejects(write(), { ...ended, message });
+        assert.deepEqual(await contents(), left);
+      }
+      await world.run(`DELETE FROM "${table}" WHERE a = 0`);
+      assert.equal(await ask(second(), `SELECT count() FROM ${local()} WHERE a = 0`), '0');
+    });
+
+  /** The record of an UPDATE, whose mutation did not arrive anywhere, as of a process that has ended. @returns its mark. */
+  async function recorded(): Promise<string> {
+    for (const proxy of proxies) proxy.cutAt(mutation);
+    await failureOf(update());
+    for (const proxy of proxies) proxy.mend();
+    await allAvailable();
+    const marks = await askAll(`SELECT any(batch) FROM _tabularium.steps WHERE step = '${step}'`);
+    return marks.find((mark) => mark !== '') ?? '';
+  }
+  const begin = (url: string, mark: string, sync = 1) =>
+    ask(url, `ALTER TABLE ${local()} UPDATE a = a + 100 WHERE 1 AND '${mark}' != '' SETTINGS mutations_sync = ${sync}`);
+
+  test('one that is killed while its repetition waits for it is not taken for done', async () => {
+    const mark = await recorded();
+    await askAll(`SYSTEM STOP MERGES ${local()}`);
+    const untouched = await contents();
+    for (const { url } of ring.nodes) await begin(url, mark, 0);
+    // It first asks whether the mutation is known, then waits.
+    const waits = proxies.map(async (proxy) => {
+      for (let asked = 0; asked < 2; asked++)
+        await new Promise<void>((resolve) => proxy.holdOnce(/FROM system\.mutations/, async () => resolve()));
+    });
+    const repeated = endOf(update());
+    repeated.catch(() => undefined);
+    await Promise.all(waits);
+    await askAll(`KILL MUTATION WHERE ${ofTable()}`);
+    await askAll(`SYSTEM START MERGES ${local()}`);
+    const message = await repeated;
+    await assert.rejects(update(), { ...ended, message });
+    await isLeftAlone();
+    assert.deepEqual(await contents(), untouched);
+  });
+
+  test('one that was done so long ago that a server has forgotten it is not done again', async () => {
+    const mark = await recorded();
+    for (const { url } of ring.nodes) {
+      await ask(url, `ALTER TABLE ${local()} MODIFY SETTING finished_mutations_to_keep = 1`);
+      await begin(url, mark);
+      await ask(url, `ALTER TABLE ${local()} UPDATE b = 'x' WHERE 1 SETTINGS mutations_sync = 1`);
+      // As the server does a while later.
+      await ask(url, `KILL MUTATION WHERE ${ofTable()} AND position(command, '${mark}') > 0`);
+    }
+    const done = await contents();
+    await assert.rejects(update(), ended);
+    await isLeftAlone();
+    assert.deepEqual(await contents(), done);
+  });
+
+  test('one that no server has received is done, once', async () => {
+    await recorded();
+    const [before] = [await contents()];
+    assert.equal((await update()).repeated, true);
+    const expected = before.map((text) => {
+      const [n = 0, sum = 0] = text.split('\t').map(Number);
+      return `${n}\t${sum + 100 * n}`;
+    });
+    assert.deepEqual(await contents(), expected);
+    assert.equal((await update()).repeated, true);
+    assert.deepEqual(await contents(), expected);
+  });
+
+  test('rows that a shard refuses when others may have stored theirs are not said to be absent', async () => {
+    await ask(second(), `ALTER TABLE ${local()} ADD CONSTRAINT "length of b" CHECK length(b) < 2`);
+    const rows = Array.from({ length: 30 }, (_, n) => [n, 'new']);
+    const { catalog, database } = world;
+    const batch = rowReader(definition.columns).read(rows);
+    const insert = (steps: readonly { step: string; rowCount: number }[]) =>
+      world.engine.insertRows({ catalog, database, table }, batch, { signal, definition, steps });
+    const steps = [{ step, rowCount: rows.length }];
+    await assert.rejects(insert(steps), ended);
+    await isLeftAlone();
+    await assert.rejects(insert([]), ended);
+    await isLeftAlone();
+    await ask(second(), `ALTER TABLE ${local()} DROP CONSTRAINT "length of b"`);
+    assert.equal(await insert(steps), rows.length);
+    const all = await askAll(`SELECT uniqExact(a), countIf(b = 'new') FROM ${local()} WHERE b = 'new'`);
+    const stored = all.reduce((sum, text) => sum + Number(text.split('\t')[0]), 0);
+    assert.equal(stored, rows.length);
+  });
+});
