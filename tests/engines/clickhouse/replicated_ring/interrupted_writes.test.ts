@@ -1,5 +1,5 @@
 // Writes whose process ends half-way, on two shards of two replicas of 24.8: they are completed once on each shard, also if nobody repeats them,
-// and whatever the replica that is asked has heard of. Only where CLICKHOUSE_SERVER_LIBRARY names the library with such a server (CONTRIBUTING.md).
+// and whatever the replica that is asked has heard of.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
