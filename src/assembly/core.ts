@@ -108,14 +108,14 @@ export type Core = Awaited<ReturnType<typeof assembleCore>>;
 const noticesIn =
   (store: Store, changes: ChangeFeed) =>
   (warehouseId: string): ReplicaNotices => {
-    const tell = (backends: readonly string[], finding: ReplicaFinding) =>
+    const publish = (backends: readonly string[], finding: ReplicaFinding) =>
       store.transaction(async (tx) => {
         for (const backend of backends) changes.append(tx, { kind: 'replica', warehouseId, backend, finding });
       });
     return {
       follow: () => changes.readNow(),
-      tellBehind: (backends) => tell(backends, 'behind'),
-      tellReading: (backend) => tell([backend], 'reading'),
+      publishBehind: (backends) => publish(backends, 'behind'),
+      publishReading: (backend) => publish([backend], 'reading'),
     };
   };
 

@@ -53,8 +53,8 @@ export interface RegisteredServers {
   refresh(): Promise<void>;
   /** No statement is sent to these servers any more, from now on until `refresh` finds them enabled. */
   withdraw(backends: readonly string[]): void;
-  /** What a server that shares the metadata store, perhaps this one, has told of a backend. */
-  told(backend: string, finding: ReplicaFinding): void;
+  /** Processes a notice of a server that shares the metadata store, which may be this one. */
+  replicaChanged(backend: string, finding: ReplicaFinding): void;
   /** As the server describes itself now; undefined if it has not answered yet. */
   identityOf(backend: string): ServerIdentity | undefined;
   /** What the server still has and what keeps it from being decommissioned, checked now on all servers. */

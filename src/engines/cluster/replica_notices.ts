@@ -1,20 +1,19 @@
-// What the servers that share a metadata store tell each other of the replicas of a warehouse, so that none of them reads a replica that lacks
-// what another one has acknowledged.
+// Notices between servers that share a metadata store about the replicas of a warehouse, so that no server reads a replica that lacks a change
+// which another server has acknowledged.
 
 export interface ReplicaNotices {
-  /** Resolves when this server knows what others told before the call. Throws STORE_UNAVAILABLE. */
+  /** Resolves when this server has processed the notices that were published before the call. Throws STORE_UNAVAILABLE. */
   follow(): Promise<void>;
   /**
-   * These backends may lack what is about to be acknowledged: whoever knows that reads none of them until it has found that the backend lacks
-   * nothing. Resolves when it is stored. Throws what the store throws.
+   * Publishes, before a change is acknowledged, that these backends may lack it. A server that processes the notice does not read them until
+   * its own check finds them complete. Resolves with the commit. Throws what the store throws.
    */
-  tellBehind(backends: readonly string[]): Promise<void>;
+  publishBehind(backends: readonly string[]): Promise<void>;
   /**
-   * This server is about to check what a backend lacks, and to read it if it lacks nothing: whoever knows that acknowledges nothing without
-   * the backend, unless it tells that it is behind.
+   * Publishes, before this server checks a backend, that it reads the backend if it is complete. A server that processes the notice acknowledges
+   * a change only if the backend has it, or after `publishBehind`.
    */
-  tellReading(backend: string): Promise<void>;
+  publishReading(backend: string): Promise<void>;
 }
 
-/** As the other servers get it. */
 export type ReplicaFinding = 'behind' | 'reading';

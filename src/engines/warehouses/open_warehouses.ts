@@ -196,9 +196,9 @@ export class OpenWarehouses {
   }
 
   /** A warehouse that is not open here reads none of its backends. */
-  async told({ warehouseId, backend, finding }: ReplicaChange): Promise<void> {
+  async replicaChanged({ warehouseId, backend, finding }: ReplicaChange): Promise<void> {
     const open = await this.#open.get(warehouseId);
-    open?.engine.servers?.told(backend, finding);
+    open?.engine.servers?.replicaChanged(backend, finding);
   }
 
   async describeAllAgain(): Promise<void> {

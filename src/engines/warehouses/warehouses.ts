@@ -203,9 +203,9 @@ export class Warehouses {
     return this.#options.engines.flatMap(({ storage }) => storage ?? []);
   }
 
-  /** Follows the feed of changes: reads the changed description of a warehouse, which `apply` passes on to the engine, and tells of replicas. */
+  /** Follows the feed of changes: reads the changed description of a warehouse, which `apply` passes on to the engine, and passes on notices about replicas. */
   changed(change: Change): Promise<void> | undefined {
-    if (change.kind === 'replica') return this.#open.told(change);
+    if (change.kind === 'replica') return this.#open.replicaChanged(change);
     if (change.kind !== 'object') return undefined;
     const id =
       change.category === 'warehouses' ? change.objectId : change.category === 'backends' ? change.parentId : null;

@@ -29,9 +29,9 @@ export class CatchUp {
     const owns = await this.#options.owns();
     if (this.#options.isReplicated()) {
       const servers = peers.map(({ server }) => server);
-      // Before the check: what is acknowledged from now on is on this replica, or makes it lost again.
-      member.toldBehind = undefined;
-      await this.#options.notices?.tellReading(member.name);
+      // Before the check: changes that are acknowledged from now on are on this replica, or exclude it again.
+      member.exclusion = undefined;
+      await this.#options.notices?.publishReading(member.name);
       const message = await takeBack(member.server, { peers: servers, owns, signal });
       return message === undefined ? undefined : { message, isBegunWork: false };
     }

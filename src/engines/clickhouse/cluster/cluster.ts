@@ -223,29 +223,29 @@ export class Cluster implements ClickHouseCluster {
       (member) => member.counted !== from && (shard === undefined || member.shard === shard),
     );
     if (replicas.some(({ isAvailable }) => !isAvailable)) await notices?.follow().catch(asUnknown);
-    // After that: whoever begins to read another one finds on it what was changed.
-    const read = replicas.filter(({ isAvailable, toldBehind }) => isAvailable || !toldBehind);
+    // A server that starts to read a replica after this point finds the change when it checks the replica.
+    const read = replicas.filter(({ isAvailable, exclusion }) => isAvailable || !exclusion);
     const followed = await Promise.all(read.map((member) => takesOver(member, follow)));
     const behind = read.filter((_, index) => !followed[index]);
     if (behind.length > 0) {
-      const told = (notices?.tellBehind(behind.map(({ name }) => name)) ?? Promise.resolve()).catch(asUnknown);
+      const exclusion = (notices?.publishBehind(behind.map(({ name }) => name)) ?? Promise.resolve()).catch(asUnknown);
       for (const member of behind) {
         if (member.availability !== 'unavailable') member.lose(lacksRows);
-        member.toldBehind = told;
-        told.catch(() => {
-          if (member.toldBehind === told) member.toldBehind = undefined;
+        member.exclusion = exclusion;
+        exclusion.catch(() => {
+          if (member.exclusion === exclusion) member.exclusion = undefined;
         });
       }
     }
-    // Also what another change has found.
-    await Promise.all(replicas.map(({ toldBehind }) => toldBehind));
+    // Exclusions that other changes have published.
+    await Promise.all(replicas.map(({ exclusion }) => exclusion));
     return read.length - behind.length;
   }
 
-  told(backend: string, finding: ReplicaFinding): void {
+  replicaChanged(backend: string, finding: ReplicaFinding): void {
     const member = this.#members.get(backend);
     if (!member) return;
-    if (finding === 'reading') member.toldBehind = undefined;
+    if (finding === 'reading') member.exclusion = undefined;
     else if (member.availability !== 'unavailable') member.lose(lacksRows);
   }
 

@@ -41,11 +41,8 @@ export class Member {
   takesBegunWork = false;
   /** How often it was lost. */
   losses = 0;
-  /**
-   * While no server reads it: until it is stored that this one has found it behind, after that for as long as no server has told that it will
-   * read it. Undefined: a server may read it.
-   */
-  toldBehind: Promise<void> | undefined;
+  /** The publication that this replica is behind: no server reads it. Undefined if a server may read it. */
+  exclusion: Promise<void> | undefined;
   /** Its tables that were found to have the rows of the others since it was lost: from then on it gets what they get. */
   readonly equalTables = new Set<string>();
   facts: ServerFacts | undefined;

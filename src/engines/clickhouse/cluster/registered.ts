@@ -41,8 +41,8 @@ export class Registered implements RegisteredServers {
     this.#cluster.withdraw(backends);
   }
 
-  told(backend: string, finding: ReplicaFinding): void {
-    this.#cluster.told(backend, finding);
+  replicaChanged(backend: string, finding: ReplicaFinding): void {
+    this.#cluster.replicaChanged(backend, finding);
   }
 
   identityOf(backend: string) {

@@ -20,7 +20,7 @@ const retentionDays = 30;
 /**
  * `applied`: its work is done. `undone`: it must do nothing when it arrives. `pending`: its rows are being inserted together with those of
  * other steps; `batch` and `payload` say which. `refused`: nobody but who repeats a pending step tries again what the servers have refused.
- * `failed`: nobody does, because it may be done in part; `payload` is what everybody is told.
+ * `failed`: nobody does, because it may be done in part; `payload` has the code and message of every repetition.
  */
 type StepState = 'applied' | 'undone' | 'pending' | 'refused' | 'failed';
 

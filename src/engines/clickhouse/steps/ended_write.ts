@@ -4,7 +4,7 @@ import type { CatalogRef, InsertStep } from '../../engine.ts';
 import type { WarehouseContext } from '../context.ts';
 
 interface WriteEndedOptions {
-  /** `failed`: also who repeats the step is told so. `refused`: who repeats it tries again, which changes nothing twice. */
+  /** `failed`: a repetition of the step fails with the same error. `refused`: a repetition tries again, which is idempotent. */
   readonly state: 'failed' | 'refused';
   readonly batch: string;
   /** What ends the rest of the work on the servers; called when it is recorded that nobody is to begin it again. */

@@ -114,14 +114,14 @@ describe('two servers on a cluster that replicates', { skip: missingPostgresql |
     const ask = async (server: ClickHouseServer) => void (await server.text({ sql: 'SELECT 1', timeoutMs: 30_000 }));
     const find = (cluster: number) => clusters[cluster]?.member('node3');
     const isRead = (cluster: number) => find(cluster)?.isAvailable;
-    const tell = async (backends: readonly string[], finding: ReplicaFinding) => {
+    const publish = async (backends: readonly string[], finding: ReplicaFinding) => {
       if (failure) throw failure;
-      for (const cluster of clusters) for (const backend of backends) cluster.told(backend, finding);
+      for (const cluster of clusters) for (const backend of backends) cluster.replicaChanged(backend, finding);
     };
     const notices: ReplicaNotices = {
       follow: async () => undefined,
-      tellBehind: (backends) => tell(backends, 'behind'),
-      tellReading: (backend) => tell([backend], 'reading'),
+      publishBehind: (backends) => publish(backends, 'behind'),
+      publishReading: (backend) => publish([backend], 'reading'),
     };
     const clusterOf = (urls: readonly string[]) =>
       new Cluster(
