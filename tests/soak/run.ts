@@ -1,9 +1,11 @@
-// `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part]`: kills (with `--all` at every step), random commands, concurrent
-// clients, random SQL and real data sets for the given time, then a table of what was run and what failed. Each part is
-// replayed by the seed that it prints. Exits with 1 if anything was wrong.
+// `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part] [--parallel n]`: kills (with `--all` at every step), random commands,
+// concurrent clients, random SQL and real data sets for the given time, then a table of what was run and what failed. Each part is
+// replayed by the seed that it prints. Steps on clusters are tried on `n` installations at a time. Exits with 1 if anything was wrong.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Transferred } from '../cli/remote/transfer/streams.ts';
 import { runHistory } from '../consistency/run_history.ts';
@@ -11,10 +13,8 @@ import { MovedSsb } from '../demo/moved_ssb.ts';
 import { clusterHosts } from '../engines/clickhouse/cluster_warehouse.ts';
 import { missingRing, startRing } from '../engines/clickhouse/ring/ring.ts';
 import { type ClusterKind, missingCluster } from '../faults/cluster/cluster_world.ts';
-import { allDecommissionSteps, strikeDecommissions } from '../faults/cluster/decommission_steps.ts';
 import { noDecommissions } from '../faults/cluster/decommissioner.ts';
 import { runRandomFaults } from '../faults/cluster/random_faults.ts';
-import { allClusterSteps, killAtSteps, ReachedSteps } from '../faults/cluster/steps.ts';
 import { closeExternalSystems } from '../faults/injection/external_systems.ts';
 import { ServerProcess } from '../faults/injection/server_process.ts';
 import { allCells, runCells } from '../faults/kills/keyed_deaths.ts';
@@ -30,6 +30,7 @@ import { missingPostgresql } from '../postgresql.ts';
 import { Random } from '../random.ts';
 import { start, startProcess } from '../server.ts';
 import { breakStreams } from './broken_streams.ts';
+import { clusterSteps, decommissionSteps } from './cluster_steps.ts';
 import { measureBesideHostile } from './hostile.ts';
 import { checkDataDirectory, killAtInstants } from './instants.ts';
 import { killRandomly } from './kills.ts';
@@ -53,7 +54,7 @@ interface Part {
   readonly share: number;
   /** The part ends on its own, independent of the time. */
   readonly isFinite?: boolean;
-  readonly run: (seed: number, deadline: number, problems: string[]) => Promise<string>;
+  readonly run: (seed: number, deadline: number, problems: string[], parallel: number) => Promise<string>;
 }
 
 const everything = [...scenarios, ...taskScenarios, ...scheduleScenarios];
@@ -62,9 +63,6 @@ const roundsEach = 25;
 /** A run continues after it finds something wrong, up to this many times. */
 const problemsMax = 100;
 const stepsEach = 30;
-/** With one installation. */
-const clusterStepsEach = 150;
-const decommissionStepsEach = 50;
 const statementsEach = 4000;
 /** The search for a linearization of a register grows with its history. */
 const historyMs = 30_000;
@@ -78,9 +76,9 @@ const parts: readonly Part[] = [
   { name: 'servers of a store killed at random', share: 0.1, run: serversKilled },
   { name: 'faults of a cluster', share: 0.1, run: clusterFaults('unreplicated') },
   { name: 'faults of a cluster that replicates', share: 0.1, run: clusterFaults('replicated') },
-  { name: 'steps of a cluster', share: 0.1, isFinite: true, run: clusterSteps('unreplicated') },
-  { name: 'steps of a cluster that replicates', share: 0.1, isFinite: true, run: clusterSteps('replicated') },
-  { name: 'steps of decommissions', share: 0.1, isFinite: true, run: decommissionSteps },
+  { name: 'steps of a cluster', share: 0.1, isFinite: true, run: stepsOf('unreplicated') },
+  { name: 'steps of a cluster that replicates', share: 0.1, isFinite: true, run: stepsOf('replicated') },
+  { name: 'steps of decommissions', share: 0.1, isFinite: true, run: stepsOfDecommissions },
   { name: 'catalog against its model', share: 0.1, run: model },
   { name: 'rights against their model', share: 0.1, run: rights },
   { name: 'clients at once', share: 0.1, run: clientsAtOnce },
@@ -235,49 +233,12 @@ function clusterFaults(kind: ClusterKind): Part['run'] {
   };
 }
 
-/** In random order, with a new cluster after some of them. */
-function clusterSteps(kind: ClusterKind): Part['run'] {
-  return async (seed, deadline, problems) => {
-    const missing = missingCluster(kind);
-    if (missing) return `nothing: ${missing}`;
-    const random = new Random(seed);
-    const steps = random.shuffled(allClusterSteps(kind));
-    const reached = new ReachedSteps();
-    const log = (text: string) => process.stdout.write(`${new Date().toISOString()} ${text}\n`);
-    let [tried, struck] = [0, 0];
-    while (tried < steps.length && Date.now() < deadline && problems.length < problemsMax) {
-      const some = steps.slice(tried, tried + clusterStepsEach);
-      const inTime = some.values().filter(() => Date.now() < deadline);
-      const report = await killAtSteps(inTime, { kind, random: random.fork(tried), log, reached });
-      problems.push(...report.problems);
-      // After a problem the installation is a new one.
-      tried += Math.max(1, report.tried);
-      struck += report.struck;
-      reportProgress(`${tried} of ${steps.length} steps, ${struck} reached`, problems);
-    }
-    return `${struck} kills of a server or a node (${tried} of ${steps.length} steps tried or known to be none)`;
-  };
+function stepsOf(kind: ClusterKind): Part['run'] {
+  return (seed, deadline, problems, parallel) => clusterSteps(kind, { seed, deadline, problems, parallel });
 }
 
-/** The same of decommissions. */
-async function decommissionSteps(seed: number, deadline: number, problems: string[]): Promise<string> {
-  const missing = missingCluster('replicated');
-  if (missing) return `nothing: ${missing}`;
-  const random = new Random(seed);
-  const steps = random.shuffled(allDecommissionSteps);
-  const reached = new ReachedSteps();
-  const log = (text: string) => process.stdout.write(`${new Date().toISOString()} ${text}\n`);
-  let [tried, struck] = [0, 0];
-  while (tried < steps.length && Date.now() < deadline && problems.length < problemsMax) {
-    const some = steps.slice(tried, tried + decommissionStepsEach);
-    const inTime = some.values().filter(() => Date.now() < deadline);
-    const report = await strikeDecommissions(inTime, { random: random.fork(tried), log, reached });
-    problems.push(...report.problems);
-    tried += Math.max(1, report.tried);
-    struck += report.struck;
-    reportProgress(`${tried} of ${steps.length} steps, ${struck} reached`, problems);
-  }
-  return `${struck} faults at steps of decommissions and their cancellations (${tried} of ${steps.length} steps tried or known to be none)`;
+function stepsOfDecommissions(...[seed, deadline, problems, parallel]: Parameters<Part['run']>): Promise<string> {
+  return decommissionSteps({ seed, deadline, problems, parallel });
 }
 
 async function model(seed: number, deadline: number): Promise<string> {
@@ -428,12 +389,18 @@ async function testsInFull(seed: number, deadline: number, problems: string[]): 
   return `${files.length} files`;
 }
 
-async function run(part: Part, seed: number, minutes: number): Promise<Outcome> {
+interface RunOptions {
+  readonly seed: number;
+  readonly minutes: number;
+  readonly parallel: number;
+}
+
+async function run(part: Part, { seed, minutes, parallel }: RunOptions): Promise<Outcome> {
   const startMs = Date.now();
   const problems: string[] = [];
   let done = '';
   try {
-    done = await part.run(seed, startMs + minutes * 60_000, problems);
+    done = await part.run(seed, startMs + minutes * 60_000, problems, parallel);
   } catch (error) {
     // The relevant finding of a random run is in the cause, after a long log.
     const { stack, cause } = error as Error;
@@ -445,6 +412,14 @@ async function run(part: Part, seed: number, minutes: number): Promise<Outcome> 
   return outcome;
 }
 
+/** Half of the cost of each start of a server. */
+function cacheCompiledCode(): void {
+  if (process.env.NODE_COMPILE_CACHE !== undefined) return;
+  const directory = mkdtempSync(join(tmpdir(), 'tabularium-compiled-'));
+  process.env.NODE_COMPILE_CACHE = directory;
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -452,16 +427,21 @@ async function main(): Promise<void> {
       seed: { type: 'string' },
       only: { type: 'string' },
       all: { type: 'boolean', default: false },
+      parallel: { type: 'string', default: '1' },
     },
   });
   const seed = values.seed === undefined ? Date.now() >>> 0 : Number(values.seed) >>> 0;
   process.stdout.write(`seed ${seed}\n`);
-  const chosen = parts.filter(({ name }) => name.includes(values.only ?? ''));
+  cacheCompiledCode();
+  const only = values.only ?? '';
+  const named = parts.filter(({ name }) => name === only);
+  const chosen = named.length > 0 ? named : parts.filter(({ name }) => name.includes(only));
   const shares = chosen.reduce((sum, { share }) => sum + share, 0);
   const outcomes: Outcome[] = [];
   for (const part of chosen) {
-    const minutes = (part.share / (shares || 1)) * Number(values.minutes);
-    outcomes.push(await run(part, seed, values.all && part.isFinite ? Number.POSITIVE_INFINITY : minutes));
+    const share = (part.share / (shares || 1)) * Number(values.minutes);
+    const minutes = values.all && part.isFinite ? Number.POSITIVE_INFINITY : share;
+    outcomes.push(await run(part, { seed, minutes, parallel: Number(values.parallel) }));
   }
   process.stdout.write('\n| part | seconds | done | wrong |\n|---|---|---|---|\n');
   for (const { part, seconds, done, problems } of outcomes) {

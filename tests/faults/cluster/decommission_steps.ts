@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineFromNow, eventually } from '../../deadline.ts';
 import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
-import type { Random } from '../../random.ts';
+import { Random } from '../../random.ts';
 import { type Answer, isAcknowledged, pathOf, type Request } from '../injection/api.ts';
 import type { Fault as StepFault } from '../injection/fault_plan.ts';
 import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
@@ -51,6 +51,8 @@ const blows: readonly Blow[] = [
 const scenarios = ['decommission', 'cancellation'] as const;
 
 export interface DecommissionStep {
+  /** Its position among all steps. Together with the seed it decides all random choices at it, whatever else is tried. */
+  readonly id: number;
   /** What is interrupted. */
   readonly scenario: (typeof scenarios)[number];
   readonly step: StepFault;
@@ -67,9 +69,9 @@ const steps = (['store', 'before', 'after', 'asked'] as const).flatMap((point) =
   ),
 );
 
-export const allDecommissionSteps: readonly DecommissionStep[] = scenarios.flatMap((scenario) =>
-  steps.flatMap((step) => blows.map((blow) => ({ scenario, step, blow }))),
-);
+export const allDecommissionSteps: readonly DecommissionStep[] = scenarios
+  .flatMap((scenario) => steps.flatMap((step) => blows.map((blow) => ({ scenario, step, blow }))))
+  .map((step, id) => ({ ...step, id }));
 
 const kindOf = ({ scenario, step }: DecommissionStep) =>
   [scenario, step.point, ...(step.callPrefixes ?? [])].join(' ').trim();
@@ -94,13 +96,13 @@ export async function strikeDecommissions(
   const problems: string[] = [];
   let [tried, count] = [0, 0];
   try {
-    const run = new DecommissionsRun(world, random);
+    const run = new DecommissionsRun(world);
     await run.begin();
     for (const step of chosen) {
       tried++;
       const [kind, { n }] = [kindOf(step), step.step];
       if (reached.isBeyond(kind, n)) continue;
-      const call = await run.strikeAt(step).catch((error: Error) => {
+      const call = await run.strikeAt(step, random.fork(step.id)).catch((error: Error) => {
         throw new Error(`${describeDecommissionStep(step)}: ${error.message}`, { cause: error });
       });
       reached.note(kind, n, call !== undefined);
@@ -129,15 +131,15 @@ const drainSeconds = { cancellation: 3600, decommission: 1 };
 
 class DecommissionsRun {
   readonly #world: ClusterWorld;
-  readonly #random: Random;
   readonly #tables: ProbedTables;
   #probers: readonly Prober[] = [];
+  /** Of the step. */
+  #random = new Random(0);
   /** How the last one ended. */
   end = '';
 
-  constructor(world: ClusterWorld, random: Random) {
+  constructor(world: ClusterWorld) {
     this.#world = world;
-    this.#random = random;
     this.#tables = new ProbedTables(world.warehouses[0] as string);
   }
 
@@ -153,7 +155,8 @@ class DecommissionsRun {
   }
 
   /** @returns what the server was about to do at the step; undefined if it was not reached. */
-  async strikeAt(step: DecommissionStep): Promise<string | undefined> {
+  async strikeAt(step: DecommissionStep, random: Random): Promise<string | undefined> {
+    this.#random = random;
     const place = this.#newPlace();
     const { server, other } = place;
     // Until the step is reached nothing else asks the server that holds there, so that the steps are those of the decommission.

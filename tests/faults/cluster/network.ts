@@ -58,13 +58,17 @@ export const loopback: Network = {
   close: () => {},
 };
 
-/** A network of namespaces with these hosts; this process reaches all of them. */
+/** Of this process. */
+let opened = 0;
+
+/** A network of namespaces with these hosts, beside others; this process reaches all of them. */
 export function openNetwork(names: readonly string[]): Network {
   removeOfEndedProcesses();
-  const own = `${prefix}${process.pid}-`;
+  const ordinal = opened++;
+  const own = `${prefix}${process.pid}-${ordinal}-`;
   const router = `${own}router`;
   const namespaceOf = (name: string) => `${own}${name}`;
-  const rootLink = `tab${process.pid}`;
+  const rootLink = `tab${process.pid}n${ordinal}`;
   const network = freeNetwork();
   const addressAt = (position: number, offset: number) => `${addressesOf(network)}.${position * linkSize + offset}`;
   const close = () => removeNamespaces((name) => name.startsWith(own));

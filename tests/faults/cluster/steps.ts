@@ -24,6 +24,8 @@ import { nodeDifferences } from './node_contents.ts';
 import { columns, renamedTo, rowsBefore, type StepPlace, type StepScenario, stepScenarios } from './step_scenarios.ts';
 
 export interface ClusterStep {
+  /** Its position among all steps. Together with the seed it decides all random choices at it, whatever else is tried. */
+  readonly id: number;
   readonly scenario: StepScenario;
   readonly warehouse: string;
   readonly fault: Fault;
@@ -72,11 +74,13 @@ const faults = (['store', 'before', 'after'] as const).flatMap((point) =>
 
 /** Of all changes in all warehouses of an installation. */
 export const allClusterSteps = (kind: ClusterKind): readonly ClusterStep[] =>
-  stepScenarios.flatMap((scenario) =>
-    warehousesOf[kind].flatMap((warehouse) =>
-      faults.flatMap((fault) => [undefined, 1].map((node): ClusterStep => ({ scenario, warehouse, fault, node }))),
-    ),
-  );
+  stepScenarios
+    .flatMap((scenario) =>
+      warehousesOf[kind].flatMap((warehouse) =>
+        faults.flatMap((fault) => [undefined, 1].map((node) => ({ scenario, warehouse, fault, node }))),
+      ),
+    )
+    .map((step, id) => ({ ...step, id }));
 
 export const describeStep = ({ scenario, warehouse, fault, node }: ClusterStep) =>
   `${scenario.name} in ${warehouse}: ${node === undefined ? 'the server' : `node ${node + 1}`} killed at ${fault.point} ${fault.n}`;
@@ -104,7 +108,7 @@ export async function killAtSteps(
       const kind = kindOf(step);
       if (reached.isBeyond(kind, step.fault.n)) continue;
       log(describeStep(step));
-      const isReached = await killAt(world, step, { id: tried, random });
+      const isReached = await killAt(world, step, random.fork(step.id));
       reached.note(kind, step.fault.n, isReached);
       if (isReached) struck++;
     }
@@ -121,12 +125,8 @@ export async function killAtSteps(
 const databaseIn = (warehouse: string) => `/api/v2/catalogs/${warehouse}/databases/steps`;
 
 /** @returns whether the change has that step. */
-async function killAt(
-  world: ClusterWorld,
-  step: ClusterStep,
-  { id, random }: { readonly id: number; readonly random: Random },
-): Promise<boolean> {
-  const { scenario, warehouse, fault } = step;
+async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<boolean> {
+  const { id, scenario, warehouse, fault } = step;
   const [server, other] = random.shuffled(world.servers) as [ClusterServer, ClusterServer];
   const victim = step.node === undefined ? undefined : (world.ring.nodes[step.node] as RingNode);
   const place: StepPlace = { database: databaseIn(warehouse), table: `t${id}`, loadDirectory: world.loadDirectory };
