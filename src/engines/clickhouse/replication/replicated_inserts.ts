@@ -41,6 +41,11 @@ export interface ReplicatedInsertOptions {
   /** For one server to store a batch on a quorum of replicas. Absent: all of the time. */
   readonly attemptMs?: number;
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Whether another process has completed the insert; throws CHANGE_IN_PROGRESS if the insert was undone. Asked before a batch is sent again: a
+   * server has forgotten the token of rows that were deleted since then, and would store them again.
+   */
+  readonly isCompleted?: (() => Promise<boolean>) | undefined;
 }
 
 /** Of three replicas one can be lost with its disk, and the rows be acknowledged and there. Two would refuse rows while one is down. */
@@ -48,6 +53,8 @@ const quorumReplicasMin = 3;
 const quorum = 2;
 /** Less than the time of an attempt, so that the server says what it waits for. */
 const quorumTimeoutMs = 10_000;
+/** A server that has lost its session with Keeper could store rows minutes later, when they have been stored by another one, and deleted. */
+const keeperRetries = 0;
 const retryMsMin = 100;
 const retryMsMax = 1000;
 const countMs = 15_000;
@@ -63,9 +70,9 @@ export class ReplicatedInserts {
   /**
    * Stores a batch once. Throws REPLICAS_UNAVAILABLE if it is not stored within the time; whether it will be is unknown if a server may have
    * received it. Other errors of servers are thrown as they are: nothing was stored. @returns the server that has the rows of its shard; those
-   * of other replicas take them over.
+   * of other replicas take them over. Undefined: another process has completed the insert.
    */
-  async insert(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ClickHouseServer> {
+  async insert(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ClickHouseServer | undefined> {
     const [first] = options.servers;
     if (!first) throw unavailable('notApplied');
     if (replicationFeatures(first.version).parallelQuorum) return insertBatch(batch, options);
@@ -84,7 +91,10 @@ export class ReplicatedInserts {
 const unavailable = (outcome: 'notApplied' | 'unknown', cause?: unknown): Failure =>
   new Failure('REPLICAS_UNAVAILABLE', 'too few replicas are available to store rows', {}, { outcome, cause });
 
-async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOptions): Promise<ClickHouseServer> {
+async function insertBatch(
+  batch: ReplicatedBatch,
+  options: ReplicatedInsertOptions,
+): Promise<ClickHouseServer | undefined> {
   const { servers, timeoutMs, attemptMs = timeoutMs, signal } = options;
   const endMs = performance.now() + timeoutMs;
   const withoutTable = new Set<ClickHouseServer>();
@@ -93,6 +103,7 @@ async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOpti
   for (let attempt = 0; attempt === 0 || performance.now() < endMs; attempt++) {
     const server = servers[attempt % servers.length] as ClickHouseServer;
     try {
+      if (attempt > 0 && (await options.isCompleted?.())) return undefined;
       await insertOnce(server, batch, options, Math.min(attemptMs, Math.max(1000, endMs - performance.now())));
       return server;
     } catch (error) {
@@ -103,7 +114,8 @@ async function insertBatch(batch: ReplicatedBatch, options: ReplicatedInsertOpti
       const hasOthers = isAbsent(error) && withoutTable.size < servers.length;
       // A Failure: of the connection, or a condition of the servers after which the rows may be stored.
       const isUncertain = isKilled(error) || (failure instanceof Failure && outcomeOf(failure) === 'unknown');
-      const isRepeatable = error instanceof Failure || isUncertain || isWaiting(error) || hasOthers;
+      const wasUndone = error instanceof Failure && error.code === 'CHANGE_IN_PROGRESS';
+      const isRepeatable = (error instanceof Failure && !wasUndone) || isUncertain || isWaiting(error) || hasOthers;
       if (!isRepeatable) throw mayBeStored ? unavailable('unknown', error) : error;
       mayBeStored ||= isUncertain || (error instanceof Failure && error.outcome !== 'notApplied');
     }
@@ -156,7 +168,9 @@ function checkWithoutTokens({ batchColumn, rowCount }: ReplicatedBatch): void {
 function settingsOf({ token }: ReplicatedBatch, hasTokens: boolean, replicasOfShard: number) {
   const required = quorumOf(replicasOfShard);
   return {
-    ...(hasTokens ? blockSettings(token) : { insert_deduplicate: 1, max_insert_block_size: oldBlockRowsMax }),
+    ...(hasTokens
+      ? { ...blockSettings(token), insert_keeper_max_retries: keeperRetries }
+      : { insert_deduplicate: 1, max_insert_block_size: oldBlockRowsMax }),
     ...(required > 0 && { insert_quorum: required, insert_quorum_timeout: quorumTimeoutMs }),
     ...(required > 0 && hasTokens && { insert_quorum_parallel: 1 }),
   };

@@ -1,6 +1,7 @@
 // One INSERT of rows into a table, which the servers apply once however often it is sent.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure, outcomeOf, withOutcome } from '../../../standard/failure.ts';
+import type { CatalogRef, InsertStep } from '../../engine.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { WarehouseContext } from '../context.ts';
 import type { ReplicatedBatch } from '../replication/replicated_inserts.ts';
@@ -9,6 +10,12 @@ import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import { WriteEnded } from '../steps/ended_write.ts';
 import { doesNotFit } from '../types/checked_conversion.ts';
 import { blockSettings } from './block_settings.ts';
+
+/** Who else may insert the rows: whoever finds the record of these steps. */
+export interface BlockRecord {
+  readonly catalog: CatalogRef;
+  readonly steps: readonly InsertStep[];
+}
 
 /** `names`: of the table; its Distributed table takes the rows. `token`: the same for each attempt to insert these rows. */
 export type RowsBlock = Omit<ReplicatedBatch, 'batchColumn' | 'data'> & { readonly data: Uint8Array };
@@ -23,12 +30,15 @@ const overflowCode = 70;
 const violationCodes: readonly number[] = [overflowCode, 349, thrownCode, 469];
 
 /**
- * Sends the rows again where a server was lost or cannot say whether it stored them. Throws CONSTRAINT_VIOLATED if no shard has any of them,
+ * Sends the rows again where a server was lost or cannot say whether it stored them, unless another process has completed what is recorded. Throws CONSTRAINT_VIOLATED if no shard has any of them,
  * WriteEnded if one refuses its rows when others may have theirs, and 503 with the outcome `unknown` if the rows of some shards may be stored.
  */
-export async function insertBlock(context: WarehouseContext, block: RowsBlock): Promise<void> {
+export async function insertBlock(context: WarehouseContext, block: RowsBlock, record?: BlockRecord): Promise<void> {
+  const isCompleted = async () =>
+    record !== undefined && (await context.steps.areApplied(record.catalog, record.steps));
+  const insert = context.cluster.isReplicated ? insertReplicated : insertUnreplicated;
   try {
-    await (context.cluster.isReplicated ? insertReplicated(context, block) : insertUnreplicated(context, block));
+    await insert(context, block, isCompleted);
   } catch (error) {
     if (isRefusedByShard(error, context, block)) throw refusedInPart(error, block.token);
     throw toViolation(serverFailure(error), 'nothing was inserted');
@@ -52,16 +62,28 @@ function refusedInPart(cause: unknown, batch: string): WriteEnded {
   return new WriteEnded(failure, { state: 'refused', batch });
 }
 
-async function insertReplicated({ cluster, inserts, spec }: WarehouseContext, block: RowsBlock): Promise<void> {
+type IsCompleted = () => Promise<boolean>;
+
+async function insertReplicated(
+  { cluster, inserts, spec }: WarehouseContext,
+  block: RowsBlock,
+  isCompleted: IsCompleted,
+): Promise<void> {
   const { replicasOfShard } = cluster;
   const timeoutMs = spec.statementTimeoutSeconds * 1000;
-  const from = await inserts.insert(block, { servers: cluster.availableServers(), replicasOfShard, timeoutMs });
+  const servers = cluster.availableServers();
+  const from = await inserts.insert(block, { servers, replicasOfShard, timeoutMs, isCompleted });
   const { database, localTable: table } = block.names;
-  if (replicasOfShard > 1)
+  // Whoever has completed it has also seen to it that the replicas that are read have the rows.
+  if (from && replicasOfShard > 1)
     await cluster.takeOver((server) => takeRows(server, { database, table }, takeOverSeconds), { from });
 }
 
-async function insertUnreplicated(context: WarehouseContext, block: RowsBlock): Promise<void> {
+async function insertUnreplicated(
+  context: WarehouseContext,
+  block: RowsBlock,
+  isCompleted: IsCompleted,
+): Promise<void> {
   // Other servers write to one that is disabled, which may be down.
   context.cluster.requireAllCopies();
   const names = block.columns.map(quoteIdentifier).join(', ');
@@ -70,6 +92,8 @@ async function insertUnreplicated(context: WarehouseContext, block: RowsBlock): 
   const timeoutMs = context.spec.statementTimeoutSeconds * 1000;
   for (let attempt = 1; ; attempt++) {
     try {
+      // The token of rows that were deleted since then is forgotten.
+      if (attempt > 1 && (await isCompleted())) return;
       await context.cluster.onAny((server) => server.text({ sql, data: block.data, settings, timeoutMs }));
       return;
     } catch (error) {

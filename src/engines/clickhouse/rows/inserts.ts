@@ -72,7 +72,7 @@ async function insertOnce(
   if (isSmall(batch)) {
     const payload: StoredBlock = { ...block, data: Buffer.from(block.data).toString('base64') };
     const write = { ...recorded, batch: token, payload };
-    return recordedWrite(context, catalog, write, () => insertBlock(context, { ...block, token }));
+    return recordedWrite(context, catalog, write, () => insertBlock(context, { ...block, token }, { catalog, steps }));
   }
   return insertStaged(context, catalog, block, recorded);
 }

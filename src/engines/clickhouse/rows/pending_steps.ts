@@ -112,7 +112,7 @@ export async function completeBatch(context: WarehouseContext, catalog: CatalogR
   const { work, steps, atSeconds } = await workOf(context, catalog, batch);
   if ('mark' in work) await completeMutation(context, work, atSeconds);
   else if ('data' in work)
-    await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch });
+    await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch }, { catalog, steps });
   else await completeInsert(context, work);
   await context.steps.record(
     catalog,

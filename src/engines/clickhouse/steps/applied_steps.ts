@@ -91,6 +91,13 @@ export class AppliedSteps {
     return found;
   }
 
+  /** Whether all of these steps were applied. Throws like `find`. */
+  async areApplied(catalog: CatalogRef, steps: readonly InsertStep[]): Promise<boolean> {
+    const names = steps.map(({ step }) => step);
+    const found = await this.find(catalog, names);
+    return names.every((name) => found.get(name)?.isApplied);
+  }
+
   /** The steps that were applied and not undone, ordered by step. Pending ones belong to writes that are running. */
   async applied({ catalog, after = '', limit }: StepsPage): Promise<InsertStep[]> {
     const where = `catalog = ${quoteLiteral(catalog.id)} AND step > ${quoteLiteral(after)}`;

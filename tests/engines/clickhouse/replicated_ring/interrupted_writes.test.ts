@@ -11,6 +11,7 @@ import {
   failureOf,
   openEngine,
   rowsOf,
+  spec,
 } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
@@ -100,11 +101,11 @@ describe('a write that is interrupted on a cluster that replicates', { skip: mis
     for (const proxy of at) proxy.mend();
   }
 
-  const insert = () => {
-    const rows = Array.from({ length: inserted }, (_, n) => [n, 'new']);
+  const insert = (count = inserted) => {
+    const rows = Array.from({ length: count }, (_, n) => [n, 'new']);
     const { catalog, database } = world;
     const batch = rowReader(definition.columns).read(rows);
-    const steps = [{ step, rowCount: inserted }];
+    const steps = [{ step, rowCount: count }];
     return world.engine.insertRows({ catalog, database, table }, batch, { signal, definition, steps });
   };
   const sum = (count: number) => (count * (count - 1)) / 2;
@@ -180,7 +181,7 @@ describe('a write that is interrupted on a cluster that replicates', { skip: mis
     const expected = await total();
     const interrupted = async (at: RegExp) => {
       step = randomUUID();
-      await interruptedAt(at, proxies, insert);
+      await interruptedAt(at, proxies, () => insert());
       await allAvailable();
       for (const [i, more] of [inserted, sum(inserted)].entries()) expected[i] = (expected[i] ?? 0) + more;
     };
@@ -204,7 +205,7 @@ describe('a write that is interrupted on a cluster that replicates', { skip: mis
   });
 
   for (const [what, write] of [
-    ['an insert of many rows', insert],
+    ['an insert of many rows', () => insert()],
     ['INSERT ... SELECT', () => insertSelect({ step })],
   ] as const)
     test(`rows of ${what} that were deleted meanwhile do not come back, and the others stay`, async () => {
@@ -218,4 +219,33 @@ describe('a write that is interrupted on a cluster that replicates', { skip: mis
       await write();
       assert.deepEqual(await total(), expected);
     });
+
+  test('an insert that another server has completed is not sent again, because its rows may be deleted meanwhile', async () => {
+    const other = engineOn(accessTo(ring.servers, clusterName), ring.servers).open({
+      name: 'w',
+      spec: { ...spec, engine: 'clickhouse' },
+      dataDirectory: world.directory,
+      spoolDirectory: world.spool,
+      observe() {},
+      catalogs: async () => [world.catalog],
+    });
+    try {
+      await other.start();
+      for (const proxy of proxies) proxy.cutAt(/INSERT INTO `(?!_tabularium)/);
+      const inserting = insert(3);
+      await eventually('a server does not get the rows', () => proxies.some(({ isCut }) => isCut));
+      for (const proxy of proxies) proxy.cutAt(/(?:)/);
+      await eventually('no server is reached', () => proxies.every(({ isCut }) => isCut));
+      const { catalog, database } = world;
+      // Servers forget the tokens of inserts whose rows are gone: at once, or when the parts that a DELETE emptied are removed.
+      const change = { kind: 'truncateTable', table: { catalog, database, table } } as const;
+      await other.apply(change, { step: randomUUID(), signal });
+      assert.deepEqual(await other.rowsLoadedByStep(catalog, step), 3);
+      for (const proxy of proxies) proxy.mend();
+      assert.equal(await inserting, 3);
+      assert.equal((await total())[0], 0);
+    } finally {
+      await other.stop();
+    }
+  });
 });

@@ -1,6 +1,7 @@
 // A node behind a proxy of its HTTP interface that cuts it off in the moment when a certain statement arrives.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { gunzipSync } from 'node:zlib';
 
 export interface CuttingProxy {
   readonly url: string;
@@ -25,7 +26,8 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     let body = Buffer.concat(chunks);
-    const statement = decodeURIComponent((request.url ?? '').replaceAll('+', ' ')) + body.toString();
+    const text = request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body;
+    const statement = decodeURIComponent((request.url ?? '').replaceAll('+', ' ')) + text.toString();
     if (cutAt?.test(statement)) isCut = true;
     if (isCut) return response.destroy();
     if (empty?.test(statement)) {
@@ -40,9 +42,9 @@ export async function startCuttingProxy(target: string): Promise<CuttingProxy> {
     const headers = Object.entries(request.headers).filter(([name]) => !hopHeaders.has(name)) as [string, string][];
     const answer = await fetch(`${target}${request.url}`, { method: request.method ?? 'POST', headers, body });
     const kept = [...answer.headers].filter(([name]) => !hopHeaders.has(name));
-    const text = Buffer.from(await answer.arrayBuffer());
+    const answered = Buffer.from(await answer.arrayBuffer());
     if (isCut) return response.destroy();
-    return response.writeHead(answer.status, Object.fromEntries(kept)).end(text);
+    return response.writeHead(answer.status, Object.fromEntries(kept)).end(answered);
   };
   const server = createServer(
     (request, response) => void forward(request, response).catch(() => void response.destroy()),
