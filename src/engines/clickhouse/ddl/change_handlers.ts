@@ -101,11 +101,32 @@ const handlers: Handlers = {
   dropView: (on, { view }) => dropView(on, view),
 };
 
+/** After these, objects no longer have the names that they had. Done again, they do nothing. */
+const takesNames: ReadonlySet<Kind> = new Set<Kind>([
+  'dropCatalog',
+  'renameCatalog',
+  'hideCatalog',
+  'restoreCatalog',
+  'dropDatabase',
+  'renameDatabase',
+  'hideDatabase',
+  'restoreDatabase',
+  'dropTable',
+  'renameTable',
+  'hideTable',
+  'restoreTable',
+  'purge',
+  'dropView',
+]);
+
 /** Pairs kinds and handlers, but the type checker loses the pairing in a lookup by a union type. */
 export const changeHandlers = {
   async apply(on: ChangeOn, change: Extract<Change, { readonly kind: Kind }>): Promise<void> {
-    if (!keepsName(change))
-      await (handlers[change.kind] as (on: ChangeOn, change: Change) => Promise<void>)(on, change);
+    if (keepsName(change)) return;
+    const handle = handlers[change.kind] as (on: ChangeOn, change: Change) => Promise<void>;
+    await handle(on, change);
+    // Another process may have brought a server to what its peers had a moment ago (replication/reconcile.ts), after the change was made there.
+    if (on.cluster.isReplicated && takesNames.has(change.kind)) await handle(on, change);
   },
 };
 

@@ -1,4 +1,5 @@
 // Brings a server that was away to the definitions of the servers that count: what it missed is created, renamed and dropped.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ClickHouseServer } from '../connection/server.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { withClaim } from '../steps/claim.ts';
@@ -37,14 +38,38 @@ export interface ReconcileReport {
   readonly undecided: readonly string[];
 }
 
+/** For changes of what was created, which are under way on the peers. */
+const settleMs = 5000;
+const settlePauseMs = 200;
+
 /**
  * Idempotent; a call that fails half-way is repeated. The server must not count, so that no one uses what is created again. Throws what a
  * server answers, and a TypeError without peers: then nothing says what should be there.
+ *
+ * Another process may drop or rename an object on all servers between the moment at which the peers are read and that at which it is created
+ * here. So what was created is compared with the peers again.
  */
 export async function reconcile(server: ClickHouseServer, options: ReconcileOptions): Promise<ReconcileReport> {
   if (options.peers.length === 0) throw new TypeError('a server is reconciled with at least one other');
-  return new Reconciliation(server, options).run();
+  const endMs = performance.now() + settleMs;
+  const createdKeys = new Set<string>();
+  let report = await new Reconciliation(server, options, createdKeys).run();
+  for (let last = report; last.created.length > 0 || last.undecided.some((key) => createdKeys.has(key)); ) {
+    if (performance.now() > endMs) break;
+    if (last.created.length === 0) await pause(settlePauseMs);
+    last = await new Reconciliation(server, options, createdKeys).run();
+    report = combined(report, last);
+  }
+  return report;
 }
+
+const combined = (first: ReconcileReport, then: ReconcileReport): ReconcileReport => ({
+  created: [...first.created, ...then.created],
+  renamed: [...first.renamed, ...then.renamed],
+  dropped: [...first.dropped, ...then.dropped],
+  movedAside: [...first.movedAside, ...then.movedAside],
+  undecided: then.undecided,
+});
 
 const hasRows = ({ uuid }: StoredObject): boolean => uuid !== undefined;
 const isDerived = ({ engine }: StoredObject): boolean => engine === 'Distributed' || engine === 'View';
@@ -55,6 +80,8 @@ const quoted = ({ database, name }: Named): string => qualifiedName({ database, 
 class Reconciliation {
   readonly #server: ClickHouseServer;
   readonly #options: ReconcileOptions;
+  /** Of the objects that this and earlier comparisons have created. */
+  readonly #createdKeys: Set<string>;
   readonly #report = {
     created: [] as string[],
     renamed: [] as string[],
@@ -63,8 +90,9 @@ class Reconciliation {
     undecided: [] as string[],
   };
 
-  constructor(server: ClickHouseServer, options: ReconcileOptions) {
+  constructor(server: ClickHouseServer, options: ReconcileOptions, createdKeys: Set<string>) {
     this.#server = server;
+    this.#createdKeys = createdKeys;
     this.#options = { ...options, owns: (database) => database !== asideDatabase && options.owns(database) };
   }
 
@@ -180,9 +208,12 @@ class Reconciliation {
     this.#report.dropped.push(nameOf(object));
   }
 
-  /** Drops a table that no peer has, if Keeper proves that the other replicas were dropped; otherwise moves it out of the way. */
+  /**
+   * Drops a table that no peer has, if it was created here a moment ago, or if Keeper proves that the other replicas were dropped; otherwise moves it
+   * out of the way.
+   */
   async #retire(object: StoredObject): Promise<void> {
-    if (await this.#isProvenDropped(object)) {
+    if (this.#createdKeys.has(keyOf(object)) || (await this.#isProvenDropped(object))) {
       await this.#run(`DROP TABLE IF EXISTS ${quoted(object)}`);
       this.#report.dropped.push(nameOf(object));
       return;
@@ -249,6 +280,11 @@ class Reconciliation {
       await server.text({ sql, timeoutMs });
       await server.text({ sql: createSql, timeoutMs });
     } else await server.text({ sql: createSql.replace(/^CREATE/, 'ATTACH'), timeoutMs });
+    this.#created(object);
+  }
+
+  #created(object: StoredObject): void {
+    this.#createdKeys.add(keyOf(object));
     this.#report.created.push(nameOf(object));
   }
 
@@ -261,7 +297,7 @@ class Reconciliation {
       for (const object of remaining) {
         try {
           await this.#run(object.createSql);
-          this.#report.created.push(nameOf(object));
+          this.#created(object);
         } catch (error) {
           failed.push(object);
           last = error;

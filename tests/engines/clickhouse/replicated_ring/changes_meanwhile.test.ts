@@ -1,0 +1,122 @@
+// Changes of definitions while another process brings a server back, on 24.8: what was dropped meanwhile is not there again.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import type { EngineWarehouse } from '../../../../src/engines/engine.ts';
+import { definitionOf, type EngineWorld, openEngine, spec } from '../../../conformance/engine/engine_world.ts';
+import { eventually } from '../../../deadline.ts';
+import { accessTo, engineOn } from '../engine.ts';
+import { type CuttingProxy, startCuttingProxy } from '../ring/cutting_proxy.ts';
+import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
+
+const definition = definitionOf({ id: 'BIGINT' });
+
+describe('a change while another process brings a server back', { skip: missingOldestVersion }, () => {
+  let ring: ReplicatedRing;
+  let proxies: CuttingProxy[];
+  let world: EngineWorld;
+  let table = '';
+
+  before(async () => {
+    ring = await startReplicatedRing({ version: '24.8', sessionMs: 10_000 });
+    proxies = await Promise.all(ring.servers.map(({ url }) => startCuttingProxy(url)));
+    world = await openEngine({}, engineOn(accessTo(proxies, clusterName), proxies));
+  });
+  after(async () => {
+    await world?.close();
+    for (const proxy of proxies ?? []) proxy.close();
+    await ring?.close();
+  });
+
+  const ask = async (index: number, body: string) => {
+    const response = await fetch(ring.servers[index]?.url ?? '', { method: 'POST', body });
+    const text = (await response.text()).trim();
+    assert.equal(response.status, 200, text);
+    return text;
+  };
+  const available = (engine: EngineWarehouse, count: number) =>
+    eventually(`${count} servers are available`, () =>
+      ring.servers.slice(0, count).every((_, i) => engine.status(`node${i + 1}`).availability === 'available'),
+    );
+  /** The databases and names of the table and its local one on a server. */
+  const tablesOn = (index: number) =>
+    ask(
+      index,
+      `SELECT database, name FROM system.tables WHERE startsWith(name, '${table}') ORDER BY name FORMAT TSVRaw`,
+    );
+
+  /** A table that the third server lacks. */
+  beforeEach(async () => {
+    table = `t${randomUUID().slice(0, 8)}`;
+    await available(world.engine, 3);
+    const { catalog, database } = world;
+    await world.change({ kind: 'createTable', table: { catalog, database, table }, definition });
+    const database3 = await ask(2, `SELECT database FROM system.tables WHERE name = '${table}' FORMAT TSVRaw`);
+    for (const name of [table, `${table}__local`]) await ask(2, `DROP TABLE \`${database3}\`.${name} SYNC`);
+    assert.equal(await tablesOn(2), '');
+  });
+
+  /** Another process, which checks the third server when the others count. `atReturn`: before. */
+  async function bringBack(atReturn: (third: CuttingProxy) => void, whenBack: () => Promise<void>) {
+    const servers = await Promise.all(ring.servers.map(({ url }) => startCuttingProxy(url)));
+    const [, , third] = servers;
+    assert.ok(third);
+    third.cutAt(/(?:)/);
+    const other = engineOn(accessTo(servers, clusterName), servers).open({
+      name: 'w',
+      spec: { ...spec, engine: 'clickhouse' },
+      dataDirectory: world.directory,
+      spoolDirectory: world.spool,
+      observe() {},
+      catalogs: async () => [world.catalog],
+    });
+    try {
+      await other.start();
+      await available(other, 2);
+      third.mend();
+      atReturn(third);
+      await available(other, 3);
+      await whenBack();
+    } finally {
+      await other.stop();
+      for (const server of servers) server.close();
+    }
+  }
+
+  const tableRef = () => ({ catalog: world.catalog, database: world.database, table });
+  const changes = {
+    'is dropped': { verb: 'DROP', change: () => world.change({ kind: 'dropTable', table: tableRef() }) },
+    'is hidden': {
+      verb: 'RENAME',
+      change: () => world.change({ kind: 'hideTable', table: tableRef(), id: randomUUID() }),
+    },
+  };
+  for (const [what, { verb, change }] of Object.entries(changes)) {
+    test(`a table that ${what} before it is created on the server`, async () => {
+      let isChanged = false;
+      const hold = (third: CuttingProxy) =>
+        third.holdOnce(new RegExp(`CREATE TABLE [^;]*${table}__local`), async () => {
+          await change();
+          isChanged = true;
+        });
+      await bringBack(hold, async () => assert.ok(isChanged));
+      for (const index of [0, 1, 2]) assert.equal(await tablesOn(index), '', `server ${index + 1}`);
+    });
+
+    test(`a table that ${what} while it is created on the server`, async () => {
+      const created = Promise.withResolvers<void>();
+      let changing: Promise<unknown> | undefined;
+      for (const proxy of proxies.slice(0, 2))
+        proxy.holdOnce(new RegExp(`${verb} TABLE [^;]*${table}__local`), () => created.promise);
+      const begin = () => {
+        changing = change();
+      };
+      await bringBack(begin, async () => {
+        assert.notEqual(await tablesOn(2), '');
+        created.resolve();
+        await changing;
+      });
+      for (const index of [0, 1, 2]) assert.equal(await tablesOn(index), '', `server ${index + 1}`);
+    });
+  }
+});
