@@ -6,7 +6,7 @@ import { allDecommissionSteps, strikeDecommissions } from '../faults/cluster/dec
 import { allClusterSteps, killAtSteps, ReachedSteps, type StepsReport } from '../faults/cluster/steps.ts';
 import { Random } from '../random.ts';
 
-export interface StepsRun {
+export interface SideBySide {
   readonly seed: number;
   readonly deadline: number;
   /** How many installations there are at a time. */
@@ -19,11 +19,11 @@ export interface StepsRun {
 const clusterStepsEach = 150;
 const decommissionStepsEach = 50;
 /** A run continues after it finds something wrong, up to this many times. */
-const problemsMax = 100;
+export const problemsMax = 100;
 /** Each process and each network of an installation ends with this process. */
-const exitListenersEach = 20;
+export const exitListenersEach = 20;
 
-export async function clusterSteps(kind: ClusterKind, run: StepsRun): Promise<string> {
+export async function clusterSteps(kind: ClusterKind, run: SideBySide): Promise<string> {
   const missing = missingCluster(kind);
   if (missing) return `nothing: ${missing}`;
   const reached = new ReachedSteps();
@@ -35,7 +35,7 @@ export async function clusterSteps(kind: ClusterKind, run: StepsRun): Promise<st
   return `${struck} kills of a server or a node (${tried} of ${all} steps tried or known to be none)`;
 }
 
-export async function decommissionSteps(run: StepsRun): Promise<string> {
+export async function decommissionSteps(run: SideBySide): Promise<string> {
   const missing = missingCluster('replicated');
   if (missing) return `nothing: ${missing}`;
   const reached = new ReachedSteps();
@@ -55,7 +55,7 @@ interface Strikes<Step> {
 }
 
 async function strike<Step>(
-  { seed, deadline, parallel, problems }: StepsRun,
+  { seed, deadline, parallel, problems }: SideBySide,
   { steps, each, strikeSome }: Strikes<Step>,
 ): Promise<{ readonly struck: number; readonly tried: number; readonly all: number }> {
   const random = new Random(seed);

@@ -1,6 +1,6 @@
 // `npm run soak -- [--minutes 10] [--seed n] [--all] [--only part] [--parallel n]`: kills (with `--all` at every step), random commands,
 // concurrent clients, random SQL and real data sets for the given time, then a table of what was run and what failed. Each part is
-// replayed by the seed that it prints. Steps on clusters are tried on `n` installations at a time. Exits with 1 if anything was wrong.
+// replayed by the seed that it prints. Faults of clusters and steps on them have `n` installations at a time. Exits with 1 if anything was wrong.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -12,9 +12,7 @@ import { runHistory } from '../consistency/run_history.ts';
 import { MovedSsb } from '../demo/moved_ssb.ts';
 import { clusterHosts } from '../engines/clickhouse/cluster_warehouse.ts';
 import { missingRing, startRing } from '../engines/clickhouse/ring/ring.ts';
-import { type ClusterKind, missingCluster } from '../faults/cluster/cluster_world.ts';
-import { noDecommissions } from '../faults/cluster/decommissioner.ts';
-import { runRandomFaults } from '../faults/cluster/random_faults.ts';
+import type { ClusterKind } from '../faults/cluster/cluster_world.ts';
 import { closeExternalSystems } from '../faults/injection/external_systems.ts';
 import { ServerProcess } from '../faults/injection/server_process.ts';
 import { allCells, runCells } from '../faults/kills/keyed_deaths.ts';
@@ -30,6 +28,7 @@ import { missingPostgresql } from '../postgresql.ts';
 import { Random } from '../random.ts';
 import { start, startProcess } from '../server.ts';
 import { breakStreams } from './broken_streams.ts';
+import { clusterFaults } from './cluster_faults.ts';
 import { clusterSteps, decommissionSteps } from './cluster_steps.ts';
 import { measureBesideHostile } from './hostile.ts';
 import { checkDataDirectory, killAtInstants } from './instants.ts';
@@ -60,8 +59,6 @@ interface Part {
 const everything = [...scenarios, ...taskScenarios, ...scheduleScenarios];
 const instantsMin = 200;
 const roundsEach = 25;
-/** A run continues after it finds something wrong, up to this many times. */
-const problemsMax = 100;
 const stepsEach = 30;
 const statementsEach = 4000;
 /** The search for a linearization of a register grows with its history. */
@@ -74,8 +71,8 @@ const parts: readonly Part[] = [
   { name: 'tasks killed at instants', share: 0.1, run: tasksKilled },
   { name: 'killed at random', share: 0.1, run: killedAtRandom },
   { name: 'servers of a store killed at random', share: 0.1, run: serversKilled },
-  { name: 'faults of a cluster', share: 0.1, run: clusterFaults('unreplicated') },
-  { name: 'faults of a cluster that replicates', share: 0.1, run: clusterFaults('replicated') },
+  { name: 'faults of a cluster', share: 0.1, run: faultsOf('unreplicated') },
+  { name: 'faults of a cluster that replicates', share: 0.1, run: faultsOf('replicated') },
   { name: 'steps of a cluster', share: 0.1, isFinite: true, run: stepsOf('unreplicated') },
   { name: 'steps of a cluster that replicates', share: 0.1, isFinite: true, run: stepsOf('replicated') },
   { name: 'steps of decommissions', share: 0.1, isFinite: true, run: stepsOfDecommissions },
@@ -196,41 +193,8 @@ async function serversKilled(seed: number, deadline: number, problems: string[])
 }
 
 /** Each round is a new cluster; a round that ends early because of its time leaves the others what they need to replay. */
-function clusterFaults(kind: ClusterKind): Part['run'] {
-  return async (seed, deadline, problems) => {
-    const missing = missingCluster(kind);
-    if (missing) return `nothing: ${missing}`;
-    const hasTime = () => Date.now() < deadline;
-    const names: Record<string, number> = {};
-    let [faults, acknowledged, tasks, rows, refused, clearedMs] = [0, 0, 0, 0, 0, 0];
-    const probed = { reads: 0, writes: 0, changes: 0, moves: 0 };
-    const decommissions = noDecommissions();
-    // A round that finds something wrong ends; the next one has a new installation.
-    for (let n = 0; hasTime() && problems.length < problemsMax; n++) {
-      const roundSeed = new Random(seed).fork(n).seed;
-      const log = (text: string) => process.stdout.write(`${new Date().toISOString()} seed ${roundSeed}: ${text}\n`);
-      const report = await runRandomFaults({ seed: roundSeed, kind, faults: roundsEach, hasTime, log });
-      problems.push(...report.problems.map((problem) => `seed ${roundSeed}: ${problem}`));
-      for (const problem of report.problems) log(`WRONG: ${problem}`);
-      for (const [name, count] of Object.entries(report.byName)) names[name] = (names[name] ?? 0) + count;
-      faults += report.faults;
-      acknowledged += report.counts.acknowledged;
-      tasks += report.counts.tasks;
-      rows += report.counts.rows;
-      for (const key of Object.keys(probed) as (keyof typeof probed)[]) probed[key] += report.probes[key];
-      for (const key of Object.keys(decommissions) as (keyof typeof decommissions)[])
-        decommissions[key] += report.decommissions[key];
-      refused += report.probes.refused + report.probes.unanswered;
-      clearedMs = Math.max(clearedMs, report.clearedMsMax);
-      reportProgress(`seed ${roundSeed}: ${faults} faults`, problems);
-    }
-    const { reads, writes, changes, moves } = probed;
-    const acknowledgedParts = { changes: acknowledged + changes, inserts: writes, tasks, rows, moves, decommissions };
-    const summary = { faults, byKind: names, wrong: problems.length, clearedMsMax: clearedMs, reads, refused };
-    process.stdout.write(`summary: ${JSON.stringify({ ...summary, acknowledged: acknowledgedParts })}\n`);
-    const kinds = Object.keys(names).length;
-    return `${faults} faults of ${kinds} kinds; ${acknowledged} changes and ${tasks} tasks acknowledged, ${rows} rows; ${reads} right reads, ${writes} inserts, ${changes} changes of tables, ${moves} moves of a catalog and ${decommissions.completed} decommissions (${decommissions.cancelled} cancelled) beside them, ${refused} refused or unanswered; all worked at most ${clearedMs} ms after the end of a fault`;
-  };
+function faultsOf(kind: ClusterKind): Part['run'] {
+  return (seed, deadline, problems, parallel) => clusterFaults(kind, { seed, deadline, problems, parallel });
 }
 
 function stepsOf(kind: ClusterKind): Part['run'] {
