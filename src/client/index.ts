@@ -4,7 +4,7 @@ export { type Client, createClient } from './client.ts';
 export { type DescribedCall, describeCall } from './described_call.ts';
 export type { DownloadOptions } from './download.ts';
 export { errors, TabulariumError } from './errors.ts';
-export { ExactNumber } from './exact_json.ts';
+export { ExactNumber } from './json/exact_json.ts';
 export { List, type Page } from './list.ts';
 export { type Column, Query, type QueryOptions, type ResultPage, type Row } from './query.ts';
 export { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';

@@ -2,6 +2,7 @@
 
 import type { QueryBody, QueryResult } from '../api/queries/sql_actions.ts';
 import type { Immutable } from '../standard/type.ts';
+import type { PageRow } from './json/page_rows.ts';
 import { List } from './list.ts';
 import { waitSecondsDefault } from './operations.ts';
 import { Submitted, Task, type TaskRecord, type WaitOptions } from './task.ts';
@@ -32,7 +33,7 @@ export interface ResultPage {
 
 interface Page {
   readonly columns?: readonly Column[];
-  readonly rows?: readonly (readonly unknown[])[] | null;
+  readonly rows?: Iterable<PageRow> | null;
   readonly nextPage?: string | undefined;
   readonly pageCount?: number | null | undefined;
 }
@@ -75,7 +76,7 @@ export class Query<R = Row> implements AsyncIterable<R> {
   /** The pages that are complete so far, in their order; `page` has their rows. */
   async pages(): Promise<readonly ResultPage[]> {
     const { rows, nextPage } = await this.#begun();
-    if (nextPage === undefined) return [{ page: 0, firstRow: 0, rowCount: rows?.length ?? 0 }];
+    if (nextPage === undefined) return [{ page: 0, firstRow: 0, rowCount: [...(rows ?? [])].length }];
     const list = new List<ResultPage>(async (pageToken) => {
       const query = pageToken === undefined ? '' : `?pageToken=${encodeURIComponent(pageToken)}`;
       const listed = await this.#get(`${taskOf(nextPage)}/pages${query}`);
@@ -183,6 +184,7 @@ export class Query<R = Row> implements AsyncIterable<R> {
       path: `/api/v2/catalogs/${segments.map(encodeURIComponent).join('/')}/query`,
       body: { ...fields, ...format, sql: this.#sql, numbers: 'string' },
       isRead: false,
+      isPage: true,
       idempotencyKey,
       signal,
       waitMs: (fields.waitSeconds ?? waitSecondsDefault) * 1000,
@@ -220,12 +222,12 @@ export class Query<R = Row> implements AsyncIterable<R> {
   }
 
   async #page(path: string): Promise<Page> {
-    return (await this.#get(path)) as Page;
+    return (await this.#get(path, { isPage: true })) as Page;
   }
 
-  async #get(path: string): Promise<Answer['result']> {
+  async #get(path: string, { isPage = false } = {}): Promise<Answer['result']> {
     const { signal } = this.#options;
-    return (await this.#transport.send({ method: 'GET', path, isRead: true, signal })).result;
+    return (await this.#transport.send({ method: 'GET', path, isRead: true, isPage, signal })).result;
   }
 }
 

@@ -1,7 +1,8 @@
 // Sends requests, reads envelopes, and retries where that cannot do anything twice (rest-standard B2, B6): a request that changes nothing,
 // one that was certainly not applied, and one with an idempotency key.
 import { errorOf, TabulariumError } from './errors.ts';
-import { parseExactJson } from './exact_json.ts';
+import { parseExactJson } from './json/exact_json.ts';
+import { parsePage } from './json/page_rows.ts';
 
 export interface ClientOptions {
   /** Where the server listens, for example `http://127.0.0.1:8030`. */
@@ -26,6 +27,8 @@ export interface Outgoing {
   readonly part?: { readonly bytes: Uint8Array<ArrayBuffer> | Blob; readonly contentRange: string } | undefined;
   /** Whether it changes nothing, so that it can be sent as often as needed. */
   readonly isRead: boolean;
+  /** Whether the result may be a page of rows, which are then decoded while they are read. */
+  readonly isPage?: boolean | undefined;
   readonly idempotencyKey?: string | undefined;
   readonly ifMatch?: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -188,7 +191,7 @@ const shownPath = ({ path, part }: Outgoing): string => (part ? withoutSignature
 function answerOf(outgoing: Outgoing, response: Response, text: string): Answer {
   const { status, headers } = response;
   const requestId = headers.get('x-service-request-id') ?? undefined;
-  const envelope = envelopeOf(text);
+  const envelope = envelopeOf(text, outgoing.isPage ? parsePage : parseExactJson);
   if (!envelope) {
     const message = `${outgoing.method} ${shownPath(outgoing)}: status ${status} without the envelope {code, message, result}; is this the URL of a Tabularium server?`;
     throw errorOf('NO_ENVELOPE', { status, message, requestId });
@@ -202,9 +205,9 @@ function answerOf(outgoing: Outgoing, response: Response, text: string): Answer 
   throw error;
 }
 
-function envelopeOf(text: string): Envelope | undefined {
+function envelopeOf(text: string, parse: (text: string) => unknown): Envelope | undefined {
   try {
-    const value = parseExactJson(text) as Partial<Envelope> | null;
+    const value = parse(text) as Partial<Envelope> | null;
     return typeof value?.code === 'string' && typeof value.result === 'object' ? (value as Envelope) : undefined;
   } catch {
     return undefined;

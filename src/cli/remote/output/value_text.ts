@@ -1,6 +1,6 @@
 // The text of values of results: for a person, and as exact JSON.
 import { Buffer } from 'node:buffer';
-import { ExactNumber } from '../../../client/exact_json.ts';
+import { ExactNumber } from '../../../client/json/exact_json.ts';
 import type { Value } from '../../../client/values.ts';
 import { type LogicalType, parseType } from '../../../model/types.ts';
 

@@ -26,9 +26,9 @@ export interface Transferred {
 
 /**
  * How much more memory a command may take for a large stream than for a small one. Parts of 8 MiB are in memory until they are stored; a page of
- * 8 MiB of a result is a text, then its values, then garbage until it is collected.
+ * 8 MiB of a result is its bytes, then a text of which some rows are decoded at a time, then garbage until it is collected.
  */
-const growthMiBMax = { load: 96, export: 96, sql: 256 } as const;
+const growthMiBMax = { load: 96, export: 96, sql: 128 } as const;
 
 const succeeded = ({ code, stderr }: Measured) => assert.deepEqual([code, stderr], [0, '']);
 
