@@ -141,6 +141,39 @@ describe('an insert of many rows that is interrupted', { skip: missingRing }, ()
     assert.ok(!(await isRecorded(world.catalog)));
   });
 
+  const dropped = () => world.change({ kind: 'dropTable', table });
+  const created = { kind: 'createTable', definition } as const;
+  for (const [what, change] of [
+    [
+      'is created under its name',
+      async () => {
+        await dropped();
+        await world.change({ ...created, table });
+      },
+    ],
+    [
+      'is renamed to its name',
+      async () => {
+        await dropped();
+        const other = { ...table, table: `${table.table} 2` };
+        await world.change({ ...created, table: other });
+        await world.change({ kind: 'renameTable', table: other, newName: table.table, definition });
+      },
+    ],
+  ] as const)
+    test(`its rows are not added to another table that ${what} when its own was dropped`, async () => {
+      for (const [pattern, count] of [
+        [recording, 10],
+        [publishing, rowCount],
+      ] as const) {
+        step = randomUUID();
+        await interruptedAt(pattern, count);
+        await change();
+        assert.equal(await world.engine.settleWrites?.(world.catalog, { signal }), 0);
+        assert.deepEqual(await counted(), [[0, 0]]);
+      }
+    });
+
   test('a move waits for the statements that its process left running', async () => {
     const runs = (name: string) =>
       eventually(`${name} runs`, async () => {

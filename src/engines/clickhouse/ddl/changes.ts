@@ -1,13 +1,13 @@
 // Changes of catalogs, databases, tables and views. They are made on every server one by one, each step so that it does nothing when it is
 // repeated: a change that a lost server interrupts is carried to its end by its repetition.
 import { withOutcome } from '../../../standard/failure.ts';
-import type { CatalogRef, Change, ChangeCost, EngineWarehouse, TableRef } from '../../engine.ts';
+import type { CatalogRef, Change, ChangeCost, DatabaseRef, EngineWarehouse, TableRef } from '../../engine.ts';
 import type { Applied, AppliedView } from '../../views.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { namesOf, storedDatabase } from '../names.ts';
 import type { PendingSearch } from '../steps/applied_steps.ts';
-import { completeBefore } from '../steps/left_writes.ts';
+import { completeBefore, refuseLeft } from '../steps/left_writes.ts';
 import { alterTable, costOfAlteration } from './alter_table.ts';
 import { changeHandlers } from './change_handlers.ts';
 import type { ChangeOn } from './change_on.ts';
@@ -26,6 +26,8 @@ export const changesOf = (context: WarehouseContext): ChangeMethods => ({
       if (undoes !== undefined) await context.steps.record(catalog, [{ step: undoes, state: 'undone' }]);
       const place = placeChangedBy(change);
       if (place) await completeBefore(context, catalog, { place });
+      const newPlace = placeOfNewTable(change);
+      if (newPlace) await refuseLeft(context, catalog, { place: newPlace });
       const applied = await applyChange(context, change, step, runSignal);
       // Only here does nothing else show that the work was done.
       if (change.kind === 'truncateTable') await context.steps.record(catalog, [{ step, state: 'applied' }]);
@@ -59,6 +61,23 @@ function placeChangedBy(change: Change): PendingSearch['place'] {
     case 'renameCatalog':
     case 'hideCatalog':
       return {};
+    default:
+      return undefined;
+  }
+}
+
+/** Of a table that gets a name. What an interrupted write has begun there was meant for another table, which is gone. */
+function placeOfNewTable(change: Change): PendingSearch['place'] {
+  const nameOf = ({ catalog, database }: DatabaseRef, table: string) => {
+    const { localTable, ...names } = namesOf({ catalog: catalog.name, database, table });
+    return { database: names.database, localTable };
+  };
+  switch (change.kind) {
+    case 'createTable':
+    case 'restoreTable':
+      return nameOf(change.table, change.table.table);
+    case 'renameTable':
+      return nameOf(change.table, change.newName);
     default:
       return undefined;
   }

@@ -76,12 +76,9 @@ export class AppliedSteps {
 
   /** Steps that were applied or are pending. Throws CHANGE_IN_PROGRESS if one of them was undone, and the failure of one that has failed. */
   async find(catalog: CatalogRef, steps: readonly string[]): Promise<ReadonlyMap<string, FoundStep>> {
-    if (steps.length === 0) return new Map();
-    const list = steps.map(quoteLiteral).join(', ');
-    const sql = `SELECT step, state, toString(row_count) AS row_count, batch, if(state = 'failed', payload, '') AS payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list}) AND state != 'refused'`;
-    const answers = await this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
     const found = new Map<string, FoundStep>();
-    for (const { step, state, row_count, batch, payload } of answers.flat()) {
+    for (const { step, state, row_count, batch, payload } of await this.#stored(catalog, steps)) {
+      if (state === 'refused') continue;
       if (state === 'failed') throw failed(payload);
       if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
       const isApplied = state === 'applied';
@@ -91,11 +88,26 @@ export class AppliedSteps {
     return found;
   }
 
-  /** Whether all of these steps were applied. Throws like `find`. */
+  /** Whether all of these steps were applied, which has begun. Throws CHANGE_IN_PROGRESS if one of them is not to be completed. */
   async areApplied(catalog: CatalogRef, steps: readonly InsertStep[]): Promise<boolean> {
     const names = steps.map(({ step }) => step);
-    const found = await this.find(catalog, names);
-    return names.every((name) => found.get(name)?.isApplied);
+    const stored = await this.#stored(catalog, names);
+    const isIn =
+      (...states: StepState[]) =>
+      (name: string) =>
+        stored.some(({ step, state }) => step === name && states.includes(state));
+    if (names.every(isIn('applied'))) return true;
+    if (names.some(isIn('undone', 'refused', 'failed')))
+      throw new Failure('CHANGE_IN_PROGRESS', 'the change was ended while it was made', {}, { outcome: 'unknown' });
+    return false;
+  }
+
+  async #stored(catalog: CatalogRef, steps: readonly string[]): Promise<readonly StoredStep[]> {
+    if (steps.length === 0) return [];
+    const list = steps.map(quoteLiteral).join(', ');
+    const sql = `SELECT step, state, toString(row_count) AS row_count, batch, if(state = 'failed', payload, '') AS payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list})`;
+    const answers = await this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
+    return answers.flat();
   }
 
   /** The steps that were applied and not undone, ordered by step. Pending ones belong to writes that are running. */

@@ -94,6 +94,16 @@ export async function completeBefore(
   }
 }
 
+/** Nobody completes the writes that were begun at a place. */
+export async function refuseLeft(
+  context: WarehouseContext,
+  catalog: CatalogRef,
+  search: Pick<PendingSearch, 'place'>,
+): Promise<void> {
+  for (const batch of await context.steps.pendingBatches(catalog, { ...search, minutes: 0 }))
+    await refuse(context, catalog, batch);
+}
+
 /** @returns false if the servers refuse the work. */
 export async function completeLeftBatch(
   context: WarehouseContext,
