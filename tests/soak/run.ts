@@ -3,9 +3,7 @@
 // replayed by the seed that it prints. Faults of clusters and steps on them have `n` installations at a time. Exits with 1 if anything was wrong.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Transferred } from '../cli/remote/transfer/streams.ts';
 import { runHistory } from '../consistency/run_history.ts';
@@ -376,14 +374,6 @@ async function run(part: Part, { seed, minutes, parallel }: RunOptions): Promise
   return outcome;
 }
 
-/** Half of the cost of each start of a server. */
-function cacheCompiledCode(): void {
-  if (process.env.NODE_COMPILE_CACHE !== undefined) return;
-  const directory = mkdtempSync(join(tmpdir(), 'tabularium-compiled-'));
-  process.env.NODE_COMPILE_CACHE = directory;
-  process.once('exit', () => rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
-}
-
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -396,7 +386,6 @@ async function main(): Promise<void> {
   });
   const seed = values.seed === undefined ? Date.now() >>> 0 : Number(values.seed) >>> 0;
   process.stdout.write(`seed ${seed}\n`);
-  cacheCompiledCode();
   const only = values.only ?? '';
   const named = parts.filter(({ name }) => name === only);
   const chosen = named.length > 0 ? named : parts.filter(({ name }) => name.includes(only));

@@ -1,7 +1,8 @@
 // A server that `SIGUSR2` arms: at the step that the file `fault.json` of its data directory names, it kills a process, by default itself, or stops
-// itself until it gets SIGCONT, and writes the name of the step to `struck`. It writes `armed` when it is. `asked` steps are statements to ClickHouse.
+// itself until it gets SIGCONT, and writes the name of the step to `struck`. When it is armed, it writes the numbers of steps since it was armed before to
+// `armed`. `asked` steps are statements to ClickHouse.
 import { channel } from 'node:diagnostics_channel';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { serveCommand } from '../../../src/cli/serve.ts';
 import { startServer } from '../../../src/main.ts';
@@ -19,6 +20,11 @@ export interface ArmedFault {
 
 const statementCharactersMax = 100;
 
+/** Only rows are sent compressed or in parts. */
+const statementOf = (body: unknown) =>
+  Buffer.isBuffer(body) && body[0] !== gzipMagic ? body.toString('utf8', 0, statementCharactersMax) : 'INSERT of rows';
+const gzipMagic = 0x1f;
+
 let victim = process.pid;
 let sent: NodeJS.Signals = 'SIGKILL';
 const command = serveCommand({
@@ -29,8 +35,7 @@ const command = serveCommand({
       process.kill(victim, sent);
     });
     channel('undici:request:create').subscribe((message) => {
-      const { body } = (message as { readonly request: { readonly body?: unknown } }).request;
-      if (Buffer.isBuffer(body)) plan.reach('asked', body.toString('utf8', 0, statementCharactersMax));
+      plan.reach('asked', statementOf((message as { readonly request: { readonly body?: unknown } }).request.body));
     });
     process.on('SIGUSR2', () => {
       const {
@@ -40,8 +45,10 @@ const command = serveCommand({
       } = JSON.parse(readFileSync(fileOf('fault.json'), 'utf8')) as ArmedFault;
       victim = pid;
       sent = signal;
+      const armed = JSON.stringify(plan.counts);
       plan.arm(fault);
-      writeFileSync(fileOf('armed'), '');
+      writeFileSync(fileOf('armed.new'), armed);
+      renameSync(fileOf('armed.new'), fileOf('armed'));
     });
     return startServer(settings, {
       injectStore: ({ sql }) => plan.reach('store', sql),

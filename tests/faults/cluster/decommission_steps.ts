@@ -14,7 +14,7 @@ import { type Fault, frozen, hold, killed, ofKeeper, type Process, restartOfStor
 import { nodeDifferences } from './node_contents.ts';
 import { occupy, replicatedTables } from './node_statements.ts';
 import { ProbedTables, Prober } from './prober.ts';
-import { arm, armedServer, ReachedSteps, type StepsReport, struckAt } from './steps.ts';
+import { arm, armedServer, disarm, ReachedSteps, type StepsReport, struckAt } from './steps.ts';
 
 /** Who takes part in one decommission: the server that holds at the step, the other one, the node that leaves, and one that stays. */
 interface Place {
@@ -105,12 +105,14 @@ export async function strikeDecommissions(
       const call = await run.strikeAt(step, random.fork(step.id)).catch((error: Error) => {
         throw new Error(`${describeDecommissionStep(step)}: ${error.message}`, { cause: error });
       });
-      reached.note(kind, n, call !== undefined);
-      if (call !== undefined) {
+      const isReached = typeof call === 'string';
+      if (isReached) {
         count++;
         struck();
-      }
-      log(`${describeDecommissionStep(step)}: ${call === undefined ? 'not reached' : `${run.end} (${call})`}`);
+      } else reached.note(kind, call);
+      log(
+        `${describeDecommissionStep(step)}: ${isReached ? `${run.end} (${call})` : `not reached, there are ${call}`}`,
+      );
     }
   } catch (error) {
     problems.push(String((error as Error).stack));
@@ -154,8 +156,8 @@ class DecommissionsRun {
     await requireAcknowledged(api.post(`${other}/tables/t/rows`, { rows: [{ id: 1 }] }));
   }
 
-  /** @returns what the server was about to do at the step; undefined if it was not reached. */
-  async strikeAt(step: DecommissionStep, random: Random): Promise<string | undefined> {
+  /** @returns what the server was about to do at the step; if it was not reached, how many there were. */
+  async strikeAt(step: DecommissionStep, random: Random): Promise<string | number> {
     this.#random = random;
     const place = this.#newPlace();
     const { server, other } = place;
@@ -211,9 +213,8 @@ class DecommissionsRun {
       async () => server.isStopped || hasEnded(),
       stateMs,
     );
-    const call = server.isStopped ? struckAt(server) : undefined;
-    if (call === undefined) await arm(server, { fault: { ...step, n: Number.MAX_SAFE_INTEGER } });
-    else await this.#struck(blow, place);
+    const call = (server.isStopped ? struckAt(server) : undefined) ?? (await disarm(server, step));
+    if (typeof call === 'string') await this.#struck(blow, place);
     struck();
     await this.#cleared(blow.name, (prober, ms) => prober.hasReadAndWrittenSince(ms));
     const isCancelled = this.#isDone(request, await certain) && isCancellation;

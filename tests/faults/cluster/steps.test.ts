@@ -18,9 +18,19 @@ test('a change is done once when a server or a node is killed at one of its step
 }, async (t) => {
   t.diagnostic(`SOAK_SEED=${seed}`);
   const random = new Random(seed);
-  const steps = new Budget(seconds).sample(allClusterSteps('unreplicated'), random, (count) => count >= stepsMin);
+  const all = allClusterSteps('unreplicated');
+  const sample = new Budget(seconds).sample(all, random, (count) => count >= stepsMin);
+  // A load goes on after its request was answered.
+  const ofTask = all.filter(
+    ({ scenario, fault: { point, n } }) => scenario.name === 'load' && point === 'before' && n === 1,
+  );
+  function* steps() {
+    yield random.pick(ofTask);
+    yield* sample;
+  }
   const log = (text: string) => t.diagnostic(text);
-  const report = await killAtSteps(steps, { kind: 'unreplicated', random: random.fork(1), log });
+  const report = await killAtSteps(steps(), { kind: 'unreplicated', random: random.fork(1), log });
   t.diagnostic(`${report.struck} of ${report.tried} steps were reached`);
   assert.deepEqual(report.problems, []);
+  assert.ok(report.struck > 0, 'a load calls the engine');
 });

@@ -7,12 +7,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { deadlineFromNow, deadlineMs, eventually } from '../../deadline.ts';
 import type { RingNode } from '../../engines/clickhouse/ring/ring.ts';
 import type { Random } from '../../random.ts';
-import { type Answer, isAcknowledged, type Request } from '../injection/api.ts';
+import { type Answer, isAcknowledged, pathOf, type Request } from '../injection/api.ts';
 import type { Fault } from '../injection/fault_plan.ts';
 import { endOfTask } from '../scenarios/atomicity.ts';
 import { requireAcknowledged } from '../scenarios/scenario_parts.ts';
 import type { ArmedFault } from './armed_server.ts';
-import { type CheckedApi, clearedMs } from './checked_api.ts';
+import { type CheckedApi, clearedMs, endedState } from './checked_api.ts';
 import {
   type ClusterKind,
   type ClusterServer,
@@ -35,16 +35,18 @@ export interface ClusterStep {
 
 /** How many steps the changes have: those beyond the last are not tried. */
 export class ReachedSteps {
-  readonly #ends = new Map<string, number>();
+  readonly #counts = new Map<string, number>();
+  readonly #without = new Set<string>();
 
   /** `kind`: of the steps that are counted together. `n`: of its step. */
   isBeyond(kind: string, n: number): boolean {
-    return n >= (this.#ends.get(kind) ?? Number.POSITIVE_INFINITY);
+    return n > (this.#counts.get(kind) ?? Number.POSITIVE_INFINITY) + spareSteps;
   }
 
-  note(kind: string, n: number, isReached: boolean): void {
-    const end = n + (isReached ? Number.POSITIVE_INFINITY : spareSteps);
-    this.#ends.set(kind, Math.min(end, this.#ends.get(kind) ?? Number.POSITIVE_INFINITY));
+  /** How many there were when nothing happened. None counts the second time only: the other server may have taken the task. */
+  note(kind: string, count: number): void {
+    if (count > 0 || this.#without.has(kind)) this.#counts.set(kind, Math.max(count, this.#counts.get(kind) ?? 0));
+    this.#without.add(kind);
   }
 }
 
@@ -60,25 +62,35 @@ export interface StepsReport {
   readonly problems: readonly string[];
 }
 
+/** Between two of these steps a change changes nothing, in the store or on a node. */
+const changing: Readonly<Record<'store' | 'asked', readonly string[]>> = {
+  store: ['begin', 'commit', 'update "intents"', 'update "tasks"'],
+  asked: ['ALTER', 'CREATE', 'DELETE', 'DROP', 'EXCHANGE', 'INSERT', 'KILL', 'RENAME', 'SYSTEM', 'TRUNCATE', 'UPDATE'],
+};
 /** Some more than a change has. */
-const stepsMax = { store: 14, before: 2, after: 2 };
+const stepsMax = { store: 30, before: 5, after: 5, asked: 36 };
 const answerMs = 10_000;
 const certainMs = 120_000;
 const repeatPauseMs = 50;
 /** The module of servers that can be armed. */
 export const armedServer = new URL('armed_server.ts', import.meta.url);
 
-const faults = (['store', 'before', 'after'] as const).flatMap((point) =>
-  Array.from({ length: stepsMax[point] }, (_, i): Fault => ({ point, n: i + 1, isLasting: false })),
-);
+const faultsAt = (point: keyof typeof stepsMax): readonly Fault[] => {
+  const calls = point === 'store' || point === 'asked' ? { callPrefixes: changing[point] } : {};
+  return Array.from({ length: stepsMax[point] }, (_, i) => ({ point, n: i + 1, isLasting: false, ...calls }));
+};
+const faultsOfNodes = (['before', 'after', 'asked'] as const).flatMap(faultsAt);
+/** Each with the position of the node that is killed; undefined: the server. */
+const kills = [
+  ...[...faultsAt('store'), ...faultsOfNodes].map((fault) => ({ fault, node: undefined })),
+  ...faultsOfNodes.map((fault) => ({ fault, node: 1 })),
+];
 
 /** Of all changes in all warehouses of an installation. */
 export const allClusterSteps = (kind: ClusterKind): readonly ClusterStep[] =>
   stepScenarios
     .flatMap((scenario) =>
-      warehousesOf[kind].flatMap((warehouse) =>
-        faults.flatMap((fault) => [undefined, 1].map((node) => ({ scenario, warehouse, fault, node }))),
-      ),
+      warehousesOf[kind].flatMap((warehouse) => kills.map((kill) => ({ scenario, warehouse, ...kill }))),
     )
     .map((step, id) => ({ ...step, id }));
 
@@ -107,10 +119,11 @@ export async function killAtSteps(
       tried++;
       const kind = kindOf(step);
       if (reached.isBeyond(kind, step.fault.n)) continue;
-      log(describeStep(step));
-      const isReached = await killAt(world, step, random.fork(step.id));
-      reached.note(kind, step.fault.n, isReached);
+      const call = await killAt(world, step, random.fork(step.id));
+      const isReached = typeof call === 'string';
+      log(`${describeStep(step)}: ${isReached ? call.replaceAll(/\s+/g, ' ') : `not reached, there are ${call}`}`);
       if (isReached) struck++;
+      else reached.note(kind, call);
     }
     problems.push(...(await nodeDifferences(world)));
   } catch (error) {
@@ -124,8 +137,8 @@ export async function killAtSteps(
 
 const databaseIn = (warehouse: string) => `/api/v2/catalogs/${warehouse}/databases/steps`;
 
-/** @returns whether the change has that step. */
-async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<boolean> {
+/** @returns what the server was about to do at that step; if the change does not have it, how many it has. */
+async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<string | number> {
   const { id, scenario, warehouse, fault } = step;
   const [server, other] = random.shuffled(world.servers) as [ClusterServer, ClusterServer];
   const victim = step.node === undefined ? undefined : (world.ring.nodes[step.node] as RingNode);
@@ -137,7 +150,14 @@ async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): P
   // Either the same server continues after its restart, or the other one takes over.
   const restartsFirst = random.chance(0.5);
   const firstAnswer = await first;
-  const struck = struckAt(server) !== undefined;
+  const hasEnded = async () => {
+    if (firstAnswer.status !== 202) return true;
+    return endedState((await other.api.get(pathOf('tasks', String(firstAnswer.result.taskId)))).result) !== undefined;
+  };
+  // What a task does has steps, too.
+  await eventually('the step is reached or the change ends', async () => struckAt(server) || hasEnded(), certainMs);
+  const call = struckAt(server) ?? (await disarm(server, fault));
+  const struck = typeof call === 'string';
   const restart = async () => {
     if (!struck) return;
     const killed = victim ?? server;
@@ -145,7 +165,6 @@ async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): P
     await killed.kill();
     await killed.start();
   };
-  if (!struck) await arm(server, { fault: { ...fault, n: Number.MAX_SAFE_INTEGER } });
   // A node must be back, because changes need all of them.
   if (restartsFirst || victim !== undefined) await restart();
   const apis = restartsFirst ? [server.api, other.api] : [other.api, server.api];
@@ -155,7 +174,7 @@ async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): P
     throw new Error(`${describeStep(step)}: ${JSON.stringify(answer)} after ${JSON.stringify(firstAnswer)}`);
   if (answer.status === 202) await taskSucceeds(other.api, String(answer.result.taskId));
   for (const { api } of world.servers) await isAsAfter(api, step, place);
-  return struck;
+  return call;
 }
 
 async function prepare(api: CheckedApi, { database, table }: StepPlace): Promise<void> {
@@ -180,15 +199,24 @@ async function certain(apis: readonly CheckedApi[], request: Request): Promise<A
 }
 
 export async function arm(server: ClusterServer, fault: ArmedFault): Promise<void> {
-  const [file, armedFile, struck] = ['fault.json', 'armed', 'struck'].map((name) => join(server.directory, name)) as [
-    string,
-    string,
-    string,
-  ];
-  for (const old of [armedFile, struck]) rmSync(old, { force: true });
-  writeFileSync(file, JSON.stringify(fault));
+  rmSync(join(server.directory, 'struck'), { force: true });
+  await setFault(server, fault);
+}
+
+/** @returns the step at which it has struck meanwhile; if it does not strike any more, how many steps of that kind there were. */
+export async function disarm(server: ClusterServer, { point }: Fault): Promise<string | number> {
+  await setFault(server, { fault: { point, n: Number.MAX_SAFE_INTEGER, isLasting: false } });
+  const counts = () =>
+    JSON.parse(readFileSync(join(server.directory, 'armed'), 'utf8')) as Partial<Record<string, number>>;
+  return struckAt(server) ?? counts()[point] ?? 0;
+}
+
+async function setFault(server: ClusterServer, fault: ArmedFault): Promise<void> {
+  const armedFile = join(server.directory, 'armed');
+  rmSync(armedFile, { force: true });
+  writeFileSync(join(server.directory, 'fault.json'), JSON.stringify(fault));
   server.signal('SIGUSR2');
-  await eventually('the server is armed', () => existsSync(armedFile));
+  await eventually('the server is armed', () => existsSync(armedFile) || struckAt(server));
 }
 
 /** The step at which an armed server struck; undefined if it has not reached it. */

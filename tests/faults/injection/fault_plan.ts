@@ -51,6 +51,11 @@ export class FaultPlan {
     );
   }
 
+  /** Of the calls at each point since it was armed, with the names that count. */
+  get counts(): Readonly<Partial<Record<FaultPoint, number>>> {
+    return Object.fromEntries(this.#counts);
+  }
+
   /** The call that failed, if any. */
   disarm(): string | undefined {
     this.#armedFault = undefined;
