@@ -107,9 +107,19 @@ async function workOf({ steps }: WarehouseContext, catalog: CatalogRef, batch: s
   return { ...found, work: JSON.parse(payload) };
 }
 
+async function isDone(context: WarehouseContext, catalog: CatalogRef, steps: readonly InsertStep[]): Promise<boolean> {
+  const found = await context.steps.find(
+    catalog,
+    steps.map(({ step }) => step),
+  );
+  return steps.every(({ step }) => found.get(step)?.isApplied);
+}
+
 /** All steps that were recorded together. The servers do nothing that they have done already. */
 export async function completeBatch(context: WarehouseContext, catalog: CatalogRef, batch: string): Promise<void> {
   const { work, steps, atSeconds } = await workOf(context, catalog, batch);
+  // Done again, it could bring back rows that were deleted since then, of which the servers have forgotten the token.
+  if (await isDone(context, catalog, steps)) return;
   if ('mark' in work) await completeMutation(context, work, atSeconds);
   else if ('data' in work)
     await insertBlock(context, { ...work, data: Buffer.from(work.data, 'base64'), token: batch }, { catalog, steps });

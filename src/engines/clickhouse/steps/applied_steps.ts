@@ -77,7 +77,9 @@ export class AppliedSteps {
   /** Steps that were applied or are pending. Throws CHANGE_IN_PROGRESS if one of them was undone, and the failure of one that has failed. */
   async find(catalog: CatalogRef, steps: readonly string[]): Promise<ReadonlyMap<string, FoundStep>> {
     const found = new Map<string, FoundStep>();
-    for (const { step, state, row_count, batch, payload } of await this.#stored(catalog, steps)) {
+    const answers = await this.#stored(catalog, steps);
+    await this.#recordOnMost(catalog, answers);
+    for (const { step, state, row_count, batch, payload } of answers.flat()) {
       if (state === 'refused') continue;
       if (state === 'failed') throw failed(payload);
       if (state === 'undone') throw new Failure('CHANGE_IN_PROGRESS', 'the change was undone before it arrived');
@@ -91,7 +93,7 @@ export class AppliedSteps {
   /** Whether all of these steps were applied, which has begun. Throws CHANGE_IN_PROGRESS if one of them is not to be completed. */
   async areApplied(catalog: CatalogRef, steps: readonly InsertStep[]): Promise<boolean> {
     const names = steps.map(({ step }) => step);
-    const stored = await this.#stored(catalog, names);
+    const stored = (await this.#stored(catalog, names)).flat();
     const isIn =
       (...states: StepState[]) =>
       (name: string) =>
@@ -102,12 +104,27 @@ export class AppliedSteps {
     return false;
   }
 
-  async #stored(catalog: CatalogRef, steps: readonly string[]): Promise<readonly StoredStep[]> {
+  /** What each of most servers has. */
+  async #stored(catalog: CatalogRef, steps: readonly string[]): Promise<readonly (readonly StoredStep[])[]> {
     if (steps.length === 0) return [];
     const list = steps.map(quoteLiteral).join(', ');
     const sql = `SELECT step, state, toString(row_count) AS row_count, batch, if(state = 'failed', payload, '') AS payload FROM ${table} WHERE catalog = ${quoteLiteral(catalog.id)} AND step IN (${list})`;
-    const answers = await this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
-    return answers.flat();
+    return this.#onMost((server) => server.rows<StoredStep>({ sql, timeoutMs: callTimeoutMs }));
+  }
+
+  /** Ends of steps that some of the servers lack: a record that failed may be on a single one, and whoever asks others would not find it. */
+  async #recordOnMost(catalog: CatalogRef, answers: readonly (readonly StoredStep[])[]): Promise<void> {
+    const ended = answers.flatMap((rows) =>
+      rows.filter(
+        ({ step, state }) =>
+          state !== 'pending' &&
+          answers.some((other) => !other.some((row) => row.step === step && row.state === state)),
+      ),
+    );
+    await this.record(
+      catalog,
+      ended.map(({ row_count, ...record }) => ({ ...record, rowCount: Number(row_count) })),
+    );
   }
 
   /** The steps that were applied and not undone, ordered by step. Pending ones belong to writes that are running. */
@@ -178,14 +195,19 @@ export class AppliedSteps {
         ` AND position(payload, ${quoteLiteral(JSON.stringify({ [field]: value }).slice(1, -1))}) > 0`,
     );
     const sql =
-      `SELECT DISTINCT batch FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
+      `SELECT batch, min(step) AS one FROM ${table} WHERE ${inCatalog} AND state = 'pending' ` +
       `AND startsWith(batch, ${quoteLiteral(prefix)}) AND at <= now('UTC') - INTERVAL ${minutes} MINUTE ` +
       `AND at >= now('UTC') - INTERVAL ${minutesMax} MINUTE${places.join('')} ` +
-      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone', 'refused', 'failed'))`;
+      `AND step NOT IN (SELECT step FROM ${table} WHERE ${inCatalog} AND state IN ('applied', 'undone', 'refused', 'failed')) ` +
+      'GROUP BY batch';
     const answers = await this.#onMost((server) =>
-      server.rows<Pick<StoredStep, 'batch'>>({ sql, timeoutMs: callTimeoutMs }),
+      server.rows<{ batch: string; one: string }>({ sql, timeoutMs: callTimeoutMs }),
     );
-    return [...new Set(answers.flat().map(({ batch }) => batch))];
+    const found = answers.flat();
+    // Each of the servers may lack the end of a step: it is on most of them.
+    const stored = await this.#stored(catalog, [...new Set(found.map(({ one }) => one))]);
+    const ended = new Set(stored.flat().flatMap(({ step, state }) => (state === 'pending' ? [] : [step])));
+    return [...new Set(found.flatMap(({ batch, one }) => (ended.has(one) ? [] : [batch])))];
   }
 
   /** Resolves when most of the servers have done the work. */
