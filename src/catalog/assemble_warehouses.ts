@@ -5,6 +5,7 @@ import type { Engine } from '../engines/engine.ts';
 import { Warehouses, type WarehousesOptions } from '../engines/warehouses/warehouses.ts';
 import type { Store } from '../store/store.ts';
 import type { CatalogReader } from './catalog_reader.ts';
+import { definedObject } from './defined_object.ts';
 import { filePositions } from './file_positions.ts';
 import { catalogsOf, describeWarehouse, hiddenCatalogsOf } from './warehouse_objects.ts';
 
@@ -28,6 +29,7 @@ export function assembleWarehouses(
     passwordOf: (warehouseId) => warehousePassword(secrets).of(warehouseId),
     catalogsOf: (warehouse) => catalogsOf(objects, warehouse),
     hiddenCatalogsOf: (warehouse) => hiddenCatalogsOf(store, warehouse),
+    definedObject: (warehouse, name) => definedObject({ catalog: objects, store }, warehouse, name),
     positions: filePositions(store),
     readableDirectories: loading.directories,
     queueWaitMs: settings.queueWaitMs,

@@ -21,12 +21,12 @@ import type { ReplicaNotices } from './cluster/replica_notices.ts';
 import type { TableToSum } from './copies/checksum.ts';
 import type { ExportedFiles, ExportInto } from './export.ts';
 import type { FileLoad, FileLoadResult, InferredTable, SchemaInference } from './load.ts';
-import type { CatalogRef, DatabaseRef, HiddenCatalog, TableName, TableRef, ViewRef } from './refs.ts';
+import type { CatalogRef, DatabaseRef, DefinedObject, HiddenCatalog, TableName, TableRef, ViewRef } from './refs.ts';
 import type { RecentBytes } from './results/recent_blocks.ts';
 import type { PartToRestore, Snapshot } from './snapshot.ts';
 import type { Applied, DependentView, ParsedCreateView, RestoredView, ViewReading } from './views.ts';
 
-export type { CatalogRef, DatabaseRef, EngineEvent, HiddenCatalog, TableName, TableRef, ViewRef };
+export type { CatalogRef, DatabaseRef, DefinedObject, EngineEvent, HiddenCatalog, TableName, TableRef, ViewRef };
 
 /**
  * A dropped table that can be restored. SQL cannot name it: `id` is the id of the object, `database` the name of its database when
@@ -567,6 +567,8 @@ export interface EngineWarehouseOptions {
   readonly catalogs: () => Promise<readonly CatalogRef[]>;
   /** Those that nobody sees and that have data here: being created, moved or dropped, or dropped and retained. Absent: none. */
   readonly hiddenCatalogs?: (() => Promise<readonly HiddenCatalog[]>) | undefined;
+  /** What the store defines by this name, in any case of its letters; undefined if nothing, or if its name is being changed. Absent: unknown. */
+  readonly definedObject?: ((name: TableName) => Promise<DefinedObject | undefined>) | undefined;
   /** The catalogs to attach, called at each start; absent: all. */
   readonly toAttach?: (() => Promise<readonly AttachRequest[]>) | undefined;
   /** Called for each catalog that was attached or could not be; a failure does not keep the others from being attached. */

@@ -27,3 +27,9 @@ export interface TableName {
   readonly database: string;
   readonly table: string;
 }
+
+/** A table or view as the store defines it. */
+export interface DefinedObject {
+  readonly name: TableName;
+  readonly isView: boolean;
+}

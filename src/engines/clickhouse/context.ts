@@ -41,7 +41,8 @@ export class WarehouseContext {
     if (!options.cluster) throw new Error(`the warehouse ${options.name} has no cluster`);
     const owns = () => this.#owns();
     const completeLeft = (signal: AbortSignal) => leftWrites.completeLeft(this, signal);
-    this.cluster = new Cluster(options.cluster, { hosts, owns, completeLeft });
+    const { definedObject } = options;
+    this.cluster = new Cluster(options.cluster, { hosts, owns, completeLeft, definedObject });
     this.registered = new Registered(this.cluster, owns);
     this.steps = new AppliedSteps(this.cluster);
     this.#stopped.abort();

@@ -10,7 +10,7 @@ import type { DamagedCatalog, PositionRecords } from '../catalog_storage.ts';
 import { clusterAccess } from '../cluster/cluster_access.ts';
 import { CatalogWrites } from '../copies/catalog_writes.ts';
 import type { WriteFence } from '../copies/write_fence.ts';
-import type { CatalogRef, Engine, EngineWarehouse, HiddenCatalog } from '../engine.ts';
+import type { CatalogRef, DefinedObject, Engine, EngineWarehouse, HiddenCatalog, TableName } from '../engine.ts';
 import { withGroupedInserts } from '../grouped_inserts.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { WarehouseDescription } from '../warehouse_description.ts';
@@ -28,6 +28,8 @@ export interface OpenWarehousesOptions {
   readonly catalogsOf: (warehouse: string) => Promise<readonly CatalogRef[]>;
   /** See `EngineWarehouseOptions.hiddenCatalogs`. */
   readonly hiddenCatalogsOf: (warehouse: string) => Promise<readonly HiddenCatalog[]>;
+  /** See `EngineWarehouseOptions.definedObject`. */
+  readonly definedObject?: (warehouse: string, name: TableName) => Promise<DefinedObject | undefined>;
   /** Free space on the disk of the data directory. */
   readonly disk: { requireRoom(): void };
   /** Records of the positions of the catalog files. */
@@ -117,7 +119,8 @@ export class OpenWarehouses {
   }
 
   #opened(description: WarehouseDescription): OpenWarehouse {
-    const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf, hiddenCatalogsOf } = this.#options;
+    const { dataDirectory, spoolDirectory, readableDirectories, observe, catalogsOf, hiddenCatalogsOf, definedObject } =
+      this.#options;
     const adapter = this.#adapterOf(description);
     const guard = new CatalogGuard({
       dataDirectory,
@@ -144,6 +147,7 @@ export class OpenWarehouses {
       observe,
       catalogs: () => catalogsOf(description.name),
       hiddenCatalogs: () => hiddenCatalogsOf(description.name),
+      definedObject: definedObject && ((name) => definedObject(description.name, name)),
       toAttach: async () => guard.attachable(await catalogsOf(description.name)),
       attached: (report) => guard.reported(report),
     });

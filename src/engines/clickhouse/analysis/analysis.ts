@@ -8,6 +8,7 @@ import {
   type Statement,
   type TableRef,
 } from '../../engine.ts';
+import { requireTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import type { BindStatement, BoundStatement, BoundWrite, RememberedStatement } from '../query/bound_statement.ts';
@@ -40,12 +41,14 @@ export type AnalysisMethods = Pick<
 const admissionLimits: AdmissionLimits = { queriesMax: 16, queueMax: 10_000, queueWaitMs: 30_000 };
 
 const callTimeoutMs = 10_000;
+const whole = { isWhole: true } as const;
+
 export const analysisOf = (context: WarehouseContext): AnalysisMethods => {
   const admission = new Admission();
   const onServer = <T>(
     signal: AbortSignal | undefined,
     work: (server: ClickHouseServer, signal: AbortSignal) => Promise<T>,
-  ) => context.run(signal, (runSignal) => context.cluster.onAny((server) => work(server, runSignal)));
+  ) => context.run(signal, (runSignal) => context.cluster.onAny((server) => work(server, runSignal), whole));
   const read = (statement: Statement, options: ReadOptions = {}) =>
     onServer(options.signal, (server, signal) => readerOf(context).read(server, statement, { ...options, signal }));
   return {
@@ -84,7 +87,7 @@ export function tableNamesIn(sql: string): readonly (readonly string[])[] {
 
 export const bindStatement: BindStatement = async (context, statement, { signal, timeoutMs }) =>
   context.run(signal, (runSignal) =>
-    context.cluster.onAny((server) => bindOn(server, context, statement, { signal: runSignal, timeoutMs })),
+    context.cluster.onAny((server) => bindOn(server, context, statement, { signal: runSignal, timeoutMs }), whole),
   );
 
 /**
@@ -99,14 +102,15 @@ export async function bindRemembered(
   const reader = readerOf(context);
   const known = kind === 'select' ? reader.objectsOf(token) : undefined;
   if (!known) return undefined;
-  const bound = await context.cluster.onAny((server) =>
-    bindOn(server, context, statement, { signal, timeoutMs }, known),
+  const bound = await context.cluster.onAny(
+    (server) => bindOn(server, context, statement, { signal, timeoutMs }, known),
+    whole,
   );
   if (bound.analysis.token !== token) throw new StaleAnalysis();
   return {
     bound,
     confirm: async () => {
-      const isCurrent = await context.cluster.onAny((server) => reader.isCurrent(server, token, known));
+      const isCurrent = await context.cluster.onAny((server) => reader.isCurrent(server, token, known), whole);
       if (!isCurrent) throw new StaleAnalysis();
     },
   };
@@ -162,6 +166,7 @@ async function targetColumns(
     parameters: { database: stored.database, table: stored.table },
     ...options,
   });
+  if (all.length === 0) await requireTable(server, stored);
   if (!wanted) return all;
   return wanted.map((name) => {
     const exact = all.find((column) => column.name === name);

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../standard/failure.ts';
 import type { TableName } from '../../refs.ts';
+import { isAbsent } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer, NamesOf, StoredNames } from '../connection/server.ts';
 import { foldedName, quoteLiteral } from '../sql/identifiers.ts';
 import { analysisTimeoutMs, statementLimits } from '../sql/statement_limits.ts';
@@ -41,7 +42,10 @@ type DefinitionParts = readonly [string, string, string];
 export const keyOf = ({ catalog, database, table }: TableName): string =>
   JSON.stringify([catalog, database, table].map(foldedName));
 
-/** Reads what the server has of these names now; names that it does not have are missing in the result. By `keyOf`. */
+/**
+ * Reads what the server has of these names now; names that it does not have are missing in the result. By `keyOf`. Throws 503 if it lacks one
+ * that is defined.
+ */
 export async function readObjects(
   server: ClickHouseServer,
   names: readonly TableName[],
@@ -73,7 +77,11 @@ export async function readObjects(
   add(await rowsWhere(server, all, codec, (name) => name));
   const missing = all.filter((name) => !found.has(keyOf(name)));
   // In another spelling: names are compared without regard to case.
-  if (missing.length > 0) add(await rowsWhere(server, missing, codec, (name) => `lowerUTF8(${name})`));
+  const addMissing = async () => add(await rowsWhere(server, missing, codec, (name) => `lowerUTF8(${name})`));
+  if (missing.length > 0) await addMissing();
+  // With one that does not exist, it does not matter whether others do.
+  const absent = missing.find((name) => !found.has(keyOf(name)));
+  if (absent && !(await isAbsent(server, codec.stored(absent)))) await addMissing();
   return found;
 }
 

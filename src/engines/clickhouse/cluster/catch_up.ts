@@ -1,5 +1,6 @@
 // Whether a server has everything that it must have before it takes statements.
 import type { ReplicaNotices } from '../../cluster/replica_notices.ts';
+import type { DefinedObject, TableName } from '../../refs.ts';
 import { cutOff, takeBack } from '../replication/return_of_server.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
@@ -11,6 +12,7 @@ export interface CatchUpOptions {
   readonly owns: () => Promise<OwnsDatabase>;
   /** Completes the writes that were interrupted. @returns their number. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
+  readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
   /** As the servers that were asked say. */
   readonly isReplicated: () => boolean;
   readonly notices: ReplicaNotices | undefined;
@@ -35,8 +37,8 @@ export class CatchUp {
       const message = await takeBack(member.server, { peers: servers, owns, signal });
       return message === undefined ? undefined : { message, isBegunWork: false };
     }
-    const { completeLeft } = this.#options;
-    return catchUpWithoutReplication(member, { peers, owns, completeLeft, signal });
+    const { completeLeft, definedObject } = this.#options;
+    return catchUpWithoutReplication(member, { peers, owns, completeLeft, definedObject, signal });
   }
 
   /** Of a server that was complete and was not restarted since. */

@@ -5,13 +5,20 @@ import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import type { Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
 import type { ReplicaFinding } from '../../cluster/replica_notices.ts';
-import type { ClusterAccess, Replica } from '../../engine.ts';
+import type { ClusterAccess, EngineWarehouseOptions, Replica, TableName } from '../../engine.ts';
 import { wasLost } from '../../engine_lost.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
-import type { ClickHouseCluster, ClickHouseServer, OnEachOptions, TakeOverOptions } from '../connection/server.ts';
+import type {
+  ClickHouseCluster,
+  ClickHouseServer,
+  OnAnyOptions,
+  OnEachOptions,
+  TakeOverOptions,
+} from '../connection/server.ts';
 import { CatchUp } from './catch_up.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
+import { MissingTables } from './missing_tables.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
 import { ReadTracker } from './read_tracker.ts';
 
@@ -21,6 +28,8 @@ export interface ClusterOptions {
   readonly owns: () => Promise<OwnsDatabase>;
   /** See `CatchUpOptions`. */
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
+  /** See `EngineWarehouseOptions`. */
+  readonly definedObject?: EngineWarehouseOptions['definedObject'];
 }
 
 /** How long a start, a change of the registered servers, or a statement that found a shard lost, waits until they were checked. */
@@ -37,6 +46,7 @@ export class Cluster implements ClickHouseCluster {
   readonly #access: ClusterAccess;
   readonly #options: ClusterOptions;
   readonly #health: Health;
+  readonly #missingTables: MissingTables;
   readonly #members = new Map<string, Member>();
   #credentials: CredentialsRead | undefined;
   /** Those that were read last. */
@@ -49,10 +59,12 @@ export class Cluster implements ClickHouseCluster {
     this.name = access.name;
     this.#access = access;
     this.#options = options;
+    const definedObject = async (name: TableName) => options.definedObject?.(name);
     const catchUp = new CatchUp({
       members: () => this.members(),
       owns: options.owns,
       completeLeft: options.completeLeft,
+      definedObject,
       isReplicated: () => this.isReplicated,
       notices: access.notices,
     });
@@ -60,6 +72,16 @@ export class Cluster implements ClickHouseCluster {
       cluster: access.name,
       catchUp: (member, signal) => catchUp.run(member, signal),
       stillComplete: (member) => catchUp.stillComplete(member),
+      compareTables: (member) => void this.#missingTables.compareWith(member),
+    });
+    this.#missingTables = new MissingTables({
+      definedObject,
+      available: () => this.#available(),
+      follow: async () => access.notices?.follow(),
+      lose: (member, message) => {
+        member.lose(message);
+        void this.#health.check(member);
+      },
     });
   }
 
@@ -147,6 +169,7 @@ export class Cluster implements ClickHouseCluster {
       credentials: () => this.#readCredentials(),
       hosts: this.#options.hosts,
       lost: (lost) => void this.#health.check(lost),
+      missingFailure: (error, sql) => this.#missingTables.failureOf(error, sql),
     });
     this.#members.set(name, member);
   }
@@ -266,8 +289,8 @@ export class Cluster implements ClickHouseCluster {
     return this.members().filter(({ isAvailable }) => isAvailable);
   }
 
-  async onAny<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T> {
-    return this.#onOneOf(() => this.#available(), work);
+  async onAny<T>(work: (server: ClickHouseServer) => Promise<T>, options: OnAnyOptions = {}): Promise<T> {
+    return this.#onOneOf(() => this.#available(), work, options);
   }
 
   async onEach<T>(
@@ -293,7 +316,7 @@ export class Cluster implements ClickHouseCluster {
         this.#onOneOf(
           () => this.#replicasOf(shard),
           (server) => work(server, shard),
-          shard,
+          { shard },
         ),
       ),
     );
@@ -324,12 +347,12 @@ export class Cluster implements ClickHouseCluster {
 
   /**
    * Runs on the server with the least load, and once more on another one if the first is lost, has done nothing or only read, and has not
-   * answered anything.
+   * answered anything or `work` is whole.
    */
   async #onOneOf<T>(
     candidates: () => readonly Member[],
     work: (server: ClickHouseServer) => Promise<T>,
-    shard?: number,
+    { shard, isWhole = false }: OnAnyOptions & { readonly shard?: number },
   ): Promise<T> {
     let failed: Member | undefined;
     for (;;) {
@@ -339,7 +362,8 @@ export class Cluster implements ClickHouseCluster {
       try {
         return await work(tracker.server);
       } catch (error) {
-        const failure = serverFailure(error);
+        // What a server says of one that it reads comes with the rows.
+        const failure = (await this.#missingTables.failureOf(error, '')) ?? serverFailure(error);
         // A server has noticed the loss of a shard before its check did. Afterwards it is known which shard that is.
         if (failure instanceof Failure && failure.code === 'REPLICAS_UNAVAILABLE' && failure.outcome === undefined) {
           await this.#checkAll();
@@ -349,7 +373,7 @@ export class Cluster implements ClickHouseCluster {
         if (failed || !wasLost(failure) || !(failure instanceof Failure)) throw failure;
         const mayRepeat = failure.outcome === 'notApplied' || tracker.hasOnlyRead;
         const others = candidates().filter((candidate) => candidate !== member);
-        if (!mayRepeat || tracker.hasBytes || others.length === 0) throw failure;
+        if (!mayRepeat || (tracker.hasBytes && !isWhole) || others.length === 0) throw failure;
         failed = member;
       }
     }

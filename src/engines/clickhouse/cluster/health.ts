@@ -13,6 +13,8 @@ export interface HealthOptions {
   readonly catchUp: (member: Member, signal: AbortSignal) => Promise<Lack | undefined>;
   /** Why a member that was available is no longer complete; undefined: it is. */
   readonly stillComplete: (member: Member) => Promise<string | undefined>;
+  /** Called when the facts of a member were read. */
+  readonly compareTables: (member: Member) => void;
 }
 
 const roundMs = 2000;
@@ -174,6 +176,7 @@ class Watch {
     member.identity = await identity.catch(() => member.identity);
     // What cannot be measured does not make a server unavailable.
     member.facts = await this.#answered((ms) => readFacts(member.server, ms)).catch(() => member.facts);
+    this.#options.compareTables(member);
   }
 
   async #answered<T>(ask: (timeoutMs: number) => Promise<T>): Promise<T> {

@@ -1,6 +1,7 @@
 // A registered server as a member of the cluster: its connection, its condition as of the last check, and the calls that run on it.
 import type { ServerIdentity } from '../../../model/records.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
+import type { Failure } from '../../../standard/failure.ts';
 import type { Availability, Credentials, DescribedBackend } from '../../cluster/registered_servers.ts';
 import { wasLost } from '../../engine_lost.ts';
 import { serverFailure } from '../connection/clickhouse_error.ts';
@@ -13,6 +14,8 @@ export interface MemberOptions {
   readonly hosts: HostAllowlist | undefined;
   /** Called when a call finds that the server is lost. */
   readonly lost: (member: Member) => void;
+  /** See `MissingTables.failureOf`. */
+  readonly missingFailure: (error: unknown, sql: string) => Promise<Failure | undefined>;
 }
 
 /** Why a server is not complete. */
@@ -54,16 +57,17 @@ export class Member {
   /** The number of calls of this process that run on it. */
   running = 0;
 
-  constructor(backend: DescribedBackend, { credentials, hosts, lost }: MemberOptions) {
+  constructor(backend: DescribedBackend, { credentials, hosts, lost, missingFailure }: MemberOptions) {
     this.name = backend.name;
     this.location = backend.location;
     this.isDisabled = backend.disabled;
     this.identity = backend.server;
     this.server = new HttpServer({ name: backend.name, url: backend.location, credentials, hosts });
-    this.counted = countedServer(this, () => {
+    const onLoss = () => {
       this.lose(lostMessage);
       lost(this);
-    });
+    };
+    this.counted = countedServer(this, onLoss, missingFailure);
   }
 
   /** It takes statements. */
@@ -100,13 +104,19 @@ export class Member {
   }
 }
 
-function countedServer(member: Member, lost: () => void): ClickHouseServer {
+function countedServer(
+  member: Member,
+  lost: () => void,
+  missingFailure: MemberOptions['missingFailure'],
+): ClickHouseServer {
   const { server } = member;
-  const watched = async <T>(work: Promise<T>): Promise<T> => {
+  const watched = async <T>({ sql }: ServerCall, work: Promise<T>): Promise<T> => {
     member.running++;
     try {
       return await work;
     } catch (error) {
+      const missing = await missingFailure(error, sql);
+      if (missing) throw missing;
       if (wasLost(serverFailure(error)) && !(await isStillThere(server))) lost();
       throw error;
     } finally {
@@ -118,10 +128,10 @@ function countedServer(member: Member, lost: () => void): ClickHouseServer {
     get version() {
       return server.version;
     },
-    text: (call) => watched(server.text(call)),
-    rows: <Row extends object>(call: ServerCall) => watched(server.rows<Row>(call)),
+    text: (call) => watched(call, server.text(call)),
+    rows: <Row extends object>(call: ServerCall) => watched(call, server.rows<Row>(call)),
     async stream(call) {
-      const body = await watched(server.stream(call));
+      const body = await watched(call, server.stream(call));
       member.running++;
       body.once('close', () => member.running--);
       body.once('error', (error) => {

@@ -1,7 +1,7 @@
 // The measurements of a server for the record of its backend.
 import type { ClickHouseServer } from '../connection/server.ts';
 import { productComment } from '../connection/server_settings.ts';
-import { localSuffix } from '../names.ts';
+import { internalDatabase, localSuffix } from '../names.ts';
 
 export interface ServerFacts {
   readonly cpuCores: number;
@@ -15,6 +15,8 @@ export interface ServerFacts {
   readonly runningQueries: number;
   /** The number of local tables of this product. */
   readonly tabletCount: number;
+  /** Of the names of the tables and views of this product: the same on servers that have the same ones. */
+  readonly tablesDigest: string;
 }
 
 /** Statements of the product on the server, without the checks of servers. */
@@ -31,7 +33,12 @@ interface FactsRow {
   readonly diskTotal: string;
   readonly running: string;
   readonly tablets: string;
+  readonly tablesDigest: string;
 }
+
+/** Of `system.tables`: the tables and views that belong to a catalog, also to one of another warehouse. */
+export const catalogTables = `position(database, '__') > 0 AND NOT startsWith(database, '${internalDatabase}')
+  AND (engine IN ('Distributed', 'View') OR engine LIKE '%MergeTree')`;
 
 const sql = `SELECT
   (SELECT value FROM system.settings WHERE name = 'max_threads') AS threads,
@@ -41,7 +48,8 @@ const sql = `SELECT
   (SELECT sum(free_space) FROM system.disks) AS diskFree,
   (SELECT sum(total_space) FROM system.disks) AS diskTotal,
   (SELECT count() FROM system.processes WHERE ${runningWhere}) AS running,
-  (SELECT count() FROM system.tables WHERE engine LIKE '%MergeTree' AND endsWith(name, '${localSuffix}')) AS tablets`;
+  (SELECT count() FROM system.tables WHERE engine LIKE '%MergeTree' AND endsWith(name, '${localSuffix}')) AS tablets,
+  (SELECT toString(groupBitXor(cityHash64(database, name))) FROM system.tables WHERE ${catalogTables}) AS tablesDigest`;
 
 export async function readFacts(server: ClickHouseServer, timeoutMs: number): Promise<ServerFacts> {
   const [row] = await server.rows<FactsRow>({ sql, timeoutMs, settings: checkSettings });
@@ -56,6 +64,7 @@ export async function readFacts(server: ClickHouseServer, timeoutMs: number): Pr
     diskTotalBytes: count(row?.diskTotal),
     runningQueries: count(row?.running),
     tabletCount: count(row?.tablets),
+    tablesDigest: row?.tablesDigest ?? '',
   };
 }
 

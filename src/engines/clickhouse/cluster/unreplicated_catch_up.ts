@@ -1,8 +1,9 @@
 // Servers that cannot replicate: a server that returns gets the tables that were created while it was away. Changes of rows that were
-// interrupted are completed. Rows that it missed otherwise cannot be fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
+// interrupted are completed. Rows that it missed otherwise, or has lost, cannot be fetched; it is complete only if it has the rows of another copy. Nothing with rows is ever dropped here.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { DefinedObject, TableName } from '../../refs.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
-import { internalDatabase } from '../names.ts';
+import { internalDatabase, parsedDatabase, parsedTable } from '../names.ts';
 import { qualifiedName, quoteIdentifier } from '../sql/identifiers.ts';
 import type { Lack, Member } from './member.ts';
 import type { OwnsDatabase } from './owned_tables.ts';
@@ -14,6 +15,7 @@ export interface UnreplicatedOptions {
   readonly peers: readonly Member[];
   readonly owns: OwnsDatabase;
   readonly completeLeft: (signal: AbortSignal) => Promise<number>;
+  readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
   readonly signal: AbortSignal;
 }
 
@@ -61,7 +63,7 @@ interface Comparison {
 async function complete(
   member: Member,
   { own, isMarked, agreed }: Comparison,
-  { peers, completeLeft, signal }: UnreplicatedOptions,
+  { peers, completeLeft, definedObject, signal }: UnreplicatedOptions,
 ): Promise<string | undefined> {
   const isCopy = member.identity?.shardCount === 1;
   const present = new Map(own.tables.map((table) => [keyOf(table), table]));
@@ -82,14 +84,36 @@ async function complete(
     const existing = present.get(keyOf(table));
     return !hasRows(table) && existing !== undefined && existing.createSql !== table.createSql;
   });
-  await create(member.server, { own, agreed, missing, outdated }, signal);
+  const lost = await lostTables(missing, definedObject);
+  await create(
+    member.server,
+    { own, agreed, missing: missing.filter((table) => !lost.includes(table)), outdated },
+    signal,
+  );
   if (!isCopy) return undefined;
+  if (lost.length > 0) return `it has lost the rows of ${lost.length} tables, which the others have`;
   const difference = () => differenceTo(peers, member, agreed.tables.filter(hasRows), signal);
   const found = await difference();
   if (found === undefined || !isMarked) return found;
   member.takesBegunWork = true;
   member.equalTables.clear();
   return (await completeLeft(signal)) > 0 ? difference() : found;
+}
+
+/**
+ * Those that were created on all servers: the rows of this server are lost with them. Other servers would read a new table without rows; without
+ * one, they read another copy, or answer 503.
+ */
+async function lostTables(
+  missing: readonly OwnedTable[],
+  definedObject: UnreplicatedOptions['definedObject'],
+): Promise<readonly OwnedTable[]> {
+  const lost: OwnedTable[] = [];
+  for (const table of missing.filter(hasRows)) {
+    const parsed = parsedDatabase(table.database);
+    if (parsed && (await definedObject({ ...parsed, table: parsedTable(table.name) }))) lost.push(table);
+  }
+  return lost;
 }
 
 async function create(

@@ -34,6 +34,11 @@ export interface ClickHouseServer {
   stream(call: ServerCall): Promise<Readable>;
 }
 
+export interface OnAnyOptions {
+  /** The work passes nothing on before it ends: if it only reads, it can also be repeated when it has received something. */
+  readonly isWhole?: boolean;
+}
+
 export interface OnEachOptions {
   /** The work may be the rest of what others have done already: a server that is complete but for such work takes it, too. */
   readonly isBegunWork?: boolean;
@@ -62,7 +67,7 @@ export interface ClickHouseCluster {
    * Runs on a server that is available, and once more on another one if the first is lost before `work` has received a byte. Throws 503 if
    * none is available.
    */
-  onAny<T>(work: (server: ClickHouseServer) => Promise<T>): Promise<T>;
+  onAny<T>(work: (server: ClickHouseServer) => Promise<T>, options?: OnAnyOptions): Promise<T>;
   /**
    * Runs on each server of the cluster that is not disabled. Throws 503 if one of them is not available, or as `requireAllCopies` does.
    */

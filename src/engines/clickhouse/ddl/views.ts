@@ -6,6 +6,7 @@ import type { CatalogRef, Change, ViewRef } from '../../engine.ts';
 import type { AppliedView, BrokenViews, DependentView, RestoredView } from '../../views.ts';
 import { describedColumn } from '../analysis/described_query.ts';
 import { readViewQuery, type ViewQuery } from '../analysis/view_query.ts';
+import { isAbsent } from '../cluster/missing_tables.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import { namesOf } from '../names.ts';
 import type { BoundColumn } from '../query/bound_statement.ts';
@@ -81,7 +82,9 @@ async function queryIfValid(on: ChangeOn, view: ViewRef, sql: string): Promise<V
 }
 
 const readQuery = ({ context, cluster, signal }: ChangeOn, { catalog, database, view }: ViewRef, sql: string) =>
-  cluster.onAny((server) => readViewQuery(server, context, { sql, catalog, database, view }, signal));
+  cluster.onAny((server) => readViewQuery(server, context, { sql, catalog, database, view }, signal), {
+    isWhole: true,
+  });
 
 async function store(on: ChangeOn, view: ViewRef, { text }: Pick<ViewQuery, 'text'>): Promise<void> {
   const place = placeOf(view);
@@ -145,6 +148,7 @@ async function inOrder(
       const place = placeOf(view);
       const text = await tablesOf(server).viewText(place);
       if (text !== undefined) stored.push({ id, place, text });
+      else await isAbsent(server, place);
     }
   });
   const ordered: StoredView[] = [];

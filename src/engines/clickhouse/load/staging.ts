@@ -3,6 +3,7 @@
 // sees what was published before it was interrupted.
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../standard/failure.ts';
+import { isAbsent } from '../cluster/missing_tables.ts';
 import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { parseDistributed } from '../ddl/table_sql.ts';
 import { internalDatabase } from '../names.ts';
@@ -199,16 +200,19 @@ async function dropOthers(
   }
 }
 
-/** Whether the table of a load still exists where its rows would go. */
+/** Whether the table of a load still exists where its rows would go. Throws 503 if a server lacks it although it is defined. */
 export async function hasTable(cluster: ClickHouseCluster, load: StagedLoad, signal?: AbortSignal): Promise<boolean> {
-  const find = (server: ClickHouseServer) =>
-    server.rows({
+  const place = { database: load.database, table: load.localTable };
+  const find = async (server: ClickHouseServer) => {
+    const rows = await server.rows({
       ...callOf(signal),
       sql: 'SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}',
-      parameters: { database: load.database, table: load.localTable },
+      parameters: place,
     });
+    return rows.length > 0 || !(await isAbsent(server, place));
+  };
   const found = await (cluster.isReplicated ? cluster.onEachShard(find) : cluster.onEach(find));
-  return found.every((rows) => rows.length > 0);
+  return !found.includes(false);
 }
 
 export const tableMissing = (table: string): Failure =>

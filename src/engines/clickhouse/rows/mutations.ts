@@ -3,6 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Failure, withOutcome } from '../../../standard/failure.ts';
 import { wasLost } from '../../engine_lost.ts';
+import { requireTable } from '../cluster/missing_tables.ts';
 import { ReadTracker } from '../cluster/read_tracker.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import type { ClickHouseCluster, ClickHouseServer } from '../connection/server.ts';
@@ -108,8 +109,13 @@ async function columnTypes(
 ): Promise<ReadonlyMap<string, string>> {
   const sql = `SELECT name, type, is_in_sorting_key OR is_in_partition_key AS isKey FROM system.columns
     WHERE database = ${quoteLiteral(database)} AND table = ${quoteLiteral(localTable)}`;
-  const rows = await cluster.onAny((server) =>
-    server.rows<{ name: string; type: string; isKey: number }>({ sql, timeoutMs: callTimeoutMs }),
+  const rows = await cluster.onAny(
+    async (server) => {
+      const found = await server.rows<{ name: string; type: string; isKey: number }>({ sql, timeoutMs: callTimeoutMs });
+      if (found.length === 0) await requireTable(server, { database, table: localTable });
+      return found;
+    },
+    { isWhole: true },
   );
   const updated = write.kind === 'update' ? write.set.map(({ column }) => column) : [];
   const key = rows.find(({ name, isKey }) => isKey === 1 && updated.includes(name));

@@ -1,6 +1,7 @@
 // Tables as the servers have them: their size, their comparison with the store, and their compaction.
 import { Failure } from '../../../standard/failure.ts';
 import type { CatalogRef, EngineWarehouse, TableRef } from '../../engine.ts';
+import { requireTable } from '../cluster/missing_tables.ts';
 import type { WarehouseContext } from '../context.ts';
 import { databasePrefix, hiddenDatabase, hiddenPrefix, namesOf } from '../names.ts';
 import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
@@ -38,9 +39,11 @@ export function tablesOf(context: WarehouseContext): TableMethods {
         const local = localOf(table);
         const sql = `SELECT toString(sum(rows)) AS rows, toString(sum(bytes_on_disk)) AS bytes FROM system.parts
           WHERE active AND database = ${quoteLiteral(local.database)} AND table = ${quoteLiteral(local.table)}`;
-        const shards = await context.cluster.onEachShard((server) =>
-          server.rows<{ rows: string; bytes: string }>({ sql, timeoutMs: callTimeoutMs }),
-        );
+        const shards = await context.cluster.onEachShard(async (server) => {
+          const found = await server.rows<{ rows: string; bytes: string }>({ sql, timeoutMs: callTimeoutMs });
+          if (found.every(({ rows }) => rows === '0')) await requireTable(server, local);
+          return found;
+        });
         const sum = (field: 'rows' | 'bytes') => shards.flat().reduce((total, row) => total + Number(row[field]), 0);
         return { rowCount: sum('rows'), dataBytes: sum('bytes') };
       }),

@@ -1,0 +1,91 @@
+// A node of a cluster that cannot replicate lacks tables that are defined: answers are right or 503. What has no rows is created again.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../deadline.ts';
+import { start, type TestServer } from '../../server.ts';
+import { availabilityIs, backendsOf } from '../../servers/clusters/cluster_server.ts';
+import { clusterHosts, createClusterWarehouse } from './cluster_warehouse.ts';
+import { missingRing, type Ring, startRing } from './ring/ring.ts';
+
+const lacking = 1;
+const backend = `node-${lacking + 1}`;
+const rows = Array.from({ length: 20 }, (_, id) => [id]);
+/** So that a query very probably meets the node, which is one of two. */
+const queriesMax = 8;
+
+describe('a node that cannot replicate and lacks tables', { skip: missingRing }, () => {
+  let ring: Ring;
+  let server: TestServer;
+
+  const onNode = async (sql: string): Promise<string> => {
+    const response = await fetch(ring.nodes[lacking]?.url ?? '', { method: 'POST', body: sql });
+    const text = (await response.text()).trim();
+    assert.equal(response.status, 200, text);
+    return text;
+  };
+  const query = (catalog: string) =>
+    server.post(`/api/v2/catalogs/${catalog}/databases/d/query`, { sql: 'SELECT count(*) FROM t' });
+  /** @returns the number of queries that succeeded. */
+  async function right(catalog: string): Promise<number> {
+    let count = 0;
+    for (let n = 0; n < queriesMax; n++) {
+      const reply = await query(catalog);
+      if (reply.status === 503) continue;
+      assert.deepEqual(reply.is(200).at('rows'), [[rows.length]]);
+      count++;
+    }
+    return count;
+  }
+
+  before(async () => {
+    if (missingRing !== false) return;
+    ring = await startRing(2);
+    server = await start({ clusterHosts });
+    for (const name of ['copies', 'shards']) {
+      await createClusterWarehouse(server.client, ring, { name, cluster: name });
+      const database = `/api/v2/catalogs/${name}/databases/d`;
+      (await server.put(database)).is(201);
+      const columns = [{ name: 'id', type: 'BIGINT' }];
+      for (const table of ['t', 'other']) (await server.post(`${database}/tables`, { name: table, columns })).is(201);
+      (await server.post(`${database}/tables/t/rows`, { rows })).is(201);
+    }
+  });
+  after(async () => {
+    await server?.close();
+    await ring?.close();
+  });
+
+  for (const name of ['copies', 'shards'])
+    test(`${name}: what reads the rows is created again`, async () => {
+      await onNode(`DROP TABLE ${name}__d.t SYNC`);
+      await right(name);
+      await eventually('the node has the table again', async () => {
+        await query(name);
+        return (await onNode(`EXISTS TABLE ${name}__d.t`)) === '1';
+      });
+      await availabilityIs(server, name, [backend], 'available');
+      assert.equal(await right(name), queriesMax);
+    });
+
+  test('a copy that has lost its rows is not read', async () => {
+    await onNode('DROP TABLE copies__d.t__local SYNC');
+    await right('copies');
+    await eventually('the node is out of use', async () => {
+      await query('copies');
+      return (await server.get(`${backendsOf('copies')}/${backend}`)).is(200).at('availability') !== 'available';
+    });
+    assert.equal(await right('copies'), queriesMax);
+  });
+
+  test('a shard whose rows are lost is not read as an empty one, also after a restart; other tables are read', async () => {
+    await onNode('DROP TABLE shards__d.t__local SYNC');
+    assert.equal(await right('shards'), 0);
+    await ring.nodes[lacking]?.kill();
+    await ring.nodes[lacking]?.start();
+    await availabilityIs(server, 'shards', [backend], 'available');
+    assert.equal(await right('shards'), 0);
+    const other = await server.post('/api/v2/catalogs/shards/databases/d/query', { sql: 'SELECT count(*) FROM other' });
+    assert.deepEqual(other.is(200).at('rows'), [[0]]);
+    (await server.delete('/api/v2/catalogs/shards/databases/d/tables/t?purge=true')).is(200);
+  });
+});
