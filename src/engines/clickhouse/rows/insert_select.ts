@@ -114,7 +114,9 @@ async function convertedQuery(
   const values = described.map(({ type }, i) =>
     checkedConversion(type, types[i] ?? type, `v${i}`, write.columns[i] ?? ''),
   );
-  if (described.length !== write.columns.length || values.every((value, i) => value === `v${i}`)) return write.query;
+  if (described.length !== write.columns.length) return `SELECT * FROM (\n${write.query}\n)`;
+  // Servers of 24.8 refuse an INSERT of a query in parentheses.
+  if (values.every((value, i) => value === `v${i}`) && !write.query.startsWith('(')) return write.query;
   // The first query names the columns, whose own names may repeat.
   const named = described.map(({ type }, i) => `defaultValueOfTypeName(${quoteLiteral(type)}) AS v${i}`).join(', ');
   return `SELECT ${values.join(', ')} FROM (SELECT ${named} WHERE 0 UNION ALL (\n${write.query}\n))`;
