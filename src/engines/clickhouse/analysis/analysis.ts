@@ -11,7 +11,13 @@ import {
 import { requireTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
-import type { BindStatement, BoundStatement, BoundWrite, RememberedStatement } from '../query/bound_statement.ts';
+import {
+  type BindStatement,
+  type BoundStatement,
+  type BoundWrite,
+  LocalReadRefused,
+  type RememberedStatement,
+} from '../query/bound_statement.ts';
 import { parseCreateView } from '../sql/parse_create_view.ts';
 import { sqlInvalid } from '../sql/sql_failures.ts';
 import { scanTableNames } from '../sql/table_names.ts';
@@ -21,7 +27,7 @@ import { parseCreateTable } from './create_table.ts';
 import { checkDefault } from './default_expression.ts';
 import { type CallOptions, describedColumn, describeQuery, readerOf } from './described_query.ts';
 import { rowsQuery, type TargetColumn } from './reading_query.ts';
-import type { KnownObjects, ReadOptions, ReadStatement } from './statement_reader.ts';
+import type { ReadOptions, ReadStatement } from './statement_reader.ts';
 import type { StoredObject } from './stored_objects.ts';
 import { readViewQuery } from './view_query.ts';
 
@@ -102,17 +108,32 @@ export async function bindRemembered(
   const reader = readerOf(context);
   const known = kind === 'select' ? reader.objectsOf(token) : undefined;
   if (!known) return undefined;
-  const bound = await context.cluster.onAny(
-    (server) => bindOn(server, context, statement, { signal, timeoutMs }, known),
-    whole,
-  );
-  if (bound.analysis.token !== token) throw new StaleAnalysis();
-  return {
-    bound,
+  const bind = async (isLocal: boolean) => {
+    const bound = await context.cluster.onAny(
+      (server) => bindOn(server, context, statement, { signal, timeoutMs }, { known, isLocal }),
+      whole,
+    );
+    if (bound.analysis.token !== token) throw new StaleAnalysis();
+    return bound;
+  };
+  const distributed = async (): Promise<RememberedStatement> => ({
+    bound: await bind(false),
     confirm: async () => {
       const isCurrent = await context.cluster.onAny((server) => reader.isCurrent(server, token, known), whole);
       if (!isCurrent) throw new StaleAnalysis();
     },
+  });
+  const table = reader.localReadOf(known);
+  if (!table || !(await context.cluster.eachHasAllRows())) return distributed();
+  return {
+    bound: await bind(true),
+    confirm: async (backend) => {
+      const server = context.cluster.member(backend)?.counted;
+      const isCurrent = server !== undefined && (await reader.isLocalCurrent(server, table));
+      // Servers may have been registered, with shards of their own, since the statement began.
+      if (!isCurrent || !(await context.cluster.eachHasAllRows())) throw new LocalReadRefused();
+    },
+    distributed,
   };
 }
 
@@ -121,9 +142,9 @@ async function bindOn(
   context: WarehouseContext,
   statement: Statement,
   options: CallOptions,
-  known?: KnownObjects,
+  read: Pick<ReadOptions, 'known' | 'isLocal'> = {},
 ): Promise<BoundStatement> {
-  const bound = await readerOf(context).read(server, statement, { signal: options.signal, known });
+  const bound = await readerOf(context).read(server, statement, { ...read, signal: options.signal });
   const { analysis, rewritten, toFailure } = bound;
   const common = { analysis, parameters: rewritten.parameters, toFailure: (error: unknown) => toFailure(error) };
   if (bound.shape.kind === 'select') return { ...common, sql: bound.query?.text ?? '' };

@@ -1,7 +1,7 @@
 // Asks a server in its cheapest way whether a table still has the definition that an analysis found. A row of system.tables takes a server more
 // than twice as long (bench/clickhouse.ts): it lists and formats what nobody needs here.
 import { ClickHouseError } from '../connection/clickhouse_error.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import { analysisTimeoutMs } from '../sql/statement_limits.ts';
 import { createQueryOf, type StoredObject } from './stored_objects.ts';
@@ -15,7 +15,7 @@ export class ShownDefinitions {
 
   /** False: the server has another definition, or cannot tell. */
   async isCurrent(server: ClickHouseServer, object: StoredObject): Promise<boolean> {
-    const text = await shownBy(server, object);
+    const text = await shownBy(server, object.stored);
     if (text === undefined) return false;
     if (text === this.#texts.get(object)) return true;
     if (!isSameStatement(text, createQueryOf(object))) return false;
@@ -25,10 +25,13 @@ export class ShownDefinitions {
 }
 
 /** Undefined if the server shows none. */
-async function shownBy(server: ClickHouseServer, { stored }: StoredObject): Promise<string | undefined> {
+export async function shownBy(
+  server: ClickHouseServer,
+  table: Pick<StoredNames, 'database' | 'table'>,
+): Promise<string | undefined> {
   try {
     return await server.text({
-      sql: `SHOW CREATE TABLE ${qualifiedName(stored)}\nFORMAT TSVRaw`,
+      sql: `SHOW CREATE TABLE ${qualifiedName(table)}\nFORMAT TSVRaw`,
       timeoutMs: analysisTimeoutMs,
     });
   } catch (error) {

@@ -3,7 +3,7 @@
 // statement that was authorized anything that a server resolves.
 import { Failure } from '../../../standard/failure.ts';
 import type { Statement, StatementAnalysis, TableName } from '../../engine.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseServer, StoredNames } from '../connection/server.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import { commonTablePrefix, RewrittenStatement } from '../sql/rewrite_query.ts';
 import type { RewrittenText } from '../sql/rewritten_text.ts';
@@ -14,6 +14,7 @@ import type { StatementShape } from '../sql/statement_shape.ts';
 import type { NamedTable } from '../sql/table_names.ts';
 import { isName, nameOf, type Token } from '../sql/tokens.ts';
 import { serverType } from '../types/type_mapping.ts';
+import { LocalReads } from './local_reads.ts';
 import { missingTable, type ParsedStatement, parseStatement, resolveName } from './parsed_statement.ts';
 import { ForbiddenName, type NamedInTree } from './query_tree.ts';
 import { readingQuery } from './reading_query.ts';
@@ -27,6 +28,8 @@ export interface ReadOptions {
   readonly isUnknownNull?: boolean;
   /** What an earlier reading of the statement found, instead of what the server has now. */
   readonly known?: KnownObjects | undefined;
+  /** The text names the local tables instead of the Distributed ones. The objects must be known. */
+  readonly isLocal?: boolean;
 }
 
 export interface ReadStatement {
@@ -50,6 +53,7 @@ export class StatementReader {
   readonly codec: NameCodec;
   readonly #trees = new QueryTrees();
   readonly #shown = new ShownDefinitions();
+  readonly #local = new LocalReads(this.#shown);
   /** By the tokens of analyses. */
   readonly #known = new Map<string, KnownObjects>();
   #functions: { readonly version: string; readonly names: ReadonlySet<string> } | undefined;
@@ -62,13 +66,14 @@ export class StatementReader {
   async read(
     server: ClickHouseServer,
     statement: Statement,
-    { signal, isUnknownNull = false, known }: ReadOptions = {},
+    { signal, isUnknownNull = false, known, isLocal = false }: ReadOptions = {},
   ): Promise<ReadStatement> {
     const parsed = await parseStatement(statement.sql);
     const { sql, tokens, shape, names } = parsed;
     const resolved = names.tables.map((table) => ({ table, name: resolveName(parsed, table, statement) }));
     const written = resolved.map(({ name }) => name);
     const isKnown = known && written.every((name) => known.objects.has(keyOf(name)));
+    const placeOf = ({ stored }: StoredObject) => (isLocal ? { ...stored, table: stored.localTable } : stored);
     const { objects, under } = isKnown ? known : await this.#objectsWithViews(server, written);
     const objectOf = new Map<NamedTable, StoredObject>();
     for (const { table, name } of resolved) {
@@ -83,7 +88,7 @@ export class StatementReader {
       typeText: (type) => serverType(type, false),
       parameters: statement.parameters,
       isUnknownNull,
-      qualifiedName: (table) => qualifiedName((objectOf.get(table) as StoredObject).stored),
+      qualifiedName: (table) => qualifiedName(placeOf(objectOf.get(table) as StoredObject)),
     });
     const target = parsed.target && objectOf.get(parsed.target);
     if (target?.viewQuery !== undefined)
@@ -92,7 +97,7 @@ export class StatementReader {
     const toFailure = this.#failures(parsed, query ?? rewritten.text());
     const tree = query && (await this.#treeOf(server, parsed, query, rewritten, signal, toFailure));
     const uses = Map.groupBy(objectOf.values(), (object) => object);
-    const byTreeName = new Map([...uses.keys()].map((object) => [treeName(object), object]));
+    const byTreeName = new Map([...uses.keys()].map((object) => [treeName(placeOf(object)), object]));
     const read = (tree?.tables ?? []).flatMap((name): StoredObject[] => {
       if (name === noTable) return [];
       const object = byTreeName.get(name);
@@ -123,13 +128,23 @@ export class StatementReader {
 
   /** Whether an analysis made now would have the same token. */
   async isCurrent(server: ClickHouseServer, token: string, { named, objects: known }: KnownObjects): Promise<boolean> {
-    const [table] = known.values();
     // Most statements that have to be fast name one table.
-    if (table && known.size === 1 && table.viewQuery === undefined && (await this.#shown.isCurrent(server, table)))
-      return true;
+    const table = onlyTableOf({ objects: known });
+    if (table && (await this.#shown.isCurrent(server, table))) return true;
     const { objects, under } = await this.#objectsWithViews(server, named);
     const found = named.flatMap((name) => objects.get(keyOf(name)) ?? []);
     return found.length === named.length && tokenOf(withViews(found, objects, under)) === token;
+  }
+
+  /** The table whose local table can be read instead, if the server has all rows. */
+  localReadOf(known: KnownObjects): StoredObject | undefined {
+    const table = onlyTableOf(known);
+    return table && this.#local.canRead(table) ? table : undefined;
+  }
+
+  /** Whether the local table has the columns that the analysis found. False also if the server cannot tell. */
+  async isLocalCurrent(server: ClickHouseServer, table: StoredObject): Promise<boolean> {
+    return this.#local.isCurrent(server, table);
   }
 
   #remember(token: string, known: KnownObjects): void {
@@ -244,7 +259,7 @@ const unquoted = (text: string) => (text.startsWith('`') ? text.slice(1, -1).rep
 const shown = (name: string) => (/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name));
 
 /** As a tree names it. */
-const treeName = ({ stored }: StoredObject) => `${stored.database}.${stored.table}`;
+const treeName = ({ database, table }: Pick<StoredNames, 'database' | 'table'>) => `${database}.${table}`;
 
 /** What the names of a statement stand for. */
 export interface KnownObjects {
@@ -254,6 +269,12 @@ export interface KnownObjects {
   readonly objects: ReadonlyMap<string, StoredObject>;
   /** What each view names. */
   readonly under: ReadonlyMap<StoredObject, readonly TableName[]>;
+}
+
+/** Undefined if there are several objects, or if it is a view. */
+function onlyTableOf({ objects }: Pick<KnownObjects, 'objects'>): StoredObject | undefined {
+  const [table] = objects.values();
+  return objects.size === 1 && table?.viewQuery === undefined ? table : undefined;
 }
 
 /** These objects, and all that the views among them read. */

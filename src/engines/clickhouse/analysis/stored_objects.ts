@@ -36,6 +36,8 @@ interface TableRow {
 /** The statement that would create an object, on one line. */
 export const createQueryOf = ({ definition }: StoredObject): string => (JSON.parse(definition) as DefinitionParts)[1];
 
+export const engineOf = ({ definition }: StoredObject): string => (JSON.parse(definition) as DefinitionParts)[0];
+
 /** The engine, the statement that would create it, and the comment. */
 type DefinitionParts = readonly [string, string, string];
 

@@ -201,6 +201,23 @@ export class Cluster implements ClickHouseCluster {
     return this.#enabled().length + this.#disabledCopies() > 1;
   }
 
+  /**
+   * Whether each registered server has all rows of the warehouse, by what is stored of the servers as of now and by what they said last: there is
+   * one shard, and its servers replicate, or there is one server in all. A server that does not replicate may be missing in the definition of
+   * the cluster, so that it is sent no rows.
+   */
+  async eachHasAllRows(): Promise<boolean> {
+    const backends = await this.#access.backends();
+    const identities = backends.flatMap(({ name, server }) => [server, this.#members.get(name)?.identity]);
+    const known = identities.filter((identity) => identity !== undefined);
+    if (backends.length !== this.#members.size || known.some(({ shardCount }) => shardCount !== 1)) return false;
+    const live = this.members().map(({ identity }) => identity);
+    return (
+      live.every((identity) => identity?.replicates) ||
+      (live.length === 1 && live[0] !== undefined && live[0].memberCount === 1)
+    );
+  }
+
   /** Of the enabled servers, if there are any: that of another one may be out of date. */
   #identities(): ServerIdentity[] {
     const identities = (members: readonly Member[]) => members.flatMap(({ identity }) => identity ?? []);

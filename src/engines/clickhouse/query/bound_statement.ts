@@ -52,8 +52,15 @@ export type BindStatement = (
 export interface RememberedStatement {
   readonly bound: BoundStatement;
   /**
-   * Asks a server whether that is still so, while the statement runs. Throws StaleAnalysis if it is not: nothing that the statement read may be
-   * passed on then. Undefined if it was found just now.
+   * Asks whether that is still so, while the statement runs on this backend. Throws StaleAnalysis or LocalReadRefused if it is not: nothing that
+   * the statement read may be passed on then. Undefined if it was found just now.
    */
-  readonly confirm: (() => Promise<void>) | undefined;
+  readonly confirm: ((backend: string) => Promise<void>) | undefined;
+  /** If it reads a local table: binds it to the Distributed table, for a server on which the local one cannot be read instead. */
+  readonly distributed?: () => Promise<RememberedStatement>;
+}
+
+/** The local table of a server cannot be read in place of the Distributed table that was analyzed. */
+export class LocalReadRefused extends Error {
+  override name = 'LocalReadRefused';
 }

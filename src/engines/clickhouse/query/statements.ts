@@ -9,11 +9,12 @@ import {
   type StatementResult,
 } from '../../engine.ts';
 import { bindRemembered, bindStatement } from '../analysis/analysis.ts';
+import { ClickHouseError } from '../connection/clickhouse_error.ts';
 import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { exportRows, needsNumbersAsStrings } from '../export/export_rows.ts';
 import { unsupported } from '../unsupported.ts';
-import type { BoundStatement, RememberedStatement } from './bound_statement.ts';
+import { type BoundStatement, LocalReadRefused, type RememberedStatement } from './bound_statement.ts';
 import { watchProgress } from './progress.ts';
 import { readResult } from './result_stream.ts';
 import { rowsFormat, rowsSettings } from './row_lines.ts';
@@ -33,13 +34,13 @@ export function statementsOf(context: WarehouseContext): StatementMethods {
         context.runningStatements++;
         const begun = performance.now();
         try {
-          const { bound, confirm } = await boundAsAnalyzed(context, statement, { ...options, signal });
-          const result =
-            bound.write === undefined
-              ? await executeSelect(context, { bound, confirm }, { ...options, signal })
-              : await executeWrite(context, { ...bound, write: bound.write }, { ...options, signal }, writes);
+          const remembered = await boundAsAnalyzed(context, statement, { ...options, signal });
+          const { bound } = remembered;
+          if (bound.write !== undefined)
+            return await executeWrite(context, { ...bound, write: bound.write }, { ...options, signal }, writes);
+          const { result, ran } = await executeSelect(context, remembered, { ...options, signal });
           const isSlow = options.planAfterMs !== undefined && performance.now() - begun >= options.planAfterMs;
-          return isSlow && bound.write === undefined ? { ...result, plan: await planOf(context, bound) } : result;
+          return isSlow ? { ...result, plan: await planOf(context, ran) } : result;
         } finally {
           context.runningStatements--;
         }
@@ -65,11 +66,12 @@ async function boundAsAnalyzed(
   return { bound, confirm: undefined };
 }
 
+/** @returns also the form in which it was run. */
 async function executeSelect(
   context: WarehouseContext,
-  { bound, confirm }: RememberedStatement,
+  { bound, confirm, distributed }: RememberedStatement,
   options: ExecuteOptions,
-): Promise<StatementResult> {
+): Promise<{ readonly result: StatementResult; readonly ran: BoundStatement }> {
   if (options.profile) return unsupported('profiles of queries');
   const { rowsMax, timeoutMs, into } = options;
   const numbers = into && needsNumbersAsStrings(into) ? 'string' : options.numbers;
@@ -81,11 +83,19 @@ async function executeSelect(
     signal: options.signal,
   };
   try {
-    return await context.cluster.onAny((server) => streamed(server, call, confirm, options));
+    const result = await context.cluster.onAny((server) => streamed(server, call, confirm, options));
+    return { result, ran: bound };
   } catch (error) {
-    throw bound.toFailure(error);
+    if (!distributed || !isOfLocalTable(error)) throw bound.toFailure(error);
   }
+  return executeSelect(context, await distributed(), options);
 }
+
+/** Errors of names that a server does not know: it may know them of the Distributed table, such as the column `_shard_num`. */
+const unknownNames: readonly number[] = [47, 60, 81];
+
+const isOfLocalTable = (error: unknown): boolean =>
+  error instanceof LocalReadRefused || (error instanceof ClickHouseError && unknownNames.includes(error.code));
 
 async function streamed(
   server: ClickHouseServer,
@@ -111,12 +121,12 @@ async function streamed(
 async function confirmedRows(
   server: ClickHouseServer,
   call: ServerCall,
-  confirm: () => Promise<void>,
+  confirm: (backend: string) => Promise<void>,
 ): Promise<Readable> {
   const unconfirmed = new AbortController();
   const signal = call.signal ? AbortSignal.any([call.signal, unconfirmed.signal]) : unconfirmed.signal;
   const opened = server.stream({ ...call, signal });
-  const confirmed = confirm();
+  const confirmed = confirm(server.name);
   confirmed.catch(() => unconfirmed.abort());
   const [rows] = await Promise.allSettled([opened, confirmed]);
   try {
