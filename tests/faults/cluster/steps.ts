@@ -122,9 +122,11 @@ export async function killAtSteps(
       if (reached.isBeyond(kind, step.fault.n)) continue;
       const call = await killAt(world, step, random.fork(step.id));
       const isReached = typeof call === 'string';
-      log(`${describeStep(step)}: ${isReached ? call.replaceAll(/\s+/g, ' ') : `not reached, there are ${call}`}`);
+      log(
+        `${describeStep(step)}: ${isReached ? call.replaceAll(/\s+/g, ' ') : `not reached, there are ${call ?? 'more'}`}`,
+      );
       if (isReached) struck++;
-      else reached.note(kind, call);
+      else if (call !== undefined) reached.note(kind, call);
     }
     problems.push(...(await nodeDifferences(world)));
   } catch (error) {
@@ -138,8 +140,8 @@ export async function killAtSteps(
 
 const databaseIn = (warehouse: string) => `/api/v2/catalogs/${warehouse}/databases/steps`;
 
-/** @returns what the server was about to do at that step; if the change does not have it, how many it has. */
-async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<string | number> {
+/** @returns what the server was about to do at that step; if the change does not have it, how many it has, and undefined if it was refused. */
+async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<string | number | undefined> {
   const { id, scenario, warehouse, fault } = step;
   const [server, other] = random.shuffled(world.servers) as [ClusterServer, ClusterServer];
   const victim = step.node === undefined ? undefined : (world.ring.nodes[step.node] as RingNode);
@@ -175,7 +177,7 @@ async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): P
     throw new Error(`${describeStep(step)}: ${JSON.stringify(answer)} after ${JSON.stringify(firstAnswer)}`);
   if (answer.status === 202) await taskSucceeds(other.api, String(answer.result.taskId));
   for (const { api } of world.servers) await isAsAfter(api, step, place);
-  return call;
+  return struck || isAcknowledged(firstAnswer) ? call : undefined;
 }
 
 async function prepare(api: CheckedApi, { database, table }: StepPlace): Promise<void> {
