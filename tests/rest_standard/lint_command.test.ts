@@ -103,11 +103,11 @@ test('what cannot be read is refused with what to do, before it fills the memory
   const bomb = `a: &a [x, x]\n${[...'bcdefghijklmnopqrstuvwxyz'].map((name, i) => `${name}: &${name} [${`*${String.fromCharCode(97 + i)}, `.repeat(8)}]`).join('\n')}\nopenapi: 3.1.0\n`;
   const cases: [string, number, RegExp][] = [
     ['missing.yaml', 2, /cannot be read \(it does not exist: check the path/],
-    [path('empty.yaml', ''), 1, /is not an OpenAPI document/],
-    [path('other.json', '{"a": 1}'), 1, /is not an OpenAPI document/],
-    [path('broken.json', '{"openapi": "3.1.0", "a": [}'), 1, /is neither JSON nor YAML: .*line 1/],
-    [path('bomb.yaml', bomb), 1, /is neither JSON nor YAML: /],
-    [path('deep.json', `{"openapi": "3.1.0", "a": ${'['.repeat(200_000)}`), 1, /is neither JSON nor YAML: /],
+    [path('empty.yaml', ''), 2, /is not an OpenAPI document/],
+    [path('other.json', '{"a": 1}'), 2, /is not an OpenAPI document/],
+    [path('broken.json', '{"openapi": "3.1.0", "a": [}'), 2, /is neither JSON nor YAML: .*line 1/],
+    [path('bomb.yaml', bomb), 2, /is neither JSON nor YAML: /],
+    [path('deep.json', `{"openapi": "3.1.0", "a": ${'['.repeat(200_000)}`), 2, /is neither JSON nor YAML: /],
     ['http://127.0.0.1:1/openapi.json', 3, /cannot be reached/],
   ];
   const refusal = (source: string) =>
@@ -129,7 +129,7 @@ test('what cannot be read is refused with what to do, before it fills the memory
     more();
   };
   await serving(endless, async (url) => {
-    assert.deepEqual(await refusal(url), [1, `${url} is larger than 32 MiB, the most that is read`]);
+    assert.deepEqual(await refusal(url), [2, `${url} is larger than 32 MiB, the most that is read`]);
   });
   await serving(
     (_request, response) => void response.writeHead(401).end(),

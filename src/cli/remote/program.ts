@@ -113,15 +113,14 @@ export async function newProgram(
     await add(otherGroup, otherCommands);
   }
   for (const command of allCommands(program)) {
-    if (command !== program)
-      command
-        .summary(shortOf(command.description()))
-        .showHelpAfterError(`"${wordsOf(command)} --help" shows what it accepts, with an example`)
-        .showSuggestionAfterError();
-    if (command.commands.length === 0)
-      command
-        .helpOption('-h, --help', 'show this help')
-        .addHelpText('after', '\nExit codes: "tabularium --help" lists them.');
+    if (command === program) continue;
+    command
+      .summary(shortOf(command.description()))
+      .helpOption('-h, --help', 'show this help')
+      .showHelpAfterError(`"${wordsOf(command)} --help" shows what it accepts, with an example`)
+      .showSuggestionAfterError();
+    if (command.commands.length > 0) command.helpCommand('help [command]', 'show the help of one of these commands');
+    else command.addHelpText('after', '\nExit codes: "tabularium --help" lists them.');
   }
   return program;
 }

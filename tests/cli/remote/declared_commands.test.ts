@@ -189,3 +189,12 @@ describe('each command', () => {
     });
   }
 });
+
+describe('each group of commands', () => {
+  for (const command of allCommands(program).filter(({ commands }) => commands.length > 0))
+    it(`"${command.name()}" has the style of help of its commands`, () => {
+      const help = command.helpInformation();
+      assert.match(help, / {2}-h, --help +show this help\n/);
+      assert.doesNotMatch(help, /display help/);
+    });
+});

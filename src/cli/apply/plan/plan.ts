@@ -41,6 +41,17 @@ const phases = [
 ] as const;
 export type Phase = (typeof phases)[number];
 
+/** What is planned in these phases is compared in parallel, and needs no order: it gets that of the files, so that a plan reads the same each time. */
+const unordered: ReadonlySet<Phase> = new Set([
+  'rename objects',
+  'rename columns',
+  'tables',
+  'drop columns',
+  'drop tables',
+  'drop databases',
+  'schedules',
+]);
+
 /** An object that a step changes, as it was when the plan was made. */
 export interface Expected {
   /** The same for all steps on one object. */
@@ -103,13 +114,22 @@ export class PlanBuilder {
 
   built(): Plan {
     const order = (step: Step): number => phases.indexOf(step.phase);
-    const steps = this.#steps.toSorted((a, b) => order(a) - order(b));
-    const refusals = this.refusals.toSorted(
-      (a, b) => compareNames(a.place.file, b.place.file) || a.place.line - b.place.line,
+    const steps = this.#steps.toSorted(
+      (a, b) => order(a) - order(b) || (unordered.has(a.phase) ? compareWritten(a, b) : 0),
     );
+    const refusals = this.refusals.toSorted((a, b) => comparePlaces(a.place, b.place));
     const undeclared = this.undeclared.toSorted((a, b) => compareNames(a.title, b.title));
     return { steps, undeclared, refusals, notes: this.notes };
   }
+}
+
+const comparePlaces = (a: Place, b: Place): number =>
+  compareNames(a.file, b.file) || a.line - b.line || a.column - b.column;
+
+/** What is not declared follows, in the order of its titles. The steps of one object stay in theirs. */
+function compareWritten(a: Step, b: Step): number {
+  if (a.place && b.place) return comparePlaces(a.place, b.place);
+  return a.place || b.place ? Number(!a.place) - Number(!b.place) : compareNames(a.title, b.title);
 }
 
 export function sizeOf({ statistics }: Fields): Size {

@@ -23,7 +23,7 @@ export async function readDocument(source: string, signal: AbortSignal): Promise
   const document = parsed(source, text);
   if (!isOpenApi(document.value))
     throw new CommandError(
-      'failed',
+      'usage',
       `${source} is not an OpenAPI document: it has no "openapi": "3..." and no "swagger": "2.0" at its top`,
     );
   return document;
@@ -67,7 +67,7 @@ async function bounded(source: string, chunks: AsyncIterable<Uint8Array>): Promi
     bytes += chunk.length;
     if (bytes > documentBytesMax)
       throw new CommandError(
-        'failed',
+        'usage',
         `${source} is larger than ${documentBytesMax / 1024 ** 2} MiB, the most that is read`,
       );
     parts.push(chunk);
@@ -115,7 +115,7 @@ function parsedYaml(source: string, text: string): DocumentSource {
   } catch (error) {
     // Nested deeper than the stack, or with aliases that multiply.
     const message = error instanceof Error ? error.message.split('\n')[0]?.replace(/:$/, '') : String(error);
-    throw new CommandError('failed', `${source} is neither JSON nor YAML: ${message}; give an OpenAPI document`, {
+    throw new CommandError('usage', `${source} is neither JSON nor YAML: ${message}; give an OpenAPI document`, {
       cause: error,
     });
   }
