@@ -78,8 +78,9 @@ async function strike<Step>(
       const report = await strikeSome(some(), random, (text) => log(`${prefix}${text}`));
       problems.push(...report.problems);
       struck += report.struck;
-      const last = report.problems.length > 0 ? `, the last: ${report.problems.at(-1)}` : '';
-      log(`${prefix}${all - left.length} of ${all} steps, ${struck} reached, ${problems.length} wrong${last}`);
+      // Printed early, so that a run that is stopped has shown what it found.
+      for (const problem of report.problems) log(`${prefix}WRONG: ${problem}`);
+      log(`${prefix}${all - left.length} of ${all} steps, ${struck} reached, ${problems.length} wrong`);
     }
   };
   process.setMaxListeners(process.getMaxListeners() + exitListenersEach * parallel);
