@@ -76,7 +76,7 @@ const cases: readonly (readonly [readonly string[], number, RegExp, RunOptions['
     2,
     /^the file missing\.json cannot be read \(it does not exist: check the path/,
   ],
-  [['openapi', 'lint', 'bad.yaml'], 1, /line 1, column 7; give an OpenAPI document\n$/],
+  [['openapi', 'lint', 'bad.yaml'], 2, /line 1, column 7; give an OpenAPI document\n$/],
   [['import', 'missing.duckdb', '-d', 'shop'], 2, /missing\.duckdb.*(does not exist|no such file)/i],
   [
     ['login', '--token-file', 'token'],
