@@ -70,9 +70,10 @@ test('expensive parameter values affect their own statement only; reads beside i
   // No limit of a single call prevents this: each step doubles the text.
   const doubled = `SELECT length(list_reduce(range($1)::VARCHAR[], lambda a, b: a || a || b))`;
   const { done, codes } = await readsDuring((await begunKiller(doubled, { parameters: [100] })).answer);
+  // WAREHOUSE_FAILED: engines ended for their memory while reads ran beside it, so that it is not certain which statement took the memory.
   assert.match(
     done.code,
-    /^(?:SQL_INVALID|MEMORY_LIMIT_EXCEEDED|STATEMENT_TIMEOUT|STATEMENT_QUARANTINED)$/,
+    /^(?:SQL_INVALID|MEMORY_LIMIT_EXCEEDED|STATEMENT_TIMEOUT|STATEMENT_QUARANTINED|WAREHOUSE_FAILED)$/,
     done.text.slice(0, 300),
   );
   assert.deepEqual([...new Set([...refused.codes, ...codes])], ['0']);
