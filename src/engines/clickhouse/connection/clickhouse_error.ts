@@ -87,6 +87,8 @@ const conditions: Readonly<Record<number, Condition>> = {
   305: noQuorum,
   319: { ...noQuorum, outcome: 'unknown' },
   341: { ...noQuorum, outcome: 'unknown' },
+  // A replica that has not carried out an earlier ALTER takes no other one.
+  517: { ...busy, outcome: 'notApplied' },
   999: { ...noQuorum, outcome: 'unknown' },
   // The account of the warehouse.
   192: refused,

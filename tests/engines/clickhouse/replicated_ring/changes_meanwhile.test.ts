@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { parseError, serverFailure } from '../../../../src/engines/clickhouse/connection/clickhouse_error.ts';
 import type { EngineWarehouse } from '../../../../src/engines/engine.ts';
+import { Failure } from '../../../../src/standard/failure.ts';
 import { definitionOf, type EngineWorld, openEngine, spec } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
@@ -119,4 +121,20 @@ describe('a change while another process brings a server back', { skip: missingO
       for (const index of [0, 1, 2]) assert.equal(await tablesOn(index), '', `server ${index + 1}`);
     });
   }
+
+  test('an ALTER that a replica takes only when it has carried out an earlier one is 503', async () => {
+    const database = await ask(0, `SELECT database FROM system.tables WHERE name = '${table}' FORMAT TSVRaw`);
+    const local = `\`${database}\`.${table}__local`;
+    await ask(1, `SYSTEM STOP REPLICATION QUEUES ${local}`);
+    try {
+      await ask(0, `ALTER TABLE ${local} ADD COLUMN earlier Int32 SETTINGS alter_sync = 1`);
+      const body = `ALTER TABLE ${local} ADD COLUMN later Int32 SETTINGS alter_sync = 0`;
+      const response = await fetch(ring.servers[1]?.url ?? '', { method: 'POST', body });
+      const failure = serverFailure(parseError(await response.text()));
+      assert.ok(failure instanceof Failure, String(failure));
+      assert.deepEqual([failure.code, failure.outcome], ['WAREHOUSE_BUSY', 'notApplied']);
+    } finally {
+      await ask(1, `SYSTEM START REPLICATION QUEUES ${local}`);
+    }
+  });
 });

@@ -61,6 +61,11 @@ export interface RingOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Where each node runs; by default on this machine. */
   readonly hosts?: readonly RingHost[];
+  /**
+   * The definitions of the clusters name the nodes themselves, not the proxies in front of them: a node recognizes itself and reads its own rows
+   * without a connection, as a server in operation does. A node dies of a connection that is reset, so this is for one node.
+   */
+  readonly withoutProxies?: boolean;
 }
 
 export interface RingHost {
@@ -74,7 +79,7 @@ export const thisMachine: RingHost = { address: '127.0.0.1', enter: [] };
 /** Starts the nodes of a new ring; each answers when it resolves. */
 export async function startRing(
   count = 3,
-  { files = {}, environment = {}, hosts = [] }: RingOptions = {},
+  { files = {}, environment = {}, hosts = [], withoutProxies = false }: RingOptions = {},
 ): Promise<Ring> {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-ring-'));
   directories.push(directory);
@@ -84,9 +89,11 @@ export async function startRing(
     const host = hosts[index] ?? thisMachine;
     const target = ports[2 * index + 1] as number;
     const isElsewhere = host.enter.length > 0;
-    const proxy = isElsewhere
-      ? await startProxyOnHost(host, target, ports[2 * count + index] as number)
-      : await startResetProxy(target);
+    const proxy = withoutProxies
+      ? { port: target, close: () => undefined }
+      : isElsewhere
+        ? await startProxyOnHost(host, target, ports[2 * count + index] as number)
+        : await startResetProxy(target);
     proxies.push({ ...proxy, address: host.address });
   }
   const nodes = proxies.map((_, index) =>
