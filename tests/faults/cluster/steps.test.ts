@@ -20,7 +20,7 @@ test('a change is done once when a server or a node is killed at one of its step
   const random = new Random(seed);
   const all = allClusterSteps('unreplicated');
   const sample = new Budget(seconds).sample(all, random, (count) => count >= stepsMin);
-  // A load goes on after its request was answered.
+  // A load continues after the response to its request.
   const ofTask = all.filter(
     ({ scenario, fault: { point, n } }) => scenario.name === 'load' && point === 'before' && n === 1,
   );

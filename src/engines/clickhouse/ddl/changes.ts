@@ -1,7 +1,7 @@
 // Changes of catalogs, databases, tables and views. They are made on every server one by one, each step so that it does nothing when it is
 // repeated: a change that a lost server interrupts is carried to its end by its repetition.
 import { withOutcome } from '../../../standard/failure.ts';
-import type { CatalogRef, Change, ChangeCost, DatabaseRef, EngineWarehouse, TableRef } from '../../engine.ts';
+import type { CatalogRef, Change, ChangeCost, EngineWarehouse, TableRef } from '../../engine.ts';
 import type { Applied, AppliedView } from '../../views.ts';
 import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
@@ -50,11 +50,8 @@ function placeChangedBy(change: Change): PendingSearch['place'] {
     case 'alterTable':
     case 'renameTable':
     case 'hideTable':
-    case 'truncateTable': {
-      const { catalog, database, table } = change.table;
-      const { localTable, ...names } = namesOf({ catalog: catalog.name, database, table });
-      return { database: names.database, localTable };
-    }
+    case 'truncateTable':
+      return placeOf(change.table);
     case 'renameDatabase':
     case 'hideDatabase':
       return { database: storedDatabase(change.database.catalog.name, change.database.database) };
@@ -68,19 +65,13 @@ function placeChangedBy(change: Change): PendingSearch['place'] {
 
 /** Of a table that gets a name. What an interrupted write has begun there was meant for another table, which is gone. */
 function placeOfNewTable(change: Change): PendingSearch['place'] {
-  const nameOf = ({ catalog, database }: DatabaseRef, table: string) => {
-    const { localTable, ...names } = namesOf({ catalog: catalog.name, database, table });
-    return { database: names.database, localTable };
-  };
-  switch (change.kind) {
-    case 'createTable':
-    case 'restoreTable':
-      return nameOf(change.table, change.table.table);
-    case 'renameTable':
-      return nameOf(change.table, change.newName);
-    default:
-      return undefined;
-  }
+  if (change.kind === 'createTable') return placeOf(change.table);
+  return change.kind === 'renameTable' ? placeOf({ ...change.table, table: change.newName }) : undefined;
+}
+
+function placeOf({ catalog, database, table }: TableRef) {
+  const { localTable, ...names } = namesOf({ catalog: catalog.name, database, table });
+  return { database: names.database, localTable };
 }
 
 const costOf = (change: Change): ChangeCost => (change.kind === 'alterTable' ? costOfAlteration(change) : 'instant');

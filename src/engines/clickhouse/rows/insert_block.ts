@@ -30,8 +30,8 @@ const overflowCode = 70;
 const violationCodes: readonly number[] = [overflowCode, 349, thrownCode, 469];
 
 /**
- * Sends the rows again where a server was lost or cannot say whether it stored them, unless another process has completed what is recorded. Throws CONSTRAINT_VIOLATED if no shard has any of them,
- * WriteEnded if one refuses its rows when others may have theirs, and 503 with the outcome `unknown` if the rows of some shards may be stored.
+ * Sends the rows again where a server was lost or cannot say whether it stored them, unless another process has completed what is recorded.
+ * Throws CONSTRAINT_VIOLATED if no shard has any of them, WriteEnded if one refuses its rows when others may have theirs, and 503 with the outcome `unknown` if the rows of some shards may be stored.
  */
 export async function insertBlock(context: WarehouseContext, block: RowsBlock, record?: BlockRecord): Promise<void> {
   const isCompleted = async () =>

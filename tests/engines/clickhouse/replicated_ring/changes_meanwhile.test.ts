@@ -5,10 +5,11 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { parseError, serverFailure } from '../../../../src/engines/clickhouse/connection/clickhouse_error.ts';
 import type { EngineWarehouse } from '../../../../src/engines/engine.ts';
 import { Failure } from '../../../../src/standard/failure.ts';
-import { definitionOf, type EngineWorld, openEngine, spec } from '../../../conformance/engine/engine_world.ts';
+import { definitionOf, type EngineWorld, openEngine } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
 import { type CuttingProxy, startCuttingProxy } from '../ring/cutting_proxy.ts';
+import { otherProcess } from './replicated_engine.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const definition = definitionOf({ id: 'BIGINT' });
@@ -64,14 +65,7 @@ describe('a change while another process brings a server back', { skip: missingO
     const [, , third] = servers;
     assert.ok(third);
     third.cutAt(/(?:)/);
-    const other = engineOn(accessTo(servers, clusterName), servers).open({
-      name: 'w',
-      spec: { ...spec, engine: 'clickhouse' },
-      dataDirectory: world.directory,
-      spoolDirectory: world.spool,
-      observe() {},
-      catalogs: async () => [world.catalog],
-    });
+    const other = otherProcess(world, servers);
     try {
       await other.start();
       await available(other, 2);

@@ -11,11 +11,11 @@ import {
   failureOf,
   openEngine,
   rowsOf,
-  spec,
 } from '../../../conformance/engine/engine_world.ts';
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
 import { type CuttingProxy, startCuttingProxy } from '../ring/cutting_proxy.ts';
+import { otherProcess } from './replicated_engine.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const definition = definitionOf({ a: 'INT', b: 'STRING' });
@@ -221,14 +221,7 @@ describe('a write that is interrupted on a cluster that replicates', { skip: mis
     });
 
   test('an insert that another server has completed is not sent again, because its rows may be deleted meanwhile', async () => {
-    const other = engineOn(accessTo(ring.servers, clusterName), ring.servers).open({
-      name: 'w',
-      spec: { ...spec, engine: 'clickhouse' },
-      dataDirectory: world.directory,
-      spoolDirectory: world.spool,
-      observe() {},
-      catalogs: async () => [world.catalog],
-    });
+    const other = otherProcess(world, ring.servers);
     try {
       await other.start();
       for (const proxy of proxies) proxy.cutAt(/INSERT INTO `(?!_tabularium)/);
