@@ -145,7 +145,9 @@ describe('a catalog in a cluster', { skip: missingRing }, () => {
   });
 
   test('changes that the cluster cannot make are refused, and nothing is changed', async () => {
-    const before = await shop().tables('orders').get();
+    // The statistics are taken again from time to time.
+    const definition = async () => ({ ...(await shop().tables('orders').get()), statistics: null });
+    const before = await definition();
     const withoutRename = changed.replace('renamedFrom: note, ', '').replace('remark', 'note');
     const cases: readonly (readonly [readonly (readonly [string, string])[], RegExp])[] = [
       [[['id, type: BIGINT', 'id, type: LARGEINT']], /cannot change the type of the column "id", by which the rows/],
@@ -168,7 +170,7 @@ describe('a catalog in a cluster', { skip: missingRing }, () => {
       assert.equal(lines.length, 1, lines.join('\n'));
       assert.match(lines[0] ?? '', expected);
     }
-    assert.deepEqual(await shop().tables('orders').get(), before);
+    assert.deepEqual(await definition(), before);
   });
 
   test('types are widened, columns and tables renamed by hints, and columns dropped with --prune; all rows stay', async () => {

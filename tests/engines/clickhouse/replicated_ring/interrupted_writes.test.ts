@@ -15,7 +15,7 @@ import {
 import { eventually } from '../../../deadline.ts';
 import { accessTo, engineOn } from '../engine.ts';
 import { type CuttingProxy, startCuttingProxy } from '../ring/cutting_proxy.ts';
-import { otherProcess } from './replicated_engine.ts';
+import { otherProcess } from './other_process.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const definition = definitionOf({ a: 'INT', b: 'STRING' });

@@ -1,6 +1,5 @@
 // The engine with warehouses on three replicas of 24.8, which all suites of a process share. They start when they are first needed.
-import type { EngineWarehouse } from '../../../../src/engines/engine.ts';
-import { type EngineWorld, spec, type TestedEngine } from '../../../conformance/engine/engine_world.ts';
+import type { TestedEngine } from '../../../conformance/engine/engine_world.ts';
 import { accessTo, engineOn } from '../engine.ts';
 import { newCatalogName } from '../given_cluster/given_cluster.ts';
 import { clusterName, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
@@ -26,14 +25,3 @@ export function replicatedEngine(): TestedEngine {
 export async function closeReplicatedEngine(): Promise<void> {
   await (await ring)?.close();
 }
-
-/** The warehouse of another process with the catalog of a world, on these servers; it is not started yet. */
-export const otherProcess = (world: EngineWorld, servers: readonly { readonly url: string }[]): EngineWarehouse =>
-  engineOn(accessTo(servers, clusterName), servers).open({
-    name: 'w',
-    spec: { ...spec, engine: 'clickhouse' },
-    dataDirectory: world.directory,
-    spoolDirectory: world.spool,
-    observe() {},
-    catalogs: async () => [world.catalog],
-  });
