@@ -56,6 +56,18 @@ describe('a node that cannot replicate and lacks tables', { skip: missingRing },
   });
 
   for (const name of ['copies', 'shards'])
+    test(`${name}: a table that is not defined is 400, although the server names one that is`, async () => {
+      const sql = 'SELECT count(*) FROM othe';
+      const reply = await server.post(`/api/v2/catalogs/${name}/databases/d/query`, { sql });
+      reply.is(400, 'SQL_INVALID');
+      const dropped = `/api/v2/catalogs/${name}/databases/d/tables/others`;
+      (await server.put(dropped, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+      (await server.delete(dropped)).is(200);
+      const after = await server.post(`/api/v2/catalogs/${name}/databases/d/query`, { sql: 'SELECT * FROM others' });
+      after.is(400, 'SQL_INVALID');
+    });
+
+  for (const name of ['copies', 'shards'])
     test(`${name}: what reads the rows is created again`, async () => {
       await onNode(`DROP TABLE ${name}__d.t SYNC`);
       await right(name);

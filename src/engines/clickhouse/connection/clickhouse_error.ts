@@ -136,12 +136,16 @@ export const timeoutFailure = (timeoutMs: number, outcome?: RequestOutcome): Fai
     { outcome },
   );
 
-/** What a server says of a statement of a caller, without hosts, versions and texts of sent statements. */
+/**
+ * What a server says of a statement of a caller, without hosts, versions, texts of sent statements, and the names that it suggests: the caller may
+ * not see them, and the error is about none of them.
+ */
 export function callerMessage({ message }: ClickHouseError): string {
   return message
     .replace(/^Received from \S+?\. DB::Exception: /, '')
     .replace(/\. Stack trace:[\s\S]*$/, '')
-    .replace(/:? (?:In scope|in scope|While processing|while executing|While executing) [\s\S]*$/, '')
+    .replace(/[.,:;]? ?Maybe you meant:?[\s\S]*$/i, '')
+    .replace(/:? (?:In scope|While processing|While executing) [\s\S]*$/i, '')
     .replace(/: ?data for INSERT was parsed from query$/, '')
     .replaceAll(/\b(?:Received from|from|to|at) (?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]+\]|[\w.-]+):\d{2,5}\b/gi, '')
     .trim();

@@ -43,20 +43,9 @@ export function statementFailure(error: unknown, sent: SentText): unknown {
     );
   }
   if (tooLarge.has(code)) return sqlInvalid('the statement is too large or too deeply nested', sql, undefined);
-  const text = sent
-    .publicText(withoutSuggestions(callerMessage(failure)))
-    .replace(/\s+/g, ' ')
-    .slice(0, 2000);
+  const text = sent.publicText(callerMessage(failure)).replace(/\s+/g, ' ').slice(0, 2000);
   return sqlInvalid(text, sql, offsetOfName(text, tokens));
 }
-
-/** Suggestions would reveal names that the caller may not see. */
-const withoutSuggestions = (message: string): string =>
-  message
-    .replace(/[.,:;]? ?Maybe you meant:?[^\n]*$/is, '')
-    .replace(/:? ?In scope [\s\S]*$/i, '')
-    .replace(/ in scope [\s\S]*$/i, '')
-    .replace(/:? While processing [\s\S]*$/i, '');
 
 /** `failed at position 48 (x)`: counted in bytes from 1, in the text that was sent. */
 function syntaxOffset(message: string, { sql, rewritten, prefix }: SentText): number | undefined {
