@@ -1,6 +1,6 @@
 // What a table or view of an engine is by the store, for an engine on servers that can lose what they have.
 import type { DefinedObject, TableName } from '../engines/refs.ts';
-import type { CatalogSpec } from '../model/records.ts';
+import type { CatalogSpec, TableSpec } from '../model/records.ts';
 import type { Store } from '../store/store.ts';
 import type { CatalogReader } from './catalog_reader.ts';
 import { nextOf } from './changes/intents.ts';
@@ -26,9 +26,12 @@ export async function definedObject(
     if (!chain) continue;
     const [root, database, object] = chain as [CatalogObject, CatalogObject, CatalogObject];
     if ((root.spec as CatalogSpec).warehouse !== warehouse || !(await keepNames(store, chain))) return undefined;
+    const isView = category === 'views';
+    const isSettled = !isView && chain.every(({ state }) => state === 'ready');
     return {
       name: { catalog: root.name, database: database.name, table: object.name },
-      isView: category === 'views',
+      isView,
+      columns: isSettled ? (object.spec as TableSpec).columns : undefined,
     };
   }
   return undefined;

@@ -1,4 +1,5 @@
 // References to catalogs, databases, tables and views in calls to an engine.
+import type { ColumnDefinition } from '../model/records.ts';
 
 /** `id` identifies the files of a catalog and never changes; `name` is its name in SQL. */
 export interface CatalogRef {
@@ -32,4 +33,6 @@ export interface TableName {
 export interface DefinedObject {
   readonly name: TableName;
   readonly isView: boolean;
+  /** Of a table; undefined while a change of it, of its database or of its catalog is open. */
+  readonly columns?: readonly ColumnDefinition[] | undefined;
 }

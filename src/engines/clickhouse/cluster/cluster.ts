@@ -15,6 +15,7 @@ import type {
   OnEachOptions,
   TakeOverOptions,
 } from '../connection/server.ts';
+import { AlteredTables } from './altered_tables.ts';
 import { CatchUp } from './catch_up.ts';
 import { Health } from './health.ts';
 import { Member } from './member.ts';
@@ -72,17 +73,22 @@ export class Cluster implements ClickHouseCluster {
       cluster: access.name,
       catchUp: (member, signal) => catchUp.run(member, signal),
       stillComplete: (member) => catchUp.stillComplete(member),
-      compareTables: (member) => void this.#missingTables.compareWith(member),
+      compareTables: (member) => {
+        void this.#missingTables.compareWith(member);
+        void alteredTables.compareWith(member);
+      },
     });
-    this.#missingTables = new MissingTables({
+    const comparison = {
       definedObject,
       available: () => this.#available(),
       follow: async () => access.notices?.follow(),
-      lose: (member, message) => {
+      lose: (member: Member, message: string) => {
         member.lose(message);
         void this.#health.check(member);
       },
-    });
+    };
+    this.#missingTables = new MissingTables(comparison);
+    const alteredTables = new AlteredTables({ ...comparison, isReplicated: () => this.isReplicated });
   }
 
   /** Begins to watch the registered servers. Resolves when each of them was checked, or after 5 s. */

@@ -10,7 +10,7 @@ import { qualifiedName, quoteLiteral } from '../sql/identifiers.ts';
 import type { Member } from './member.ts';
 import { catalogTables, checkSettings } from './server_facts.ts';
 
-export interface MissingTablesOptions {
+export interface ComparisonOptions {
   /** Undefined if the store does not define it under this name now, or if that is being changed. */
   readonly definedObject: (name: TableName) => Promise<DefinedObject | undefined>;
   /** The members that take statements, as of now. */
@@ -32,10 +32,10 @@ const part = String.raw`(?:\`(?:[^\`\\]|\\.)*\`|(?<![A-Za-z0-9_%])[A-Za-z0-9_%]+
 const qualified = new RegExp(String.raw`(${part})\.(${part})`, 'g');
 
 export class MissingTables {
-  readonly #options: MissingTablesOptions;
+  readonly #options: ComparisonOptions;
   #isComparing = false;
 
-  constructor(options: MissingTablesOptions) {
+  constructor(options: ComparisonOptions) {
     this.#options = options;
   }
 

@@ -17,6 +17,8 @@ export interface ServerFacts {
   readonly tabletCount: number;
   /** Of the names of the tables and views of this product: the same on servers that have the same ones. */
   readonly tablesDigest: string;
+  /** Of the columns of these tables and views, and their types. */
+  readonly columnsDigest: string;
 }
 
 /** Statements of the product on the server, without the checks of servers. */
@@ -34,11 +36,16 @@ interface FactsRow {
   readonly running: string;
   readonly tablets: string;
   readonly tablesDigest: string;
+  readonly columnsDigest: string;
 }
 
 /** Of `system.tables`: the tables and views that belong to a catalog, also to one of another warehouse. */
 export const catalogTables = `position(database, '__') > 0 AND NOT startsWith(database, '${internalDatabase}')
   AND (engine IN ('Distributed', 'View') OR engine LIKE '%MergeTree')`;
+
+/** Of `system.columns`: those of these tables and views, without the hidden ones. */
+export const catalogColumns = `default_kind != 'MATERIALIZED'
+  AND (database, table) IN (SELECT database, name FROM system.tables WHERE ${catalogTables})`;
 
 const sql = `SELECT
   (SELECT value FROM system.settings WHERE name = 'max_threads') AS threads,
@@ -49,7 +56,8 @@ const sql = `SELECT
   (SELECT sum(total_space) FROM system.disks) AS diskTotal,
   (SELECT count() FROM system.processes WHERE ${runningWhere}) AS running,
   (SELECT count() FROM system.tables WHERE engine LIKE '%MergeTree' AND endsWith(name, '${localSuffix}')) AS tablets,
-  (SELECT toString(groupBitXor(cityHash64(database, name))) FROM system.tables WHERE ${catalogTables}) AS tablesDigest`;
+  (SELECT toString(groupBitXor(cityHash64(database, name))) FROM system.tables WHERE ${catalogTables}) AS tablesDigest,
+  (SELECT toString(groupBitXor(cityHash64(database, table, position, name, type))) FROM system.columns WHERE ${catalogColumns}) AS columnsDigest`;
 
 export async function readFacts(server: ClickHouseServer, timeoutMs: number): Promise<ServerFacts> {
   const [row] = await server.rows<FactsRow>({ sql, timeoutMs, settings: checkSettings });
@@ -65,6 +73,7 @@ export async function readFacts(server: ClickHouseServer, timeoutMs: number): Pr
     runningQueries: count(row?.running),
     tabletCount: count(row?.tablets),
     tablesDigest: row?.tablesDigest ?? '',
+    columnsDigest: row?.columnsDigest ?? '',
   };
 }
 

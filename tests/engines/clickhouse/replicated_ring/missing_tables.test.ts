@@ -213,6 +213,18 @@ describe('a node that lacks tables', { skip: missingOldestVersion }, () => {
     missingRows(Object.keys(doors).filter((name) => !writing.includes(name))));
   for (const name of writing) test(`${name}: tables with rows are missing`, () => missingRows([name]));
 
+  test('a table that was altered by hand is made anew', async () => {
+    const columns = () =>
+      onNode(lacking, "SELECT groupArray((name, type)) FROM system.columns WHERE database = 'c__d' AND table = 't'");
+    const before = await columns();
+    for (const change of ['ADD COLUMN extra Int32', 'MODIFY COLUMN s String']) {
+      await onNode(lacking, `ALTER TABLE c__d.t ${change}`);
+      await eventually('the node has the columns of the table again', async () => (await columns()) === before, 30_000);
+      await availabilityIs(server, 'w', nodes, 'available');
+      assert.deepEqual(await rowsOf('SELECT id FROM t WHERE s IS NOT NULL ORDER BY id'), threeRows);
+    }
+  });
+
   test('a table that was dropped, and one that never was', async () => {
     const columns = [{ name: 'id', type: 'BIGINT' }];
     (await server.post(`${database}/tables`, { name: 'gone', columns })).is(201);
