@@ -2,6 +2,7 @@
 // that is down is named in the answer.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { openSecrets } from '../../src/access/secrets/secrets.ts';
 import { ForwardedHeaders, forwardedHeader } from '../../src/http/forwarding/forwarded_header.ts';
 import { openPostgresqlStore } from '../../src/store/postgresql/postgresql_store.ts';
@@ -19,6 +20,8 @@ const columns = [
 ];
 const wait = { waitSeconds: statementWaitSeconds() };
 const elsewhere = 'WAREHOUSE_ON_ANOTHER_SERVER';
+/** After which a request has very probably been forwarded. */
+const forwardedMs = 300;
 
 describe('requests for a warehouse on another server', { skip: missingPostgresql }, () => {
   let places: Places;
@@ -201,7 +204,12 @@ describe('requests for a warehouse on another server', { skip: missingPostgresql
     (await one.post(`${orders}/rows`, { rows: [{ id: 200, note: 'before' }] })).is(201);
     const submitted = (await one.post(`${shop}/query`, { sql: 'SELECT 1', waitSeconds: 0 })).is(202);
     (await endOfTask(one, submitted.at('uri'))).is(200, undefined, { state: 'succeeded' });
+    // Its connection is lost while the response is awaited.
+    two.child.kill('SIGSTOP');
+    const reading = one.get(submitted.at('uri'));
+    await pause(forwardedMs);
     await kill(two);
+    (await reading).is(200);
     const serverId = places.two.id();
     const refused = { serverId, outcome: 'notApplied' };
     (await one.post(`${orders}/rows`, { rows: [{ id: 201, note: 'lost' }] })).is(503, elsewhere, refused);

@@ -66,8 +66,9 @@ export class RequestForwarding<Context> {
     const serverId = await this.#servers.ofPath(route);
     if (serverId === undefined) return undefined;
     const request = { ...message, serverId, isChange: isChange(route.endpoint), isCharged: false };
-    const response = await this.#forward(request);
-    return response instanceof Failure && this.#servers.isAnsweredByAny(route) ? undefined : response;
+    if (!this.#servers.isAnsweredByAny(route)) return this.#forward(request);
+    const response = await this.#forward(request).catch(failureOf);
+    return response instanceof Failure ? undefined : response;
   }
 
   /** Throws AlreadyForwarded, or WAREHOUSE_ON_ANOTHER_SERVER. */
@@ -98,6 +99,12 @@ export class RequestForwarding<Context> {
     const result = await this.#forwarder.forward(request);
     return result.kind === 'unreachable' ? result.failure : responseOf(result);
   }
+}
+
+/** Of a lost response, of which nothing was sent yet. */
+function failureOf(error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  throw error;
 }
 
 const isChange = <Context>(endpoint: Endpoint<Context>): boolean => !isReadOnly(endpoint);
