@@ -10,7 +10,7 @@ const tablesSql = `SELECT database, name, arrayStringConcat(groupArray(column), 
     FROM system.tables AS t JOIN system.columns AS c ON c.database = t.database AND c.table = t.name
     WHERE t.name LIKE '%__local' AND t.database != '_tabularium_aside' ORDER BY c.position)
   GROUP BY database, name ORDER BY database, name FORMAT TSV`;
-const copiesDatabase = /^copies__|^catalog "[01]"__/;
+const copiesDatabase = /^(?:to copies \d+|copies)__|^catalog "[01]"__/;
 
 /** For replicas to carry out what they have in their logs. */
 const equalMs = 30_000;
@@ -36,6 +36,13 @@ export async function readOnlyReplicas({ ring, keeper }: Pick<ClusterWorld, 'rin
     return text === '' ? [] : [`node ${index + 1}: ${text}`];
   });
   return keeper ? (await Promise.all(lines)).flat() : [];
+}
+
+/** The databases of copies that moves have left or not completed, and of catalogs that have moved away. */
+export async function leftCopies({ ring }: Pick<ClusterWorld, 'ring'>): Promise<string[]> {
+  const sql = `SELECT name FROM system.databases WHERE match(name, '^(moving_|_tabularium_[0-9a-f-]+__|to default )') FORMAT TSV`;
+  const names = await Promise.all(ring.nodes.map((node) => ask(node, sql)));
+  return names.flatMap((text) => text.split('\n').filter(Boolean));
 }
 
 async function differencesOf(nodes: readonly RingNode[], isCopy: (database: string) => boolean): Promise<string[]> {

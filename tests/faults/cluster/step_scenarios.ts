@@ -8,12 +8,16 @@ export interface StepPlace {
   readonly database: string;
   readonly table: string;
   readonly loadDirectory: string;
+  /** The warehouse to which the catalog moves; undefined: it stays. */
+  readonly target: string | undefined;
 }
 
 export interface StepScenario {
   readonly name: string;
   /** Whether the table exists before, with `rowsBefore` rows. */
   readonly needsTable: boolean;
+  /** The catalog is one of this step only, and moves between a warehouse of the cluster and that of a server. */
+  readonly isMove?: boolean;
   request(place: StepPlace): Request;
   /** A query and its rows; undefined if the table is gone. */
   readonly after:
@@ -23,6 +27,8 @@ export interface StepScenario {
 
 export const rowsBefore = 5;
 export const columns = ['id', 'n'].map((name) => ({ name, type: 'BIGINT' }));
+/** The path of its catalog. */
+export const catalogOf = (database: string) => database.replace(/\/databases\/[^/]+$/, '');
 export const renamedTo = (table: string) => `${table} renamed`;
 
 const counted = 'count(*), count(DISTINCT id), sum(n)';
@@ -100,5 +106,16 @@ export const stepScenarios: readonly StepScenario[] = [
       return { method: 'POST', path: on(place, '/load'), body: { source: { path }, format: 'csv' } };
     },
     after: { select: counted, rows: [[rowsBefore + 500, rowsBefore + 500, 0]] },
+  },
+  {
+    name: 'move',
+    needsTable: true,
+    isMove: true,
+    request: ({ database, target }) => ({
+      method: 'POST',
+      path: `${catalogOf(database)}/move`,
+      body: { warehouse: target, retainSeconds: 0 },
+    }),
+    after: { select: counted, rows: [[rowsBefore, rowsBefore, 0]] },
   },
 ];

@@ -19,14 +19,25 @@ import {
   startCluster,
   warehousesOf,
 } from './cluster_world.ts';
-import { nodeDifferences } from './node_contents.ts';
-import { columns, renamedTo, rowsBefore, type StepPlace, type StepScenario, stepScenarios } from './step_scenarios.ts';
+import { leftCopies, nodeDifferences } from './node_contents.ts';
+import {
+  catalogOf,
+  columns,
+  renamedTo,
+  rowsBefore,
+  type StepPlace,
+  type StepScenario,
+  stepScenarios,
+} from './step_scenarios.ts';
 
 export interface ClusterStep {
   /** Its position among all steps. Together with the seed it decides all random choices at it, whatever else is tried. */
   readonly id: number;
   readonly scenario: StepScenario;
+  /** In which the catalog is before. */
   readonly warehouse: string;
+  /** Of a move. */
+  readonly target: string | undefined;
   readonly fault: Fault;
   /** The position of a node; undefined: the server. */
   readonly node: number | undefined;
@@ -49,7 +60,7 @@ export class ReachedSteps {
   }
 }
 
-const kindOf = ({ scenario, warehouse, fault }: ClusterStep) => `${scenario.name} ${warehouse} ${fault.point}`;
+const kindOf = (step: ClusterStep) => `${describePlace(step)} ${step.fault.point}`;
 /** Work beside a change can add or take a step. */
 const spareSteps = 2;
 
@@ -68,33 +79,53 @@ const changing: Readonly<Record<'store' | 'asked', readonly string[]>> = {
 };
 /** Some more than a change has. */
 const stepsMax = { store: 30, before: 5, after: 5, asked: 36 };
+const stepsOfMoveMax: typeof stepsMax = { store: 66, before: 18, after: 16, asked: 60 };
+/** The warehouse of a server, from which catalogs move to the cluster, and to which they move back. */
+const home = 'default';
 const answerMs = 10_000;
 const certainMs = 120_000;
 const repeatPauseMs = 50;
 /** The module of servers that can be armed. */
 export const armedServer = new URL('armed_server.ts', import.meta.url);
 
-const faultsAt = (point: keyof typeof stepsMax): readonly Fault[] => {
+const faultsAt = (point: keyof typeof stepsMax, count: number): readonly Fault[] => {
   const calls = point === 'store' || point === 'asked' ? { callPrefixes: changing[point] } : {};
-  return Array.from({ length: stepsMax[point] }, (_, i) => ({ point, n: i + 1, isLasting: false, ...calls }));
+  return Array.from({ length: count }, (_, i) => ({ point, n: i + 1, isLasting: false, ...calls }));
 };
-const faultsOfNodes = (['before', 'after', 'asked'] as const).flatMap(faultsAt);
+
 /** Each with the position of the node that is killed; undefined: the server. */
-const kills = [
-  ...[...faultsAt('store'), ...faultsOfNodes].map((fault) => ({ fault, node: undefined })),
-  ...faultsOfNodes.map((fault) => ({ fault, node: 1 })),
-];
+function kills({ isMove }: StepScenario) {
+  const max = isMove ? stepsOfMoveMax : stepsMax;
+  const faultsOfNodes = (['before', 'after', 'asked'] as const).flatMap((point) => faultsAt(point, max[point]));
+  return [
+    ...[...faultsAt('store', max.store), ...faultsOfNodes].map((fault) => ({ fault, node: undefined })),
+    ...faultsOfNodes.map((fault) => ({ fault, node: 1 })),
+  ];
+}
+
+const placesOf = (kind: ClusterKind, { isMove }: StepScenario): readonly Pick<ClusterStep, 'warehouse' | 'target'>[] =>
+  warehousesOf[kind].flatMap((warehouse): readonly Pick<ClusterStep, 'warehouse' | 'target'>[] =>
+    isMove
+      ? [
+          { warehouse: home, target: warehouse },
+          { warehouse, target: home },
+        ]
+      : [{ warehouse, target: undefined }],
+  );
 
 /** Of all changes in all warehouses of an installation. */
 export const allClusterSteps = (kind: ClusterKind): readonly ClusterStep[] =>
   stepScenarios
     .flatMap((scenario) =>
-      warehousesOf[kind].flatMap((warehouse) => kills.map((kill) => ({ scenario, warehouse, ...kill }))),
+      placesOf(kind, scenario).flatMap((place) => kills(scenario).map((kill) => ({ scenario, ...place, ...kill }))),
     )
     .map((step, id) => ({ ...step, id }));
 
-export const describeStep = ({ scenario, warehouse, fault, node }: ClusterStep) =>
-  `${scenario.name} in ${warehouse}: ${node === undefined ? 'the server' : `node ${node + 1}`} killed at ${fault.point} ${fault.n}`;
+const describePlace = ({ scenario, warehouse, target }: ClusterStep) =>
+  `${scenario.name} ${target === undefined ? `in ${warehouse}` : `from ${warehouse} to ${target}`}`;
+
+export const describeStep = (step: ClusterStep) =>
+  `${describePlace(step)}: ${step.node === undefined ? 'the server' : `node ${step.node + 1}`} killed at ${step.fault.point} ${step.fault.n}`;
 
 export interface StepsOptions {
   readonly kind: ClusterKind;
@@ -128,6 +159,7 @@ export async function killAtSteps(
       if (isReached) struck++;
       else if (call !== undefined) reached.note(kind, call);
     }
+    await eventually('old copies are deleted', async () => (await leftCopies(world)).length === 0, certainMs);
     problems.push(...(await nodeDifferences(world)));
   } catch (error) {
     problems.push(String((error as Error).stack));
@@ -138,20 +170,29 @@ export async function killAtSteps(
   return { tried, struck, problems };
 }
 
-const databaseIn = (warehouse: string) => `/api/v2/catalogs/${warehouse}/databases/steps`;
+const databaseIn = (catalog: string) => `${pathOf('catalogs', catalog)}/databases/steps`;
 
 /** @returns what the server was about to do at that step; if the change does not have it, how many it has, and undefined if it was refused. */
 async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): Promise<string | number | undefined> {
-  const { id, scenario, warehouse, fault } = step;
-  const [server, other] = random.shuffled(world.servers) as [ClusterServer, ClusterServer];
+  const { id, scenario, warehouse, target, fault } = step;
+  // A move runs in the server that has the other warehouse, which is the first one.
+  const servers = scenario.isMove ? world.servers : random.shuffled(world.servers);
+  const [server, other] = servers as [ClusterServer, ClusterServer];
   const victim = step.node === undefined ? undefined : (world.ring.nodes[step.node] as RingNode);
-  const place: StepPlace = { database: databaseIn(warehouse), table: `t${id}`, loadDirectory: world.loadDirectory };
+  const catalog = target === undefined ? warehouse : `to ${target} ${id}`;
+  const place: StepPlace = {
+    database: databaseIn(catalog),
+    table: `t${id}`,
+    loadDirectory: world.loadDirectory,
+    target,
+  };
+  if (scenario.isMove) await prepareCatalog(server.api, { name: catalog, warehouse });
   if (scenario.needsTable) await prepare(server.api, place);
   const request = { ...scenario.request(place), key: randomUUID() };
   await arm(server, { fault, pid: victim?.pid });
   const first = server.api.send(request, answerMs);
   // Either the same server continues after its restart, or the other one takes over.
-  const restartsFirst = random.chance(0.5);
+  const restartsFirst = random.chance(0.5) || scenario.isMove === true;
   const firstAnswer = await first;
   const hasEnded = async () => {
     if (firstAnswer.status !== 202) return true;
@@ -175,9 +216,15 @@ async function killAt(world: ClusterWorld, step: ClusterStep, random: Random): P
   if (!restartsFirst && victim === undefined) await restart();
   if (!isAcknowledged(answer))
     throw new Error(`${describeStep(step)}: ${JSON.stringify(answer)} after ${JSON.stringify(firstAnswer)}`);
-  if (answer.status === 202) await taskSucceeds(other.api, String(answer.result.taskId));
+  if (scenario.isMove) await moves(other.api, request, answer);
+  else if (answer.status === 202) await taskSucceeds(other.api, String(answer.result.taskId));
   for (const { api } of world.servers) await isAsAfter(api, step, place);
   return struck || isAcknowledged(firstAnswer) ? call : undefined;
+}
+
+async function prepareCatalog(api: CheckedApi, body: { readonly name: string; readonly warehouse: string }) {
+  await certainly(api, { method: 'POST', path: pathOf('catalogs'), body });
+  await certainly(api, { method: 'PUT', path: databaseIn(body.name), body: {} });
 }
 
 async function prepare(api: CheckedApi, { database, table }: StepPlace): Promise<void> {
@@ -228,21 +275,39 @@ export function struckAt({ directory }: ClusterServer): string | undefined {
   return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
 }
 
-async function taskSucceeds(api: CheckedApi, taskId: string): Promise<void> {
-  let last: unknown;
+/** The state in which a task ends, with the code of its failure. */
+async function taskEnds(api: CheckedApi, taskId: string): Promise<NonNullable<ReturnType<typeof endOfTask>>> {
+  let last: object = {};
   await eventually(
-    'the task has succeeded',
+    'the task has ended',
     async () => {
-      last = (await api.get(`/api/v2/tasks/${taskId}`)).result;
-      return endOfTask(last as object)?.state === 'succeeded';
+      last = (await api.get(pathOf('tasks', taskId))).result;
+      return endedState(last) !== undefined;
     },
     certainMs,
   ).catch((error) => {
     throw new Error(`${(error as Error).message}: ${JSON.stringify(last)}`);
   });
+  return endOfTask(last) as NonNullable<ReturnType<typeof endOfTask>>;
 }
 
-async function isAsAfter(api: CheckedApi, step: ClusterStep, { database, table }: StepPlace): Promise<void> {
+async function taskSucceeds(api: CheckedApi, taskId: string): Promise<void> {
+  const end = await taskEnds(api, taskId);
+  if (end.state !== 'succeeded') throw new Error(`the task ${taskId} has ended so: ${JSON.stringify(end)}`);
+}
+
+/** A move that was given up after an interruption has left the catalog where it was, and succeeds when it is repeated. */
+async function moves(api: CheckedApi, request: Request, first: Answer): Promise<void> {
+  const end = await taskEnds(api, String(first.result.taskId));
+  if (end.state === 'succeeded') return;
+  if (end.code !== 'TASK_INTERRUPTED') throw new Error(`the move has ended so: ${JSON.stringify(end)}`);
+  const again = await certain([api], { ...request, key: randomUUID() });
+  if (!isAcknowledged(again)) throw new Error(`the move is not repeated: ${JSON.stringify(again)}`);
+  await taskSucceeds(api, String(again.result.taskId));
+}
+
+async function isAsAfter(api: CheckedApi, step: ClusterStep, place: StepPlace): Promise<void> {
+  const { database, table, target } = place;
   const { after } = step.scenario;
   const name = after?.renamed ? renamedTo(table) : table;
   const sql = `SELECT ${after?.select ?? 'count(*)'} FROM "${name}"`;
@@ -263,4 +328,8 @@ async function isAsAfter(api: CheckedApi, step: ClusterStep, { database, table }
       : answer?.status === 200 && JSON.stringify(answer.result.rows) === JSON.stringify(after.rows);
   if (!isRight)
     throw new Error(`${describeStep(step)}: ${JSON.stringify(answer)} instead of ${JSON.stringify(after?.rows)}`);
+  if (target === undefined) return;
+  const { result } = await api.get(catalogOf(database));
+  if (result.state !== 'ready' || result.warehouse !== target)
+    throw new Error(`${describeStep(step)}: the catalog is ${JSON.stringify(result)}`);
 }
