@@ -100,4 +100,19 @@ describe('a node that cannot replicate and lacks tables', { skip: missingRing },
     assert.deepEqual(other.is(200).at('rows'), [[0]]);
     (await server.delete('/api/v2/catalogs/shards/databases/d/tables/t?purge=true')).is(200);
   });
+
+  test('a table whose rows a shard has lost keeps its name', async () => {
+    const database = '/api/v2/catalogs/shards/databases/d';
+    (await server.put(`${database}/tables/lost`, { columns: [{ name: 'id', type: 'BIGINT' }] })).is(201);
+    (await server.post(`${database}/tables/lost/rows`, { rows })).is(201);
+    await onNode('DROP TABLE shards__d.lost__local SYNC');
+    for (let n = 0; n < 2; n++) {
+      const reply = await server.post(`${database}/tables/lost/rename`, { newName: 'renamed' });
+      assert.equal(reply.is(503, 'WAREHOUSE_FAILED').at('outcome'), 'notApplied');
+      assert.equal((await server.get(`${database}/tables/lost`)).is(200).at('state'), 'ready');
+      (await server.get(`${database}/tables/renamed`)).is(404, 'OBJECT_NOT_FOUND');
+    }
+    await availabilityIs(server, 'shards', ['node-1', backend], 'available');
+    (await server.delete(`${database}/tables/lost?purge=true`)).is(200);
+  });
 });

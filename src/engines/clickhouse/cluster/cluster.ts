@@ -312,6 +312,15 @@ export class Cluster implements ClickHouseCluster {
     return this.members().filter(({ isAvailable }) => isAvailable);
   }
 
+  /** Takes servers out of use that lack a table with rows, if another replica of the shard has it. */
+  async loseLacking(lacking: readonly ClickHouseServer[]): Promise<void> {
+    const found = this.#available().map((member) => {
+      const hasAll = !lacking.includes(member.counted);
+      return { member, hasAll, hasRows: hasAll };
+    });
+    await this.#missingTables.lose(found);
+  }
+
   async onAny<T>(work: (server: ClickHouseServer) => Promise<T>, options: OnAnyOptions = {}): Promise<T> {
     return this.#onOneOf(() => this.#available(), work, options);
   }

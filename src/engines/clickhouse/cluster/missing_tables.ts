@@ -24,6 +24,7 @@ export interface ComparisonOptions {
 /** Of an unknown table or database, of a table that is being dropped, and of a definition that cannot be shown. */
 const absentCodes: ReadonlySet<number> = new Set([60, 81, 218, 390]);
 const message = 'it lacks tables that are defined';
+const lacksTables = 'a server of the warehouse lacks tables that it should have';
 const callMs = 5000;
 /** More of a text is not searched for names, and no more names are looked up. */
 const textCharactersMax = 20_000;
@@ -89,7 +90,7 @@ export class MissingTables {
     const found = await this.#tablesOfMembers(object);
     // While the members were asked, it may have been dropped.
     if (!(await this.#options.definedObject(name))) return false;
-    await this.#lose(found);
+    await this.lose(found);
     return true;
   }
 
@@ -114,8 +115,11 @@ export class MissingTables {
     return found.filter((each) => each !== undefined);
   }
 
-  /** Rows come from another replica of the shard, everything else from any other member. */
-  async #lose(found: readonly MemberTables[]): Promise<void> {
+  /**
+   * Takes members out of use that lack a table which another one can give to them: rows come from another replica of the shard, everything else
+   * from any other member.
+   */
+  async lose(found: readonly MemberTables[]): Promise<void> {
     const complete = found.filter(({ hasAll }) => hasAll);
     const lost = found.filter(
       ({ member, hasAll, hasRows }) =>
@@ -128,7 +132,8 @@ export class MissingTables {
   }
 }
 
-interface MemberTables {
+/** What a member has of a table or view. */
+export interface MemberTables {
   readonly member: Member;
   readonly hasAll: boolean;
   /** It has the table with rows of its own, or needs none. */
@@ -139,10 +144,14 @@ interface MemberTables {
 const missingFailure = (cause: ClickHouseError): Failure =>
   new Failure(
     'WAREHOUSE_FAILED',
-    'a server of the warehouse lacks tables that it should have',
+    lacksTables,
     {},
     { cause: Object.assign(new EngineLost({ isToBlame: false }), { cause }), outcome: 'unknown' },
   );
+
+/** Of a change that needs the table on every server. */
+export const lacksTableFailure = (): Failure =>
+  new Failure('WAREHOUSE_FAILED', lacksTables, {}, { outcome: 'notApplied' });
 
 /** The names of what a server misses: those that it names, or, if it names only a database or a table alone, those in the statement. */
 function absentNames(error: ClickHouseError, sql: string): readonly TableName[] {

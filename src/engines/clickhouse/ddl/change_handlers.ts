@@ -7,7 +7,9 @@ import type { CatalogRef, Change, DatabaseRef, TableRef } from '../../engine.ts'
 import { databasePrefix, hiddenDatabase, hiddenPrefix, localTableOf, namesOf, storedDatabase } from '../names.ts';
 import { qualifiedName } from '../sql/identifiers.ts';
 import type { ChangeOn } from './change_on.ts';
-import { createDistributedSql, createLocalSql, shardingKey } from './table_sql.ts';
+import { distribute } from './distribute.ts';
+import { renameTable } from './rename_table.ts';
+import { createLocalSql } from './table_sql.ts';
 import { createView, dropView, renameView, replaceView, restoreViews } from './views.ts';
 
 type Kind = Exclude<Change['kind'], 'alterTable'>;
@@ -82,15 +84,7 @@ const handlers: Handlers = {
     on.onEach(async (tables) => {
       for (const { id } of hidden) await tables.dropTable(hiddenDatabase(catalog.id), id);
     }),
-  renameTable: async (on, { table, newName, definition }) => {
-    const [from, to] = [nameOf(table), nameOf({ ...table, table: newName })];
-    const { database } = from;
-    await on.onEach((tables) =>
-      tables.renameTable({ database, table: from.localTable }, { database, table: to.localTable }),
-    );
-    await distribute(on, { ...table, table: newName }, definition);
-    await on.onEach((tables) => tables.dropTable(database, from.table));
-  },
+  renameTable,
   truncateTable: (on, { table }) => {
     const { database, localTable } = nameOf(table);
     return on.onEachCopy((tables) => tables.run(`TRUNCATE TABLE ${qualifiedName({ database, table: localTable })}`));
@@ -144,12 +138,6 @@ function keepsName(change: Change): boolean {
     default:
       return false;
   }
-}
-
-/** Creates the Distributed table on every server, or lets it have the columns that the local one has now. */
-export async function distribute(on: ChangeOn, table: TableRef, definition: TableDefinition): Promise<void> {
-  const sql = createDistributedSql(on.cluster.name, nameOf(table), shardingKey(definition));
-  await on.onEach((tables) => tables.run(sql));
 }
 
 /** Distributed tables name the database that they read from, so that they are made anew when all servers have the new one. */

@@ -213,6 +213,35 @@ describe('a node that lacks tables', { skip: missingOldestVersion }, () => {
     missingRows(Object.keys(doors).filter((name) => !writing.includes(name))));
   for (const name of writing) test(`${name}: tables with rows are missing`, () => missingRows([name]));
 
+  for (const [what, names] of Object.entries({ 'a table': ['r', 'r__local'], 'a table with rows': ['r__local'] }))
+    test(`a new name: ${what} is missing`, async () => {
+      const columns = [{ name: 'id', type: 'BIGINT' }];
+      (await server.post(`${database}/tables`, { name: 'r', columns })).is(201);
+      (await server.post(`${database}/tables/r/rows`, { rows: [[1], [2], [3]] })).is(201);
+      await drop(...names);
+      await eventually('the table has the new name', async () => {
+        const reply = await server.post(`${database}/tables/r/rename`, { newName: 'renamed' });
+        if (reply.status === 200) return true;
+        assert.equal(reply.status, 503, reply.text);
+        // Nothing is half done: the rows are there by the name that the table has.
+        assert.equal(reply.at('outcome'), 'notApplied', reply.text);
+        await everyAnswer(
+          () => query('SELECT count(*) FROM r'),
+          (each) => assert.deepEqual(each.at('rows'), [[3]]),
+          2,
+        );
+        return false;
+      });
+      await restored('renamed', 'renamed__local');
+      await eventually('nothing has the former name', async () => !(await has('r')) && !(await has('r__local')));
+      await everyAnswer(
+        () => query('SELECT count(*) FROM renamed'),
+        (each) => assert.deepEqual(each.is(200).at('rows'), [[3]]),
+        requestsMax,
+      );
+      (await server.delete(`${database}/tables/renamed?purge=true`)).is(200);
+    });
+
   test('a table that was altered by hand is made anew', async () => {
     const columns = () =>
       onNode(lacking, "SELECT groupArray((name, type)) FROM system.columns WHERE database = 'c__d' AND table = 't'");
