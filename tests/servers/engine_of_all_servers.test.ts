@@ -108,4 +108,23 @@ describe('an engine that all servers reach', { skip: missingPostgresql }, () => 
     one = await places.one.start();
     assert.deepEqual(await rowsThrough(one, 'SELECT price FROM orders WHERE id = 5000'), [[1.5]]);
   });
+
+  // The last one: the engine cannot stop the statement.
+  test('a task shows the statement that it runs through either server', async () => {
+    (await one.put(`${shop}/tables/numbers`, { columns })).is(201);
+    const rows = Array.from({ length: 3000 }, (_, id) => ({ id, note: '' }));
+    (await one.post(`${shop}/tables/numbers/rows`, { rows })).is(201);
+    const sql = 'SELECT count(*) FROM numbers a, numbers b, numbers c WHERE a.id * b.id % 7 = c.id % 3';
+    const uri = (await query(one, sql, { waitSeconds: 0 })).is(202).at<string>('uri');
+    const queryIds: string[] = [];
+    for (const reader of [one, two]) {
+      const queryId = await eventually('the statement of the task is known', async () => {
+        const task = (await reader.get(uri)).is(200, '0', { endedAt: null }).result as { queryId?: string };
+        return task.queryId;
+      });
+      const listed = (await reader.get('/api/v2/tasks')).is(200).at<{ uri: string; queryId?: string }[]>('tasks');
+      queryIds.push(queryId, listed.find((task) => task.uri === uri)?.queryId ?? 'none');
+    }
+    assert.equal(new Set(queryIds).size, 1, queryIds.join(' '));
+  });
 });

@@ -76,6 +76,19 @@ export class QueryHistory {
     return this.#queryOfTask.get(taskId);
   }
 
+  /** Those that tasks run at the moment, also on other servers of the store, by the ids of the tasks. */
+  async queriesOfTasks(taskIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const own = new Map<string, string>();
+    for (const taskId of taskIds) {
+      const queryId = this.#queryOfTask.get(taskId);
+      if (queryId !== undefined) own.set(taskId, queryId);
+    }
+    const others = taskIds.filter((taskId) => !own.has(taskId));
+    const { shared } = this.#options;
+    if (!shared || others.length === 0) return own;
+    return new Map([...own, ...(await shared.queriesOfTasks(others))]);
+  }
+
   update(queryId: string, change: Partial<QueryEntry>): void {
     const running = this.#running.get(queryId);
     if (running) running.entry = { ...running.entry, ...change };

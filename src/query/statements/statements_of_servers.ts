@@ -78,6 +78,18 @@ export class StatementsOfServers {
     for (const entry of entries) this.#announced.set(entry.queryId, entry);
   }
 
+  /** The running statements of tasks, by the ids of the tasks. */
+  async queriesOfTasks(taskIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const rows = await this.#options.store.db
+      .selectFrom('queries')
+      .select(['query_id', 'task_id'])
+      .where(runsOnServer)
+      .where('task_id', 'in', taskIds)
+      .orderBy('query_id')
+      .execute();
+    return new Map(rows.flatMap(({ query_id, task_id }) => (task_id === null ? [] : [[task_id, query_id] as const])));
+  }
+
   /** The entries, with their positions in the queues of the servers on which they wait. */
   async withQueuePositions(entries: readonly QueryEntry[]): Promise<readonly QueryEntry[]> {
     const isQueued = ({ runsOn, state }: QueryEntry) => runsOn !== undefined && state === 'queued';

@@ -6,7 +6,7 @@ import type { Accepted } from '../../standard/endpoint.ts';
 import { objectNotFound } from '../../standard/failure.ts';
 import { uriOf } from '../../standard/paths.ts';
 import { objectVersion } from '../../standard/record_version.ts';
-import { isOfType, type TaskRecord, versionOfTask } from '../../tasks/task.ts';
+import { isOfType, type StoredTask, type TaskRecord, versionOfTask } from '../../tasks/task.ts';
 import type { Context } from './handler_context.ts';
 import { redactedRequest } from './request_redaction.ts';
 
@@ -35,11 +35,26 @@ export async function requireTask<T extends TaskType>(
   return task;
 }
 
+/** Ids of running statements by the ids of their tasks. */
+type RunningStatements = ReadonlyMap<string, string>;
+const noStatements: RunningStatements = new Map();
+
+/** The statements that tasks run at the moment, on whichever server. */
+export const runningStatements = (
+  tasks: readonly StoredTask[],
+  { history }: Pick<Context, 'history'>,
+): Promise<RunningStatements> =>
+  history.queriesOfTasks(tasks.filter(({ endedAt }) => endedAt === null).map(({ taskId }) => taskId));
+
 /**
  * The record of a task (rest-standard B5). `queryId`: of the statement that it runs; `firstPage`: the URI of the rows of a query;
- * `rejectsLink`: of the rows that a load rejected.
+ * `rejectsLink`: of the rows that a load rejected. `running`: `runningStatements` of the task, which may run on another server.
  */
-export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, files, history, submitter }: Parts) {
+export function taskRecord<T extends TaskType>(
+  task: TaskRecord<T>,
+  { call, files, history, submitter }: Parts,
+  running: RunningStatements = noStatements,
+) {
   const uri = uriOf(call.version, [{ category: 'tasks', name: task.taskId }]);
   const { principal: _principal, serverId: _server, ...shown } = task;
   const request = redactedRequest(task);
@@ -54,7 +69,7 @@ export function taskRecord<T extends TaskType>(task: TaskRecord<T>, { call, file
   const queryId =
     typeof result === 'object' && result !== null && 'queryId' in result
       ? String(result.queryId)
-      : history.queryOfTask(task.taskId);
+      : (running.get(task.taskId) ?? history.queryOfTask(task.taskId));
   return {
     ...shown,
     request,

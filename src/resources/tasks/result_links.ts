@@ -4,13 +4,13 @@ import { exportTask } from '../../query/exports/exports.ts';
 import { runQueryTask } from '../../query/statements/query_submission.ts';
 import type { ResultOf, StoredTask } from '../../tasks/task.ts';
 import type { Context } from '../records/handler_context.ts';
-import { taskRecord } from '../records/task_record.ts';
+import { runningStatements, taskRecord } from '../records/task_record.ts';
 
 type ExportResult = ResultOf<typeof exportTask>;
 type QueryFiles = NonNullable<ResultOf<typeof runQueryTask>['files']>;
 
 export async function taskWithLinks(task: StoredTask, context: Context) {
-  const record = taskRecord(task, context);
+  const record = taskRecord(task, context, await runningStatements([task], context));
   const { type, result } = task;
   if ((type !== exportTask && type !== runQueryTask) || !result?.expiresAt) return record;
   if (Date.parse(result.expiresAt) <= Date.now() || !(await context.resultAccess.isAllowed(task))) return record;

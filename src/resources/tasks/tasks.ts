@@ -9,7 +9,7 @@ import { type Context, implement } from '../records/handler_context.ts';
 import { deleted, done, found, type Page, pageOf } from '../records/outcomes.ts';
 import { requireOnCollection } from '../records/permissions.ts';
 import { searchWith } from '../records/search.ts';
-import { taskRecord } from '../records/task_record.ts';
+import { runningStatements, taskRecord } from '../records/task_record.ts';
 import { taskWithLinks } from './result_links.ts';
 
 export function taskMissing(taskId: string): Failure {
@@ -29,7 +29,8 @@ async function tasksPage(page: Page, filter: TaskFilter, context: Context) {
   const { reach, principal } = context.call;
   const restrictedTo = reach === 'within' ? principal : undefined;
   const found = await context.tasks.list({ limit: page.limit + 1, after: page.after, of: restrictedTo, filter });
-  return pageOf(found, page, 'taskId', (task) => taskRecord(task, context));
+  const statements = await runningStatements(found, context);
+  return pageOf(found, page, 'taskId', (task) => taskRecord(task, context, statements));
 }
 
 export const tasks = implement(tasksApi, {
