@@ -6,6 +6,7 @@ import { foldName } from '../../model/names.ts';
 import { systemActor } from '../../model/principal.ts';
 import { type Code, codes } from '../../standard/codes.ts';
 import { Failure } from '../../standard/failure.ts';
+import type { Store } from '../../store/store.ts';
 import type {
   CatalogObject,
   Category,
@@ -215,6 +216,14 @@ async function checkParents(context: CatalogContext, tx: Tx, row: ObjectRow): Pr
   if (altering.length > 0) throw new Blocked(altering);
 }
 
+/** The catalogs that a move leaves behind: it gives the copy the name by which it is purged after its switch. */
+const ofUnfinishedMoves = (db: Store['db']) =>
+  db
+    .selectFrom('catalog_moves')
+    .innerJoin('tasks', 'tasks.task_id', 'catalog_moves.task_id')
+    .where('ended_at', 'is', null)
+    .select('catalog_id');
+
 /** Purges objects whose retention has expired. A failure does not stop the others; the next round retries. */
 export async function purgeDue(context: CatalogContext): Promise<void> {
   const elsewhere = [...(await context.warehousesElsewhere())];
@@ -225,6 +234,7 @@ export async function purgeDue(context: CatalogContext): Promise<void> {
     .where('state', '=', 'dropped')
     .where('purge_at', '<=', context.clock())
     .$if(elsewhere.length > 0, (query) => query.where('warehouse', 'not in', elsewhere))
+    .where('objects.id', 'not in', ofUnfinishedMoves(context.store.db))
     .orderBy('purge_at')
     .limit(purgesPerRoundMax)
     .execute();
