@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
-import type { Browser } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { newPerson } from '../access/people.ts';
 import { eventually } from '../deadline.ts';
 import { start, type TestServer } from '../server.ts';
@@ -54,6 +54,26 @@ describe('the start page and the load room', { skip: noBrowser }, () => {
       .getByRole('link', { name: /count\(DISTINCT/ })
       .click();
     await text.getByText('customer_id').waitFor();
+    await consolePage.close();
+  });
+
+  it('shows types and states of tasks and warehouses as their own pages do, and the first request whole', async () => {
+    (await server.put('/api/v2/databases/states')).is(201);
+    const columns = [{ name: 'id', type: 'BIGINT' }];
+    (await server.put('/api/v2/databases/states/tables/t', { columns })).is(201);
+    await server.ended(await server.post('/api/v2/databases/states/tables/t/checksum'));
+    const consolePage = await ConsolePage.open(browser, server, { path: 'start' });
+    const { page } = consolePage;
+    await page.getByRole('region', { name: 'Recent tasks' }).getByText('Checksum table', { exact: true }).waitFor();
+    const curl = page.getByRole('region', { name: 'curl', exact: true });
+    assert.equal(await curl.evaluate((element) => element.scrollWidth - element.clientWidth), 0);
+    await consolePage.photograph('start_states');
+    // The class says the color.
+    const classOf = (place: Locator) => place.getByText('Running', { exact: true }).first().getAttribute('class');
+    const onStart = await classOf(page.getByRole('region', { name: 'Warehouses' }));
+    await page.goto(`${server.url}/console/warehouses/default`);
+    await page.getByRole('heading', { name: 'default' }).waitFor();
+    assert.equal(await classOf(page.getByRole('heading', { name: 'default' }).locator('..')), onStart);
     await consolePage.close();
   });
 

@@ -3,7 +3,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { GitCompareArrows, History, Search, SquareTerminal, X } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';
-import type { Client } from '../../../src/client/index.ts';
 import { usePages } from '../app/queries.ts';
 import { useOpenRoom, useRoomPath } from '../app/room_path.tsx';
 import { client, sessionUser } from '../app/session.ts';
@@ -11,30 +10,18 @@ import { Button, IconButton } from '../ui/button.tsx';
 import { CodeBlock } from '../ui/data/code_block.tsx';
 import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
-import { Badge, EmptyState, Loading, type Tone } from '../ui/feedback.tsx';
+import { Badge, EmptyState, Loading } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount, formatDuration, formatTime } from '../ui/format.ts';
 import { Select } from '../ui/overlays/select.tsx';
 import { showFailure } from '../ui/overlays/toasts.tsx';
 import styles from './history_room.module.css';
+import { type QueryRecord, type StatementState, stateLabels, stateTones } from './statement_states.ts';
 
-export type QueryRecord = Awaited<ReturnType<ReturnType<Client['queries']>['get']>>;
-type State = QueryRecord['state'];
-type StateChoice = State | 'any';
+type StateChoice = StatementState | 'any';
 
-const tones: Readonly<Record<State, Tone>> = {
-  queued: 'warning',
-  running: 'accent',
-  succeeded: 'success',
-  failed: 'danger',
-  cancelled: 'neutral',
-};
 const stateChoices: readonly { readonly value: StateChoice; readonly label: string }[] = [
   { value: 'any', label: 'Any state' },
-  { value: 'queued', label: 'Queued' },
-  { value: 'running', label: 'Running' },
-  { value: 'succeeded', label: 'Succeeded' },
-  { value: 'failed', label: 'Failed' },
-  { value: 'cancelled', label: 'Cancelled' },
+  ...(Object.keys(stateLabels) as StatementState[]).map((value) => ({ value, label: stateLabels[value] })),
 ];
 const pageSize = 100;
 const refreshMs = 5000;
@@ -44,7 +31,7 @@ const columns: readonly Column<QueryRecord>[] = [
     id: 'state',
     header: 'State',
     value: ({ state }) => state,
-    render: ({ state }) => <Badge tone={tones[state]}>{state}</Badge>,
+    render: ({ state }) => <Badge tone={stateTones[state]}>{stateLabels[state]}</Badge>,
     width: '96px',
   },
   {
@@ -167,7 +154,7 @@ export function Room() {
   );
 }
 
-const isActive = (state: State | undefined): boolean => state === 'queued' || state === 'running';
+const isActive = (state: StatementState | undefined): boolean => state === 'queued' || state === 'running';
 
 const useStatement = (queryId: string | undefined) =>
   useQuery({

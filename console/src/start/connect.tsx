@@ -47,7 +47,7 @@ export function Connect() {
         tabs={languages.map((name) => ({
           value: name,
           label: name,
-          content: <CodeBlock label={name} code={snippets[name]} />,
+          content: <CodeBlock label={name} code={snippets[name]} isWrapped />,
         }))}
       />
     </section>

@@ -4,26 +4,17 @@ import type { ReactNode } from 'react';
 import { queryClient } from '../app/queries.ts';
 import { RoomLink } from '../app/room_path.tsx';
 import { client } from '../app/session.ts';
+import * as statements from '../history/statement_states.ts';
+import { StateBadge } from '../tasks/task_progress.tsx';
+import { typeLabel } from '../tasks/task_text.ts';
 import { ErrorPanel } from '../ui/error_panel.tsx';
-import { Badge, Loading, type Tone } from '../ui/feedback.tsx';
+import { Badge, Loading } from '../ui/feedback.tsx';
 import { formatAgo, formatBytes, formatCount, formatDuration } from '../ui/format.ts';
+import * as warehouses from '../warehouses/warehouses.ts';
 import styles from './start_room.module.css';
 
 const refreshMs = 10_000;
 const recentMax = 8;
-
-const tones: Readonly<Record<string, Tone>> = {
-  running: 'accent',
-  queued: 'neutral',
-  pending: 'neutral',
-  starting: 'accent',
-  suspended: 'neutral',
-  succeeded: 'success',
-  cancelled: 'warning',
-  cancelling: 'warning',
-  failed: 'danger',
-};
-const State = ({ state }: { readonly state: string }) => <Badge tone={tones[state] ?? 'neutral'}>{state}</Badge>;
 
 const panels = {
   warehouses: ['warehouses', 'start'],
@@ -72,11 +63,11 @@ export function Warehouses() {
       load={(signal) => client.warehouses.list({}, { signal }).all()}
       empty="There is no warehouse that you may see."
     >
-      {(warehouses) =>
-        warehouses.map(({ name, state, runningQueries, queuedQueries, memoryLimitBytes, health }) => (
+      {(records) =>
+        records.map(({ name, state, runningQueries, queuedQueries, memoryLimitBytes, health }) => (
           <li key={name}>
             <span className={styles.name}>{name}</span>
-            <State state={state} />
+            <Badge tone={warehouses.stateTones[state]}>{warehouses.stateLabels[state]}</Badge>
             <span className={styles.details}>
               {formatCount(runningQueries)} running, {formatCount(queuedQueries)} queued
               {memoryLimitBytes !== null && `, ${formatBytes(memoryLimitBytes)} of memory`}
@@ -108,7 +99,7 @@ export function RecentStatements() {
             >
               <code>{sql.replaceAll(/\s+/g, ' ').slice(0, 200)}</code>
             </RoomLink>
-            <State state={state} />
+            <Badge tone={statements.stateTones[state]}>{statements.stateLabels[state]}</Badge>
             <span className={styles.details}>
               {formatAgo(createdAt)}
               {elapsedMs !== null && `, ${formatDuration(elapsedMs)}`}
@@ -132,8 +123,8 @@ export function RecentTasks() {
       {(tasks) =>
         tasks.map(({ taskId, type, target, state, submittedAt, error }) => (
           <li key={taskId}>
-            <span className={styles.name}>{type.replaceAll('_', ' ')}</span>
-            <State state={state} />
+            <span className={styles.name}>{typeLabel(type)}</span>
+            <StateBadge state={state} />
             <span className={styles.details}>
               {decodeURIComponent(target.replace(/^\/api\/v2\//, ''))}, {formatAgo(submittedAt)}
               {error && ` · ${error.message}`}

@@ -2,8 +2,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Square } from 'lucide-react';
 import { useMemo, useState } from 'react';
-import type { Client } from '../../../src/client/index.ts';
 import { client } from '../app/session.ts';
+import { type QueryRecord, stateLabels, stateTones } from '../history/statement_states.ts';
 import { Button, IconButton } from '../ui/button.tsx';
 import { type Column, DataTable } from '../ui/data/data_table.tsx';
 import { ErrorPanel } from '../ui/error_panel.tsx';
@@ -13,8 +13,6 @@ import { showFailure } from '../ui/overlays/toasts.tsx';
 import { useIsNarrow } from '../ui/use_media.ts';
 import { useNow } from '../ui/use_now.ts';
 import styles from './warehouses_room.module.css';
-
-type QueryRecord = Awaited<ReturnType<ReturnType<Client['queries']>['get']>>;
 
 const refetchEveryMs = 2000;
 /** Of each state; the counts above the list are of all. */
@@ -142,8 +140,8 @@ function columnsAt(
       header: 'State',
       value: ({ state }) => state,
       render: ({ state, queuePosition }) => (
-        <Badge tone={state === 'running' ? 'accent' : 'neutral'}>
-          {state === 'running' ? 'Running' : queuePosition === null ? 'Queued' : `Queued, number ${queuePosition}`}
+        <Badge tone={stateTones[state]}>
+          {queuePosition === null ? stateLabels[state] : `${stateLabels[state]}, number ${queuePosition}`}
         </Badge>
       ),
     },

@@ -3,6 +3,7 @@
 import { Check, Copy } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { IconButton } from '../button.tsx';
+import { classNames } from '../class_names.ts';
 import { copyText } from '../clipboard.ts';
 import styles from './code_block.module.css';
 
@@ -32,9 +33,16 @@ export function CopyButton({
   );
 }
 
-export function CodeBlock({ code, label }: { readonly code: string; readonly label: string }) {
+interface CodeBlockProps {
+  readonly code: string;
+  readonly label: string;
+  /** Long lines continue below instead of being scrolled to. */
+  readonly isWrapped?: boolean;
+}
+
+export function CodeBlock({ code, label, isWrapped = false }: CodeBlockProps) {
   return (
-    <div className={styles.block}>
+    <div className={classNames(styles.block, isWrapped && styles.wrapped)}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
       <pre role="region" aria-label={label} tabIndex={0}>
         <code>{code}</code>
