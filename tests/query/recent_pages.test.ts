@@ -5,8 +5,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { blockBytes } from '../../src/engines/results/block_file.ts';
 import { PagedFile, type PageEnd } from '../../src/engines/results/paged_file.ts';
-import { blockBytes, type RecentBytes } from '../../src/engines/results/recent_blocks.ts';
+import type { RecentBytes } from '../../src/engines/results/recent_blocks.ts';
 import { PageBytes } from '../../src/query/results/page_bytes.ts';
 import { concatenate } from '../../src/standard/record_body.ts';
 import { Random, seedFrom } from '../random.ts';
@@ -18,7 +19,7 @@ const directory = mkdtempSync(join(tmpdir(), 'tabularium-recent-pages-'));
 after(() => rmSync(directory, { recursive: true, force: true }));
 
 const blocks = 24;
-const blocksInMemoryMax = 18;
+const blocksInMemoryMax = 20;
 
 /** Rows of about 64 KiB. */
 function chunkOf(rows: number): Buffer {

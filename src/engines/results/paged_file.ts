@@ -1,7 +1,7 @@
 // Writes the rows of a result to a file, and notes at which byte and with which row its pages begin. The file is created when the first
 // block is full.
-import { type FileHandle, open } from 'node:fs/promises';
-import { blockBytes, RecentBlocks, type RecentBytes } from './recent_blocks.ts';
+import { BlockFile, blockBytes } from './block_file.ts';
+import { emptyBlock, RecentBlocks, type RecentBytes } from './recent_blocks.ts';
 
 /** The file with the rows of a result that is larger than a page. */
 export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
@@ -9,6 +9,8 @@ export const rowsFile = (resultPath: string): string => `${resultPath}.rows`;
 const newline = 10;
 /** Of the first block, which grows: most results are small, and large buffers that are soon unused make the collection of garbage frequent. */
 const firstBlockBytes = 16 * 1024;
+/** While more full blocks than this wait to be written, no rows are taken. */
+const waitingMax = { inFileOnly: 1, inMemory: 3 };
 
 export interface PagedFileOptions {
   readonly path: string;
@@ -40,11 +42,11 @@ export class PagedFile {
   #used = 0;
   #written = 0;
   #rows = 0;
-  #handle: FileHandle | undefined;
+  #output: BlockFile | undefined;
   /** Resolves when all blocks that are full are written. */
   #writing: Promise<void> = Promise.resolve();
-  /** The number of blocks that are full and not written. */
-  #unwritten = 0;
+  /** Of the blocks that are full and not written, the oldest first. */
+  readonly #writes: Promise<void>[] = [];
 
   constructor(options: PagedFileOptions) {
     this.#options = options;
@@ -60,7 +62,6 @@ export class PagedFile {
    * this returns. While the returned promise is pending, too many blocks wait to be written.
    */
   append(parts: Iterable<Uint8Array>, rowCount: number): Promise<void> | undefined {
-    let earlier: Promise<void> | undefined;
     const before: Uint8Array[] = [];
     for (const rows of parts) {
       this.#notePages(rows, before);
@@ -71,25 +72,26 @@ export class PagedFile {
         this.#block.set(rows.subarray(start, end), this.#used);
         this.#used += end - start;
         start = end;
-        if (this.#used < blockBytes) continue;
-        earlier = this.#writing;
-        this.#flush();
+        if (this.#used === blockBytes) this.#flush();
       }
     }
     this.#rows += rowCount;
     this.#reportRecent();
-    return this.#unwritten > 1 ? earlier : undefined;
+    return this.#writes.length > (this.#recent ? waitingMax.inMemory : waitingMax.inFileOnly)
+      ? this.#writes[0]
+      : undefined;
   }
 
   #reportRecent(): void {
-    if (!this.#recent || !this.#handle) return;
+    if (!this.#recent || !this.#output) return;
     this.#recent.filled(this.#used);
     this.#report(this.bytes);
   }
 
   #makeRoom(bytes: number): void {
     if (bytes <= this.#block.length || this.#block.length === blockBytes) return;
-    const larger = Buffer.allocUnsafe(Math.min(blockBytes, Math.max(bytes, 4 * this.#block.length)));
+    const size = Math.min(blockBytes, Math.max(bytes, 4 * this.#block.length));
+    const larger = this.#recent && size === blockBytes ? emptyBlock() : Buffer.allocUnsafe(size);
     larger.set(this.#block.subarray(0, this.#used));
     this.#block = larger;
   }
@@ -128,10 +130,10 @@ export class PagedFile {
 
   async close(): Promise<void> {
     await this.#writing.catch(() => undefined);
-    const handle = this.#handle;
-    this.#handle = undefined;
+    const output = this.#output;
+    this.#output = undefined;
     this.#recent?.close();
-    await handle?.close();
+    await output?.close();
   }
 
   /** The block is written after those before it. */
@@ -140,12 +142,12 @@ export class PagedFile {
     const used = this.#used;
     if (this.#written === 0) this.#recent?.begin(0, block);
     this.#recent?.filled(used);
+    const start = this.#written;
     this.#written += used;
     this.#used = 0;
-    this.#unwritten++;
-    const end = this.#written;
-    this.#writing = this.#writing.then(() => this.#write(block, used, end));
+    this.#writing = this.#writing.then(() => this.#write(block, start, used));
     this.#writing.catch(() => undefined);
+    this.#writes.push(this.#writing);
     this.#block = this.#emptyBlock();
   }
 
@@ -156,19 +158,18 @@ export class PagedFile {
     return empty;
   }
 
-  async #write(block: Buffer, used: number, end: number): Promise<void> {
-    if (!this.#handle) {
-      this.#handle = await open(this.#options.path, 'w', 0o600);
+  async #write(block: Buffer, start: number, used: number): Promise<void> {
+    if (!this.#output) {
+      this.#output = await BlockFile.create(this.#options.path, { bypassesCache: this.#recent !== undefined });
       this.#reportRecent();
     }
-    // A nearly full disk accepts only a part of the bytes; writing the rest throws the reason.
-    for (let start = 0; start < used; ) start += (await this.#handle.write(block, start, used - start)).bytesWritten;
-    this.#unwritten--;
+    await this.#output.write(block.subarray(0, used), start);
+    this.#writes.shift();
     if (this.#recent) {
       this.#recent.written();
       return;
     }
-    this.#report(end);
+    this.#report(start + used);
     if (block.length === blockBytes) this.#spareBlock = block;
   }
 

@@ -1,6 +1,8 @@
 // The blocks of a file that is being written, which stay in memory for a while, so that who reads the file while it grows needs not read it back.
 // Bounded for each file and for all files together; a block that a reader holds is not filled again.
 
+import { alignedBlock, blockBytes } from './block_file.ts';
+
 /** Bytes that stay as they are until `release`. */
 export interface HeldBytes {
   readonly bytes: Uint8Array;
@@ -13,7 +15,6 @@ export interface RecentBytes {
   hold(position: number, end: number): HeldBytes | undefined;
 }
 
-export const blockBytes = 1024 * 1024;
 /** As many as two pages of the default size have, so that a client that reads a page finds the next one. */
 const blocksOfFileMax = 16;
 /** Of all files together. */
@@ -21,7 +22,7 @@ const blocksMax = 64;
 let keptBlocks = 0;
 /** Buffers of files that were closed. New ones for each result would make V8 collect the heap, as part of which it counts them. */
 const spare: Buffer[] = [];
-const spareMax = blocksOfFileMax + 2;
+const spareMax = blocksOfFileMax + 4;
 const spareMs = 10_000;
 let forgetting: NodeJS.Timeout | undefined;
 
@@ -33,6 +34,9 @@ function keepSpare(buffer: Buffer): void {
     spare.length = 0;
   }, spareMs).unref();
 }
+
+/** A block for a file whose last blocks stay in memory. */
+export const emptyBlock = (): Buffer => spare.pop() ?? alignedBlock();
 
 interface Block {
   readonly buffer: Buffer;
@@ -50,7 +54,7 @@ export class RecentBlocks implements RecentBytes {
 
   /** A block from this position of the file on, which is filled from now on. `given`: one that is filled already. */
   begin(start: number, given?: Buffer): Buffer {
-    const buffer = given ?? this.#reusable() ?? spare.pop() ?? Buffer.allocUnsafeSlow(blockBytes);
+    const buffer = given ?? this.#reusable() ?? emptyBlock();
     this.#unwritten.push({ buffer, start, used: 0, holds: 0 });
     return buffer;
   }
