@@ -2,7 +2,7 @@
 // get shorter and others longer, and rows with spaces after their commas.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rowsRewriter } from '../../../src/engines/clickhouse/types/json_rows.ts';
+import { countedRows, rowsRewriter } from '../../../src/engines/clickhouse/types/json_rows.ts';
 import { Random, seedFrom } from '../../random.ts';
 
 const seed = seedFrom('REWRITTEN_ROWS_SEED');
@@ -122,4 +122,14 @@ test('keys of maps that are wide numbers are strings on request, also those of o
   const nested = rowsRewriter(['Map(Array(Int8), UInt8)']);
   assert.throws(() => nested(Buffer.from('[{"[1,2]":3}],\n')), { code: 'SQL_NOT_SUPPORTED' });
   assert.equal(nested(Buffer.from('[[[[1,2],3]]],\n')).rows.toString(), '[[{"key":[1,2],"value":3}]],\n');
+});
+
+test('rows are counted at any address, beside bytes that resemble newlines', () => {
+  for (let run = 0; run < 2000; run++) {
+    const offset = random.below(8);
+    const buffer = Buffer.alloc(offset + random.below(40));
+    for (let i = 0; i < buffer.length; i++) buffer[i] = random.pick([0x0a, 0x0a, 0x0b, 0x09, 0x8a, 0x00, 0xff]);
+    const rows = buffer.subarray(offset);
+    assert.equal(countedRows(rows).rowCount, rows.filter((byte) => byte === 0x0a).length);
+  }
 });

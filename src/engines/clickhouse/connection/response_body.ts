@@ -18,8 +18,8 @@ interface BodyOptions {
 
 export class ResponseBody extends Readable {
   #controller: Dispatcher.DispatchController | undefined;
-  /** The last bytes, in which an error would be. */
-  #tail: Buffer[] = [];
+  /** The last bytes, in which an error would be, after others. A body that is longer has a buffer twice as long as an error. */
+  #tail: Buffer = Buffer.alloc(0);
   #tailBytes = 0;
   #lends = false;
   readonly #tag: string | undefined;
@@ -72,10 +72,19 @@ export class ResponseBody extends Readable {
   }
 
   #keepTail(chunk: Buffer): void {
-    this.#tail.push(Buffer.from(chunk.subarray(Math.max(0, chunk.length - errorBytesMax))));
-    this.#tailBytes += Math.min(chunk.length, errorBytesMax);
-    while (this.#tailBytes - (this.#tail[0] as Buffer).length >= errorBytesMax)
-      this.#tailBytes -= (this.#tail.shift() as Buffer).length;
+    const added = chunk.subarray(Math.max(0, chunk.length - errorBytesMax));
+    if (this.#tailBytes + added.length > this.#tail.length) this.#makeRoom(added.length);
+    this.#tail.set(added, this.#tailBytes);
+    this.#tailBytes += added.length;
+  }
+
+  /** Most bodies are small and have a single chunk. */
+  #makeRoom(bytes: number): void {
+    const old = this.#tail.subarray(Math.max(0, this.#tailBytes - errorBytesMax), this.#tailBytes);
+    if (this.#tail.length < 2 * errorBytesMax)
+      this.#tail = Buffer.allocUnsafe(old.length === 0 && bytes < errorBytesMax ? bytes : 2 * errorBytesMax);
+    this.#tail.set(old);
+    this.#tailBytes = old.length;
   }
 
   /** The server has ended the body in order. */
@@ -93,8 +102,7 @@ export class ResponseBody extends Readable {
   }
 
   #error(): ClickHouseError | undefined {
-    const all = Buffer.concat(this.#tail);
-    const text = all.subarray(Math.max(0, all.length - errorBytesMax)).toString();
+    const text = this.#tail.toString('utf8', Math.max(0, this.#tailBytes - errorBytesMax), this.#tailBytes);
     if (this.#isFailed) return parseError(text) ?? parseError(`Code: 1001. DB::Exception: ${text}`);
     if (this.#tag !== undefined) {
       const [, marked] = text.split(`__exception__\r\n${this.#tag}\r\n`, 2);

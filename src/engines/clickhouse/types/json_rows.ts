@@ -55,8 +55,17 @@ export function rowsRewriter(
 
 /** As they are. Lines are short: a call for each of them would take longer. */
 export const countedRows: RowsRewriter = (rows) => {
+  const words = wordsOf(rows);
+  const wordsEnd = rows.length - wordBytes;
   let rowCount = 0;
-  for (let at = 0; at < rows.length; at++) if (rows[at] === newline) rowCount++;
+  let at = 0;
+  for (; at <= wordsEnd; at += wordBytes) {
+    const word = words.getInt32(at, true) ^ newlines;
+    // A bit for each byte that is 0.
+    let bits = ~(((word & lowBits) + lowBits) | word | lowBits);
+    for (; bits !== 0; bits &= bits - 1) rowCount++;
+  }
+  for (; at < rows.length; at++) if (rows[at] === newline) rowCount++;
   return { rows, rowCount };
 };
 
@@ -234,6 +243,10 @@ const [newline, space, quote, comma, dot, zero] = [0x0a, 0x20, 0x22, 0x2c, 0x2e,
 const [letterZ, openBracket, backslash, closeBracket, letterN, openBrace, closeBrace] = [
   0x5a, 0x5b, 0x5c, 0x5d, 0x6e, 0x7b, 0x7d,
 ];
+/** Newlines are searched in four bytes at a time, which takes half of the time. */
+const wordBytes = 4;
+const [newlines, ones, lowBits, highBits] = [0x0a0a0a0a, 0x01010101, 0x7f7f7f7f, 0x80808080];
+const wordsOf = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 /** A string that does not end within this is searched for its end by a call, which is faster for long ones. */
 const shortBytes = 64;
 
@@ -243,6 +256,7 @@ const shortBytes = 64;
  */
 class Rows {
   readonly bytes: Buffer;
+  readonly #words: DataView;
   /** Where the bytes go that are kept next. */
   #end = 0;
   /** The first byte that was not kept or left out yet. */
@@ -254,6 +268,7 @@ class Rows {
 
   constructor(bytes: Buffer, blanksMax: number) {
     this.bytes = bytes;
+    this.#words = wordsOf(bytes);
     this.#blanksMax = blanksMax;
   }
 
@@ -301,6 +316,18 @@ class Rows {
       else
         for (let byte = first; byte !== comma && byte !== closeBracket && byte !== undefined; ) byte = bytes[++place];
       place++;
+    }
+    return this.#afterLine(place);
+  }
+
+  #afterLine(at: number): number {
+    const { bytes } = this;
+    const wordsEnd = bytes.length - wordBytes;
+    let place = at;
+    for (; place <= wordsEnd; place += wordBytes) {
+      const word = this.#words.getInt32(place, true) ^ newlines;
+      // Not 0 if one of its bytes is.
+      if (((word - ones) & ~word & highBits) !== 0) break;
     }
     while (place < bytes.length && bytes[place] !== newline) place++;
     return place + 1;
