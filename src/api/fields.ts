@@ -17,6 +17,7 @@ export const engineCodes = [
   'WAREHOUSE_FAILED',
   'CATALOG_DAMAGED',
   'NOT_ENOUGH_BACKENDS',
+  'REPLICAS_UNAVAILABLE',
   'STORAGE_FULL',
   'WAREHOUSE_BUSY',
 ] as const;

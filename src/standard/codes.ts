@@ -462,7 +462,7 @@ export const codes = define({
   REPLICAS_UNAVAILABLE: {
     status: 503,
     outcome: 'notApplied',
-    meaning: 'A table that the statement needs has no available replica.',
+    meaning: 'A table that is needed has no available replica, or too few to store what is written.',
     client: 'Retry when the backends that the tables in `result.tables` need are available again.',
     retryAfterSeconds: 10,
   },

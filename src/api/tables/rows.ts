@@ -25,7 +25,6 @@ export const rowsApi = category({
       needs: [{ capability: 'rowPositions' }],
       codes: [
         'CHANGE_IN_PROGRESS',
-        'REPLICAS_UNAVAILABLE',
         'STATEMENT_TIMEOUT',
         'STATEMENT_CANCELLED',
         'MEMORY_LIMIT_EXCEEDED',
@@ -41,7 +40,6 @@ export const rowsApi = category({
         'CHANGE_IN_PROGRESS',
         'ROWS_INVALID',
         'CONSTRAINT_VIOLATED',
-        'REPLICAS_UNAVAILABLE',
         'STATEMENT_CANCELLED',
         'MEMORY_LIMIT_EXCEEDED',
         ...engineCodes,

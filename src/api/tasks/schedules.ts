@@ -8,7 +8,7 @@ import { getAtTop, listAtTop, renameAtTop } from '../top_level.ts';
 import { changeFields, example, fields, ScheduleRecord, workPatch } from './schedule_fields.ts';
 
 /** What an action may be answered with for the moment. */
-const unavailable = [...engineCodes, 'REPLICAS_UNAVAILABLE', 'TOO_MANY_QUERIES'] as const;
+const unavailable = [...engineCodes, 'TOO_MANY_QUERIES'] as const;
 
 const { query, cron, timeZone, priority } = example;
 

@@ -137,4 +137,4 @@ export const parquetNeeded = { capability: 'parquetFiles', when: 'with a Parquet
 export const label = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 255, pattern: noNul, description }));
 
-export const loadCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', 'REPLICAS_UNAVAILABLE', ...engineCodes] as const;
+export const loadCodes = ['OBJECT_NOT_FOUND', 'CHANGE_IN_PROGRESS', ...engineCodes] as const;

@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { codes } from '../../../src/standard/codes.ts';
 import { deadlineFromNow } from '../../deadline.ts';
+import { undeclared } from '../../declared_codes.ts';
 import type { Random } from '../../random.ts';
 import { type Answer, Api, isAcknowledged, type Request } from '../injection/api.ts';
 
@@ -16,8 +17,8 @@ export class CheckedApi extends Api {
 
   override async send(request: Request, answerMs?: number, onSent?: () => void): Promise<Answer> {
     const answer = await super.send(request, answerMs, onSent);
-    const problem = problemOf(answer);
-    if (problem !== undefined)
+    const problem = problemOf(answer) ?? undeclared(request.method, request.path, answer.code);
+    if (answer.status !== 0 && problem !== undefined)
       this.problems.push(`${request.method} ${request.path}: ${problem}: ${JSON.stringify(answer).slice(0, 500)}`);
     return answer;
   }
@@ -56,8 +57,8 @@ export function endedState(record: object): string | undefined {
 }
 
 function problemOf({ status, code, result }: Answer): string | undefined {
-  if (status === 0 || code === '0') return undefined;
-  if (!Object.hasOwn(codes, code)) return 'a code that is not declared';
+  if (code === '0') return undefined;
+  if (!Object.hasOwn(codes, code)) return 'no code';
   if (codes[code as keyof typeof codes].status !== status) return 'a status that is not that of the code';
   if (status === 500) return 'a defect';
   if (status > 500 && !['notApplied', 'unknown'].includes(String(result.outcome))) return 'no outcome';
