@@ -14,6 +14,8 @@ const loadColumn = '_load';
 const deduplicationWindow = 10_000;
 /** As long as steps are recorded (steps/applied_steps.ts). Current servers forget after an hour otherwise, older ones after a week. */
 const deduplicationSeconds = 30 * 24 * 3600;
+/** How often a replica looks whether its session with Keeper has expired, and begins another. Until then it takes no rows; by default once a minute. */
+const sessionCheckSeconds = 3;
 
 const names = (list: readonly string[]): string => list.map(quoteIdentifier).join(', ');
 
@@ -91,9 +93,13 @@ export function createLocalSql({ names: stored, definition, replicatedBy }: Loca
   const settings = [
     'allow_nullable_key = 1',
     ...(partition.length > 0 ? ['allow_floating_point_partition_key = 1'] : []),
-    replicatedBy === undefined
-      ? `non_replicated_deduplication_window = ${deduplicationWindow}`
-      : `replicated_deduplication_window = ${deduplicationWindow}, replicated_deduplication_window_seconds = ${deduplicationSeconds}`,
+    ...(replicatedBy === undefined
+      ? [`non_replicated_deduplication_window = ${deduplicationWindow}`]
+      : [
+          `replicated_deduplication_window = ${deduplicationWindow}`,
+          `replicated_deduplication_window_seconds = ${deduplicationSeconds}`,
+          `zookeeper_session_expiration_check_period = ${sessionCheckSeconds}`,
+        ]),
   ];
   return [
     `CREATE TABLE IF NOT EXISTS ${qualifiedName({ database: stored.database, table: stored.localTable })}`,

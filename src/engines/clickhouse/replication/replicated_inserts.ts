@@ -38,8 +38,8 @@ export interface ReplicatedInsertOptions {
   readonly replicasOfShard: number;
   /** After which a batch that is not stored is given up. */
   readonly timeoutMs: number;
-  /** For one server to store a batch on a quorum of replicas. Absent: all of the time. */
-  readonly attemptMs?: number;
+  /** For how long after the first failure it is sent again. Absent: all of the time. */
+  readonly repeatMs?: number;
   readonly signal?: AbortSignal | undefined;
   /**
    * Whether another process has completed the insert; throws CHANGE_IN_PROGRESS if the insert was undone. Asked before a batch is sent again: a
@@ -95,16 +95,18 @@ async function insertBatch(
   batch: ReplicatedBatch,
   options: ReplicatedInsertOptions,
 ): Promise<ClickHouseServer | undefined> {
-  const { servers, timeoutMs, attemptMs = timeoutMs, signal } = options;
+  const { servers, timeoutMs, repeatMs = timeoutMs, signal } = options;
   const endMs = performance.now() + timeoutMs;
+  /** No attempt begins after it. */
+  let repeatedUntilMs = endMs;
   const withoutTable = new Set<ClickHouseServer>();
   let mayBeStored = false;
   let last: unknown;
-  for (let attempt = 0; attempt === 0 || performance.now() < endMs; attempt++) {
+  for (let attempt = 0; attempt === 0 || performance.now() < repeatedUntilMs; attempt++) {
     const server = servers[attempt % servers.length] as ClickHouseServer;
     try {
       if (attempt > 0 && (await options.isCompleted?.())) return undefined;
-      await insertOnce(server, batch, options, Math.min(attemptMs, Math.max(1000, endMs - performance.now())));
+      await insertOnce(server, batch, options, Math.max(1000, endMs - performance.now()));
       return server;
     } catch (error) {
       const failure = serverFailure(error);
@@ -119,10 +121,11 @@ async function insertBatch(
       if (!isRepeatable) throw mayBeStored ? unavailable('unknown', error) : error;
       mayBeStored ||= isUncertain || (error instanceof Failure && error.outcome !== 'notApplied');
     }
+    if (attempt === 0) repeatedUntilMs = Math.min(endMs, performance.now() + repeatMs);
     if (signal?.aborted) break;
     // All servers are asked before the first one is asked again.
     const round = Math.floor((attempt + 1) / servers.length);
-    const waitMs = Math.min(retryMsMax, retryMsMin * 2 ** round, Math.max(0, endMs - performance.now()));
+    const waitMs = Math.min(retryMsMax, retryMsMin * 2 ** round, Math.max(0, repeatedUntilMs - performance.now()));
     await pause(waitMs, undefined, { signal }).catch(() => {});
   }
   const outcome = mayBeStored ? 'unknown' : 'notApplied';

@@ -22,6 +22,8 @@ export type RowsBlock = Omit<ReplicatedBatch, 'batchColumn' | 'data'> & { readon
 
 /** For another replica to take over what is to be acknowledged; a later one does not count. */
 const takeOverSeconds = 2;
+/** For the session of a server with Keeper to begin anew, or enough replicas to return. Who waits for longer may ask again. */
+const repeatMs = 15_000;
 const attemptsMax = 3;
 const pauseMs = 200;
 const thrownCode = 395;
@@ -72,7 +74,7 @@ async function insertReplicated(
   const { replicasOfShard } = cluster;
   const timeoutMs = spec.statementTimeoutSeconds * 1000;
   const servers = cluster.availableServers();
-  const from = await inserts.insert(block, { servers, replicasOfShard, timeoutMs, isCompleted });
+  const from = await inserts.insert(block, { servers, replicasOfShard, timeoutMs, repeatMs, isCompleted });
   const { database, localTable: table } = block.names;
   // Whoever has completed it has also seen to it that the replicas that are read have the rows.
   if (from && replicasOfShard > 1)

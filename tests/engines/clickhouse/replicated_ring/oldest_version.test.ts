@@ -23,6 +23,8 @@ import {
 import { clientOf } from './ring_client.ts';
 
 const names = ['node1', 'node2', 'node3'];
+/** By default a server looks once a minute for a session that has expired. */
+const writtenAgainMs = 25_000;
 
 async function ask(url: string | undefined, sql: string): Promise<string> {
   return (await (await fetch(url ?? '', { method: 'POST', body: sql })).text()).trim();
@@ -82,6 +84,19 @@ describe('a cluster of 24.8 that replicates', { skip: missingOldestVersion }, ()
     await ring.servers[1]?.start();
     await availabilityIs(server, 'w', ['node2'], 'available');
     assert.equal(await ask(ring.servers[1]?.url, 'SELECT count() FROM c__d.t__local'), '5');
+  });
+
+  test('rows are refused while Keeper is away, and taken soon after its return', async () => {
+    const insert = (id: number) => server.post(`${table}/rows`, { rows: [[id, '1.00', null]] });
+    await ring.zookeeper.kill();
+    (await insert(500)).is(503, 'REPLICAS_UNAVAILABLE');
+    const later = { name: 'later', columns: [{ name: 'id', type: 'INT' }] };
+    (await server.post('/api/v2/catalogs/c/databases/d/tables', later)).is(503, 'REPLICAS_UNAVAILABLE');
+    (await query('SELECT count(*) FROM t')).is(200);
+    await ring.zookeeper.start();
+    await eventually('rows are inserted', async () => (await insert(501)).status === 201, writtenAgainMs);
+    (await query('DELETE FROM t WHERE id IN (500, 501)')).is(200);
+    await availabilityIs(server, 'w', names, 'available');
   });
 
   test('rows are changed while a server is killed, which has the change when it counts again', async () => {

@@ -221,10 +221,14 @@ function serverConfig(directory: string, { place: own, places, zookeeper, sessio
   </zookeeper>
   <macros><shard>${own.shard}</shard><replica>${own.name}</replica></macros>
   <remote_servers><${clusterName}>${definitions.join('')}</${clusterName}></remote_servers>
-  <merge_tree><zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period></merge_tree>
+  ${version === '18.16' ? sessionChecks : ''}
 </yandex>
 `;
 }
+
+/** Of the tables of tests; those of warehouses have the setting themselves. */
+const sessionChecks =
+  '<merge_tree><zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period></merge_tree>';
 
 /** Hosts of tests with partitions have addresses for benchmarks of networks (RFC 2544). */
 const usersConfig = `<yandex>
