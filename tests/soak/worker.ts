@@ -129,12 +129,13 @@ export class Worker {
   async checkTables(api: Api, tasks: ReadonlyMap<string, TaskEnd>): Promise<void> {
     for (const table of this.#tables) {
       const { taskId } = table;
+      const task = taskId === undefined ? undefined : tasks.get(taskId);
       if (taskId !== undefined) {
-        const task = tasks.get(taskId);
         if (task === undefined) this.problems.push(`the accepted task ${taskId} is lost`);
         else if (isDecided(task)) table.decidePending(task.state === 'succeeded');
       }
-      this.problems.push(...(await table.checkTable(api)));
+      const after = taskId === undefined ? '' : `, after the task ${taskId}: ${JSON.stringify(task)}`;
+      this.problems.push(...(await table.checkTable(api)).map((problem) => `${problem}${after}`));
     }
     for (const container of this.#containers) {
       const { status } = await api.get(uriOfPath(container.path));

@@ -14,10 +14,11 @@ import { AppliedSteps } from './steps/applied_steps.ts';
 
 const abandonedEveryMs = 10_000;
 
-/** What completes the writes that were interrupted (steps/left_writes.ts). @returns the number of steps. */
+/** What completes the writes that were interrupted (steps/left_writes.ts). */
 export interface LeftWrites {
+  /** @returns the number of steps. */
   completeLeft(context: WarehouseContext, signal: AbortSignal): Promise<number>;
-  completeAbandoned(context: WarehouseContext, signal: AbortSignal): Promise<number>;
+  completeAbandoned(context: WarehouseContext, signal: AbortSignal, running: Set<string>): Promise<void>;
 }
 
 export class WarehouseContext {
@@ -86,11 +87,12 @@ export class WarehouseContext {
 
   /** A write whose server has ended, and that nobody repeats, is not left half done. */
   async #completeAbandoned(signal: AbortSignal): Promise<void> {
+    const running = new Set<string>();
     while (!signal.aborted) {
       await pause(abandonedEveryMs, undefined, { ref: false, signal }).catch(() => undefined);
       if (signal.aborted) continue;
       // A server that is not available now is asked again.
-      await this.#leftWrites.completeAbandoned(this, signal).catch(() => undefined);
+      await this.#leftWrites.completeAbandoned(this, signal, running).catch(() => undefined);
     }
   }
 

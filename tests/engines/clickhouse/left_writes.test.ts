@@ -144,15 +144,45 @@ describe('a write in which a copy was lost', { skip: missingRing }, async () => 
     assert.deepEqual(await contents(), Array(3).fill('20\t190\t0'));
   });
 
+  /** The record of an UPDATE that was done, as a process would leave it that ended two minutes ago, of another one. */
+  async function leaveUpdate(done: string, left: string): Promise<void> {
+    const columns = 'catalog, step, state, row_count, batch, payload, at';
+    const copied = `INSERT INTO _tabularium.steps (${columns}) SELECT catalog, '${left}', state, row_count, 'mark ${left}', replaceAll(payload, batch, 'mark ${left}'), now('UTC') - INTERVAL 2 MINUTE FROM _tabularium.steps WHERE step = '${done}' AND state = 'pending' LIMIT 1`;
+    for (const { url } of ring.nodes) assert.equal(await ask(url, copied), '');
+  }
+  const ask = async (url: string, body: string) => (await (await fetch(url, { method: 'POST', body })).text()).trim();
+
   test('a write whose process has ended is completed where no server was lost', async () => {
     await world.run(`UPDATE "${table}" SET a = a + 100`, { step: 'whole' });
-    const ask = async (url: string, body: string) => (await fetch(url, { method: 'POST', body })).text();
-    // The record of the UPDATE, as a process would leave it that ended two minutes ago, of another one.
-    const columns = 'catalog, step, state, row_count, batch, payload, at';
-    const copied = `INSERT INTO _tabularium.steps (${columns}) SELECT catalog, 'left', state, row_count, 'mark left', replaceAll(payload, batch, 'mark left'), now('UTC') - INTERVAL 2 MINUTE FROM _tabularium.steps WHERE step = 'whole' AND state = 'pending' LIMIT 1`;
-    for (const { url } of ring.nodes) assert.equal(await ask(url, copied), '');
+    await leaveUpdate('whole', 'left');
     await eventually('it is done on each server', async () =>
       (await contents()).every((content) => content === '20\t4190\t0'),
     );
+  });
+
+  test('a change of rows that does not end keeps no other write from being completed', async () => {
+    const held = table;
+    const merges = async (verb: 'STOP' | 'START') => {
+      const sql = `SYSTEM ${verb} MERGES "c \\"1\\"__${database}"."${held}__local"`;
+      for (const { url } of ring.nodes) assert.equal(await ask(url, sql), '');
+    };
+    await world.run(`UPDATE "${held}" SET a = a + 100`, { step: 'first held' });
+    await merges('STOP');
+    try {
+      await leaveUpdate('first held', 'held');
+      const pending = `SELECT count() FROM system.mutations WHERE table = '${held}__local' AND NOT is_done`;
+      await eventually('it is begun', async () => (await ask(ring.nodes[0]?.url ?? '', pending)) === '1');
+      table = `t ${randomUUID().slice(0, 8)}`;
+      await world.change({ kind: 'createTable', table: { catalog, database, table }, definition });
+      await world.run(`INSERT INTO "${table}" SELECT number, 'row' FROM numbers(20)`);
+      await world.run(`UPDATE "${table}" SET a = a + 100`, { step: 'first free' });
+      await leaveUpdate('first free', 'free');
+      await eventually('the other one is done on each server', async () =>
+        (await contents()).every((content) => content === '20\t4190\t0'),
+      );
+      assert.equal(await ask(ring.nodes[0]?.url ?? '', pending), '1');
+    } finally {
+      await merges('START');
+    }
   });
 });

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../standard/failure.ts';
 import type { TableName } from '../../refs.ts';
-import { isAbsent } from '../cluster/missing_tables.ts';
+import { isUndefinedTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseServer, NamesOf, StoredNames } from '../connection/server.ts';
 import { foldedName, quoteLiteral } from '../sql/identifiers.ts';
 import { analysisTimeoutMs, statementLimits } from '../sql/statement_limits.ts';
@@ -83,7 +83,7 @@ export async function readObjects(
   if (missing.length > 0) await addMissing();
   // With one that does not exist, it does not matter whether others do.
   const absent = missing.find((name) => !found.has(keyOf(name)));
-  if (absent && !(await isAbsent(server, codec.stored(absent)))) await addMissing();
+  if (absent && !(await isUndefinedTable(server, codec.stored(absent)))) await addMissing();
   return found;
 }
 

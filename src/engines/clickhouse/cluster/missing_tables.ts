@@ -190,7 +190,7 @@ export async function requireTable(
 }
 
 /** Whether a server rightly lacks a table: false if it has it by now. Throws 503 if it should have it. */
-export async function isAbsent(...parameters: Parameters<typeof requireTable>): Promise<boolean> {
+export async function isUndefinedTable(...parameters: Parameters<typeof requireTable>): Promise<boolean> {
   try {
     await requireTable(...parameters);
     return false;

@@ -6,7 +6,7 @@ import type { CatalogRef, Change, ViewRef } from '../../engine.ts';
 import type { AppliedView, BrokenViews, DependentView, RestoredView } from '../../views.ts';
 import { describedColumn } from '../analysis/described_query.ts';
 import { readViewQuery, type ViewQuery } from '../analysis/view_query.ts';
-import { isAbsent } from '../cluster/missing_tables.ts';
+import { isUndefinedTable } from '../cluster/missing_tables.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
 import { namesOf } from '../names.ts';
 import type { BoundColumn } from '../query/bound_statement.ts';
@@ -148,7 +148,7 @@ async function inOrder(
       const place = placeOf(view);
       const text = await tablesOf(server).viewText(place);
       if (text !== undefined) stored.push({ id, place, text });
-      else await isAbsent(server, place);
+      else await isUndefinedTable(server, place);
     }
   });
   const ordered: StoredView[] = [];

@@ -3,7 +3,7 @@
 // sees what was published before it was interrupted.
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../standard/failure.ts';
-import { isAbsent } from '../cluster/missing_tables.ts';
+import { isUndefinedTable } from '../cluster/missing_tables.ts';
 import type { ClickHouseCluster, ClickHouseServer, ServerCall } from '../connection/server.ts';
 import { parseDistributed } from '../ddl/table_sql.ts';
 import { internalDatabase } from '../names.ts';
@@ -209,7 +209,7 @@ export async function hasTable(cluster: ClickHouseCluster, load: StagedLoad, sig
       sql: 'SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}',
       parameters: place,
     });
-    return rows.length > 0 || !(await isAbsent(server, place));
+    return rows.length > 0 || !(await isUndefinedTable(server, place));
   };
   const found = await (cluster.isReplicated ? cluster.onEachShard(find) : cluster.onEach(find));
   return !found.includes(false);

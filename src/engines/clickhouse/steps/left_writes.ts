@@ -41,20 +41,36 @@ export async function settleWrites(
 const abandonedMinutes = 1;
 const triedMinutes = 60;
 
-/** Where nobody may have repeated a write that was interrupted a while ago. @returns the number of steps. */
-export const completeAbandoned = (context: WarehouseContext, signal: AbortSignal): Promise<number> =>
-  completeLeft(context, signal, abandonedMinutes, triedMinutes);
+/** More at once would occupy servers that have other work. */
+const runningMax = 8;
 
-/** Also on servers that are not complete: without what they missed they would never be. @returns the number of steps. */
-export async function completeLeft(
+/**
+ * Begins to complete writes that were interrupted a while ago, and that nobody may repeat. A change of rows can take hours, and keeps no other write
+ * waiting. `running`: the batches that are being completed; those of earlier calls are left out.
+ */
+export async function completeAbandoned(
   context: WarehouseContext,
   signal: AbortSignal,
-  minutes = 0,
-  minutesMax?: number,
-): Promise<number> {
+  running: Set<string>,
+): Promise<void> {
+  const search = { minutes: abandonedMinutes, minutesMax: triedMinutes };
+  for (const catalog of await context.options.catalogs())
+    for (const batch of await context.steps.pendingBatches(catalog, search)) {
+      if (signal.aborted || running.size >= runningMax) return;
+      if (running.has(batch)) continue;
+      running.add(batch);
+      // What fails is tried again, as long as it is recent.
+      void completeLeftBatch(context, catalog, batch)
+        .catch(() => undefined)
+        .finally(() => running.delete(batch));
+    }
+}
+
+/** Also on servers that are not complete: without what they missed they would never be. @returns the number of steps. */
+export async function completeLeft(context: WarehouseContext, signal: AbortSignal): Promise<number> {
   let completed = 0;
   for (const catalog of await context.options.catalogs())
-    for (const batch of await context.steps.pendingBatches(catalog, { minutes, minutesMax })) {
+    for (const batch of await context.steps.pendingBatches(catalog, { minutes: 0 })) {
       signal.throwIfAborted();
       if (
         await completeLeftBatch(context, catalog, batch).catch((error: unknown) => {
