@@ -221,13 +221,22 @@ async function startCluster(): Promise<Cluster> {
     // First the one that starts the others.
     process.kill(pid as number, name);
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
-    for (const child of children) process.kill(Number(child), name);
+    for (const child of children) signalIfRunning(Number(child), name);
   };
   process.once('exit', () => server.kill('SIGQUIT'));
   const setup = { base, directory, uid, gid, asUser, own, flags, log };
   const startStandby = () => startStandbyOf(setup);
   await launch();
   return { location, run, launch, stop, signal, startStandby };
+}
+
+/** A process of a connection may have ended meanwhile. */
+function signalIfRunning(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 interface ClusterSetup {

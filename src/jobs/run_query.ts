@@ -41,7 +41,8 @@ export function runQueryKinds(parts: Parts): readonly [TaskKind<'run_query'>, Ta
   ];
 }
 
-const common = { attemptsMax: 3, actsAsPrincipal: true } as const;
+/** For half a minute: within that an outage of a cluster ends, and a write that has begun is not left half done. */
+const common = { attemptsMax: 6, actsAsPrincipal: true } as const;
 
 async function runStatement<R>(
   { submitter, directory }: Parts,

@@ -9,7 +9,7 @@ import { readSources } from './files/find_files.ts';
 import { makePlan } from './plan/make_plan.ts';
 import type { Plan } from './plan/plan.ts';
 import { ServerReader } from './plan/server_reader.ts';
-import { runPlan } from './run_plan.ts';
+import { howToContinue, runPlan } from './run_plan.ts';
 import { planRecord, planText } from './show_plan.ts';
 
 export interface ApplyOptions extends CallOptions {
@@ -49,7 +49,10 @@ export async function apply(path: string, options: ApplyOptions, runtime: Runtim
     return report(false);
   }
   await runPlan(plan, makeCurrentPlan, { connection, runtime, reader, output, isQuiet: options.quiet === true });
-  const rest = await makeCurrentPlan();
+  const rest = await makeCurrentPlan().catch((error: unknown) => {
+    output.note(howToContinue);
+    throw error;
+  });
   const isReached = rest.steps.length === 0 && rest.refusals.length === 0;
   await report(isReached, rest);
   if (isReached) {

@@ -36,6 +36,8 @@ class ChangedMeanwhile extends CommandError {
   }
 }
 
+export const howToContinue = 'run the same command again: it continues from what the server has';
+
 /** `makePlan`: makes the plan again. Throws the error of the first step that fails, after a note of how to continue. */
 export async function runPlan(plan: Plan, makePlan: () => Promise<Plan>, run: PlanRun): Promise<void> {
   for (let current = plan; ; ) {
@@ -44,7 +46,7 @@ export async function runPlan(plan: Plan, makePlan: () => Promise<Plan>, run: Pl
     } catch (error) {
       const rest = error instanceof ChangedMeanwhile ? await agreedRest(current, error.step, makePlan) : undefined;
       if (!rest) {
-        run.output.note('run the same command again: it continues from what the server has');
+        run.output.note(howToContinue);
         throw error;
       }
       run.output.note(

@@ -10,11 +10,13 @@ import { start } from '../../server.ts';
 
 test('a file that was replaced is loaded with its new content', async (t) => {
   const directory = realpathSync(mkdtempSync(join(tmpdir(), 'tabularium-anew-')));
-  t.after(() => rmSync(directory, { recursive: true }));
   const server = await start({ loadDirectories: `${directory}:${setsDirectory}` });
-  t.after(() => server.close());
   const realSets = await RealSets.open(server, directory);
-  t.after(() => realSets.close());
+  t.after(async () => {
+    await realSets.close();
+    await server.close();
+    rmSync(directory, { recursive: true });
+  });
   const name = 'population_engineers_hurricanes.csv';
   await realSets.original(name);
   for (const packing of ['gzip', 'zstd', 'none'] as const) {

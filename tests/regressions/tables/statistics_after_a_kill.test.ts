@@ -10,7 +10,6 @@ const table = '/api/v2/databases/d/tables/t';
 
 test('statistics are correct after a crash too', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tabularium-statistics-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
   const killed = await startProcess([], directory);
   await killed.client.databases.create({ name: 'd' });
   (await killed.put(table, { columns: [{ name: 'id', type: 'INT' }] })).is(201);
@@ -18,7 +17,10 @@ test('statistics are correct after a crash too', async (t) => {
   killed.child.kill('SIGKILL');
   await killed.exited;
   const server = await startProcess([], directory);
-  t.after(() => server.close());
+  t.after(async () => {
+    await server.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
   // The engine starts when it is first needed.
   (await server.query('d', 'SELECT 1')).is(200);
   const rowCount = async () => (await server.get(table)).is(200).at('statistics', 'rowCount');

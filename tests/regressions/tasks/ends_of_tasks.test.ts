@@ -121,3 +121,13 @@ test('a result without a task is not stored', async () => {
   (await server.query('d', sql)).is(200);
   assert.ok((await readdir(results)).length > 0);
 });
+
+test('a statement of a task outlives an outage of several attempts', async () => {
+  let failures = 3;
+  afterCall = () => {
+    if (failures-- > 0) throw new Failure('WAREHOUSE_FAILED', 'injected', {}, { outcome: 'unknown' });
+  };
+  const task = await server.ended(await server.post('/api/v2/databases/d/query', { sql: 'SELECT 1', waitSeconds: 0 }));
+  afterCall = undefined;
+  task.is(200, '0', { state: 'succeeded', attempt: 4 });
+});
