@@ -6,6 +6,7 @@ import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
 import { availabilityIs, backendsOf } from '../../servers/clusters/cluster_server.ts';
 import { clusterHosts, createClusterWarehouse } from './cluster_warehouse.ts';
+import { askNode } from './ring/ask_node.ts';
 import { missingRing, type Ring, startRing } from './ring/ring.ts';
 
 const altered = 1;
@@ -20,12 +21,7 @@ describe('a node whose table was altered by hand', { skip: missingRing }, () => 
   let ring: Ring;
   let server: TestServer;
 
-  const onNode = async (sql: string): Promise<string> => {
-    const response = await fetch(ring.nodes[altered]?.url ?? '', { method: 'POST', body: sql });
-    const text = (await response.text()).trim();
-    assert.equal(response.status, 200, text);
-    return text;
-  };
+  const onNode = (sql: string) => askNode(ring.nodes[altered], sql);
   const columnsOf = (table: string) =>
     onNode(`SELECT arrayStringConcat(groupArray(name), ',') FROM (SELECT name FROM system.columns
       WHERE database = 'copies__d' AND table = '${table}' AND default_kind != 'MATERIALIZED' ORDER BY position)`);

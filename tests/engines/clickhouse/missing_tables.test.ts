@@ -5,6 +5,7 @@ import { eventually } from '../../deadline.ts';
 import { start, type TestServer } from '../../server.ts';
 import { availabilityIs, backendsOf } from '../../servers/clusters/cluster_server.ts';
 import { clusterHosts, createClusterWarehouse } from './cluster_warehouse.ts';
+import { askNode } from './ring/ask_node.ts';
 import { missingRing, type Ring, startRing } from './ring/ring.ts';
 
 const lacking = 1;
@@ -17,12 +18,7 @@ describe('a node that cannot replicate and lacks tables', { skip: missingRing },
   let ring: Ring;
   let server: TestServer;
 
-  const onNode = async (sql: string): Promise<string> => {
-    const response = await fetch(ring.nodes[lacking]?.url ?? '', { method: 'POST', body: sql });
-    const text = (await response.text()).trim();
-    assert.equal(response.status, 200, text);
-    return text;
-  };
+  const onNode = (sql: string) => askNode(ring.nodes[lacking], sql);
   const query = (catalog: string) =>
     server.post(`/api/v2/catalogs/${catalog}/databases/d/query`, { sql: 'SELECT count(*) FROM t' });
   /** @returns the number of queries that succeeded. */

@@ -9,6 +9,7 @@ import { type Code, codes } from '../../../../src/standard/codes.ts';
 import { eventually } from '../../../deadline.ts';
 import { type Reply, start, type TestServer } from '../../../server.ts';
 import { availabilityIs, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
+import { askNode } from '../ring/ask_node.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
 const nodes = ['node1', 'node2'];
@@ -27,12 +28,7 @@ describe('a node that lacks tables', { skip: missingOldestVersion }, () => {
   let directory: string;
   let number = 0;
 
-  const onNode = async (index: number, sql: string): Promise<string> => {
-    const response = await fetch(ring.servers[index]?.url ?? '', { method: 'POST', body: sql });
-    const text = (await response.text()).trim();
-    assert.equal(response.status, 200, text);
-    return text;
-  };
+  const onNode = (index: number, sql: string) => askNode(ring.servers[index], sql);
   const has = async (name: string) => (await onNode(lacking, `EXISTS TABLE c__d.${name}`)) === '1';
   const drop = async (...names: readonly string[]) => {
     for (const name of names) await onNode(lacking, `DROP TABLE IF EXISTS c__d.${name} SYNC`);

@@ -11,6 +11,7 @@ import type { ServerProcess } from '../../../server.ts';
 import { availabilityIs, createWarehouse, register } from '../../../servers/clusters/cluster_server.ts';
 import { newPlaces, type Places } from '../../../servers/two_servers.ts';
 import { accessTo } from '../engine.ts';
+import { askNode } from '../ring/ask_node.ts';
 import { type CuttingProxy, startCuttingProxy } from '../ring/cutting_proxy.ts';
 import { clusterName, missingOldestVersion, type ReplicatedRing, startReplicatedRing } from './replicated_ring.ts';
 
@@ -27,12 +28,7 @@ describe('two servers on a cluster that replicates', { skip: missingPostgresql |
   let inserted = 0;
   let position = '';
 
-  const onNode = async (index: number, sql: string): Promise<string> => {
-    const response = await fetch(ring.servers[index]?.url ?? '', { method: 'POST', body: sql });
-    const text = (await response.text()).trim();
-    assert.equal(response.status, 200, text);
-    return text;
-  };
+  const onNode = (index: number, sql: string) => askNode(ring.servers[index], sql);
   const insert = async (server: ServerProcess) => {
     const { headers } = (await server.post(`${database}/tables/t/rows`, { rows: [[++inserted]] })).is(201);
     position = String(headers[readAfter]);
