@@ -125,6 +125,7 @@ async function requireValue(
       sql: `SELECT lengthUTF8(${value}) AS length`,
       settings: analysisSettings,
       timeoutMs: checkTimeoutMs,
+      isOfCaller: true,
       signal,
     })
     .catch((error: unknown) => {

@@ -56,6 +56,7 @@ export async function describeQuery(
       sql: `${prefix}${query?.text ?? ''}\n)`,
       parameters: rewritten.parameters,
       settings: { ...analysisSettings, describe_compact_output: 1 },
+      isOfCaller: true,
       ...options,
     });
   } catch (error) {

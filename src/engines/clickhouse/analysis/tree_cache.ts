@@ -58,6 +58,7 @@ export async function treeOf(server: ClickHouseServer, { text, parameters, signa
     parameters,
     settings: analysisSettings,
     timeoutMs: analysisTimeoutMs,
+    isOfCaller: true,
     signal,
   });
 }

@@ -2,7 +2,7 @@
 // away or restarted is available again only when it has caught up.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Failure } from '../../../standard/failure.ts';
-import { ClickHouseError } from '../connection/clickhouse_error.ts';
+import { ClickHouseError, isLate } from '../connection/clickhouse_error.ts';
 import type { Lack, Member } from './member.ts';
 import { readFacts, startedAt } from './server_facts.ts';
 import { readIdentity } from './server_identity.ts';
@@ -135,7 +135,7 @@ class Watch {
       await this.#readFacts();
     } catch (error) {
       if (this.#stopped.signal.aborted) return;
-      if (isLate(error) && ++this.#late < lateMax) return;
+      if ((error instanceof LateAnswer || isLate(error)) && ++this.#late < lateMax) return;
       member.lose(reasonOf(error));
       // Calls that wait for it are given up.
       if (!member.answers) member.server.disconnect();
@@ -207,9 +207,6 @@ class Watch {
 }
 
 class LateAnswer extends Error {}
-
-const isLate = (error: unknown): boolean =>
-  error instanceof LateAnswer || (error instanceof Failure && error.code === 'STATEMENT_TIMEOUT');
 
 /** Without hosts and messages of the server. */
 function reasonOf(error: unknown): string {

@@ -79,12 +79,7 @@ function requireFitting(identity: ServerIdentity, registered: readonly ServerIde
 }
 
 /** A server that is lost, too slow, or cannot reach Keeper. */
-const unanswered: readonly Code[] = [
-  'WAREHOUSE_FAILED',
-  'STATEMENT_TIMEOUT',
-  'STATEMENT_CANCELLED',
-  'REPLICAS_UNAVAILABLE',
-];
+const unanswered: readonly Code[] = ['WAREHOUSE_FAILED', 'STATEMENT_CANCELLED', 'REPLICAS_UNAVAILABLE'];
 
 const noAnswer = () => new Failure('REMOTE_UNAVAILABLE', 'the server does not respond', {}, { outcome: 'notApplied' });
 const notAServer = () => unsuitable('protocol', 'the URL is not that of the HTTP interface of a server of this engine');

@@ -38,7 +38,6 @@ interface Condition {
 }
 
 const cancelled: Condition = { code: 'STATEMENT_CANCELLED', message: 'the statement was cancelled' };
-const timedOut: Condition = { code: 'STATEMENT_TIMEOUT', message: 'the statement ran too long and was stopped' };
 const noReplica: Condition = { code: 'REPLICAS_UNAVAILABLE', message: 'no replica of a shard is available' };
 const noQuorum: Condition = {
   code: 'REPLICAS_UNAVAILABLE',
@@ -62,8 +61,6 @@ const outOfMemory: Condition = {
 /** Errors that are a condition of the servers, whoever's statement it was. */
 const conditions: Readonly<Record<number, Condition>> = {
   394: cancelled,
-  159: timedOut,
-  160: timedOut,
   241: { code: 'MEMORY_LIMIT_EXCEEDED', message: 'the statement needs more memory than the warehouse allows' },
   243: { code: 'STORAGE_FULL', message: 'the disk of a server of the warehouse is full' },
   202: busy,
@@ -126,6 +123,22 @@ export function connectionLost(error: NodeJS.ErrnoException, wasSent: boolean): 
 
 export const cancelledFailure = (outcome?: RequestOutcome): Failure =>
   new Failure('STATEMENT_CANCELLED', 'the statement was cancelled', {}, { outcome });
+
+/** The cause of the failure of a call that a server has not answered in time. */
+class LateServer extends Error {
+  override name = 'LateServer';
+}
+
+/** The failure of a call that a server has not answered in time: the caller is not to blame. */
+export const lateFailure = (timeoutMs: number, outcome?: RequestOutcome): Failure =>
+  new Failure(
+    'WAREHOUSE_FAILED',
+    `a server of the warehouse has not answered within ${timeoutMs / 1000} s`,
+    {},
+    { cause: new LateServer('the server has not answered in time'), outcome },
+  );
+
+export const isLate = (error: unknown): boolean => error instanceof Failure && error.cause instanceof LateServer;
 
 /** @param outcome `unknown` where the statement may still have had its effect. */
 export const timeoutFailure = (timeoutMs: number, outcome?: RequestOutcome): Failure =>

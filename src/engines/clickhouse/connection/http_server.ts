@@ -8,7 +8,7 @@ import type * as undici from 'undici';
 import { lazyPackage } from '../../../model/lazy_package.ts';
 import type { HostAllowlist } from '../../../outbound/host_allowlist.ts';
 import type { Failure } from '../../../standard/failure.ts';
-import { cancelledFailure, timeoutFailure } from './clickhouse_error.ts';
+import { cancelledFailure, lateFailure, timeoutFailure } from './clickhouse_error.ts';
 import { connectorOf } from './receive_buffers.ts';
 import { SentCall } from './sent_call.ts';
 import type { ClickHouseServer, ServerCall } from './server.ts';
@@ -22,6 +22,14 @@ export interface HttpServerOptions {
   readonly connectionsMax?: number;
   /** The hosts that may be connected to; absent: any. */
   readonly hosts?: HostAllowlist | undefined;
+}
+
+interface Dispatch {
+  readonly queryId: string;
+  readonly settings: ReadonlyMap<string, string>;
+  readonly sent: SentCall;
+  /** The failure if the server ends the call because of its time limit. */
+  readonly exceeded: Failure;
 }
 
 const loadUndici = lazyPackage<typeof undici>('undici');
@@ -139,13 +147,15 @@ export class HttpServer implements ClickHouseServer {
     const sent = new SentCall();
     this.#inFlight.add(sent);
     const timers: NodeJS.Timeout[] = [];
-    const stop = (reason: Failure) => {
+    const exceeded = call.isOfCaller ? timeoutFailure(timeoutMs) : lateFailure(timeoutMs);
+    const stop = (reason: Failure, unanswered = reason) => {
       if (!sent.stop(reason)) return;
       void this.#kill(queryId);
       // The server answers a call that it has ended; only one that does not answer has an unknown outcome.
-      timers.push(setTimeout(() => sent.giveUp(reason), graceMs).unref());
+      timers.push(setTimeout(() => sent.giveUp(unanswered), graceMs).unref());
     };
-    timers.push(setTimeout(() => stop(timeoutFailure(timeoutMs)), timeoutMs + graceMs).unref());
+    // A server that does not end even this call has failed, whoever asked for it.
+    timers.push(setTimeout(() => stop(exceeded, lateFailure(timeoutMs)), timeoutMs + graceMs).unref());
     const abort = () => stop(cancelledFailure());
     signal?.addEventListener('abort', abort, { once: true });
     const end = () => {
@@ -154,7 +164,7 @@ export class HttpServer implements ClickHouseServer {
       signal?.removeEventListener('abort', abort);
     };
     try {
-      await this.#dispatch(call, queryId, settings, sent);
+      await this.#dispatch(call, { queryId, settings, sent, exceeded });
       const body = await sent.answered;
       body.once('close', end);
       if (!sent.isFailed) return body;
@@ -166,12 +176,7 @@ export class HttpServer implements ClickHouseServer {
     }
   }
 
-  async #dispatch(
-    call: ServerCall,
-    queryId: string,
-    settings: ReadonlyMap<string, string>,
-    sent: SentCall,
-  ): Promise<void> {
+  async #dispatch(call: ServerCall, { queryId, settings, sent, exceeded }: Dispatch): Promise<void> {
     const { user, password } = await this.#options.credentials();
     const query = new URLSearchParams({ query_id: queryId });
     if (call.database !== undefined) query.set('database', call.database);
@@ -189,7 +194,7 @@ export class HttpServer implements ClickHouseServer {
       },
       {
         onRequestStart: (controller) => sent.begin(controller),
-        onResponseStart: (controller, status, headers) => sent.answer(controller, status, headers, call.timeoutMs),
+        onResponseStart: (controller, status, headers) => sent.answer(controller, status, headers, exceeded),
         onResponseData: (_controller, chunk) => sent.body?.add(chunk),
         onResponseEnd: () => sent.body?.complete(),
         onResponseError: (_controller, error) => {

@@ -1,7 +1,7 @@
 // A call that was sent to a server: when it counts as begun, answered, stopped and lost.
 import type { Dispatcher } from 'undici';
 import { Failure } from '../../../standard/failure.ts';
-import { ClickHouseError, connectionLost, timeoutFailure } from './clickhouse_error.ts';
+import { ClickHouseError, connectionLost } from './clickhouse_error.ts';
 import { ResponseBody } from './response_body.ts';
 
 const cancelledCode = 394;
@@ -31,18 +31,19 @@ export class SentCall {
     if (this.#stopped) controller.abort(this.#stopped);
   }
 
+  /** `exceeded`: the failure of a call that the server ended because of its time limit. */
   answer(
     controller: Dispatcher.DispatchController,
     status: number,
     headers: Readonly<Record<string, string | string[] | undefined>>,
-    timeoutMs: number,
+    exceeded: Failure,
   ): void {
     const tag = headers['x-clickhouse-exception-tag'];
     this.isFailed = status !== 200;
     this.body = new ResponseBody(controller, {
       tag: typeof tag === 'string' ? tag : undefined,
       isFailed: this.isFailed,
-      toReason: (error) => this.#reasonOf(error, timeoutMs),
+      toReason: (error) => this.#reasonOf(error, exceeded),
     });
     this.#resolve(this.body);
   }
@@ -76,13 +77,13 @@ export class SentCall {
     this.#reject(unknown);
   }
 
-  #reasonOf(error: unknown, timeoutMs: number): unknown {
+  #reasonOf(error: unknown, exceeded: Failure): unknown {
     if (!(error instanceof ClickHouseError)) return error;
-    if (error.code === timeoutCode) return timeoutFailure(timeoutMs);
+    if (error.code === timeoutCode) return exceeded;
     return error.code === cancelledCode && this.#stopped ? this.#stopped : error;
   }
 }
 
-function withOutcomeOf({ code, message, result }: Failure, outcome: 'notApplied' | 'unknown'): Failure {
-  return new Failure(code, message, { ...result }, { outcome });
+function withOutcomeOf({ code, message, result, cause }: Failure, outcome: 'notApplied' | 'unknown'): Failure {
+  return new Failure(code, message, { ...result }, { cause, outcome });
 }

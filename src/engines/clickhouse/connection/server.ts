@@ -16,6 +16,11 @@ export interface ServerCall {
   /** Sends text and data, which has no chunks, in gzip: a body that was cut is then an error, and not an INSERT of fewer rows. */
   readonly gzip?: boolean | undefined;
   readonly timeoutMs: number;
+  /**
+   * The call is what a caller asked for, so that exceeding `timeoutMs` is STATEMENT_TIMEOUT. Any other is a call of the adapter, and a server
+   * that takes longer for it has failed: WAREHOUSE_FAILED.
+   */
+  readonly isOfCaller?: boolean | undefined;
   /** Aborting it also ends the statement on the server. */
   readonly signal?: AbortSignal | undefined;
 }

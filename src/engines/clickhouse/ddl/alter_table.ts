@@ -147,7 +147,7 @@ async function alterLocal(
 }
 
 const rewrite = (tables: ServerTables, sql: string): Promise<void> =>
-  tables.run(sql, { timeoutMs: rewriteTimeoutMs, settings: waiting });
+  tables.run(sql, { timeoutMs: rewriteTimeoutMs, isOfCaller: true, settings: waiting });
 
 /** Drops, renames and adds columns in one statement, which a server carries out whole. Empty if the table has the new columns already. */
 function structureCommands(

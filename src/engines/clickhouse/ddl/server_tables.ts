@@ -1,7 +1,7 @@
 // Databases and tables of one server: what it has, and steps of changes of them that do nothing when they are repeated.
 
 import { analysisSettings } from '../analysis/tree_cache.ts';
-import type { ClickHouseServer } from '../connection/server.ts';
+import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
 import type { BoundColumn } from '../query/bound_statement.ts';
 import { qualifiedName, quoteIdentifier, quoteLiteral } from '../sql/identifiers.ts';
 import { createDistributedSql, parseDistributed } from './table_sql.ts';
@@ -45,11 +45,11 @@ export class ServerTables {
 
   async run(
     sql: string,
-    options: { readonly timeoutMs?: number; readonly settings?: Record<string, number> } = {},
+    options: Partial<Pick<ServerCall, 'timeoutMs' | 'isOfCaller' | 'settings'>> = {},
   ): Promise<void> {
-    const { timeoutMs = ddlTimeoutMs } = options;
+    const { timeoutMs = ddlTimeoutMs, isOfCaller } = options;
     const all = { ...settings, ...options.settings };
-    await this.#server.text({ sql, timeoutMs, settings: all, signal: this.#signal });
+    await this.#server.text({ sql, timeoutMs, isOfCaller, settings: all, signal: this.#signal });
   }
 
   async rows<Row extends object>(sql: string, parameters: Readonly<Record<string, string>> = {}): Promise<Row[]> {
@@ -126,6 +126,7 @@ export class ServerTables {
       sql: `DESCRIBE (\n${query}\n)`,
       settings: { ...viewSettings, describe_compact_output: 1 },
       timeoutMs: ddlTimeoutMs,
+      isOfCaller: true,
       signal: this.#signal,
     });
 

@@ -28,7 +28,7 @@ import {
   rowText,
 } from './row_values.ts';
 
-type Call = Pick<ServerCall, 'timeoutMs' | 'signal'>;
+type Call = Pick<ServerCall, 'timeoutMs' | 'isOfCaller' | 'signal'>;
 
 export interface CheckedRows {
   readonly sql: RowSql;

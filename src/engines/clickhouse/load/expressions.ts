@@ -120,6 +120,7 @@ async function boundType(
     sql: `DESCRIBE (SELECT (${text}\n) AS value FROM ${from} AS file WHERE isNull((${text}\n)))`,
     settings: { ...computeSettings, ...columnsBeforeAliases, describe_compact_output: 1 },
     timeoutMs: checkTimeoutMs,
+    isOfCaller: true,
     signal,
   });
   return bound?.type ?? 'String';

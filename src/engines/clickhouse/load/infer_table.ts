@@ -103,7 +103,7 @@ async function preview(
   loaded: readonly LoadColumn[] | undefined,
   { rowsMax, parquet, signal }: PreviewOptions,
 ): Promise<{ readonly rows: readonly string[]; readonly sample: RowSample | undefined }> {
-  const call = { timeoutMs: previewTimeoutMs, signal };
+  const call = { timeoutMs: previewTimeoutMs, isOfCaller: true, signal };
   const mapped = await requireExpressions(server, shape, mapColumns(shape, { columns }, loaded), signal);
   const head = await writeHead(shape);
   try {

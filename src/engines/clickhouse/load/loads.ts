@@ -10,7 +10,7 @@ import { dataInvalid, type RejectedRow, rejectedFailure, shownMax } from '../../
 import type { EngineWarehouse, WorkOptions } from '../../engine.ts';
 import type { FileLoad, FileLoadResult } from '../../load.ts';
 import { ClickHouseError, serverFailure } from '../connection/clickhouse_error.ts';
-import type { ClickHouseServer, ServerCall } from '../connection/server.ts';
+import type { ClickHouseServer } from '../connection/server.ts';
 import type { WarehouseContext } from '../context.ts';
 import { internalDatabase, namesOf } from '../names.ts';
 import { completeEarlier, rowsOfEarlier } from '../rows/pending_steps.ts';
@@ -164,7 +164,7 @@ class Loads {
   /** Into a table that has the columns, and is dropped. */
   async #tryLoad(server: ClickHouseServer, work: FileLoad, plan: Plan, options: WorkOptions): Promise<FileLoadResult> {
     const { table, definition, isNewTable = false } = work;
-    const call: Pick<ServerCall, 'timeoutMs' | 'signal'> = { timeoutMs: loadTimeoutMs, signal: options.signal };
+    const call = { timeoutMs: loadTimeoutMs, isOfCaller: true, signal: options.signal };
     const names = namesOf({ ...table, catalog: table.catalog.name });
     if (isNewTable) {
       const [found] = await server.rows({
@@ -316,7 +316,7 @@ async function stageNative(
   { signal, progress }: StageOptions,
 ): Promise<void> {
   await withNativeData(shape, progress && ((fraction) => progress(fraction * readingPart)), (data) =>
-    server.text({ sql, settings, data, timeoutMs: loadTimeoutMs, signal }),
+    server.text({ sql, settings, data, timeoutMs: loadTimeoutMs, isOfCaller: true, signal }),
   );
 }
 
@@ -329,7 +329,7 @@ async function stageChecked(
   refused: unknown,
 ): Promise<number> {
   const { errorsMax } = work;
-  const call = { timeoutMs: loadTimeoutMs, signal: options.signal };
+  const call = { timeoutMs: loadTimeoutMs, isOfCaller: true, signal: options.signal };
   const rejectedMax = errorsMax > 0 ? errorsMax + 1 : shownMax;
   let rows: CheckedRows;
   try {

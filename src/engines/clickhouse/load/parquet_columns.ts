@@ -30,7 +30,7 @@ export async function readParquetColumns(
   signal?: AbortSignal,
 ): Promise<ParquetColumn[]> {
   const footer = await readFooter(path);
-  const call = { timeoutMs: callTimeoutMs, signal };
+  const call = { timeoutMs: callTimeoutMs, isOfCaller: true, signal };
   const file = `unhex(${`'${Buffer.concat([Buffer.from(magic), footer]).toString('hex')}'`})`;
   const settings = { max_query_size: footer.length * 2 + 100_000, schema_inference_make_columns_nullable: 1 };
   try {

@@ -80,6 +80,7 @@ async function executeSelect(
     parameters: bound.parameters,
     settings: { ...callerSettings(context), ...rowsSettings({ numbers, rowsMax }) },
     timeoutMs,
+    isOfCaller: true,
     signal: options.signal,
   };
   try {
@@ -148,7 +149,7 @@ async function planOf(context: WarehouseContext, bound: BoundStatement): Promise
   const settings = { ...callerSettings(context), readonly: 1 };
   try {
     const plan = await context.cluster.onAny((server) =>
-      server.text({ sql, parameters: bound.parameters, settings, timeoutMs: explainTimeoutMs }),
+      server.text({ sql, parameters: bound.parameters, settings, timeoutMs: explainTimeoutMs, isOfCaller: true }),
     );
     return `${head}${plan}`;
   } catch (error) {

@@ -67,6 +67,7 @@ async function stage(
         parameters: work.parameters,
         settings: { ...callerSettings(context), max_partitions_per_insert_block: 0 },
         timeoutMs: work.timeoutMs,
+        isOfCaller: true,
         signal: work.signal,
       });
     });
@@ -110,6 +111,7 @@ async function convertedQuery(
     parameters,
     settings: { describe_compact_output: 1 },
     timeoutMs: 10_000,
+    isOfCaller: true,
   });
   const values = described.map(({ type }, i) =>
     checkedConversion(type, types[i] ?? type, `v${i}`, write.columns[i] ?? ''),

@@ -142,6 +142,7 @@ async function newValues(
       parameters,
       settings: { ...columnsBeforeAliases, describe_compact_output: 1 },
       timeoutMs,
+      isOfCaller: true,
       signal,
     }),
   );
@@ -166,7 +167,7 @@ async function checkedCount(
   const sql = `SELECT ${['toString(count()) AS n', ...computed, ...nulls].join(', ')} FROM ${table} WHERE (\n${write.where}\n)`;
   const settings = { ...callerSettings(context), ...columnsBeforeAliases, readonly: 1 };
   const [row] = await context.cluster.onAny((server) =>
-    server.rows<Readonly<Record<string, string>>>({ sql, parameters, settings, timeoutMs, signal }),
+    server.rows<Readonly<Record<string, string>>>({ sql, parameters, settings, timeoutMs, isOfCaller: true, signal }),
   );
   values.forEach(({ column }, i) => {
     if (Number(row?.[`n${i}`] ?? 0) > 0)
@@ -268,6 +269,7 @@ async function runOn(server: ClickHouseServer, payload: MarkedMutation, atSecond
       // On this server: a replica that is away would make it fail where it must wait for all.
       settings: { mutations_sync: 1 },
       timeoutMs: mutationTimeoutMs,
+      isOfCaller: true,
     });
   } catch (error) {
     if (serverCodeOf(error) === unfinishedCode) throw (await endOf(server, payload)) ?? error;

@@ -36,7 +36,8 @@ export async function checksumTable(
   const from = qualifiedName(namesOf({ catalog: catalog.name, database, table }));
   const read = async (values: readonly string[], source: string): Promise<string[]> => {
     const sql = `SELECT ${values.map((value, i) => `toString(${value}) AS s${i}`).join(', ')} FROM ${source}`;
-    const call = { sql, timeoutMs: checksumMsMax, signal, settings: { ...settings, ...currentReplicas(cluster) } };
+    const all = { ...settings, ...currentReplicas(cluster) };
+    const call = { sql, timeoutMs: checksumMsMax, isOfCaller: true, signal, settings: all };
     const [row] = await cluster.onAny((server) => server.rows<Readonly<Record<string, string>>>(call));
     if (!row) throw new Error('an aggregation returned no row');
     return values.map((_, i) => row[`s${i}`] ?? '0');

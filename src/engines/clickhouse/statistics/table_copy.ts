@@ -32,6 +32,7 @@ export async function writeCopy(
       sql,
       settings: { ...settings, ...currentReplicas(cluster) },
       timeoutMs: copyMsMax,
+      isOfCaller: true,
       signal,
     });
     await pipeline(stream, createWriteStream(path, { mode: 0o600 }), { signal });

@@ -70,7 +70,7 @@ export function tablesOf(context: WarehouseContext): TableMethods {
       context.run(signal, async (runSignal) => {
         const sql = `OPTIMIZE TABLE ${qualifiedName(localOf(table))} FINAL`;
         await context.cluster.onEach(
-          (server) => server.text({ sql, timeoutMs: wholeTableTimeoutMs, signal: runSignal }),
+          (server) => server.text({ sql, timeoutMs: wholeTableTimeoutMs, isOfCaller: true, signal: runSignal }),
           { withoutDisabled: true },
         );
       }),
@@ -87,7 +87,8 @@ export function tablesOf(context: WarehouseContext): TableMethods {
           });
           if (!row) return false;
           const check = `CHECK TABLE ${qualifiedName({ database, table: name })} SETTINGS check_query_single_value_result = 1`;
-          const result = await server.text({ sql: check, timeoutMs: wholeTableTimeoutMs, signal: runSignal });
+          const call = { sql: check, timeoutMs: wholeTableTimeoutMs, isOfCaller: true, signal: runSignal };
+          const result = await server.text(call);
           if (result.trim() !== '1') throw damaged();
           return true;
         });
